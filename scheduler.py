@@ -1,0 +1,1544 @@
+#!/usr/bin/env python3
+"""A Kubernetes scheduler that you can read in an evening.
+
+It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler and have no node yet, applies the
+predicates and priorities that a legacy Policy file names, and POSTs a Binding for each. Under the same Policy it gives
+the answers of kube-scheduler 1.20, among the last releases to read such files.
+
+The chapters follow the questions of a newcomer: 1. The loop. 2. The Policy. 3. Pods, nodes, quantities. 4. Predicates.
+5. Priorities. 6. The cluster: what is read, remembered and written. 7. The command line.
+"""
+
+import argparse
+import base64
+import collections
+import difflib
+import functools
+import inspect
+import json
+import logging
+import math
+import os
+import random
+import re
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from fractions import Fraction
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import requests
+import yaml
+
+log = logging.getLogger("scheduler")
+RANDOM = random.Random()  # breaks ties; --seed makes it repeatable
+
+
+# =====================================================================================================================
+# 1. The loop
+# =====================================================================================================================
+
+
+def run(cluster, policy, report, stop, interval, once):
+    """Poll until `stop` is set, or once. What is wrong with the API server is said once, then retried quietly."""
+    trouble, failures = None, 0
+    while not stop.is_set():
+        delay = interval
+        try:
+            schedule_pending_pods(cluster, policy, report, stop)
+            if trouble:
+                log.warning("the API server answers again")
+            trouble, failures = None, 0
+        except ApiError as error:
+            failures += 1
+            delay = max(error.retry_after, backoff(failures))
+            if str(error) != trouble:
+                log.error("%s", error)
+            trouble = str(error)
+        if once:
+            break
+        stop.wait(delay)
+    return 1 if trouble else 0
+
+
+def schedule_pending_pods(cluster, policy, report, stop):
+    """Make one pass: list the pending pods, look at the cluster, place pod after pod. Return how many were placed."""
+    pending = cluster.pending_pods()
+    if not pending:
+        return 0
+    snapshot = cluster.snapshot()
+    placed = 0
+    for pod in cluster.due(pending):
+        if stop.is_set():
+            break
+        decision = schedule(pod, snapshot, policy)
+        if cluster.is_news(decision):
+            report(decision)
+        if decision.node:
+            # Assume that the Binding will succeed, so that the next pod of this pass sees this one on its node.
+            snapshot.nodes[decision.node].add(pod)
+            cluster.bind(pod, decision.node, snapshot)
+            placed += 1
+        else:
+            cluster.leave_pending(pod, decision.message)
+    cluster.settle(snapshot, wait=True)
+    return placed
+
+
+@dataclass
+class Decision:
+    """What was decided about one pod, and all that it was decided from."""
+
+    pod: "Pod"
+    node: str = None  # the chosen node
+    feasible: list = field(default_factory=list)  # the names of the nodes that fit
+    failed: dict = field(default_factory=dict)  # node -> the reasons why it does not fit
+    scores: dict = field(default_factory=dict)  # priority -> node -> score x weight
+    total: dict = field(default_factory=dict)  # node -> the sum of its scores
+    message: str = None  # without a node: why, in kube-scheduler's words
+
+    def record(self):
+        """Return the decision as --output json prints it."""
+        return vars(self) | {"pod": self.pod.key}
+
+
+class Unschedulable(Exception):
+    """The attempt to place a pod ends here, for this reason."""
+
+
+def schedule(pod, snapshot, policy):
+    """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
+    try:
+        if pod.beyond_us:
+            raise Unschedulable(pod.beyond_us)
+        if not snapshot.nodes:
+            raise Unschedulable("no nodes available to schedule pods")
+        fitting, failed = nodes_that_fit(pod, snapshot, policy)
+        if not fitting:
+            return Decision(pod, failed=failed, message=fit_error(failed))
+        scores, total = prioritize(pod, fitting, snapshot, policy)
+        return Decision(pod, select_host(total), [node.name for node in fitting], failed, scores, total)
+    except (Unschedulable, Malformed) as reason:
+        return Decision(pod, message=str(reason))
+    except Exception as error:  # a rule that fails on a pod nobody expected fails that pod only
+        log.debug("%s", pod.key, exc_info=True)
+        return Decision(pod, message=f"{type(error).__name__} in a rule: {one_line(error)}")
+
+
+def nodes_that_fit(pod, snapshot, policy):
+    """Ask the predicates about every node, in kube-scheduler's order; the first that fails ends a node."""
+    nodes = list(snapshot.nodes.values())
+    predicates = [rule.prepare(pod, nodes, snapshot) for rule in policy.predicates]
+    fitting, failed = [], {}
+    for node in nodes:
+        reasons = []
+        for predicate in predicates:
+            reasons += predicate(pod, node)
+            if reasons and not policy.always_check_all:
+                break
+        if reasons:
+            failed[node.name] = reasons
+        else:
+            fitting.append(node)
+    return fitting, failed
+
+
+def prioritize(pod, fitting, snapshot, policy):
+    """Score the nodes that fit: each priority gives each node 0 to 100, times the priority's weight."""
+    scores = {}
+    for rule in policy.priorities:
+        try:
+            priority = rule.prepare(pod, fitting, snapshot)
+            points = rule.reduce({node.name: priority(pod, node) for node in fitting})
+        except Unschedulable:
+            if len(fitting) > 1:
+                raise
+            continue  # kube-scheduler takes a single candidate unscored, and so meets no error either
+        scores[rule.title] = {name: score * rule.weight for name, score in points.items()}
+    start = 0 if policy.priorities or policy.extenders else 1  # with nothing to go by, every node is as good
+    return scores, {node.name: start + sum(points[node.name] for points in scores.values()) for node in fitting}
+
+
+def select_host(total):
+    """Take the node with the highest total; of several, any."""
+    best = max(total.values())
+    return RANDOM.choice([name for name, score in total.items() if score == best])
+
+
+def fit_error(failed):
+    """Sum the reasons up like kube-scheduler's FitError: "0/3 nodes are available: 1 Insufficient cpu, 2 ...."."""
+    counts = collections.Counter(reason for reasons in failed.values() for reason in reasons)
+    return f"0/{len(failed)} nodes are available: {', '.join(sorted(f'{n} {why}' for why, n in counts.items()))}."
+
+
+# =====================================================================================================================
+# 2. The Policy
+# =====================================================================================================================
+
+
+@dataclass
+class Rule:
+    """A predicate or a priority: its function, and what the Policy says about it."""
+
+    name: str
+    function: callable  # None: a name of kube-scheduler's that is not built yet
+    metadata: callable = None  # computes, once per pod, what the function takes as `metadata`
+    reduce: callable = lambda points: points  # for a priority: turns the nodes' raw scores into 0 to 100
+    argument: str = ""  # the member of an entry's `argument` that configures it; it then takes `arguments`, a list
+    check: callable = lambda arguments: ()  # yields what is wrong with those
+    title: str = ""  # what the Policy calls it
+    weight: int = 1
+
+    def prepare(self, pod, nodes, snapshot):
+        """Return the rule as a function of (pod, node) alone, for this pod.
+
+        Most rules are just that. One that looks further has a metadata function, which sees the pod, the nodes in
+        question and the whole snapshot (legacy: predicate metadata; framework: PreFilter and PreScore).
+        """
+        if not self.metadata:
+            return self.function
+        return functools.partial(self.function, metadata=self.metadata(pod, nodes, snapshot))
+
+
+PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
+
+
+def predicate(name, **options):
+    """Register a predicate: a function of (pod, node) that yields the reasons why the pod does not fit."""
+
+    def register(function):
+        PREDICATES[name] = Rule(name, function, **options)
+        return function
+
+    return register
+
+
+def priority(name, **options):
+    """Register a priority: a function of (pod, node) that returns a score, 0 to 100 once `reduce` is done."""
+
+    def register(function):
+        PRIORITIES[name] = Rule(name, function, **options)
+        return function
+
+    return register
+
+
+# Predicates run in this order, whatever their order in the Policy; those of GeneralPredicates, if named, run second.
+# Upstream: predicateOrdering in pkg/scheduler/framework/plugins/legacy_registry.go, which has the defaults as well.
+PREDICATE_ORDER = """
+    CheckNodeUnschedulable HostName PodFitsHostPorts MatchNodeSelector PodFitsResources NoDiskConflict
+    PodToleratesNodeTaints CheckNodeLabelPresence CheckServiceAffinity MaxEBSVolumeCount MaxGCEPDVolumeCount
+    MaxCSIVolumeCountPred MaxAzureDiskVolumeCount MaxCinderVolumeCount CheckVolumeBinding NoVolumeZoneConflict
+    EvenPodsSpread MatchInterPodAffinity""".split()
+MANDATORY_PREDICATES = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]
+DEFAULT_PREDICATES = """
+    GeneralPredicates NoDiskConflict MaxEBSVolumeCount MaxGCEPDVolumeCount MaxCSIVolumeCountPred
+    MaxAzureDiskVolumeCount CheckVolumeBinding NoVolumeZoneConflict EvenPodsSpread MatchInterPodAffinity""".split()
+DEFAULT_PRIORITIES = {
+    "SelectorSpreadPriority": 1, "InterPodAffinityPriority": 1, "LeastRequestedPriority": 1,
+    "BalancedResourceAllocation": 1, "NodePreferAvoidPodsPriority": 10000, "NodeAffinityPriority": 1,
+    "TaintTolerationPriority": 1, "ImageLocalityPriority": 1, "EvenPodsSpreadPriority": 2,
+}
+ALIASES = {  # names that stand for others
+    "GeneralPredicates": ["PodFitsResources", "HostName", "PodFitsHostPorts", "MatchNodeSelector"],
+    "PodFitsPorts": ["PodFitsHostPorts"],
+    "ServiceSpreadingPriority": ["SelectorSpreadPriority"],
+}
+
+
+@dataclass
+class Policy:
+    """The rules that are active, in the order in which they run."""
+
+    predicates: list
+    priorities: list
+    extenders: list
+    always_check_all: bool
+    notices: list  # what the user should know of it, a line each
+
+
+class PolicyError(Exception):
+    """The Policy cannot be used. Each argument is a line: the entry, what is wrong with it, what would be right."""
+
+
+def load_policy(path):
+    """Read a Policy file, JSON or YAML; like kube-scheduler, only its first document. Raises PolicyError."""
+    try:
+        return build_policy(decode_policy(next(parse(Path(path).read_text("utf-8-sig")), None)))
+    except (OSError, ValueError) as error:
+        raise PolicyError(one_line(error)) from error
+
+
+# What a Policy may say: {field: type}, [type] for a list of it.
+# Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types.go.
+POLICY = {
+    "predicates": [{"name": str, "argument": {
+        "serviceAffinity": {"labels": [str]},
+        "labelsPresence": {"labels": [str], "presence": bool}}}],
+    "priorities": [{"name": str, "weight": int, "argument": {
+        "serviceAntiAffinity": {"label": str},
+        "labelPreference": {"label": str, "presence": bool},
+        "requestedToCapacityRatioArguments": {
+            "shape": [{"utilization": int, "score": int}], "resources": [{"name": str, "weight": int}]}}}],
+    "extenders": [dict],
+    "hardPodAffinitySymmetricWeight": int,
+    "alwaysCheckAllPredicates": bool,
+}
+EXTENDER = {
+    "urlPrefix": str, "filterVerb": str, "preemptVerb": str, "prioritizeVerb": str, "bindVerb": str, "weight": int,
+    "enableHttps": bool, "httpTimeout": int, "nodeCacheCapable": bool, "ignorable": bool,
+    "managedResources": [{"name": str, "ignoredByScheduler": bool}],
+    "tlsConfig": {"insecure": bool, "serverName": str, "certFile": str, "keyFile": str, "caFile": str,
+                  "certData": bytes, "keyData": bytes, "caData": bytes},
+}
+EXTENDED_RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+                               r"/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "true or false",
+              bytes: "base64 text"}
+
+
+def decode_policy(document):
+    """Check a document as strictly as kube-scheduler does, and return it without its nulls. Raises PolicyError."""
+    document = {} if document is None else document
+    if not isinstance(document, dict):
+        raise PolicyError("expected a Policy: an object with kind, apiVersion, predicates and priorities")
+    kind, version = (document.get(key) or "" for key in ("kind", "apiVersion"))
+    if kind not in ("", "Policy") or version not in ("", "v1", "kubescheduler.config.k8s.io/v1"):
+        raise PolicyError(f'kind "{kind}", apiVersion "{version}": write kind Policy, apiVersion v1')
+    body, spell, problems = {k: v for k, v in document.items() if k not in ("kind", "apiVersion")}, str, []
+    if not (kind and version):
+        if POLICY.keys() & body.keys():
+            raise PolicyError("write both kind Policy and apiVersion v1")
+        spell = go_name  # kube-scheduler then reads into its internal type, whose fields are spelled as in Go
+    policy = decode(body, POLICY, "", problems, spell)
+    policy["extenders"] = [decode(extender, EXTENDER, f"extenders[{i}]", problems, str.lower)
+                           for i, extender in enumerate(policy.get("extenders", []))]
+    if problems:
+        raise PolicyError(*problems)
+    return policy
+
+
+def decode(value, schema, where, problems, spell=str):
+    """Check a value against a schema, append what is wrong to `problems`, and return it without nulls.
+
+    `spell` turns a field's name into the document's spelling. With str.lower the reading is lenient, as upstream reads
+    extenders, by Go's own JSON package: names match in any case, and unknown fields are ignored.
+    """
+    expected, lenient = schema if isinstance(schema, type) else type(schema), spell is str.lower
+    if value is None:
+        return expected()
+    if expected is bytes:
+        try:
+            return base64.b64decode(value, validate=True)
+        except (TypeError, ValueError):
+            value = str(value)
+    if type(value) is not expected or (expected is int and not -(2**63) <= value < 2**63):
+        problems.append(f"{where}: expected {TYPE_NAMES[expected]}, got {json.dumps(value, default=str)[:60]}")
+        return expected()
+    if isinstance(schema, list):
+        return [decode(item, schema[0], f"{where}[{i}]", problems, spell) for i, item in enumerate(value)]
+    if not isinstance(schema, dict):
+        return value
+    fields, decoded = {spell(name): name for name in schema}, {}
+    for key, item in value.items():
+        name, place = fields.get(str(key).lower() if lenient else key), f"{where}.{key}".lstrip(".")
+        if not name and not lenient:
+            problems.append(f'{place}: unknown field{did_you_mean(key, fields)}')
+        elif name and item is not None:
+            decoded[name] = decode(item, schema[name], place, problems, spell)
+    return decoded
+
+
+def go_name(name):
+    """Spell a field's name as Go does, with a capital first."""
+    return name[0].upper() + name[1:]
+
+
+def did_you_mean(word, known):
+    """Return a hint at the known word nearest to this one, if there is one near."""
+    near = difflib.get_close_matches(str(word), known, 1)
+    return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def build_policy(document):
+    """Find the rules that a decoded Policy names. Upstream: createFromConfig in pkg/scheduler/factory.go."""
+    problems, notices, extenders = [], [], document["extenders"]
+    ignored = [resource.get("name") for extender in extenders for resource in extender.get("managedResources", [])
+               if resource.get("ignoredByScheduler")]
+    entries = document.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
+    general = ALIASES["GeneralPredicates"] if any(e.get("name") == "GeneralPredicates" for e in entries) else []
+    order = PREDICATE_ORDER[:1] + general + PREDICATE_ORDER[1:] + sorted(PREDICATES)
+    entries = entries + [{"name": name} for name in MANDATORY_PREDICATES]
+    predicates = choose("predicates", entries, PREDICATES, problems, notices, {"PodFitsResources": ignored})
+    entries = document.get("priorities", [{"name": name, "weight": w} for name, w in DEFAULT_PRIORITIES.items()])
+    priorities = choose("priorities", entries, PRIORITIES, problems, notices, {})
+    problems += [*weight_problems(entries), *extender_problems(extenders)]
+    if not 0 <= document.get("hardPodAffinitySymmetricWeight", 0) <= 100:
+        problems.append("hardPodAffinitySymmetricWeight: must be from 0 to 100")
+    if extenders:
+        notices.append("extenders: not called yet")
+    if problems:
+        raise PolicyError(*problems)
+    predicates.sort(key=lambda rule: order.index(rule.name))
+    return Policy(predicates, priorities, extenders, document.get("alwaysCheckAllPredicates", False), notices)
+
+
+def choose(where, entries, catalogue, problems, notices, settings):
+    """Return the rules that a Policy's entries name, set up as these say; several entries for one rule make one.
+
+    An entry under a rule's own name takes it as it is. One under a name of the user's own says by its argument which
+    rule it means. `settings` are arguments that come from elsewhere in the Policy.
+    """
+    named = {}  # rule name -> [(place, entry, its argument)]
+    for i, entry in enumerate(entries):
+        place, title, argument = f"{where}[{i}]", entry.get("name", ""), entry.get("argument")
+        if title == "EqualPriority":
+            continue  # a constant changes no ranking
+        names, value = [name for name in ALIASES.get(title, [title]) if name in catalogue], None
+        if argument is not None and len(argument) != 1:
+            problems.append(f"{place}: the argument must have exactly one member")
+        elif names and argument:
+            notices.append(f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
+        elif argument:
+            [(member, value)] = argument.items()
+            names = [rule.name for rule in catalogue.values() if rule.argument == member]
+        elif not names:
+            problems.append(f'{place}: unknown name "{title}"{did_you_mean(title, [*catalogue, *ALIASES])}')
+        for name in names:
+            named.setdefault(name, []).append((place, entry, value))
+    rules = []
+    for name, uses in named.items():
+        rule, (place, entry, _) = catalogue[name], uses[-1]
+        arguments = [value for _, _, value in uses if value is not None] or settings.get(name, [])
+        problems += [f"{place}: {problem}" for problem in rule.check(arguments)]
+        title = "+".join(dict.fromkeys(entry.get("name", "") for _, entry, _ in uses))
+        if not rule.function:
+            notices.append(f"{place}: {title} is not built yet and has no effect")
+            continue
+        function = rule.function
+        if "arguments" in inspect.signature(function).parameters:
+            function = functools.partial(function, arguments=arguments)
+        # As upstream: the last weight counts, n arguments weigh n times as much, and of that 32 bits are left.
+        weight = (entry.get("weight", 1) * max(1, len(arguments)) + 2**31) % 2**32 - 2**31 or 1
+        rules.append(replace(rule, title=title, function=function, weight=weight))
+    return rules
+
+
+def weight_problems(priorities):
+    """Yield what is wrong with the weights. Upstream: ValidatePolicy in pkg/scheduler/apis/config/validation."""
+    first = {}  # argument member -> (place, weight) of its first entry
+    for i, entry in enumerate(priorities):
+        place, weight = f"priorities[{i}]", entry.get("weight", 0)
+        if not 0 < weight < (2**63 - 1) // 10 or weight & 2**31:
+            yield f"{place}.weight: must be from 1 to {2**31 - 1}, got {weight}"
+        for member in entry.get("argument", {}):
+            before, its_weight = first.setdefault(member, (place, weight))
+            if member == "requestedToCapacityRatioArguments" and before != place:
+                yield f"{place}: only one entry may have {member}, and {before} has"
+            elif weight != its_weight:
+                yield f"{place}.weight: must be {its_weight} as in {before}; all with {member} weigh the same"
+
+
+def extender_problems(extenders):
+    """Yield what is wrong with the extenders. Upstream: validateExtenders, and makeTransport in core/extender.go."""
+    resources, binders = {}, [i for i, extender in enumerate(extenders) if extender.get("bindVerb")]
+    if len(binders) > 1:
+        yield f"extenders[{binders[1]}].bindVerb: only one extender may bind, and extenders[{binders[0]}] does"
+    for i, extender in enumerate(extenders):
+        if extender.get("prioritizeVerb") and extender.get("weight", 0) <= 0:
+            yield f"extenders[{i}].weight: must be positive where there is a prioritizeVerb"
+        for j, resource in enumerate(extender.get("managedResources", [])):
+            name, place = resource.get("name", ""), f"extenders[{i}].managedResources[{j}].name"
+            if not EXTENDED_RESOURCE.fullmatch(name) or "kubernetes.io/" in name or name.startswith("requests."):
+                yield f'{place}: "{name}" is not the name of an extended resource, such as example.com/gpu'
+            if resources.setdefault(name, place) != place:
+                yield f'{place}: "{name}" is managed by {resources[name]} already'
+        tls = extender.get("tlsConfig", {})
+        if tls.get("insecure") and (tls.get("caFile") or tls.get("caData")):
+            yield f"extenders[{i}].tlsConfig: give either a CA or insecure"
+        has_certificate = (tls.get("certFile") or tls.get("certData")) and (tls.get("keyFile") or tls.get("keyData"))
+        for file in ["ca"] + ["cert", "key"] * bool(has_certificate):
+            path = tls.get(file + "File")
+            if path and not tls.get(file + "Data") and not Path(path).is_file():
+                yield f"extenders[{i}].tlsConfig.{file}File: there is no file {path}"
+
+
+# =====================================================================================================================
+# 3. Pods, nodes, quantities
+# =====================================================================================================================
+
+
+class Malformed(ValueError):
+    """An API object that cannot be understood; the text says which field, and why."""
+
+
+def pick(thing, kind, *path, of=None):
+    """Follow a path into an API object; what is missing or null is an empty `kind`. `of`: the type of its members."""
+    for depth, key in enumerate(path):
+        if type(thing) is not dict:
+            raise Malformed(f"{'.'.join(path[:depth]) or 'it'}: expected an object, got {json.dumps(thing)[:40]}")
+        thing = thing.get(key)
+        if thing is None:
+            return kind()
+    if type(thing) is not kind:
+        raise Malformed(f"{'.'.join(path)}: expected {TYPE_NAMES[kind]}, got {json.dumps(thing)[:40]}")
+    for key, member in (thing.items() if kind is dict else enumerate(thing)) if of else ():
+        if type(member) is not of:
+            raise Malformed(f"{'.'.join(path)}[{key}]: expected {TYPE_NAMES[of]}, got {json.dumps(member)[:40]}")
+    return thing
+
+
+QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
+SUFFIXES = {
+    None: 1, "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000),
+    "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18,
+    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60,
+}
+
+
+@functools.lru_cache(maxsize=65536)
+def quantity(text, unit=1):
+    """Read a quantity such as 100m, 0.5, 1.5Gi, 129e6 or 2E, exactly, in 1/unit, rounded up.
+
+    quantity("100m", 1000) is 100 (millicores), quantity("1.5Ki") is 1536. What exceeds 64 bits becomes their maximum.
+    Upstream: ParseQuantity in k8s.io/apimachinery/pkg/api/resource.
+    """
+    match = QUANTITY.fullmatch(text)
+    if not match:
+        raise Malformed(f'"{text}" is not a quantity, such as 100m, 0.5 or 1.5Gi')
+    number, exponent, suffix = match.groups()
+    scale = Fraction(10) ** int(exponent) if exponent else SUFFIXES[suffix]
+    return min(math.ceil(Fraction(number) * scale * unit), 2**63 - 1)
+
+
+NOTHING = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
+LITTLE = {"cpu": 100, "memory": 200 * 2**20}  # what a container counts for in scores if it does not say (non_zero.go)
+
+
+def amounts(thing, *path):
+    """Read a resource list: cpu in millicores, all else in units (bytes, devices), without the names that do not count.
+
+    Beside cpu, memory and ephemeral-storage, "scalars" count: hugepages, attachable volumes and what has a domain in
+    its name (extended resources). Upstream: Resource.Add in pkg/scheduler/framework/types.go.
+    """
+    counted = {}
+    for name, text in pick(thing, dict, *path).items():
+        if name in NOTHING or name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name or (
+                "/" in name and not name.startswith("requests.")):
+            try:
+                counted[name] = quantity(str(text), 1000 if name == "cpu" else 1)
+            except Malformed as error:
+                raise Malformed(f"{'.'.join(path)}.{name}: {error}") from error
+    return counted
+
+
+def add(total, more, sign=1):
+    """Add resource amounts to others, in place; or take them away."""
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + sign * amount
+
+
+def raise_to(total, least):
+    """Raise resource amounts to at least these, in place."""
+    total.update({name: amount for name, amount in least.items() if amount > total.get(name, 0)})
+
+
+def pod_amounts(spec, overhead, default):
+    """Return what a pod requests: max(its containers together, each init container alone) + overhead.
+
+    A sidecar (an init container that restarts Always) runs on beside all that start after it. A container that does not
+    name a resource counts for `default`. Upstream: PodRequests in k8s.io/component-helpers/resource.
+    """
+    total, peak, sidecars = {}, {}, {}
+    for container in pick(spec, list, "containers", of=dict):
+        add(total, default | amounts(container, "resources", "requests"))
+    for container in pick(spec, list, "initContainers", of=dict):
+        request = default | amounts(container, "resources", "requests")
+        if container.get("restartPolicy") == "Always":
+            add(sidecars, request)
+            add(total, request)
+            request = sidecars
+        else:
+            add(request, sidecars)
+        raise_to(peak, request)
+    raise_to(total, peak)
+    add(total, overhead)
+    return total
+
+
+class Pod:
+    """What the scheduler knows of a pod, read once from the API's JSON. Raises Malformed."""
+
+    def __init__(self, raw):
+        spec = self.spec = pick(raw, dict, "spec")
+        self.name = pick(raw, str, "metadata", "name")
+        self.namespace = pick(raw, str, "metadata", "namespace") or "default"
+        self.key = f"{self.namespace}/{self.name}"
+        self.uid = pick(raw, str, "metadata", "uid") or self.key
+        self.created = pick(raw, str, "metadata", "creationTimestamp")
+        self.terminating = bool(pick(raw, str, "metadata", "deletionTimestamp"))
+        owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
+        self.controller = next(((o.get("kind"), o.get("uid")) for o in owners if o.get("controller")), (None, None))
+        self.phase = pick(raw, str, "status", "phase")
+        self.told = next((pick(condition, str, "message")  # why it is said to be pending
+                          for condition in pick(raw, list, "status", "conditions", of=dict)
+                          if condition.get("type") == "PodScheduled" and condition.get("status") == "False"), None)
+        self.priority = pick(spec, int, "priority")
+        self.gated = bool(pick(spec, list, "schedulingGates"))
+        self.beyond_us = ("the pod has resourceClaims, which this scheduler cannot allocate"
+                          if pick(spec, list, "resourceClaims") else None)
+        self.node_name = pick(spec, str, "nodeName")
+        self.node_selector = pick(spec, dict, "nodeSelector", of=str)
+        self.tolerations = pick(spec, list, "tolerations", of=dict)
+        self.disks = [disk for volume in pick(spec, list, "volumes", of=dict) for disk in disks_of(volume)]
+        containers = pick(spec, list, "containers", of=dict)
+        self.images = [image_name(pick(container, str, "image")) for container in containers]
+        ports = [port for container in containers for port in pick(container, list, "ports", of=dict)]
+        self.host_ports = [  # (IP, protocol, port)
+            (pick(port, str, "hostIP") or "0.0.0.0", pick(port, str, "protocol") or "TCP", pick(port, int, "hostPort"))
+            for port in ports if pick(port, int, "hostPort") > 0]
+
+        overhead = amounts(spec, "overhead")
+        self.requests = NOTHING | pod_amounts(spec, overhead, {})
+        self.nonzero = pod_amounts(spec, overhead, LITTLE)  # for scores, once the pod is on a node
+        if "cpu" in overhead:  # before that, upstream counts the overhead's cores, rounded up, as millicores
+            overhead["cpu"] = quantity(str(spec["overhead"]["cpu"]))  # (calculatePodResourceRequest)
+        self.nonzero_incoming = pod_amounts(spec, overhead, LITTLE)
+
+    @functools.cached_property
+    def required_terms(self):
+        """The terms of required node affinity, of which one must match; None without such affinity."""
+        path = "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
+        if not pick(self.spec, dict, *path):
+            return None
+        terms = []
+        for term in pick(self.spec, list, *path, "nodeSelectorTerms", of=dict):
+            try:
+                terms.append(node_selector_term(term))
+            except InvalidSelector:
+                pass  # matches nothing, like an empty term
+        return [term for term in terms if term]
+
+    @functools.cached_property
+    def preferred_terms(self):
+        """The (weight, term) pairs of preferred node affinity. Raises InvalidSelector if one is invalid."""
+        path = "affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution"
+        terms = [(pick(preferred, int, "weight"), node_selector_term(pick(preferred, dict, "preference")))
+                 for preferred in pick(self.spec, list, *path, of=dict) if preferred.get("weight")]
+        return [(weight, term) for weight, term in terms if term]
+
+
+DISK_IDENTITIES = {
+    "gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"], "rbd": ["image", "pool"]}
+
+
+def disks_of(volume):
+    """Yield (identity, whether it may be shared, Ceph monitors) for a volume that is a network disk."""
+    for source, fields in DISK_IDENTITIES.items():
+        disk = pick(volume, dict, source)
+        if disk:
+            shared = pick(disk, bool, "readOnly") and source != "awsElasticBlockStore"
+            monitors = set(pick(disk, list, "monitors", of=str)) if source == "rbd" else {None}
+            yield (source, *(pick(disk, str, name) for name in fields)), shared, monitors
+
+
+def image_name(name):
+    """Return an image's name as nodes report it: with a tag. Upstream: normalizedImageName in imagelocality."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+
+
+class Node:
+    """A node and the pods on it (kube-scheduler's NodeInfo), read from the API's JSON. Raises Malformed."""
+
+    def __init__(self, raw):
+        self.name = pick(raw, str, "metadata", "name")
+        self.labels = pick(raw, dict, "metadata", "labels", of=str)
+        self.annotations = pick(raw, dict, "metadata", "annotations", of=str)
+        self.unschedulable = pick(raw, bool, "spec", "unschedulable")
+        self.taints = [tuple(pick(taint, str, part) for part in ("key", "value", "effect"))
+                       for taint in pick(raw, list, "spec", "taints", of=dict)]
+        self.allocatable = NOTHING | amounts(raw, "status", "allocatable")
+        self.max_pods = quantity(str(pick(raw, dict, "status", "allocatable").get("pods") or 0))
+        self.images = {name: pick(image, int, "sizeBytes") for image in pick(raw, list, "status", "images", of=dict)
+                       for name in pick(image, list, "names", of=str)}
+        self.facts = dict(vars(self))  # by which a change of the node is noticed
+        self.pods = {}  # uid -> Pod
+        self.requested = dict(NOTHING)
+        self.nonzero = {"cpu": 0, "memory": 0}
+
+    def add(self, pod):
+        """Put a pod on the node."""
+        self.pods[pod.uid] = pod
+        add(self.requested, pod.requests)
+        add(self.nonzero, pod.nonzero)
+
+    def remove(self, pod):
+        """Take a pod off the node again."""
+        del self.pods[pod.uid]
+        add(self.requested, pod.requests, -1)
+        add(self.nonzero, pod.nonzero, -1)
+
+
+@dataclass
+class Snapshot:
+    """The cluster as one pass sees it, with what the pass has placed so far."""
+
+    nodes: dict  # name -> Node
+
+
+class InvalidSelector(ValueError):
+    """A selector that kube-scheduler cannot parse; the text is kube-scheduler's."""
+
+
+LABEL_VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+OPERATORS = {  # of label and node selectors; the value is None where the label is missing
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda value, values: value is not None,
+    "DoesNotExist": lambda value, values: value is None,
+    "Gt": lambda value, values: int64(value) is not None and int64(value) > int64(values[0]),
+    "Lt": lambda value, values: int64(value) is not None and int64(value) < int64(values[0]),
+}
+
+
+def int64(text):
+    """Read a base-10 integer as Go's ParseInt does; None if it is none of 64 bits."""
+    number = int(text) if text and re.fullmatch("[+-]?[0-9]{1,63}", text) else 2**63
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def requirement(expression):
+    """Read an entry of matchExpressions as (key, operator, values). Raises InvalidSelector.
+
+    Upstream: NewRequirement in k8s.io/apimachinery/pkg/labels.
+    """
+    key, operator = pick(expression, str, "key"), pick(expression, str, "operator")
+    values = pick(expression, list, "values", of=str)
+    if operator not in OPERATORS:
+        raise InvalidSelector(f'"{operator}" is not a valid node selector operator')
+    if not values if operator in ("In", "NotIn") else len(values) != (operator in ("Gt", "Lt")):
+        raise InvalidSelector(f"{len(values)} values are not right for operator {operator}")
+    if operator in ("Gt", "Lt") and int64(values[0]) is None:
+        raise InvalidSelector("for 'Gt', 'Lt' operators, the value must be an integer")
+    for value in values:
+        if len(value) > 63 or not LABEL_VALUE.fullmatch(value):
+            raise InvalidSelector(f'invalid label value: "{value}": at key: "{key}": ' + "; ".join(
+                ["must be no more than 63 characters"] * (len(value) > 63) + [
+                    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and "
+                    "must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', "
+                    f"regex used for validation is '{LABEL_VALUE.pattern}')"] * (not LABEL_VALUE.fullmatch(value))))
+    return key, operator, values
+
+
+def satisfies(labels, requirements):
+    """Say whether labels meet all the requirements."""
+    return all(OPERATORS[operator](labels.get(key), values) for key, operator, values in requirements)
+
+
+def node_selector_term(term):
+    """Read a term as two lists of requirements, on labels and on fields; None if empty. Raises InvalidSelector."""
+    on_labels = [requirement(expression) for expression in pick(term, list, "matchExpressions", of=dict)]
+    on_fields = [(pick(field, str, "key"), pick(field, str, "operator"), pick(field, list, "values", of=str))
+                 for field in pick(term, list, "matchFields", of=dict)]
+    for _, operator, values in on_fields:
+        if operator not in ("In", "NotIn") or len(values) != 1:
+            raise InvalidSelector(f'"{operator}" with {len(values)} values is not a valid node field selector')
+    return (on_labels, on_fields) if on_labels or on_fields else None
+
+
+def term_matches(term, node):
+    """Say whether a node meets all of a term; the only field is metadata.name."""
+    on_labels, on_fields = term
+    return satisfies(node.labels, on_labels) and satisfies({"metadata.name": node.name}, on_fields)
+
+
+# =====================================================================================================================
+# 4. Predicates, in the order in which they run
+# =====================================================================================================================
+
+
+@predicate("CheckNodeUnschedulable")
+def check_node_unschedulable(pod, node):
+    """The node is not cordoned, or the pod tolerates that."""
+    if node.unschedulable and not tolerates(pod, ("node.kubernetes.io/unschedulable", "", "NoSchedule")):
+        yield "node(s) were unschedulable"
+
+
+@predicate("HostName")
+def host_name(pod, node):
+    """The pod names no node, or this one. (A pod that names one is bound already, so this bites only when asked why.)"""
+    if pod.node_name not in ("", node.name):
+        yield "node(s) didn't match the requested hostname"
+
+
+@predicate("PodFitsHostPorts")
+def pod_fits_host_ports(pod, node):
+    """The host ports that the pod asks for are free: no pod there has the same port and protocol on an overlapping IP."""
+    for ip, *port in pod.host_ports:
+        for other in node.pods.values():
+            for other_ip, *other_port in other.host_ports:
+                if port == other_port and (ip == other_ip or "0.0.0.0" in (ip, other_ip)):
+                    yield "node(s) didn't have free ports for the requested pod ports"
+                    return
+
+
+@predicate("MatchNodeSelector")
+def match_node_selector(pod, node):
+    """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity."""
+    selected = pod.node_selector.items() <= node.labels.items()
+    terms = pod.required_terms
+    if not (selected and (terms is None or any(term_matches(term, node) for term in terms))):
+        yield "node(s) didn't match Pod's node affinity"
+
+
+@predicate("PodFitsResources")
+def pod_fits_resources(pod, node, arguments):
+    """The node has room for one more pod, and free of each resource what the pod requests.
+
+    cpu, memory and ephemeral-storage count even where the pod requests none of them, other resources if the pod names
+    them; a pod that requests nothing at all fits a full node. `arguments`: resources that an extender looks after.
+    """
+    if len(node.pods) + 1 > node.max_pods:
+        yield "Too many pods"
+    if pod.requests != NOTHING:
+        for name, amount in pod.requests.items():
+            if node.allocatable.get(name, 0) < node.requested.get(name, 0) + amount and name not in arguments:
+                yield f"Insufficient {name}"
+
+
+@predicate("NoDiskConflict")
+def no_disk_conflict(pod, node):
+    """No pod there has a network disk that this pod mounts too, unless both mount it read-only (EBS: not even then)."""
+    for identity, shared, monitors in pod.disks:
+        for other in node.pods.values():
+            for other_identity, other_shared, other_monitors in other.disks:
+                if identity == other_identity and monitors & other_monitors and not (shared and other_shared):
+                    yield "node(s) had no available disk"
+                    return
+
+
+@predicate("PodToleratesNodeTaints")
+def pod_tolerates_node_taints(pod, node):
+    """The pod tolerates the node's NoSchedule and NoExecute taints; the first that it does not is the reason."""
+    for taint in node.taints:
+        key, value, effect = taint
+        if effect in ("NoSchedule", "NoExecute") and not tolerates(pod, taint):
+            yield f"node(s) had taint {{{key}: {value}}}, that the pod didn't tolerate"
+            return
+
+
+def tolerates(pod, taint):
+    """Say whether one of the pod's tolerations covers the taint."""
+    key, value, effect = taint
+    return any(
+        toleration.get("effect") in (None, "", effect)
+        and toleration.get("key") in (None, "", key)
+        and (toleration.get("operator") == "Exists"
+             or toleration.get("operator") in (None, "", "Equal") and (toleration.get("value") or "") == value)
+        for toleration in pod.tolerations)
+
+
+def label_conflicts(arguments):
+    """Yield what is wrong with labelsPresence or labelPreference arguments: a label wanted both there and not there."""
+    wanted = {}
+    for argument in arguments:
+        for label in argument.get("labels") or [argument.get("label", "")]:
+            if wanted.setdefault(label, argument.get("presence", False)) != argument.get("presence", False):
+                yield f'label "{label}" cannot be wanted both present and absent'
+
+
+@predicate("CheckNodeLabelPresence", argument="labelsPresence", check=label_conflicts)
+def check_node_label_presence(pod, node, arguments):
+    """The node has the labels that the Policy wants present, with any value, and none that it wants absent."""
+    for argument in arguments:
+        if any((label in node.labels) != argument.get("presence", False) for label in argument.get("labels", [])):
+            yield "node(s) didn't have the requested labels"
+            return
+
+
+# =====================================================================================================================
+# 5. Priorities
+# =====================================================================================================================
+
+
+def normalize(points):
+    """Stretch scores so that the highest becomes 100. Upstream: DefaultNormalizeScore in plugins/helper."""
+    highest = max(points.values())
+    return {name: 100 * score // highest if highest else 0 for name, score in points.items()}
+
+
+def normalize_reversed(points):
+    """Stretch scores so that 0 becomes 100, and the highest 0."""
+    return {name: 100 - score for name, score in normalize(points).items()}
+
+
+def usage(pod, node):
+    """Yield for cpu (millicores) and memory (bytes) what would be requested with the pod there, and what there is."""
+    for name in ("cpu", "memory"):
+        yield node.nonzero[name] + pod.nonzero_incoming[name], node.allocatable.get(name, 0)
+
+
+@priority("LeastRequestedPriority")
+def least_requested(pod, node):
+    """The share of cpu and memory that stays free, in percent, averaged: spreads the load."""
+    return sum((there - used) * 100 // there if there >= used and there else 0 for used, there in usage(pod, node)) // 2
+
+
+@priority("MostRequestedPriority")
+def most_requested(pod, node):
+    """The share of cpu and memory that is then requested, in percent, averaged: fills node after node."""
+    return sum(used * 100 // there if there >= used and there else 0 for used, there in usage(pod, node)) // 2
+
+
+@priority("BalancedResourceAllocation")
+def balanced_resource_allocation(pod, node):
+    """100 where cpu and memory are used to the same degree, less the more they differ; 0 where one is used up."""
+    cpu, memory = (used / there if there else 1.0 for used, there in usage(pod, node))
+    return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
+
+
+def shape_problems(arguments):
+    """Yield what is wrong with requestedToCapacityRatioArguments. Upstream: ValidateRequestedToCapacityRatioArgs."""
+    if not arguments or not arguments[0].get("shape"):
+        yield "needs requestedToCapacityRatioArguments with at least one point in shape"
+        return
+    points = [(point.get("utilization", 0), point.get("score", 0)) for point in arguments[0]["shape"]]
+    if any(left >= right for (left, _), (right, _) in zip(points, points[1:])):
+        yield "the utilization values of shape must ascend"
+    if not all(0 <= utilization <= 100 and 0 <= score <= 10 for utilization, score in points):
+        yield "shape goes from utilization 0 to 100 and from score 0 to 10"
+    for resource in arguments[0].get("resources", []):
+        if resource.get("weight", 0) < 1:
+            yield f'the weight of resource "{resource.get("name", "")}" must be at least 1'
+
+
+@priority("RequestedToCapacityRatio",
+          argument="requestedToCapacityRatioArguments", check=shape_problems)
+def requested_to_capacity_ratio(pod, node, arguments):
+    """Weighted mean over the Policy's resources of a function of their utilization, drawn by the points of `shape`.
+
+    A resource for which the function is 0 is left out of the mean.
+    """
+    shape = [(point.get("utilization", 0), 10 * point.get("score", 0)) for point in arguments[0]["shape"]]
+    weights = {resource.get("name", ""): resource["weight"] for resource in arguments[0].get("resources", [])}
+    score_sum = weight_sum = 0
+    for name, weight in weights.items():
+        there, used = node.allocatable.get(name, 0), node.requested.get(name, 0) + pod.requests.get(name, 0)
+        if name in LITTLE:
+            used = node.nonzero[name] + pod.nonzero_incoming[name]
+        score = along(shape, 100 - (there - used) * 100 // there if there >= used and there else 100)
+        if score > 0:
+            score_sum, weight_sum = score_sum + score * weight, weight_sum + weight
+    return (2 * score_sum + weight_sum) // (2 * weight_sum) if weight_sum else 0  # rounded, halves up
+
+
+def along(shape, x):
+    """Return the value at x of the broken line through the points of shape, truncated toward zero."""
+    for i, (right, score) in enumerate(shape):
+        if x <= right:
+            left, before = shape[i - 1] if i else (right - 1, score)
+            return before + int((score - before) * (x - left) / (right - left))
+    return shape[-1][1]
+
+
+def preferred_terms(pod, nodes, snapshot):
+    """The pod's preferred node affinity; one invalid term fails the pod."""
+    try:
+        return pod.preferred_terms
+    except InvalidSelector as error:
+        raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {error}') from error
+
+
+@priority("NodeAffinityPriority", metadata=preferred_terms, reduce=normalize)
+def node_affinity(pod, node, metadata):
+    """The summed weights of the preferred node affinity terms that the node meets."""
+    return sum(weight for weight, term in metadata if term_matches(term, node))
+
+
+@priority("TaintTolerationPriority", reduce=normalize_reversed)
+def taint_toleration(pod, node):
+    """The number of PreferNoSchedule taints that the pod does not tolerate; the fewer, the better."""
+    return sum(taint[2] == "PreferNoSchedule" and not tolerates(pod, taint) for taint in node.taints)
+
+
+def image_shares(pod, nodes, snapshot):
+    """For each image of the pod: its size in bytes times the share of all nodes that have it."""
+    shares = {}
+    for image in pod.images:
+        sizes = [node.images[image] for node in snapshot.nodes.values() if image in node.images]
+        shares[image] = int(sizes[0] * (len(sizes) / len(snapshot.nodes))) if sizes else 0
+    return shares
+
+
+@priority("ImageLocalityPriority", metadata=image_shares)
+def image_locality(pod, node, metadata):
+    """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100).
+
+    An image that few nodes have counts for less, lest all its pods crowd there.
+    """
+    lowest, highest = 23 * 2**20, 1000 * 2**20 * len(pod.images)
+    there = sum(metadata[image] for image in pod.images if image in node.images)
+    return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
+
+
+@priority("NodePreferAvoidPodsPriority")
+def node_prefer_avoid_pods(pod, node):
+    """0 where the node's preferAvoidPods annotation names the pod's ReplicationController or ReplicaSet, else 100."""
+    annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
+    if not annotation or pod.controller[0] not in ("ReplicationController", "ReplicaSet"):
+        return 100
+    try:
+        avoided = [pick(avoid, dict, "podSignature", "podController")
+                   for avoid in pick(json.loads(annotation), list, "preferAvoidPods", of=dict)]
+        return 0 if pod.controller in [(owner.get("kind"), owner.get("uid")) for owner in avoided] else 100
+    except ValueError:  # an annotation that cannot be read avoids nobody
+        return 100
+
+
+def label_preference_problems(arguments):
+    """Yield what is wrong with labelPreference arguments."""
+    if not arguments:
+        yield "needs a labelPreference argument, under a name of your own"
+    yield from label_conflicts(arguments)
+
+
+@priority("NodeLabel", argument="labelPreference", check=label_preference_problems)
+def node_label(pod, node, arguments):
+    """The share of the Policy's labelPreference entries that the node meets: the label is there, or is not."""
+    met = sum((argument.get("label", "") in node.labels) == argument.get("presence", False) for argument in arguments)
+    return 100 * met // len(arguments)
+
+
+@priority("RandomPriority")
+def random_priority(pod, node):
+    """Any score: the tutorials' random scheduler as a priority of ours."""
+    return RANDOM.randint(0, 100)
+
+
+for name in PREDICATE_ORDER + """
+        CheckNodeCondition CheckNodeMemoryPressure CheckNodeDiskPressure CheckNodePIDPressure
+        PodToleratesNodeNoExecuteTaints""".split():
+    PREDICATES.setdefault(name, Rule(name, None, argument={"CheckServiceAffinity": "serviceAffinity"}.get(name, "")))
+def needs_argument(arguments):
+    if not arguments:
+        yield "needs an argument, under a name of your own"
+
+
+for name in "SelectorSpreadPriority InterPodAffinityPriority EvenPodsSpreadPriority ServiceAffinity".split():
+    PRIORITIES.setdefault(name, Rule(name, None, argument={"ServiceAffinity": "serviceAntiAffinity"}.get(name, ""),
+                                          check=needs_argument if name == "ServiceAffinity" else lambda arguments: ()))
+
+
+# =====================================================================================================================
+# 6. The cluster: what is read, remembered and written
+# =====================================================================================================================
+
+
+class ApiError(Exception):
+    """A request that did not succeed. status is the HTTP status, 0 where no answer came (it may have been carried out)."""
+
+    def __init__(self, status, message, retry_after=0):
+        super().__init__(message)
+        self.status, self.retry_after = status, retry_after
+
+
+def backoff(attempts):
+    """Return the seconds to wait after so many failed attempts: 1, 2, 4, 8, 10, 10, ... as kube-scheduler does."""
+    return min(2 ** (attempts - 1), 10)
+
+
+@functools.lru_cache(maxsize=10000)
+def warn_once(text):
+    """Log a warning, unless it has been logged already."""
+    log.warning("%s", text)
+
+
+@dataclass
+class Wait:
+    """What is remembered of a pod that stays pending."""
+
+    attempts: int = 0
+    retry_at: float = 0  # monotonic seconds
+    shown: str = None  # what was last printed of it
+    told: str = None  # what its event and its PodScheduled condition say
+
+
+class Cluster:
+    """The API server's nodes and pods, together with what this scheduler has bound and the API server may not show yet.
+
+    Lists come from the API server's watch cache, which may lag. So each of our bindings stays assumed until such a list
+    shows it. Only a consistent list, read where there is doubt, may take an assumption away.
+    """
+
+    TRUST = 10  # seconds after which a binding that no list shows is looked into
+
+    def __init__(self, api, scheduler_name):
+        self.api, self.scheduler_name = api, scheduler_name
+        self.assumed = {}  # uid -> (pod, node name, since)
+        self.waiting = {}  # uid -> Wait
+        self.assigned = set()  # the uids of the pods that have a node
+        self.doubt = True  # whether the next snapshot must be consistent
+        self.newest = 0  # the highest resource version of a cached list of assigned pods
+        self.facts = None  # what the last snapshot was made of
+        self.changed = False  # whether that differs from the one before
+        self.pool = ThreadPoolExecutor(4)  # a few kept-alive connections, on which writes go while the loop goes on
+        self.writes = collections.deque()  # (future, pod, node name or None)
+
+    # --- reading
+
+    def list(self, resource, selector="", consistent=False):
+        """Return all objects of a resource, and the list's resource version. 410 on a page starts again."""
+        first = {"fieldSelector": selector, "limit": 500} | ({} if consistent else {"resourceVersion": "0"})
+        for _ in range(5):
+            params, items = first, []
+            try:
+                while True:
+                    answer = self.api.request("GET", f"/api/v1/{resource}", params)
+                    items += pick(answer, list, "items", of=dict)
+                    token = pick(answer, str, "metadata", "continue")
+                    if not token:
+                        version = pick(answer, str, "metadata", "resourceVersion")
+                        return items, int(version) if version.isdigit() else 0
+                    params = {"fieldSelector": selector, "limit": 500, "continue": token}
+            except ApiError as error:
+                if error.status != 410:
+                    raise
+            except ValueError as error:
+                raise ApiError(0, f"the list of {resource} is not as expected: {error}") from error
+        raise ApiError(410, f"the list of {resource} expired again and again")
+
+    def parse(self, kind, raws):
+        """Parse API objects. Return those that could be, and the others' JSON; name each of these once."""
+        parsed, broken = [], []
+        for raw in raws:
+            try:
+                parsed.append(kind(raw))
+            except (AttributeError, TypeError, ValueError) as error:
+                metadata = raw.get("metadata") if isinstance(raw.get("metadata"), dict) else {}
+                name = "/".join(str(metadata[part]) for part in ("namespace", "name") if part in metadata)
+                warn_once(f"{kind.__name__.lower()} {name} is left out: {one_line(error)}")
+                broken.append(raw)
+        return parsed, broken
+
+    def pending_pods(self):
+        """List the pods that wait for this scheduler, in the order in which they are to be tried."""
+        raws, _ = self.list("pods", f"spec.schedulerName={self.scheduler_name},spec.nodeName=")
+        pods = [pod for pod in self.parse(Pod, raws)[0] if not (
+            pod.terminating or pod.gated or pod.phase in ("Succeeded", "Failed"))]
+        self.waiting = {pod.uid: self.waiting.get(pod.uid) or Wait(told=pod.told) for pod in pods}
+        return sorted(pods, key=lambda pod: (-pod.priority, pod.created))
+
+    def snapshot(self):
+        """Read the nodes and the pods on them, and put what we have bound ourselves where it belongs."""
+        nodes = {node.name: node for node in self.parse(Node, self.list("nodes")[0])[0]}
+        assigned = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+        consistent = self.doubt or any(time.monotonic() - since > self.TRUST for *_, since in self.assumed.values())
+        raws, version = self.list("pods", assigned, consistent)
+        if not consistent and version < self.newest:  # another API server answers now, whose cache lags
+            consistent = True
+            raws, version = self.list("pods", assigned, consistent)
+        self.newest = self.newest if consistent else version
+        self.doubt = False
+
+        pods, broken = self.parse(Pod, raws)
+        for raw in broken:  # what it takes up is unknown, so nothing may be added to its node
+            nodes.pop(raw["spec"]["nodeName"], None)
+        self.assigned = {pod.uid for pod in pods}
+        for uid, (pod, node_name, _) in list(self.assumed.items()):
+            if consistent != (uid in self.assigned):
+                del self.assumed[uid]  # the cached list has caught up, or the consistent one knows nothing of it
+            elif not consistent and node_name in nodes:
+                nodes[node_name].add(pod)
+        for pod in pods:
+            if pod.node_name in nodes:
+                nodes[pod.node_name].add(pod)
+        facts = [node.facts for node in nodes.values()], {pod.uid: pod.node_name for pod in pods}
+        self.changed, self.facts = facts != self.facts, facts
+        return Snapshot(nodes)
+
+    def due(self, pods):
+        """Yield the pods to try now: those whose backoff is over, or all if nodes or assigned pods have changed."""
+        for pod in pods:
+            if pod.uid not in self.assumed and pod.uid not in self.assigned:
+                if self.changed or self.waiting[pod.uid].retry_at <= time.monotonic():
+                    yield pod
+
+    def is_news(self, decision):
+        """Say whether a decision differs from what was last printed of its pod."""
+        wait = self.waiting[decision.pod.uid]
+        before, wait.shown = wait.shown, decision.node or decision.message
+        return wait.shown != before
+
+    # --- writing
+
+    def bind(self, pod, node_name, snapshot):
+        """Assume the pod on the node, and POST its Binding meanwhile."""
+        self.assumed[pod.uid] = pod, node_name, time.monotonic()
+        self.writes.append((self.pool.submit(self.post_binding, pod, node_name), pod, node_name))
+        self.settle(snapshot)
+
+    def leave_pending(self, pod, message):
+        """Back off; tell the user in an event and in the pod's condition why, if they do not say so already."""
+        wait = self.retry_later(pod)
+        if message != wait.told:
+            wait.told = message
+            self.writes.append((self.pool.submit(self.post_failure, pod, message), pod, None))
+
+    def retry_later(self, pod):
+        """Back off from a pod; return what is remembered of it."""
+        wait = self.waiting[pod.uid]
+        wait.attempts += 1
+        wait.retry_at = time.monotonic() + backoff(wait.attempts)
+        return wait
+
+    def settle(self, snapshot, wait=False):
+        """Take in the answers to our writes, all of them if `wait`. Raises ApiError if the API server is in trouble."""
+        trouble = None
+        while self.writes and (wait or trouble or self.writes[0][0].done()):
+            future, pod, node_name = self.writes.popleft()
+            error = future.exception()
+            if error is None:
+                continue
+            status = error.status if isinstance(error, ApiError) else 0
+            if status in (0, 429) or status >= 500:
+                trouble = error
+            elif status not in (404, 409):  # the pod is gone; somebody bound it. Both are everyday life
+                warn_once(f"{pod.key}: {error}")
+            if node_name is None:
+                self.waiting[pod.uid].told = None
+            elif status == 0 or status >= 500:
+                self.doubt = True  # perhaps it is bound
+            else:
+                self.doubt = self.doubt or status == 409
+                log.debug("%s is not bound to %s: %s", pod.key, node_name, error)
+                del self.assumed[pod.uid]
+                snapshot.nodes[node_name].remove(pod)
+                self.retry_later(pod)
+        if trouble:
+            raise trouble
+
+    def post_binding(self, pod, node_name):
+        """Bind the pod to the node; on success record the event Scheduled."""
+        self.api.request("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", body={
+            "apiVersion": "v1", "kind": "Binding",
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}})
+        try:
+            self.post_event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {node_name}")
+        except ApiError as error:
+            warn_once(f"no event: {error}")
+
+    def post_failure(self, pod, message):
+        """Say why the pod stays pending: in an event FailedScheduling, and in its condition PodScheduled."""
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        if pod.told is None:
+            condition["lastTransitionTime"] = now()
+        self.api.request("PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
+                         body={"status": {"conditions": [condition]}})
+        self.post_event(pod, "Warning", "FailedScheduling", message)
+
+    def post_event(self, pod, kind, reason, message):
+        """Record an event about the pod, as `kubectl describe pod` shows it."""
+        self.api.request("POST", f"/api/v1/namespaces/{pod.namespace}/events", body={
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": {"name": f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}", "namespace": pod.namespace},
+            "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name,
+                               "uid": pod.uid},
+            "type": kind, "reason": reason, "message": message, "count": 1, "firstTimestamp": now(),
+            "lastTimestamp": now(), "source": {"component": self.scheduler_name},
+            "reportingComponent": self.scheduler_name})
+
+
+def now():
+    """Return the time as the API writes it."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Proxy:
+    """The API server behind kubectl proxy."""
+
+    VERBS = {"GET": "list", "POST": "create", "PATCH": "patch"}
+
+    def __init__(self, server):
+        self.server = server.rstrip("/")
+        self.session = requests.Session()  # its connections are kept alive, and threads may share them
+        self.session.trust_env = False  # kubectl proxy is near, whatever HTTP_PROXY says
+
+    def request(self, method, path, params=None, body=None):
+        """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
+        kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
+        try:
+            answer = self.session.request(method, self.server + path, params=params, timeout=(5, 60),
+                                          data=body and json.dumps(body), headers={"Content-Type": kind})
+        except requests.ConnectionError as error:
+            raise ApiError(0, f"cannot reach {self.server}: start `kubectl proxy --port={urlsplit(self.server).port}`, "
+                              "or try it without a cluster: python scheduler.py --cluster tests/clusters/demo.yaml"
+                           ) from error
+        except requests.RequestException as error:
+            raise ApiError(0, f"{method} {path}: {one_line(error)}") from error
+        log.debug("%s %s %s: %d", method, path, params or "", answer.status_code)
+        try:
+            content = answer.json()
+        except ValueError:
+            content = None
+        if answer.ok and isinstance(content, dict):
+            return content
+        verb, resource = self.VERBS[method], re.sub(r"/api/v1/(namespaces/[^/]+/)?([^/]+)(/[^/]+)?", r"\2", path)
+        if not isinstance(content, dict):
+            content = {"message": f"{self.server} does not answer like kubectl proxy"}
+        hint = f'RBAC lacks verb "{verb}" on "{resource}": ' if answer.status_code == 403 else ""
+        seconds = answer.headers.get("Retry-After", "")
+        raise ApiError(0 if answer.ok else answer.status_code,
+                       f"{verb} {resource}: {answer.status_code} {answer.reason}: {hint}{content.get('message')}",
+                       int(seconds) if seconds.isdigit() else 0)
+
+
+class Manifests:
+    """A cluster made of manifests, which answers like the API server; bindings are kept in memory."""
+
+    def __init__(self):
+        self.objects = {}  # (resource, namespace, name) -> object
+
+    def load(self, path):
+        """Read a file, or standard input for -; name and leave out what is no object. Raises OSError, ValueError."""
+        for document in parse(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")):
+            try:
+                if document is not None:
+                    self.add(document)
+            except Malformed as error:
+                log.warning("%s: left out: %s", path, error)
+
+    def add(self, document):
+        """Take in an object, or the items of a List."""
+        kind = pick(document, str, "kind")
+        if kind.endswith("List") and "items" in document:
+            for item in pick(document, list, "items", of=dict):
+                self.add({"kind": kind[:-4], **item})
+            return
+        name = pick(document, str, "metadata", "name")
+        if not kind or not name:
+            raise Malformed("expected a Kubernetes object with kind and metadata.name, got "
+                            f"{json.dumps(document, default=str)[:60]}")
+        resource = kind.lower() + ("es" if kind.endswith("s") else "s")
+        self.objects[resource, pick(document, str, "metadata", "namespace") or "default", name] = document
+
+    def request(self, method, path, params=None, body=None):
+        """Answer a list, or a Binding; take in other writes unseen."""
+        *_, name, last = path.split("/")
+        if method == "GET":
+            selected = functools.partial(self.selected, (params or {}).get("fieldSelector", ""))
+            return {"items": [thing for key, thing in self.objects.items() if key[0] == last and selected(thing)]}
+        if last == "binding":
+            pod = self.objects["pods", body["metadata"]["namespace"], name]
+            pod["spec"]["nodeName"] = body["target"]["name"]
+        return {}
+
+    def selected(self, selector, thing):
+        """Say whether a field selector, such as spec.nodeName!=,status.phase!=Failed, selects an object."""
+        for term in filter(None, selector.split(",")):
+            path, differs, value = re.fullmatch("(.*?)(!?)=(.*)", term).groups()
+            actual = thing
+            for key in path.split("."):
+                actual = actual.get(key) if isinstance(actual, dict) else None
+            actual = str(actual or ("default-scheduler" if path == "spec.schedulerName" else ""))
+            if (actual == value) == bool(differs):
+                return False
+        return True
+
+
+class DryRun:
+    """An API server to which nothing is written."""
+
+    def __init__(self, api):
+        self.api = api
+
+    def request(self, method, path, params=None, body=None):
+        """Pass on what reads."""
+        return self.api.request(method, path, params) if method == "GET" else {}
+
+
+class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """YAML in which no key may come twice, and dates stay strings."""
+
+    def construct_mapping(self, node, deep=False):
+        """Build a mapping whose keys are all different."""
+        unique_keys([(key.value, None) for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
+        return super().construct_mapping(node, deep)
+
+
+YamlLoader.add_constructor("tag:yaml.org,2002:timestamp", yaml.SafeLoader.construct_yaml_str)
+
+
+def unique_keys(pairs):
+    """Make a dict of pairs. Raises ValueError if a key comes twice."""
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f'duplicate key "{next(key for key in keys if keys.count(key) > 1)}"')
+    return unique
+
+
+def parse(text):
+    """Yield the documents of a JSON or YAML text. Raises ValueError."""
+    try:
+        if text.lstrip().startswith("{"):
+            yield json.loads(text, object_pairs_hook=unique_keys)
+        else:
+            yield from yaml.load_all(text, YamlLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(one_line(error)) from error
+
+
+def one_line(error):
+    """Return an error's text on one line."""
+    return getattr(error, "strerror", None) or " ".join(str(error).split())
+
+
+# =====================================================================================================================
+# 7. The command line
+# =====================================================================================================================
+
+
+def read_arguments(argv):
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="scheduler.py", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="""Schedule the pods whose spec.schedulerName is --scheduler-name, through kubectl proxy, by the
+predicates and priorities that a legacy Policy file names.""",
+        epilog="""examples:
+  kubectl proxy & python scheduler.py             schedule a cluster's pods until Ctrl-C
+  python scheduler.py --once --dry-run -v         show what one pass would do, and what it asks the API server
+  python scheduler.py --cluster tests/clusters/demo.yaml           schedule manifests; no cluster is needed
+  kubectl get nodes,pods -A -o yaml | python scheduler.py --cluster -       schedule a copy of a live cluster
+
+exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
+    parser.add_argument("--server", default="http://127.0.0.1:8001", metavar="URL",
+                        help="where kubectl proxy listens (default %(default)s)")
+    parser.add_argument("--scheduler-name", default="my-scheduler", metavar="NAME",
+                        help="schedule the pods with this spec.schedulerName (default %(default)s)")
+    parser.add_argument("--policy", default=str(Path(__file__).with_name("policy.json")), metavar="FILE",
+                        help="the Policy, JSON or YAML (default: policy.json beside this script)")
+    parser.add_argument("--interval", type=seconds, default=1, metavar="SECONDS",
+                        help="time between polls (default %(default)s)")
+    parser.add_argument("--once", action="store_true", help="make one pass, then stop")
+    parser.add_argument("--dry-run", action="store_true", help="do everything except writing to the cluster")
+    parser.add_argument("--cluster", nargs="+", metavar="FILE",
+                        help="schedule these manifests (YAML, JSON, kubectl get -o yaml; - for standard input) instead "
+                             "of a live cluster, and print where everything ended up")
+    parser.add_argument("--seed", help="make the choice among equally good nodes repeatable")
+    parser.add_argument("--output", choices=["text", "json"], default="text",
+                        help="json: one object per decision on standard output, with all reasons and scores")
+    parser.add_argument("-v", "--verbose", action="store_true", help="log every request to the API server")
+    options = parser.parse_args(argv)
+    if not re.fullmatch("https?://[^/?#]+/?", options.server):
+        parser.error(f"--server {options.server}: expected a URL such as http://127.0.0.1:8001")
+    return options
+
+
+def seconds(text):
+    """Read a positive number of seconds."""
+    if not 0 < float(text) < 1e6:
+        raise ValueError
+    return float(text)
+
+
+def main(argv=None):
+    """Run the command line; return the exit code."""
+    options = read_arguments(argv)
+    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
+    if options.seed is not None:
+        RANDOM.seed(options.seed)
+    try:
+        policy = load_policy(options.policy)
+    except PolicyError as error:
+        for line in error.args:
+            log.error("%s: %s", options.policy, line)
+        return 2
+    for notice in policy.notices:
+        log.warning("%s: %s", options.policy, notice)
+    api = Manifests() if options.cluster else Proxy(options.server)
+    for path in options.cluster or []:
+        try:
+            api.load(path)
+        except (OSError, ValueError) as error:
+            log.error("%s: %s", path, one_line(error))
+            return 2
+    cluster = Cluster(DryRun(api) if options.dry_run else api, options.scheduler_name)
+    if options.dry_run:
+        cluster.TRUST = math.inf  # no list will ever show what we bind
+    report = functools.partial(print_json if options.output == "json" else print_line, options)
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: (stop.set(), signal.signal(number, signal.SIG_DFL)))
+    if not options.cluster:
+        log.info("%s: polling %s by %s", options.scheduler_name, options.server, options.policy)
+        return run(cluster, policy, report, stop, options.interval, options.once)
+    while schedule_pending_pods(cluster, policy, report, stop) and not options.once and not stop.is_set():
+        pass  # what was placed may have made room for what was not, as a pod with affinity to it
+    if options.output == "text":
+        print_tables(cluster)
+    return 0
+
+
+def print_json(options, decision):
+    """Print a decision as a line of JSON."""
+    print(json.dumps(decision.record()), flush=True)
+
+
+def print_line(options, decision):
+    """Print a decision as a line for people."""
+    dry_run = " (dry run)" if options.dry_run else ""
+    if decision.node is None:
+        print(f"{decision.pod.key} stays pending: {decision.message}{dry_run}", flush=True)
+    else:
+        nodes = len(decision.feasible) + len(decision.failed)
+        print(f"{decision.pod.key} -> {decision.node}  ({len(decision.feasible)} of {nodes} nodes fit, score "
+              f"{decision.total[decision.node]}){dry_run}", flush=True)
+
+
+def print_tables(cluster):
+    """Print all pods with their nodes, as `kubectl get pods -o wide` does, and how full the nodes are."""
+    nodes = cluster.snapshot().nodes.values()
+    place = {uid: node.name for node in nodes for uid in node.pods}
+    pods = cluster.parse(Pod, cluster.list("pods")[0])[0]
+    print()
+    print_table(["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"], [
+        [pod.namespace, pod.name, pod.phase or "Pending", f"{pod.requests['cpu']}m", mebibytes(pod.requests["memory"]),
+         place.get(pod.uid, "<none>")] for pod in pods])
+    print()
+    print_table(["NODE", "PODS", "CPU", "MEMORY"], [
+        [node.name, f"{len(node.pods)}/{node.max_pods}",
+         share(node, "cpu", "{}m".format), share(node, "memory", mebibytes)] for node in nodes])
+
+
+def share(node, name, write):
+    """Return how much of a resource is requested on a node, of how much: "500m/4000m (12%)"."""
+    used, there = node.requested[name], node.allocatable.get(name, 0)
+    return f"{write(used)}/{write(there)}" + (f" ({100 * used // there}%)" if there else "")
+
+
+def mebibytes(amount):
+    """Write an amount of memory in Mi."""
+    return f"{amount // 2**20}Mi"
+
+
+def print_table(header, rows):
+    """Print rows under a header, in columns."""
+    widths = [max(map(len, column)) for column in zip(header, *rows)]
+    for row in [header, *rows]:
+        print("   ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # whoever read our output has gone, as head does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

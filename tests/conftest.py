@@ -1,0 +1,206 @@
+"""What the tests share: the scheduler as a command, objects in short, and a real control plane."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import requests
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+SCHEDULER = [sys.executable, str(ROOT / "scheduler.py")]
+
+
+def run_scheduler(*arguments, **options):
+    """Run scheduler.py to its end; return its exit code and what it printed."""
+    return subprocess.run([*SCHEDULER, *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
+
+
+def node(name, cpu="4", memory="8Gi", pods="110", labels=None, status=None, **spec):
+    """A Node object, ready to be POSTed."""
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels or {}}, "spec": spec,
+            "status": {"allocatable": {"cpu": cpu, "memory": memory, "pods": pods}, **(status or {})}}
+
+
+def pod(name, requests=None, namespace="default", labels=None, metadata=None, status=None, **spec):
+    """A Pod object of my-scheduler's, ready to be POSTed."""
+    container = {"name": "main", "image": "nginx", "resources": {"requests": requests or {}}}
+    return {"apiVersion": "v1", "kind": "Pod", "status": status or {},
+            "metadata": {"name": name, "namespace": namespace, "labels": labels or {}, **(metadata or {})},
+            "spec": {"schedulerName": "my-scheduler", "containers": [container], **spec}}
+
+
+def wait_for(what, condition, seconds=30):
+    """Poll until condition() is true; return its value."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"waited {seconds} s in vain until {what}"
+        time.sleep(0.05)
+
+
+def table(names, rows):
+    """Parametrize a test by a table: {a sentence: its values}."""
+    return pytest.mark.parametrize(names, rows.values(), ids=rows.keys())
+
+
+def free_port():
+    """A TCP port on which nobody listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class ControlPlane:
+    """etcd and kube-apiserver on free loopback ports, and a kubectl proxy in front of them."""
+
+    def __init__(self, assets, folder):
+        self.assets, self.folder, self.processes = Path(assets), folder, []
+        etcd, self.port, self.proxy_port = free_port(), free_port(), free_port()
+        self.server = f"http://127.0.0.1:{self.proxy_port}"
+        self.proxy = None
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        (folder / "key.pem").write_bytes(key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()))
+        (folder / "tokens.csv").write_text("admin,admin,1,system:masters\nnobody,nobody,2,\n")
+        self.start("etcd", f"--data-dir={folder}/etcd", f"--listen-client-urls=http://127.0.0.1:{etcd}",
+                   f"--advertise-client-urls=http://127.0.0.1:{etcd}", "--listen-peer-urls=http://127.0.0.1:0",
+                   "--unsafe-no-fsync")
+        self.start("kube-apiserver", f"--etcd-servers=http://127.0.0.1:{etcd}", f"--secure-port={self.port}",
+                   "--bind-address=127.0.0.1", f"--cert-dir={folder}/certificates",
+                   "--service-account-issuer=https://kubernetes.default.svc",
+                   f"--service-account-key-file={folder}/key.pem",
+                   f"--service-account-signing-key-file={folder}/key.pem",
+                   "--service-cluster-ip-range=10.0.0.0/24", f"--token-auth-file={folder}/tokens.csv",
+                   "--authorization-mode=RBAC",
+                   # nothing here makes service accounts, or takes the taint off nodes that are made by hand
+                   "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
+        self.start_proxy()
+        wait_for("kube-apiserver is ready", self.ready, 60)
+
+    def start(self, program, *arguments):
+        """Start a program of the control plane, its output in a log file."""
+        with open(self.folder / f"{program}.log", "ab") as log:
+            process = subprocess.Popen([self.assets / program, *arguments], stdout=log, stderr=log)
+        self.processes.append(process)
+        return process
+
+    def kubeconfig(self, user="admin"):
+        """A kubeconfig file for a user of the token file."""
+        path = self.folder / f"{user}.kubeconfig"
+        path.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {
+                "server": f"https://127.0.0.1:{self.port}", "insecure-skip-tls-verify": True}}],
+            "users": [{"name": user, "user": {"token": user}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}]}))
+        return path
+
+    def start_proxy(self, user="admin", port=None):
+        """Start kubectl proxy, where the last one was unless told otherwise."""
+        self.proxy = self.start("kubectl", "--kubeconfig", self.kubeconfig(user), "proxy",
+                                f"--port={port or self.proxy_port}")
+        return self.proxy
+
+    def ready(self):
+        """Whether the API server answers through the proxy, and the default namespace is there."""
+        try:
+            return requests.get(f"{self.server}/readyz", timeout=5).ok and self.get("namespaces/default")
+        except (requests.RequestException, AssertionError):
+            return False
+
+    def request(self, method, path, body=None, **options):
+        """Send a request past the scheduler's code; return the answer's JSON."""
+        answer = requests.request(method, f"{self.server}/api/v1/{path}", json=body, timeout=60, **options)
+        assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
+        return answer.json()
+
+    def get(self, path, **options):
+        """Read an object or a list."""
+        return self.request("GET", path, **options)
+
+    def create(self, *objects):
+        """Create nodes and pods; status included, for nodes."""
+        for thing in objects:
+            where = f"namespaces/{thing['metadata']['namespace']}/pods" if thing["kind"] == "Pod" else "nodes"
+            self.request("POST", where, thing)
+
+    def bind(self, name, node_name, namespace="default"):
+        """Bind a pod, as another scheduler would."""
+        self.request("POST", f"namespaces/{namespace}/pods/{name}/binding", {
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+            "target": {"kind": "Node", "name": node_name}})
+
+    def pods(self):
+        """All pods: namespace/name -> object."""
+        return {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": pod for pod in self.get("pods")["items"]}
+
+    def places(self):
+        """The nodes of all pods that have one: namespace/name -> node."""
+        return {key: pod["spec"]["nodeName"] for key, pod in self.pods().items() if "nodeName" in pod["spec"]}
+
+    def events(self, reason):
+        """The events with this reason: (namespace/name, message, component)."""
+        events = self.get("events", params={"fieldSelector": f"reason={reason}"})["items"]
+        return [(f"{event['involvedObject']['namespace']}/{event['involvedObject']['name']}", event["message"],
+                 event["source"]["component"]) for event in events]
+
+    def clear(self):
+        """Delete all pods, nodes and events."""
+        for namespace in self.get("namespaces")["items"]:
+            for kind in ("pods", "events"):
+                self.request("DELETE", f"namespaces/{namespace['metadata']['name']}/{kind}",
+                             params={"gracePeriodSeconds": 0})
+        self.request("DELETE", "nodes")
+
+    def stop(self):
+        """Stop what was started here."""
+        for process in reversed(self.processes):
+            process.terminate()
+        for process in self.processes:
+            process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def shared_control_plane(tmp_path_factory):
+    """A control plane for all tests."""
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if not assets:
+        assert not os.environ.get("CI"), "in CI the tests with a real control plane must run: set KUBEBUILDER_ASSETS"
+        pytest.skip("needs a real control plane: set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kubectl")
+    control_plane = ControlPlane(assets, tmp_path_factory.mktemp("control-plane"))
+    yield control_plane
+    control_plane.stop()
+
+
+@pytest.fixture
+def control_plane(shared_control_plane):
+    """An empty cluster on the shared control plane."""
+    shared_control_plane.clear()
+    return shared_control_plane
+
+
+@pytest.fixture
+def start_scheduler():
+    """A function that starts scheduler.py beside the test; what runs at the end of the test is stopped."""
+    started = []
+
+    def start(*arguments):
+        process = subprocess.Popen([*SCHEDULER, *map(str, arguments)], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()

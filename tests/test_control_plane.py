@@ -1,0 +1,211 @@
+"""The scheduler against a real etcd and kube-apiserver, behind a real kubectl proxy."""
+
+import json
+import signal
+import subprocess
+import threading
+from collections import Counter
+
+import pytest
+import scheduler
+from conftest import ROOT, free_port, node, pod, run_scheduler, wait_for
+
+
+def policy_file(tmp_path, predicates, **priorities):
+    """A Policy file with these predicates, and priorities with these weights."""
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps({
+        "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": name} for name in predicates],
+        "priorities": [{"name": name, "weight": weight} for name, weight in priorities.items()]}))
+    return path
+
+
+def live_cluster(control_plane):
+    """The scheduler's own view of the control plane, for a test that steps in between."""
+    return scheduler.Cluster(scheduler.Proxy(control_plane.server), "my-scheduler")
+
+
+def make_pass(cluster, report=lambda decision: None):
+    """Make one pass with the shipped Policy."""
+    policy = scheduler.load_policy(ROOT / "policy.json")
+    return scheduler.schedule_pending_pods(cluster, policy, report, threading.Event())
+
+
+def test_pods_of_all_namespaces_are_bound_where_the_policy_says(control_plane, tmp_path):
+    for namespace in ("red", "blue"):
+        if namespace not in [item["metadata"]["name"] for item in control_plane.get("namespaces")["items"]]:
+            control_plane.request("POST", "namespaces", {"metadata": {"name": namespace}})
+    control_plane.create(node("small", cpu="3"), node("large", cpu="16"),
+                         node("ssd", cpu="800m", labels={"disk": "ssd"}),
+                         node("cordoned", cpu="64", unschedulable=True),
+                         node("tainted", cpu="64", taints=[{"key": "a", "value": "b", "effect": "NoSchedule"}]))
+    control_plane.create(pod("web", {"cpu": "1"}, namespace="red"), pod("web", {"cpu": "1"}, namespace="blue"),
+                         pod("cache", {"cpu": "500m"}, nodeSelector={"disk": "ssd"}), pod("huge", {"cpu": "60"}))
+    for priority, best in (("LeastRequestedPriority", "large"), ("MostRequestedPriority", "small")):
+        policy = policy_file(tmp_path, ["GeneralPredicates"], **{priority: 1})
+        decided = run_scheduler("--server", control_plane.server, "--once", "--dry-run", "--output=json",
+                                "--policy", policy)
+        decisions = {line["pod"]: line["node"] for line in map(json.loads, decided.stdout.splitlines())}
+        assert decisions == {"red/web": best, "blue/web": best, "default/cache": "ssd", "default/huge": None}
+    assert control_plane.places() == {}, "a dry run binds nothing"
+
+    policy = policy_file(tmp_path, ["GeneralPredicates"], LeastRequestedPriority=1)
+    finished = run_scheduler("--server", control_plane.server, "--once", "--policy", policy)
+    assert (finished.returncode, finished.stderr.count("\n")) == (0, 1), finished.stderr
+    assert control_plane.places() == {"red/web": "large", "blue/web": "large", "default/cache": "ssd"}
+    assert sorted(control_plane.events("Scheduled")) == [
+        (key, f"Successfully assigned {key} to {place}", "my-scheduler")
+        for key, place in sorted(control_plane.places().items())]
+
+
+def test_a_pod_that_fits_nowhere_says_why_once_and_is_bound_when_a_node_comes(control_plane, start_scheduler):
+    control_plane.create(node("node-a", cpu="1"), node("node-b", cpu="2", unschedulable=True), pod("big", {"cpu": "2"}))
+    start_scheduler("--server", control_plane.server, "--interval=0.2")
+    why = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
+    wait_for("the event is there", lambda: control_plane.events("FailedScheduling"))
+
+    def condition():
+        conditions = control_plane.pods()["default/big"]["status"].get("conditions", [])
+        return {c["type"]: c for c in conditions}.get("PodScheduled")
+
+    assert wait_for("the condition is there", condition)["message"] == why
+    assert (condition()["status"], condition()["reason"]) == ("False", "Unschedulable")
+    assert condition()["lastTransitionTime"]
+    version = control_plane.pods()["default/big"]["metadata"]["resourceVersion"]
+    described = subprocess.run([control_plane.assets / "kubectl", "--server", control_plane.server, "describe", "pod",
+                                "big"], capture_output=True, text=True).stdout
+    assert "FailedScheduling" in described and "my-scheduler" in described and why in described
+
+    threading.Event().wait(4)  # in which the pod is tried again several times
+    assert control_plane.events("FailedScheduling") == [("default/big", why, "my-scheduler")]
+    assert control_plane.pods()["default/big"]["metadata"]["resourceVersion"] == version, "nothing was written again"
+    control_plane.create(node("node-c", cpu="4"))
+    wait_for("the pod is bound, its backoff cut short", lambda: control_plane.places() == {"default/big": "node-c"}, 2)
+
+
+def test_schedulers_leave_each_others_pods_alone(control_plane, start_scheduler):
+    control_plane.create(node("node-a"))
+    start_scheduler("--server", control_plane.server, "--scheduler-name=other", "--interval=0.1")
+    control_plane.create(pod("mine"), pod("others", schedulerName="other"))
+    wait_for("the other scheduler binds its pod", lambda: control_plane.places() == {"default/others": "node-a"})
+    run_scheduler("--server", control_plane.server, "--once")
+    assert control_plane.places() == {"default/mine": "node-a", "default/others": "node-a"}
+    assert {(key, by) for key, _, by in control_plane.events("Scheduled")} == {
+        ("default/mine", "my-scheduler"), ("default/others", "other")}
+
+
+def test_a_pod_that_somebody_else_binds_or_deletes_during_the_pass_is_no_error(control_plane, caplog):
+    control_plane.create(node("node-a"), node("node-b"), pod("a-mine"), pod("b-taken"), pod("c-gone"), pod("d-mine"))
+
+    def meddle(decision):
+        if decision.pod.name == "a-mine":
+            control_plane.bind("b-taken", "node-b")
+            control_plane.request("DELETE", "namespaces/default/pods/c-gone", params={"gracePeriodSeconds": 0})
+
+    cluster = live_cluster(control_plane)
+    make_pass(cluster, meddle)
+    assert control_plane.places().keys() == {"default/a-mine", "default/b-taken", "default/d-mine"}
+    assert control_plane.places()["default/b-taken"] == "node-b"
+    assert caplog.messages == []
+    assert cluster.assumed.keys() == {control_plane.pods()[f"default/{name}"]["metadata"]["uid"]
+                                      for name in ("a-mine", "d-mine")}, "what was not bound is not assumed"
+    control_plane.create(pod("e-next"))
+    make_pass(cluster)
+    assert "default/e-next" in control_plane.places()
+
+
+def test_a_proxy_that_dies_and_comes_back_loses_nothing(control_plane, start_scheduler):
+    control_plane.create(*(node(f"node-{i}", pods="100") for i in range(3)))
+    running = start_scheduler("--server", control_plane.server, "--interval=0.2")
+    control_plane.create(*(pod(f"early-{i}") for i in range(60)))
+    wait_for("some pods are bound", lambda: len(control_plane.places()) > 5)
+    control_plane.proxy.kill()
+    control_plane.proxy.wait()
+    threading.Event().wait(1.5)
+    control_plane.start_proxy()
+    wait_for("the proxy is back", control_plane.ready)
+    control_plane.create(*(pod(f"late-{i}") for i in range(20)))
+    wait_for("all pods are bound", lambda: len(control_plane.places()) == 80, 60)
+    running.send_signal(signal.SIGTERM)
+    out, err = running.communicate(timeout=20)
+    assert running.returncode == 0
+    assert err.count("start `kubectl proxy") == err.count("answers again") == 1, err
+    assert len(control_plane.events("Scheduled")) <= 80, "no pod was bound twice"
+
+
+def test_a_thousand_pods_on_fifty_nodes_are_all_bound_and_no_node_is_overcommitted(control_plane):
+    control_plane.create(*(node(f"node-{i:02}", cpu="4", memory="8Gi", pods="25") for i in range(50)))
+    control_plane.create(*(pod(f"pod-{i:03}", {"cpu": f"{150 + i % 5 * 10}m", "memory": "256Mi"}) for i in range(1000)))
+    finished = run_scheduler("--server", control_plane.server, "--once")
+    assert finished.returncode == 0, finished.stderr
+    places, cpu, memory = control_plane.places(), Counter(), Counter()
+    for key, thing in control_plane.pods().items():
+        requests = thing["spec"]["containers"][0]["resources"]["requests"]
+        cpu[places[key]] += int(requests["cpu"].removesuffix("m"))
+        memory[places[key]] += int(requests["memory"].removesuffix("Mi"))
+    assert max(cpu.values()) <= 4000 and max(memory.values()) <= 8192 and max(Counter(places.values()).values()) <= 25
+
+
+def test_a_full_cluster_is_not_overfilled_by_two_passes_that_follow_each_other(control_plane):
+    control_plane.create(node("node-a", cpu="1"), node("node-b", cpu="1"))
+    cluster = live_cluster(control_plane)
+    for i in range(6):
+        control_plane.create(pod(f"pod-{i}", {"cpu": "400m"}))
+        make_pass(cluster)  # at once, perhaps before the watch cache shows the last Binding
+    assert Counter(control_plane.places().values()) == {"node-a": 2, "node-b": 2}
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_with_exit_code_0(control_plane, start_scheduler, sent):
+    control_plane.create(node("node-a"), pod("web"))
+    running = start_scheduler("--server", control_plane.server)
+    wait_for("the pod is bound", control_plane.places)
+    running.send_signal(sent)
+    out, err = running.communicate(timeout=10)
+    assert running.returncode == 0 and "Traceback" not in err, err
+    assert out.startswith("default/web -> node-a")
+
+
+def test_what_rbac_forbids_is_said_with_verb_and_resource(control_plane):
+    port = free_port()
+    proxy = control_plane.start_proxy("nobody", port)
+    wait_for("the proxy listens", lambda: run_scheduler(
+        "--server", f"http://127.0.0.1:{port}", "--once").stderr.count("cannot reach") == 0)
+    finished = run_scheduler("--server", f"http://127.0.0.1:{port}", "--once")
+    proxy.terminate()
+    assert finished.returncode == 1
+    assert 'RBAC lacks the verb "list" on pods' in finished.stderr
+
+
+def test_an_idle_poll_is_one_request_that_the_watch_cache_answers(control_plane, caplog):
+    control_plane.create(node("node-a"), pod("done", nodeName="node-a"), pod("others", schedulerName="other"))
+    caplog.set_level("DEBUG", "scheduler")
+    make_pass(live_cluster(control_plane))
+    assert len(caplog.messages) == 1 and "'resourceVersion': '0'" in caplog.messages[0], caplog.messages
+
+
+def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane):
+    """The API server of the test knows neither gates nor claims, so these are put in on the way."""
+    control_plane.create(node("node-a"), pod("gated"), pod("claims"), pod("plain"),
+                         pod("going", metadata={"finalizers": ["example.com/wait"]}))
+    control_plane.request("DELETE", "namespaces/default/pods/going", params={"gracePeriodSeconds": 0})
+    proxy = scheduler.Proxy(control_plane.server)
+
+    class NewerApiServer:
+        def request(self, method, path, params=None, body=None):
+            answer = proxy.request(method, path, params, body)
+            for item in answer.get("items", []) if method == "GET" else ():
+                if item["metadata"]["name"] == "gated":
+                    item["spec"]["schedulingGates"] = [{"name": "example.com/quota"}]
+                if item["metadata"]["name"] == "claims":
+                    item["spec"]["resourceClaims"] = [{"name": "gpu"}]
+            return answer
+
+    cluster = scheduler.Cluster(NewerApiServer(), "my-scheduler")
+    make_pass(cluster)
+    make_pass(cluster)
+    assert control_plane.places() == {"default/plain": "node-a"}
+    assert control_plane.events("FailedScheduling") == [
+        ("default/claims", "the pod has resourceClaims, which this scheduler cannot allocate", "my-scheduler")]
+    control_plane.request("PATCH", "namespaces/default/pods/going", {"metadata": {"finalizers": None}},
+                          headers={"Content-Type": "application/merge-patch+json"})

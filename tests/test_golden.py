@@ -1,0 +1,76 @@
+"""The decisions of kube-scheduler 1.20.2 itself (tests/golden/), one by one."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import scheduler
+from conftest import run_scheduler
+
+GOLDEN = [json.loads(line) for line in gzip.open(Path(__file__).parent / "golden" / "decisions.jsonl.gz", "rt")]
+
+
+def policy_of(case):
+    """The case's Policy, built."""
+    return scheduler.build_policy(scheduler.decode_policy(dict(case["policy"])))
+
+
+def built(case):
+    """Whether all the rules that the case's Policy names are there."""
+    return not any("not built" in notice for notice in policy_of(case).notices)
+
+
+CASES = {line["case"]["id"]: line for line in GOLDEN if built(line["case"])}
+
+
+def differences(expected, decision):
+    """What is different between kube-scheduler's decision about a pod and ours, in its JSON form."""
+    if "error" in expected:
+        ours, theirs = {"message": decision["message"]}, {"message": expected["error"]}
+    else:
+        reasons = {node: failure["reasons"] for node, failure in expected["first_failed"].items()}
+        if expected["prefilter"]:
+            reasons = dict.fromkeys(decision["failed"], expected["prefilter"]["reasons"])
+        theirs = {"feasible": sorted(expected["feasible"]), "total": expected["total"],
+                  "message": expected.get("message"), "failed": {node: sorted(why) for node, why in reasons.items()}}
+        ours = {"feasible": sorted(decision["feasible"]), "total": decision["total"], "message": decision["message"],
+                "failed": {node: sorted(why) for node, why in decision["failed"].items()}}
+        assert decision["node"] in (expected["best"] or [None]), f"{decision['node']} is not one of {expected['best']}"
+    return {name: (theirs[name], ours[name]) for name in theirs if theirs[name] != ours[name]}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_decision_is_kube_schedulers(name):
+    case, expected = CASES[name]["case"], {pod["pod"]: pod for pod in CASES[name]["expect"]["pods"]}
+    manifests = scheduler.Manifests()
+    for thing in case["objects"]:
+        manifests.add(thing)
+    cluster = scheduler.Cluster(manifests, "my-scheduler")
+    pods = {pod.key: pod for pod in cluster.pending_pods()}
+    assert pods.keys() == {key for key, pod in expected.items() if not pod.get("skipped")}
+    for key, pod in pods.items():
+        decision = scheduler.schedule(pod, cluster.snapshot(), policy_of(case))
+        assert not differences(expected[key], decision.record()), f"{key} (theirs, ours)"
+
+
+@pytest.mark.parametrize("name", list(CASES)[::12])
+def test_the_command_line_decides_alike(name, tmp_path):
+    """Each pending pod of the case by itself, since in one run each sees those before it."""
+    case, expected = CASES[name]["case"], {pod["pod"]: pod for pod in CASES[name]["expect"]["pods"]}
+    (tmp_path / "policy.json").write_text(json.dumps(case["policy"]))
+
+    def key(thing):
+        return f"{thing['metadata'].get('namespace', 'default')}/{thing['metadata']['name']}"
+
+    for pod, theirs in list(expected.items())[:3]:
+        objects = [thing for thing in case["objects"] if thing["kind"] != "Pod" or key(thing) not in expected
+                   or key(thing) == pod]
+        (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": objects}))
+        run = run_scheduler("--policy", tmp_path / "policy.json", "--cluster", tmp_path / "cluster.json",
+                            "--once", "--output=json")
+        assert run.returncode == 0, run.stderr
+        lines = [json.loads(line) for line in run.stdout.splitlines()]
+        assert [line["pod"] for line in lines] == ([] if theirs.get("skipped") else [pod])
+        for line in lines:
+            assert not differences(theirs, line), f"{pod} (theirs, ours)"

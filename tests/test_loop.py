@@ -1,0 +1,340 @@
+"""The loop against a cluster in memory that misbehaves on purpose: what real ones do seldom, and at the worst moment."""
+
+import threading
+from collections import Counter
+
+import pytest
+import scheduler
+from conftest import ROOT, node, pod, table
+
+
+class Server(scheduler.Manifests):
+    """Manifests that record the requests, page their lists, and fail or lag when a test says so."""
+
+    def __init__(self, *objects):
+        super().__init__()
+        self.requests, self.failures, self.page, self.shown = [], {}, 10**9, None
+        self.put(*objects)
+
+    def put(self, *objects):
+        for thing in objects:
+            thing["metadata"].setdefault("uid", f"uid-{thing['metadata']['name']}")
+            self.add(thing)
+
+    def request(self, method, path, params=None, body=None):
+        self.requests.append((method, path, params or {}, body))
+        failure = self.failures.get(path.rpartition("/")[2])
+        failure = failure.pop(0) if failure else None
+        if isinstance(failure, tuple):  # a status, and whether the request is carried out all the same
+            failure, carried_out = failure
+            if carried_out:
+                super().request(method, path, params, body)
+        if failure is not None:
+            raise scheduler.ApiError(failure, f"status {failure}", 7 if failure == 429 else 0)
+        answer = super().request(method, path, params, body)
+        if method != "GET":
+            return answer
+        if self.shown is not None and params.get("resourceVersion") == "0" and path.endswith("pods"):
+            answer = {"items": [item for item in answer["items"] if item["metadata"]["name"] in self.shown]}
+        start = int(params.get("continue", 0))
+        page = answer["items"][start:start + self.page]
+        more = {"continue": str(start + self.page)} if start + self.page < len(answer["items"]) else {}
+        return {"items": page, "metadata": more}
+
+    def sent(self, method, last):
+        return [request for request in self.requests if request[0] == method and request[1].endswith(last)]
+
+    def places(self):
+        return {name: thing["spec"]["nodeName"] for (kind, _, name), thing in self.objects.items()
+                if kind == "pods" and "nodeName" in thing["spec"]}
+
+
+class Clock:
+    """Time that only the test moves."""
+
+    def __init__(self, monkeypatch):
+        self.now = 1000.0
+        monkeypatch.setattr(scheduler.time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+POLICY = scheduler.load_policy(ROOT / "policy.json")
+
+
+def scheduler_of(server):
+    return scheduler.Cluster(server, "my-scheduler")
+
+
+def make_pass(cluster, decisions=None, policy=POLICY):
+    """Make a pass; return how many pods were placed."""
+    report = (lambda decision: None) if decisions is None else decisions.append
+    return scheduler.schedule_pending_pods(cluster, policy, report, threading.Event())
+
+
+def test_pods_come_in_order_of_priority_then_age_and_each_sees_those_before_it():
+    server = Server(node("n", cpu="3"),
+                    pod("young", {"cpu": "1"}, metadata={"creationTimestamp": "2024-01-02T00:00:00Z"}),
+                    pod("old", {"cpu": "1"}, metadata={"creationTimestamp": "2024-01-01T00:00:00Z"}),
+                    pod("urgent", {"cpu": "2"}, priority=10, metadata={"creationTimestamp": "2024-01-03T00:00:00Z"}))
+    decisions = []
+    make_pass(scheduler_of(server), decisions)
+    assert [(decision.pod.name, decision.node) for decision in decisions] == [
+        ("urgent", "n"), ("old", "n"), ("young", None)]
+    assert decisions[-1].message == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+def test_a_binding_names_the_pod_by_its_uid():
+    server = Server(node("n"), pod("web"))
+    make_pass(scheduler_of(server))
+    [(_, path, _, body)] = server.sent("POST", "/binding")
+    assert path == "/api/v1/namespaces/default/pods/web/binding"
+    assert (body["metadata"]["uid"], body["target"]["name"]) == ("uid-web", "n")
+
+
+def test_an_idle_pass_asks_once_and_asks_the_watch_cache():
+    server = Server(node("n"), pod("running", nodeName="n"))
+    make_pass(scheduler_of(server))
+    [(method, path, params, _)] = server.requests
+    assert (method, path, params["resourceVersion"]) == ("GET", "/api/v1/pods", "0")
+    assert params["fieldSelector"] == "spec.schedulerName=my-scheduler,spec.nodeName="
+
+
+def test_lists_are_paged_and_start_again_when_a_page_has_expired():
+    server = Server(node("n"), *(pod(f"pod-{i}") for i in range(5)))
+    server.page = 2
+    server.failures["pods"] = [None, 410]
+    assert make_pass(scheduler_of(server)) == 5
+    assert [request[2].get("continue") for request in server.sent("GET", "/pods")][:5] == [None, "2", None, "2", "4"]
+    assert not any("resourceVersion" in params and "continue" in params for _, _, params, _ in server.requests)
+
+
+@table("status, carried_out, assumed", {
+    "somebody bound it": (409, False, False),
+    "it is gone": (404, False, False),
+    "forbidden": (403, False, False),
+    "too many requests": (429, False, False),
+    "the API server failed, before": (500, False, True),
+    "the API server failed, after": (500, True, True),
+    "no answer came, the request was lost": (0, False, True),
+    "no answer came, the answer was lost": (0, True, True),
+})
+def test_a_binding_that_fails(status, carried_out, assumed, clock):
+    """The pod is bound once in the end, and its room is kept as long as it may be bound already."""
+    server = Server(node("n", cpu="1"), pod("first", {"cpu": "1"}))
+    server.failures["binding"] = [(status, carried_out)]
+    cluster = scheduler_of(server)
+    try:
+        make_pass(cluster)
+    except scheduler.ApiError as trouble:
+        assert trouble.status == status and (status in (0, 429) or status >= 500)
+        assert trouble.retry_after == (7 if status == 429 else 0)
+    assert (cluster.assumed.keys() == {"uid-first"}) == assumed
+    if status == 404:
+        del server.objects["pods", "default", "first"]
+    server.put(pod("second", {"cpu": "1"}))
+    for _ in range(3):
+        clock.now += 20
+        make_pass(cluster)
+    assert len(server.places()) == 1, "both would be too many for the node"
+    assert list(server.places()) == (["second"] if status in (403, 404, 409, 429) and not carried_out
+                                     and list(server.places()) != ["first"] else ["first"])
+    assert Counter(path for _, path, _, _ in server.sent("POST", "first/binding")).total() <= 2
+
+
+def test_a_list_that_lags_neither_binds_twice_nor_overcommits(clock):
+    server = Server(node("n", cpu="2"), pod("a", {"cpu": "1"}))
+    cluster = scheduler_of(server)
+    make_pass(cluster)
+    stale = {"a", "b", "c"}
+    server.shown = stale - {"a"}  # the cache has not heard of the Binding
+    server.put(pod("b", {"cpu": "1"}), pod("c", {"cpu": "1"}))
+    make_pass(cluster)
+    assert server.places() == {"a": "n", "b": "n"}
+    server.shown = stale
+    make_pass(cluster)
+    clock.now += 60
+    make_pass(cluster)
+    assert server.places() == {"a": "n", "b": "n"} and len(server.sent("POST", "/binding")) == 2
+
+
+def test_a_list_that_goes_back_in_time_is_read_again_consistently():
+    server = Server(node("n", cpu="1"), pod("a", {"cpu": "1"}))
+    cluster = scheduler_of(server)
+    make_pass(cluster)
+    versions = iter([5, 5, 5, 5, 3, 6])  # each list's, from now on
+    plain = server.request
+
+    def request(method, path, params=None, body=None):
+        answer = plain(method, path, params, body)
+        if method == "GET" and path.endswith("pods") and "!=" in params["fieldSelector"]:
+            version = next(versions)
+            answer["metadata"]["resourceVersion"] = str(version)
+            if version == 3:
+                answer["items"] = []
+        return answer
+
+    server.request = request
+    for name in "bcdef":
+        server.put(pod(name, {"cpu": "1"}))
+        make_pass(cluster)
+    assert server.places() == {"a": "n"}
+    assert next(versions, None) is None
+
+
+def test_a_binding_that_is_never_shown_is_looked_into(clock):
+    server = Server(node("n", cpu="1"), pod("a", {"cpu": "1"}))
+    cluster = scheduler_of(server)
+    make_pass(cluster)
+    del server.objects["pods", "default", "a"]  # deleted before any list showed it
+    server.put(pod("b", {"cpu": "1"}))
+    make_pass(cluster)
+    assert server.places() == {}, "perhaps a runs there"
+    clock.now += 11
+    make_pass(cluster)
+    assert server.places() == {"b": "n"}
+
+
+def test_retries_back_off_from_1_to_10_seconds(clock):
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
+    cluster, tried = scheduler_of(server), []
+    plain, scheduler.schedule = scheduler.schedule, lambda *args: tried.append(clock.now) or plain(*args)
+    try:
+        for _ in range(400):
+            make_pass(cluster)
+            clock.now += 0.1
+    finally:
+        scheduler.schedule = plain
+    waits = [round(later - earlier) for earlier, later in zip(tried, tried[1:])]
+    assert waits == [1, 2, 4, 8, 10, 10]
+
+
+@table("change", {
+    "a node gets labels": (lambda server: server.put(node("n", cpu="1", labels={"a": "b"})),),
+    "a node comes": (lambda server: server.put(node("m", cpu="1")),),
+    "a pod ends": (lambda server: server.objects["pods", "default", "runs"]["status"].update(phase="Succeeded"),),
+})
+def test_a_change_of_nodes_or_assigned_pods_cuts_the_backoff_short(change, clock):
+    server = Server(node("n", cpu="1"), pod("runs", nodeName="n"), pod("big", {"cpu": "2"}))
+    cluster = scheduler_of(server)
+    make_pass(cluster)
+    before = cluster.waiting["uid-big"].attempts
+    make_pass(cluster)
+    assert cluster.waiting["uid-big"].attempts == before
+    change[0](server)
+    make_pass(cluster)
+    assert cluster.waiting["uid-big"].attempts == before + 1
+
+
+def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
+    cluster = scheduler_of(server)
+
+    def retry(times):
+        for _ in range(times):
+            make_pass(cluster)
+            clock.now += 20
+        return len(server.sent("POST", "/events")), len(server.sent("PATCH", "/status"))
+
+    assert retry(5) == (1, 1)
+    server.put(node("m", cpu="1"))
+    assert retry(5) == (2, 2)
+    server.failures["events"] = [500]
+    server.put(node("o", cpu="1"))
+    with pytest.raises(scheduler.ApiError):
+        retry(1)
+    clock.now += 20
+    assert retry(3) == (4, 4), "what could not be written is written later"
+
+
+def test_after_a_restart_nothing_is_written_again():
+    message = "0/1 nodes are available: 1 Insufficient cpu."
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}, status={"conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]}))
+    decisions = []
+    make_pass(scheduler_of(server), decisions)
+    assert [decision.message for decision in decisions] == [message]
+    assert not server.sent("POST", "/events") and not server.sent("PATCH", "/status")
+
+
+@table("thing, said", {
+    "a pod with a quantity that is none": (
+        pod("odd", {"cpu": "much"}), 'pod default/odd is left out: '
+        'resources.requests.cpu: "much" is not a quantity, such as 100m, 0.5 or 1.5Gi'),
+    "a pod whose containers are no list": (
+        pod("odd", containers={}), "pod default/odd is left out: containers: expected a list, got {}"),
+    "a pod whose tolerations are no objects": (
+        pod("odd", tolerations=["all"]),
+        'pod default/odd is left out: tolerations[0]: expected an object, got "all"'),
+    "a node with a taint that is none": (
+        node("odd", taints=[7]), "node odd is left out: spec.taints[0]: expected an object, got 7"),
+})
+def test_a_malformed_object_is_named_in_a_line_once_and_the_others_go_on(thing, said, caplog):
+    scheduler.warn_once.cache_clear()
+    server = Server(node("n"), thing, pod("fine"))
+    cluster = scheduler_of(server)
+    make_pass(cluster)
+    server.put(pod("fine-too"))
+    make_pass(cluster)
+    assert server.places() == {"fine": "n", "fine-too": "n"}
+    assert caplog.messages == [said]
+
+
+def test_nothing_is_added_to_a_node_with_a_pod_that_cannot_be_read():
+    server = Server(node("a"), node("b"), pod("odd", {"cpu": "much"}, nodeName="a"), pod("fine"))
+    make_pass(scheduler_of(server))
+    assert server.places() == {"odd": "a", "fine": "b"}
+
+
+def test_a_rule_that_fails_on_a_pod_fails_that_pod_only():
+    def broken(pod, node):
+        if pod.name == "odd":
+            raise KeyError("surprise")
+        return ()
+
+    policy = scheduler.Policy([scheduler.Rule("Broken", broken)], [], [], False, [])
+    server = Server(node("n"), pod("fine"), pod("odd"), pod("later"))
+    decisions = []
+    make_pass(scheduler_of(server), decisions, policy)
+    assert server.places() == {"fine": "n", "later": "n"}
+    assert decisions[1].message == "KeyError in a rule: 'surprise'"
+
+
+def test_no_nodes_is_said_as_kube_scheduler_says_it():
+    decisions = []
+    make_pass(scheduler_of(Server(pod("web"))), decisions)
+    assert decisions[0].message == "no nodes available to schedule pods"
+
+
+def test_ties_are_broken_at_random():
+    server = Server(*(node(f"n-{i}") for i in range(4)), *(pod(f"p-{i}") for i in range(80)))
+    make_pass(scheduler_of(server), policy=scheduler.Policy([], [], [], False, []))
+    counts = Counter(server.places().values())
+    assert len(counts) == 4 and len(set(server.places()[f"p-{i}"] for i in range(8))) > 1
+
+
+def test_a_stop_finishes_the_pod_in_hand():
+    server, stop = Server(node("n"), pod("a"), pod("b"), pod("c")), threading.Event()
+    scheduler.schedule_pending_pods(scheduler_of(server), POLICY, lambda decision: stop.set(), stop)
+    assert list(server.places()) == ["a"]
+
+
+def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
+    caplog.set_level("INFO", "scheduler")
+    server = Server(node("n"), pod("a"))
+    server.failures["pods"] = [500, 500, 429, 500]
+    waits, stop = [], threading.Event()
+
+    def wait(seconds):
+        waits.append(seconds)
+        if len(waits) == 6:
+            stop.set()
+
+    monkeypatch.setattr(stop, "wait", wait)
+    assert scheduler.run(scheduler_of(server), POLICY, lambda decision: None, stop, 0.5, False) == 0
+    assert waits == [1, 2, 7, 8, 0.5, 0.5]
+    assert caplog.messages == ["status 500", "status 429", "status 500", "the API server answers again"]
+    assert server.places() == {"a": "n"}

@@ -1,0 +1,124 @@
+"""The Policy file: what is accepted and rejected, and what the lines say."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import scheduler
+from conftest import ROOT, run_scheduler, table
+
+GOLDEN = [json.loads(line) for line in gzip.open(Path(__file__).parent / "golden" / "policy-cases.jsonl.gz", "rt")]
+# Names that kube-schedulers before 1.20 knew are read here, so that the Policies in the field load.
+OLDER_NAMES = {"removed-CheckNodeDiskPressure", "removed-PodToleratesNodeNoExecuteTaints"}
+
+
+@pytest.mark.parametrize("case", [case for case in GOLDEN if case["id"] not in OLDER_NAMES], ids=lambda case: case["id"])
+def test_kube_scheduler_accepts_and_rejects_the_same_policies(case, tmp_path):
+    path = tmp_path / "policy"
+    path.write_text(case["policy"])
+    try:
+        scheduler.load_policy(path)
+        problems = None
+    except scheduler.PolicyError as error:
+        problems = error.args
+    assert (problems is None) == case["expect"]["accepted"], (problems, case["expect"].get("error"))
+
+
+@pytest.mark.parametrize("case", GOLDEN[::9], ids=lambda case: case["id"])
+def test_the_exit_code_is_2_for_a_rejected_policy(case, tmp_path):
+    path = tmp_path / "policy"
+    path.write_text(case["policy"])
+    run = run_scheduler("--policy", path, "--cluster", "/dev/null")
+    accepted = case["expect"]["accepted"] or case["id"] in OLDER_NAMES
+    assert run.returncode == (0 if accepted else 2)
+    assert accepted or run.stderr.startswith(f"{path}: ") and "Traceback" not in run.stderr
+
+
+def policy(predicates=(), priorities=(), **more):
+    """A Policy as JSON."""
+    return json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": list(predicates),
+                       "priorities": list(priorities), **more})
+
+
+@table("text, line", {
+    "a predicate with a typo": (
+        policy([{"name": "HostName"}, {"name": "PodFitsResource"}]),
+        'predicates[1]: unknown name "PodFitsResource"; did you mean "PodFitsResources"?'),
+    "a priority that is none": (
+        policy((), [{"name": "Cheapest", "weight": 1}]), 'priorities[0]: unknown name "Cheapest"'),
+    "a field with a typo": (
+        policy(hardPodAffinitySymetricWeight=1),
+        'hardPodAffinitySymetricWeight: unknown field; did you mean "hardPodAffinitySymmetricWeight"?'),
+    "a weight in quotes": (
+        policy((), [{"name": "LeastRequestedPriority", "weight": "3"}]),
+        'priorities[0].weight: expected a whole number, got "3"'),
+    "no weight": (
+        policy((), [{"name": "LeastRequestedPriority"}]), "priorities[0].weight: must be from 1 to 2147483647, got 0"),
+    "a weight that 32 bits make negative": (
+        policy((), [{"name": "LeastRequestedPriority", "weight": 2**31}]),
+        "priorities[0].weight: must be from 1 to 2147483647, got 2147483648"),
+    "predicates that are no list": (
+        '{"kind": "Policy", "apiVersion": "v1", "predicates": "all"}', 'predicates: expected a list, got "all"'),
+    "a key twice": ('{"kind": "Policy", "kind": "Policy"}', 'duplicate key "kind"'),
+    "a key twice in YAML": ("kind: Policy\nkind: Policy\n", 'duplicate key "kind"'),
+    "half a file": ('{"kind": "Policy", "predi', "Unterminated string starting at: line 1 column 20 (char 19)"),
+    "no kind": ('{"predicates": []}', "write both kind Policy and apiVersion v1"),
+    "another kind": ("kind: Deployment\napiVersion: apps/v1",
+                     'kind "Deployment", apiVersion "apps/v1": write kind Policy, apiVersion v1'),
+    "labels wanted both ways": (
+        policy([{"name": "A", "argument": {"labelsPresence": {"labels": ["x"], "presence": True}}},
+                {"name": "B", "argument": {"labelsPresence": {"labels": ["x"]}}}]),
+        'predicates[1]: label "x" cannot be wanted both present and absent'),
+    "labelPreference entries that weigh differently": (
+        policy((), [{"name": "A", "weight": 1, "argument": {"labelPreference": {"label": "x"}}},
+                    {"name": "B", "weight": 2, "argument": {"labelPreference": {"label": "y"}}}]),
+        "priorities[1].weight: must be 1 as in priorities[0]; all with labelPreference weigh the same"),
+    "a shape that goes back": (
+        policy((), [{"name": "Pack", "weight": 1, "argument": {"requestedToCapacityRatioArguments": {
+            "shape": [{"utilization": 50}, {"utilization": 50}]}}}]),
+        "priorities[0]: the utilization values of shape must ascend"),
+    "a rule that needs an argument under its own name": (
+        policy((), [{"name": "NodeLabel", "weight": 1}]),
+        "priorities[0]: needs a labelPreference argument, under a name of your own"),
+})
+def test_what_is_wrong_is_said_in_a_line(text, line, tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text(text)
+    run = run_scheduler("--policy", path, "--cluster", "/dev/null")
+    assert (run.returncode, run.stderr) == (2, f"{path}: {line}\n")
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    with pytest.raises(scheduler.PolicyError) as error:
+        scheduler.build_policy(scheduler.decode_policy(json.loads(policy(
+            [{"name": "Nope"}], [{"name": "LeastRequestedPriority", "weight": -1}], hardPodAffinitySymmetricWeight=101))))
+    assert len(error.value.args) == 3
+
+
+@table("names, order", {
+    "the order in the Policy does not matter": (
+        ["PodToleratesNodeTaints", "NoDiskConflict", "MatchNodeSelector", "PodFitsPorts"],
+        "CheckNodeUnschedulable PodFitsHostPorts MatchNodeSelector NoDiskConflict PodToleratesNodeTaints"),
+    "GeneralPredicates brings its four forward, each once": (
+        ["NoDiskConflict", "PodFitsResources", "GeneralPredicates"],
+        "CheckNodeUnschedulable PodFitsResources HostName PodFitsHostPorts MatchNodeSelector NoDiskConflict "
+        "PodToleratesNodeTaints"),
+    "two predicates are always there": ([], "CheckNodeUnschedulable PodToleratesNodeTaints"),
+})
+def test_predicates_run_in_kube_schedulers_order(names, order):
+    built = scheduler.build_policy(scheduler.decode_policy(json.loads(policy([{"name": name} for name in names]))))
+    assert [rule.name for rule in built.predicates] == order.split()
+
+
+def test_the_shipped_policy_loads_without_a_word():
+    built = scheduler.load_policy(ROOT / "policy.json")
+    assert built.notices == [] and len(built.predicates) > 4 and len(built.priorities) > 2
+
+
+def test_a_rule_that_is_not_built_yet_is_reported_at_start(tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text('{"kind": "Policy", "apiVersion": "v1"}')
+    run = run_scheduler("--policy", path, "--cluster", "/dev/null")
+    assert run.returncode == 0
+    assert "EvenPodsSpread is not built yet" in run.stderr and "SelectorSpreadPriority is not built yet" in run.stderr

@@ -1,0 +1,207 @@
+"""Rules and quantities where the golden cases do not reach: rows are sentences."""
+
+import pytest
+import scheduler
+from conftest import node, pod, table
+
+
+@table("text, unit, amount", {
+    "a plain number": ("2", 1, 2),
+    "millicores": ("100m", 1000, 100),
+    "half a core": ("0.5", 1000, 500),
+    "a fraction of a millicore is rounded up": ("0.0001", 1000, 1),
+    "nanocores too": ("1500001n", 1000, 2),
+    "microcores": ("250000u", 1000, 250),
+    "millibytes are rounded up": ("128974848500m", 1, 128974849),
+    "a binary suffix": ("1.5Gi", 1, 1610612736),
+    "a decimal suffix": ("1k", 1, 1000),
+    "an exponent": ("129e6", 1, 129000000),
+    "a capital exponent": ("1E3", 1, 1000),
+    "E alone is exa": ("2E", 1, 2 * 10**18),
+    "exbibytes": ("1Ei", 1, 2**60),
+    "a negative exponent": ("5e-1", 1000, 500),
+    "a point at the end": ("3.", 1, 3),
+    "a point at the start": (".5", 1000, 500),
+    "a plus": ("+7", 1, 7),
+    "exact where a float is not": ("9007199254740993", 1, 9007199254740993),
+    "beyond 64 bits, the largest": ("100E", 1, 2**63 - 1),
+    "nothing": ("0", 1000, 0),
+})
+def test_quantities(text, unit, amount):
+    assert scheduler.quantity(text, unit) == amount
+
+
+@pytest.mark.parametrize("text", ["", "abc", "1 Gi", "1gi", "1K", "--1", "1e", "1.2.3", "0x10", "½", "1_000", "NaN", "1e9999"])
+def test_what_is_no_quantity(text):
+    with pytest.raises(scheduler.Malformed, match="is not a quantity"):
+        scheduler.quantity(text)
+
+
+def container(name="main", ports=None, image="nginx", **requests):
+    return {"name": name, "image": image, "resources": {"requests": requests}, "ports": ports or []}
+
+
+def sidecar(**requests):
+    return container(**requests) | {"restartPolicy": "Always"}
+
+
+@table("spec, cpu", {
+    "containers add up": ({"containers": [container(cpu="1"), container(cpu="500m")]}, 1500),
+    "init containers run alone": (
+        {"containers": [container(cpu="1")], "initContainers": [container(cpu="2"), container(cpu="3")]}, 3000),
+    "a sidecar runs beside the containers": (
+        {"containers": [container(cpu="1")], "initContainers": [sidecar(cpu="200m")]}, 1200),
+    "a sidecar runs beside the init containers after it": (
+        {"containers": [container(cpu="1")], "initContainers": [sidecar(cpu="200m"), container(cpu="2")]}, 2200),
+    "but not beside those before it": (
+        {"containers": [container(cpu="1")], "initContainers": [container(cpu="2"), sidecar(cpu="200m")]}, 2000),
+    "overhead comes on top": (
+        {"containers": [container(cpu="1")], "initContainers": [container(cpu="2")], "overhead": {"cpu": "250m"}}, 2250),
+    "limits alone are no requests (the API server has filled these in)": (
+        {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]}, 0),
+})
+def test_what_a_pod_requests(spec, cpu):
+    assert scheduler.Pod(pod("p", **spec)).requests["cpu"] == cpu
+
+
+def verdict(rule, incoming, target, *others, **options):
+    """The reasons that a predicate gives for a pod and a node with other pods on it."""
+    target = scheduler.Node(target)
+    for other in others:
+        target.add(scheduler.Pod(other))
+    return list(scheduler.PREDICATES[rule].function(scheduler.Pod(incoming), target, **options))
+
+
+def port(number, **more):
+    return pod("port", containers=[container(ports=[{"containerPort": 80, "hostPort": number, **more}])],
+               metadata={"uid": str(more)})
+
+
+@table("wanted, used, fits", {
+    "the same port": (port(80), port(80), False),
+    "another port": (port(80), port(81), True),
+    "another protocol": (port(80), port(80, protocol="UDP"), True),
+    "another address": (port(80, hostIP="10.0.0.1"), port(80, hostIP="10.0.0.2"), True),
+    "the same address": (port(80, hostIP="10.0.0.1"), port(80, hostIP="10.0.0.1"), False),
+    "all addresses take this one too": (port(80, hostIP="10.0.0.1"), port(80, hostIP="0.0.0.0"), False),
+    "no address means all": (port(80), port(80, hostIP="10.0.0.1"), False),
+    ":: does not": (port(80, hostIP="::"), port(80, hostIP="10.0.0.1"), True),
+})
+def test_host_ports(wanted, used, fits):
+    assert verdict("PodFitsHostPorts", wanted, node("n"), used) == (
+        [] if fits else ["node(s) didn't have free ports for the requested pod ports"])
+
+
+@table("requests, target, others, reasons", {
+    "it fits to the last millicore": ({"cpu": "1"}, node("n", cpu="3"), [{"cpu": "2"}], []),
+    "one millicore too much": ({"cpu": "1001m"}, node("n", cpu="3"), [{"cpu": "2"}], ["Insufficient cpu"]),
+    "two resources, two reasons": (
+        {"cpu": "5", "memory": "9Gi"}, node("n"), [], ["Insufficient cpu", "Insufficient memory"]),
+    "a resource that the node does not have": (
+        {"nvidia.com/gpu": "1"}, node("n"), [], ["Insufficient nvidia.com/gpu"]),
+    "huge pages": ({"hugepages-2Mi": "4Mi"}, node("n"), [], ["Insufficient hugepages-2Mi"]),
+    "a resource that nothing counts": ({"storage": "1Ti"}, node("n"), [], []),
+    "a pod that asks for nothing fits a full node": ({}, node("n", cpu="1"), [{"cpu": "2"}], []),
+    "one that asks for anything does not": (
+        {"memory": "1"}, node("n", cpu="1"), [{"cpu": "2"}], ["Insufficient cpu"]),
+    "no room for one more pod": ({}, node("n", pods="1"), [{}], ["Too many pods"]),
+    "a resource that an extender looks after": ({"example.com/fpga": "1"}, node("n"), [], []),
+})
+def test_resources(requests, target, others, reasons):
+    others = [pod(f"other-{i}", other) for i, other in enumerate(others)]
+    assert verdict("PodFitsResources", pod("p", requests), target, *others, arguments=["example.com/fpga"]) == reasons
+
+
+def affinity(*terms):
+    return {"affinity": {"nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}}}
+
+
+def expression(operator, *values, key="gen"):
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+@table("term, fits", {
+    "In": (expression("In", "6", "7"), True),
+    "NotIn": (expression("NotIn", "7"), False),
+    "NotIn holds where there is no label": (expression("NotIn", "7", key="none"), True),
+    "Exists": (expression("Exists"), True),
+    "DoesNotExist": (expression("DoesNotExist"), False),
+    "Gt": (expression("Gt", "6"), True),
+    "Gt is strict": (expression("Gt", "7"), False),
+    "Lt reads leading zeros": (expression("Lt", "008"), True),
+    "Lt of no number": (expression("Lt", "x"), False),
+    "Lt of a label that is no number": (expression("Lt", "8", key="disk"), False),
+    "beyond 64 bits is no number": (expression("Lt", "9223372036854775808"), False),
+    "an invalid value matches nothing": (expression("NotIn", "not a label!"), False),
+    "an empty term matches nothing": ({}, False),
+    "the node's name": ({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}, True),
+    "not the node's name": ({"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n"]}]}, False),
+})
+def test_required_node_affinity(term, fits):
+    target = node("n", labels={"gen": "7", "disk": "ssd"})
+    assert verdict("MatchNodeSelector", pod("p", **affinity(term)), target) == (
+        [] if fits else ["node(s) didn't match Pod's node affinity"])
+
+
+def test_terms_are_ored_and_a_selector_comes_on_top():
+    target = node("n", labels={"gen": "7"})
+    terms = affinity(expression("In", "6"), expression("In", "7"))
+    assert verdict("MatchNodeSelector", pod("p", **terms), target) == []
+    assert verdict("MatchNodeSelector", pod("p", **terms, nodeSelector={"disk": "ssd"}), target)
+    assert verdict("MatchNodeSelector", pod("p", **affinity()), target), "no terms match nothing"
+
+
+@table("toleration, fits", {
+    "the taint itself": ({"key": "gpu", "value": "a100", "effect": "NoSchedule"}, True),
+    "any value": ({"key": "gpu", "operator": "Exists"}, True),
+    "any taint": ({"operator": "Exists"}, True),
+    "another value": ({"key": "gpu", "value": "h100"}, False),
+    "another effect": ({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}, False),
+    "another key": ({"key": "cpu", "operator": "Exists"}, False),
+    "no operator means Equal": ({"key": "gpu"}, False),
+    "an operator that is not known": ({"key": "gpu", "operator": "Lt", "value": "a100"}, False),
+})
+def test_taints(toleration, fits):
+    target = node("n", taints=[{"key": "gpu", "value": "a100", "effect": "NoSchedule"}])
+    assert verdict("PodToleratesNodeTaints", pod("p", tolerations=[toleration]), target) == (
+        [] if fits else ["node(s) had taint {gpu: a100}, that the pod didn't tolerate"])
+
+
+def mounts(**disk):
+    return pod("disk", volumes=[{"name": "v", **disk}], metadata={"uid": str(disk)})
+
+
+@table("wanted, used, fits", {
+    "a GCE disk twice": (
+        mounts(gcePersistentDisk={"pdName": "a"}), mounts(gcePersistentDisk={"pdName": "a", "readOnly": True}), False),
+    "a GCE disk, read-only twice": (mounts(gcePersistentDisk={"pdName": "a", "readOnly": True}),
+                                    mounts(gcePersistentDisk={"pdName": "a", "readOnly": True}), True),
+    "an EBS volume, read-only twice": (mounts(awsElasticBlockStore={"volumeID": "a", "readOnly": True}),
+                                       mounts(awsElasticBlockStore={"volumeID": "a", "readOnly": True}), False),
+    "RBD images of other monitors": (mounts(rbd={"image": "a", "pool": "p", "monitors": ["x"]}),
+                                     mounts(rbd={"image": "a", "pool": "p", "monitors": ["y"]}), True),
+    "RBD images with a monitor in common": (mounts(rbd={"image": "a", "pool": "p", "monitors": ["x", "y"]}),
+                                            mounts(rbd={"image": "a", "pool": "p", "monitors": ["y"]}), False),
+    "disks of other kinds": (mounts(gcePersistentDisk={"pdName": "a"}), mounts(iscsi={"iqn": "a"}), True),
+})
+def test_disks(wanted, used, fits):
+    assert verdict("NoDiskConflict", wanted, node("n"), used) == ([] if fits else ["node(s) had no available disk"])
+
+
+@table("preferences, score", {
+    "one of three labels": ([("a", True), ("x", True), ("b", False)], 33),
+    "all": ([("a", True), ("x", False)], 100),
+})
+def test_label_preferences_average(preferences, score):
+    arguments = [{"label": label, "presence": presence} for label, presence in preferences]
+    target = scheduler.Node(node("n", labels={"a": "", "b": ""}))
+    assert scheduler.PRIORITIES["NodeLabel"].function(scheduler.Pod(pod("p")), target, arguments) == score
+
+
+def test_random_priority_is_random_within_0_to_100_and_repeatable():
+    def draw():
+        scheduler.RANDOM.seed("7")
+        return [scheduler.PRIORITIES["RandomPriority"].function(None, None) for _ in range(200)]
+
+    assert draw() == draw() and len(set(draw())) > 50 and 0 <= min(draw()) <= max(draw()) <= 100
