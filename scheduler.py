@@ -102,14 +102,6 @@ class Decision:
     total: dict = field(default_factory=dict)  # node -> the sum of its scores
     message: str = None  # without a node: why, in kube-scheduler's words
 
-    def record(self):
-        """Return the decision as --output json prints it."""
-        return vars(self) | {"pod": self.pod.key}
-
-
-class Unschedulable(Exception):
-    """The attempt to place a pod ends here, for this reason."""
-
 
 def schedule(pod, snapshot, policy):
     """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
@@ -473,6 +465,10 @@ def extender_problems(extenders):
 # =====================================================================================================================
 
 
+class Unschedulable(Exception):
+    """The attempt to place a pod ends here, for this reason."""
+
+
 class Malformed(ValueError):
     """An API object that cannot be understood; the text says which field, and why."""
 
@@ -771,14 +767,14 @@ def check_node_unschedulable(pod, node):
 
 @predicate("HostName")
 def host_name(pod, node):
-    """The pod names no node, or this one. (A pod that names one is bound already, so this bites only when asked why.)"""
+    """The pod names no node, or this one."""
     if pod.node_name not in ("", node.name):
         yield "node(s) didn't match the requested hostname"
 
 
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
-    """The host ports that the pod asks for are free: no pod there has the same port and protocol on an overlapping IP."""
+    """No pod there has a host port that this pod wants: same number and protocol, on the same IP or where one has all."""
     for ip, *port in pod.host_ports:
         for other in node.pods.values():
             for other_ip, *other_port in other.host_ports:
@@ -1040,11 +1036,13 @@ for name in "SelectorSpreadPriority InterPodAffinityPriority EvenPodsSpreadPrior
 
 
 class ApiError(Exception):
-    """A request that did not succeed. status is the HTTP status, 0 where no answer came (it may have been carried out)."""
+    """A request that did not succeed. status: the HTTP status, or 0 where no answer came."""
 
     def __init__(self, status, message, retry_after=0):
         super().__init__(message)
         self.status, self.retry_after = status, retry_after
+        self.unknown = status == 0 or status >= 500  # whether the request may have been carried out
+        self.trouble = self.unknown or status == 429  # whether others would fare no better
 
 
 def backoff(attempts):
@@ -1131,11 +1129,12 @@ class Cluster:
         pods = [pod for pod in self.parse(Pod, raws)[0] if not (
             pod.terminating or pod.gated or pod.phase in ("Succeeded", "Failed"))]
         self.waiting = {pod.uid: self.waiting.get(pod.uid) or Wait(told=pod.told) for pod in pods}
-        return sorted(pods, key=lambda pod: (-pod.priority, pod.created))
+        return sorted(pods, key=lambda pod: (-pod.priority, pod.created, pod.key))
 
     def snapshot(self):
         """Read the nodes and the pods on them, and put what we have bound ourselves where it belongs."""
-        nodes = {node.name: node for node in self.parse(Node, self.list("nodes")[0])[0]}
+        nodes = self.parse(Node, self.list("nodes")[0])[0]
+        nodes = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}  # the cache has no order
         assigned = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
         consistent = self.doubt or any(time.monotonic() - since > self.TRUST for *_, since in self.assumed.values())
         raws, version = self.list("pods", assigned, consistent)
@@ -1164,9 +1163,10 @@ class Cluster:
     def due(self, pods):
         """Yield the pods to try now: those whose backoff is over, or all if nodes or assigned pods have changed."""
         for pod in pods:
-            if pod.uid not in self.assumed and pod.uid not in self.assigned:
-                if self.changed or self.waiting[pod.uid].retry_at <= time.monotonic():
-                    yield pod
+            if pod.uid in self.assumed or pod.uid in self.assigned:
+                log.debug("%s has its node already, which the list does not show yet", pod.key)
+            elif self.changed or self.waiting[pod.uid].retry_at <= time.monotonic():
+                yield pod
 
     def is_news(self, decision):
         """Say whether a decision differs from what was last printed of its pod."""
@@ -1204,17 +1204,14 @@ class Cluster:
             error = future.exception()
             if error is None:
                 continue
-            status = error.status if isinstance(error, ApiError) else 0
-            if status in (0, 429) or status >= 500:
+            if error.trouble:
                 trouble = error
-            elif status not in (404, 409):  # the pod is gone; somebody bound it. Both are everyday life
+            elif error.status not in (404, 409):  # the pod is gone, somebody bound it: both are everyday life
                 warn_once(f"{pod.key}: {error}")
+            self.doubt |= error.unknown or error.status == 409
             if node_name is None:
                 self.waiting[pod.uid].told = None
-            elif status == 0 or status >= 500:
-                self.doubt = True  # perhaps it is bound
-            else:
-                self.doubt = self.doubt or status == 409
+            elif not error.unknown:
                 log.debug("%s is not bound to %s: %s", pod.key, node_name, error)
                 del self.assumed[pod.uid]
                 snapshot.nodes[node_name].remove(pod)
@@ -1231,7 +1228,8 @@ class Cluster:
         try:
             self.post_event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {node_name}")
         except ApiError as error:
-            warn_once(f"no event: {error}")
+            if not error.trouble:
+                warn_once(f"{pod.key}: {error}")
 
     def post_failure(self, pod, message):
         """Say why the pod stays pending: in an event FailedScheduling, and in its condition PodScheduled."""
@@ -1325,7 +1323,9 @@ class Manifests:
             raise Malformed("expected a Kubernetes object with kind and metadata.name, got "
                             f"{json.dumps(document, default=str)[:60]}")
         resource = kind.lower() + ("es" if kind.endswith("s") else "s")
-        self.objects[resource, pick(document, str, "metadata", "namespace") or "default", name] = document
+        metadata = document["metadata"]  # whose creation time is the place in the file, where it has none
+        metadata["creationTimestamp"] = metadata.get("creationTimestamp") or f"{len(self.objects):09}"
+        self.objects[resource, pick(metadata, str, "namespace") or "default", name] = document
 
     def request(self, method, path, params=None, body=None):
         """Answer a list, or a Binding; take in other writes unseen."""
@@ -1487,9 +1487,14 @@ def main(argv=None):
     return 0
 
 
+def record(decision):
+    """Return a decision as --output json prints it."""
+    return vars(decision) | {"pod": decision.pod.key}
+
+
 def print_json(options, decision):
     """Print a decision as a line of JSON."""
-    print(json.dumps(decision.record()), flush=True)
+    print(json.dumps(record(decision)), flush=True)
 
 
 def print_line(options, decision):

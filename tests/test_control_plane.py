@@ -174,7 +174,7 @@ def test_what_rbac_forbids_is_said_with_verb_and_resource(control_plane):
     finished = run_scheduler("--server", f"http://127.0.0.1:{port}", "--once")
     proxy.terminate()
     assert finished.returncode == 1
-    assert 'RBAC lacks the verb "list" on pods' in finished.stderr
+    assert 'RBAC lacks verb "list" on "pods"' in finished.stderr
 
 
 def test_an_idle_poll_is_one_request_that_the_watch_cache_answers(control_plane, caplog):

@@ -1,4 +1,4 @@
-"""The loop against a cluster in memory that misbehaves on purpose: what real ones do seldom, and at the worst moment."""
+"""The loop against a cluster in memory that misbehaves on purpose: what real ones do seldom, at the worst moment."""
 
 import threading
 from collections import Counter
@@ -313,7 +313,7 @@ def test_ties_are_broken_at_random():
     server = Server(*(node(f"n-{i}") for i in range(4)), *(pod(f"p-{i}") for i in range(80)))
     make_pass(scheduler_of(server), policy=scheduler.Policy([], [], [], False, []))
     counts = Counter(server.places().values())
-    assert len(counts) == 4 and len(set(server.places()[f"p-{i}"] for i in range(8))) > 1
+    assert len(counts) == 4 and len({server.places()[f"p-{i}"] for i in range(8)}) > 1
 
 
 def test_a_stop_finishes_the_pod_in_hand():

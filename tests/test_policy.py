@@ -13,7 +13,7 @@ GOLDEN = [json.loads(line) for line in gzip.open(Path(__file__).parent / "golden
 OLDER_NAMES = {"removed-CheckNodeDiskPressure", "removed-PodToleratesNodeNoExecuteTaints"}
 
 
-@pytest.mark.parametrize("case", [case for case in GOLDEN if case["id"] not in OLDER_NAMES], ids=lambda case: case["id"])
+@table("case", {case["id"]: case for case in GOLDEN if case["id"] not in OLDER_NAMES})
 def test_kube_scheduler_accepts_and_rejects_the_same_policies(case, tmp_path):
     path = tmp_path / "policy"
     path.write_text(case["policy"])
@@ -25,7 +25,7 @@ def test_kube_scheduler_accepts_and_rejects_the_same_policies(case, tmp_path):
     assert (problems is None) == case["expect"]["accepted"], (problems, case["expect"].get("error"))
 
 
-@pytest.mark.parametrize("case", GOLDEN[::9], ids=lambda case: case["id"])
+@table("case", {case["id"]: case for case in GOLDEN[::9]})
 def test_the_exit_code_is_2_for_a_rejected_policy(case, tmp_path):
     path = tmp_path / "policy"
     path.write_text(case["policy"])
@@ -92,7 +92,7 @@ def test_what_is_wrong_is_said_in_a_line(text, line, tmp_path):
 def test_all_that_is_wrong_is_said_at_once():
     with pytest.raises(scheduler.PolicyError) as error:
         scheduler.build_policy(scheduler.decode_policy(json.loads(policy(
-            [{"name": "Nope"}], [{"name": "LeastRequestedPriority", "weight": -1}], hardPodAffinitySymmetricWeight=101))))
+            [{"name": "Nope"}], [{"name": "EqualPriority", "weight": -1}], hardPodAffinitySymmetricWeight=101))))
     assert len(error.value.args) == 3
 
 

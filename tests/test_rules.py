@@ -31,7 +31,7 @@ def test_quantities(text, unit, amount):
     assert scheduler.quantity(text, unit) == amount
 
 
-@pytest.mark.parametrize("text", ["", "abc", "1 Gi", "1gi", "1K", "--1", "1e", "1.2.3", "0x10", "½", "1_000", "NaN", "1e9999"])
+@pytest.mark.parametrize("text", "abc|1 Gi|1gi|1K|--1|1e|1.2.3|0x10|½|1_000|NaN|1e9999|".split("|"))
 def test_what_is_no_quantity(text):
     with pytest.raises(scheduler.Malformed, match="is not a quantity"):
         scheduler.quantity(text)
@@ -56,7 +56,7 @@ def sidecar(**requests):
     "but not beside those before it": (
         {"containers": [container(cpu="1")], "initContainers": [container(cpu="2"), sidecar(cpu="200m")]}, 2000),
     "overhead comes on top": (
-        {"containers": [container(cpu="1")], "initContainers": [container(cpu="2")], "overhead": {"cpu": "250m"}}, 2250),
+        {"containers": [container(cpu="1")], "initContainers": [container(cpu="2")], "overhead": {"cpu": "9m"}}, 2009),
     "limits alone are no requests (the API server has filled these in)": (
         {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]}, 0),
 })

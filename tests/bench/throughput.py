@@ -2,8 +2,8 @@
 
     KUBEBUILDER_ASSETS=... python tests/bench/throughput.py [--nodes 500] [--pods 500] [--qps 50]
 
-Both find all pods pending at their start, on a real etcd and kube-apiserver; the time runs from the start of the program
-until the last pod has its node. kube-scheduler's client is limited to --qps requests a second; 50 is how it is shipped.
+Both find all pods pending at their start, on a real etcd and kube-apiserver; the time runs from the start of the
+program until the last pod has its node. kube-scheduler sends at most --qps requests a second; 50 is how it is shipped.
 """
 
 import argparse
