@@ -14,6 +14,7 @@ import base64
 import collections
 import difflib
 import functools
+import hashlib
 import inspect
 import json
 import logging
@@ -23,8 +24,10 @@ import random
 import re
 import signal
 import sys
+import tempfile
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -34,6 +37,7 @@ from urllib.parse import urlsplit
 
 import requests
 import yaml
+from urllib3.exceptions import InsecureRequestWarning
 
 log = logging.getLogger("scheduler")
 RANDOM = random.Random()  # breaks ties; --seed makes it repeatable
@@ -71,7 +75,7 @@ def schedule_pending_pods(cluster, policy, report, stop):
     pending = cluster.pending_pods()
     if not pending:
         return 0
-    snapshot = cluster.snapshot()
+    snapshot = cluster.snapshot(policy.needs)
     placed = 0
     for pod in cluster.due(pending):
         if stop.is_set():
@@ -82,7 +86,7 @@ def schedule_pending_pods(cluster, policy, report, stop):
         if decision.node:
             # Assume that the Binding will succeed, so that the next pod of this pass sees this one on its node.
             snapshot.nodes[decision.node].add(pod)
-            cluster.bind(pod, decision.node, snapshot)
+            cluster.bind(pod, decision.node, snapshot, policy)
             placed += 1
         else:
             cluster.leave_pending(pod, decision.message)
@@ -124,9 +128,11 @@ def schedule(pod, snapshot, policy):
 
 def nodes_that_fit(pod, snapshot, policy):
     """Ask the predicates about every node, in kube-scheduler's order; the first that fails ends a node."""
-    nodes = list(snapshot.nodes.values())
-    predicates = [rule.prepare(pod, nodes, snapshot) for rule in policy.predicates]
-    fitting, failed = [], {}
+    nodes, fitting, failed = list(snapshot.nodes.values()), [], {}
+    try:
+        predicates = [rule.prepare(pod, nodes, snapshot) for rule in policy.predicates]
+    except Rejected as reason:  # by a rule that need not look at the nodes
+        return [], {node.name: [str(reason)] for node in nodes}
     for node in nodes:
         reasons = []
         for predicate in predicates:
@@ -137,6 +143,8 @@ def nodes_that_fit(pod, snapshot, policy):
             failed[node.name] = reasons
         else:
             fitting.append(node)
+    for extender in policy.extenders:
+        fitting = extender.filter(pod, fitting, failed)
     return fitting, failed
 
 
@@ -152,6 +160,8 @@ def prioritize(pod, fitting, snapshot, policy):
                 raise
             continue  # kube-scheduler takes a single candidate unscored, and so meets no error either
         scores[rule.title] = {name: score * rule.weight for name, score in points.items()}
+    for extender in policy.extenders:
+        scores |= extender.prioritize(pod, fitting)
     start = 0 if policy.priorities or policy.extenders else 1  # with nothing to go by, every node is as good
     return scores, {node.name: start + sum(points[node.name] for points in scores.values()) for node in fitting}
 
@@ -178,8 +188,9 @@ class Rule:
     """A predicate or a priority: its function, and what the Policy says about it."""
 
     name: str
-    function: callable  # None: a name of kube-scheduler's that is not built yet
+    function: callable
     metadata: callable = None  # computes, once per pod, what the function takes as `metadata`
+    needs: tuple = ()  # the resources that it looks at in snapshot.objects
     reduce: callable = lambda points: points  # for a priority: turns the nodes' raw scores into 0 to 100
     argument: str = ""  # the member of an entry's `argument` that configures it; it then takes `arguments`, a list
     check: callable = lambda arguments: ()  # yields what is wrong with those
@@ -223,9 +234,10 @@ def priority(name, **options):
 # Predicates run in this order, whatever their order in the Policy; those of GeneralPredicates, if named, run second.
 # Upstream: predicateOrdering in pkg/scheduler/framework/plugins/legacy_registry.go, which has the defaults as well.
 PREDICATE_ORDER = """
-    CheckNodeUnschedulable HostName PodFitsHostPorts MatchNodeSelector PodFitsResources NoDiskConflict
-    PodToleratesNodeTaints CheckNodeLabelPresence CheckServiceAffinity MaxEBSVolumeCount MaxGCEPDVolumeCount
-    MaxCSIVolumeCountPred MaxAzureDiskVolumeCount MaxCinderVolumeCount CheckVolumeBinding NoVolumeZoneConflict
+    CheckNodeCondition CheckNodeUnschedulable HostName PodFitsHostPorts MatchNodeSelector PodFitsResources NoDiskConflict
+    PodToleratesNodeTaints PodToleratesNodeNoExecuteTaints CheckNodeLabelPresence CheckServiceAffinity
+    MaxEBSVolumeCount MaxGCEPDVolumeCount MaxCSIVolumeCountPred MaxAzureDiskVolumeCount MaxCinderVolumeCount
+    CheckVolumeBinding NoVolumeZoneConflict CheckNodeMemoryPressure CheckNodePIDPressure CheckNodeDiskPressure
     EvenPodsSpread MatchInterPodAffinity""".split()
 MANDATORY_PREDICATES = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]
 DEFAULT_PREDICATES = """
@@ -252,6 +264,11 @@ class Policy:
     extenders: list
     always_check_all: bool
     notices: list  # what the user should know of it, a line each
+
+    @property
+    def needs(self):
+        """The resources that the active rules look at, beside nodes and pods."""
+        return {resource for rule in self.predicates + self.priorities for resource in rule.needs}
 
 
 class PolicyError(Exception):
@@ -364,18 +381,19 @@ def build_policy(document):
                if resource.get("ignoredByScheduler")]
     entries = document.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
     general = ALIASES["GeneralPredicates"] if any(e.get("name") == "GeneralPredicates" for e in entries) else []
-    order = PREDICATE_ORDER[:1] + general + PREDICATE_ORDER[1:] + sorted(PREDICATES)
+    order = PREDICATE_ORDER[:2] + general + PREDICATE_ORDER[2:] + sorted(PREDICATES)
     entries = entries + [{"name": name} for name in MANDATORY_PREDICATES]
-    predicates = choose("predicates", entries, PREDICATES, problems, notices, {"PodFitsResources": ignored})
+    settings = {"PodFitsResources": ignored,
+                "InterPodAffinityPriority": [document.get("hardPodAffinitySymmetricWeight") or 1]}
+    predicates = choose("predicates", entries, PREDICATES, problems, notices, settings)
     entries = document.get("priorities", [{"name": name, "weight": w} for name, w in DEFAULT_PRIORITIES.items()])
-    priorities = choose("priorities", entries, PRIORITIES, problems, notices, {})
+    priorities = merge_spreading(choose("priorities", entries, PRIORITIES, problems, notices, settings))
     problems += [*weight_problems(entries), *extender_problems(extenders)]
     if not 0 <= document.get("hardPodAffinitySymmetricWeight", 0) <= 100:
         problems.append("hardPodAffinitySymmetricWeight: must be from 0 to 100")
-    if extenders:
-        notices.append("extenders: not called yet")
     if problems:
         raise PolicyError(*problems)
+    extenders = sorted(map(Extender, extenders), key=lambda extender: extender.ignorable)
     predicates.sort(key=lambda rule: order.index(rule.name))
     return Policy(predicates, priorities, extenders, document.get("alwaysCheckAllPredicates", False), notices)
 
@@ -409,16 +427,26 @@ def choose(where, entries, catalogue, problems, notices, settings):
         arguments = [value for _, _, value in uses if value is not None] or settings.get(name, [])
         problems += [f"{place}: {problem}" for problem in rule.check(arguments)]
         title = "+".join(dict.fromkeys(entry.get("name", "") for _, entry, _ in uses))
-        if not rule.function:
-            notices.append(f"{place}: {title} is not built yet and has no effect")
-            continue
-        function = rule.function
-        if "arguments" in inspect.signature(function).parameters:
-            function = functools.partial(function, arguments=arguments)
+        function, metadata = (
+            functools.partial(part, arguments=arguments)
+            if part and "arguments" in inspect.signature(part).parameters else part
+            for part in (rule.function, rule.metadata))
         # As upstream: the last weight counts, n arguments weigh n times as much, and of that 32 bits are left.
         weight = (entry.get("weight", 1) * max(1, len(arguments)) + 2**31) % 2**32 - 2**31 or 1
-        rules.append(replace(rule, title=title, function=function, weight=weight))
+        rules.append(replace(rule, title=title, function=function, metadata=metadata, weight=weight))
     return rules
+
+
+def merge_spreading(priorities):
+    """Make one rule of SelectorSpreadPriority and EvenPodsSpreadPriority, as kube-scheduler has one plugin for both.
+
+    It has the default constraints of the one and the weight of the other.
+    """
+    rules = {rule.name: rule for rule in priorities}
+    if rules.keys() >= {"SelectorSpreadPriority", "EvenPodsSpreadPriority"}:
+        both, even = rules["SelectorSpreadPriority"], rules.pop("EvenPodsSpreadPriority")
+        rules[both.name] = replace(both, title=f"{both.title}+{even.title}", weight=even.weight)
+    return list(rules.values())
 
 
 def weight_problems(priorities):
@@ -467,6 +495,10 @@ def extender_problems(extenders):
 
 class Unschedulable(Exception):
     """The attempt to place a pod ends here, for this reason."""
+
+
+class Rejected(Unschedulable):
+    """The pod fits no node at all, for this reason."""
 
 
 class Malformed(ValueError):
@@ -571,6 +603,7 @@ class Pod:
     """What the scheduler knows of a pod, read once from the API's JSON. Raises Malformed."""
 
     def __init__(self, raw):
+        self.raw = raw
         spec = self.spec = pick(raw, dict, "spec")
         self.name = pick(raw, str, "metadata", "name")
         self.namespace = pick(raw, str, "metadata", "namespace") or "default"
@@ -589,9 +622,15 @@ class Pod:
         self.beyond_us = ("the pod has resourceClaims, which this scheduler cannot allocate"
                           if pick(spec, list, "resourceClaims") else None)
         self.node_name = pick(spec, str, "nodeName")
+        self.labels = pick(raw, dict, "metadata", "labels", of=str)
         self.node_selector = pick(spec, dict, "nodeSelector", of=str)
         self.tolerations = pick(spec, list, "tolerations", of=dict)
-        self.disks = [disk for volume in pick(spec, list, "volumes", of=dict) for disk in disks_of(volume)]
+        self.volumes = pick(spec, list, "volumes", of=dict)
+        self.disks = [disk for volume in self.volumes for disk in disks_of(volume)]
+        self.claims = [f"{self.namespace}/" + (  # an ephemeral volume's claim is named after the pod and the volume
+            f"{self.name}-{volume['name']}" if "ephemeral" in volume else pick(
+                volume, str, "persistentVolumeClaim", "claimName"))
+            for volume in self.volumes if volume.get("persistentVolumeClaim") or volume.get("ephemeral")]
         containers = pick(spec, list, "containers", of=dict)
         self.images = [image_name(pick(container, str, "image")) for container in containers]
         ports = [port for container in containers for port in pick(container, list, "ports", of=dict)]
@@ -599,6 +638,8 @@ class Pod:
             (pick(port, str, "hostIP") or "0.0.0.0", pick(port, str, "protocol") or "TCP", pick(port, int, "hostPort"))
             for port in ports if pick(port, int, "hostPort") > 0]
 
+        resources = [pick(container, dict, "resources") for container in containers]
+        self.best_effort = not any(part.get("requests") or part.get("limits") for part in resources)
         overhead = amounts(spec, "overhead")
         self.requests = NOTHING | pod_amounts(spec, overhead, {})
         self.nonzero = pod_amounts(spec, overhead, LITTLE)  # for scores, once the pod is on a node
@@ -612,13 +653,7 @@ class Pod:
         path = "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
         if not pick(self.spec, dict, *path):
             return None
-        terms = []
-        for term in pick(self.spec, list, *path, "nodeSelectorTerms", of=dict):
-            try:
-                terms.append(node_selector_term(term))
-            except InvalidSelector:
-                pass  # matches nothing, like an empty term
-        return [term for term in terms if term]
+        return valid_terms(pick(self.spec, list, *path, "nodeSelectorTerms", of=dict))
 
     @functools.cached_property
     def preferred_terms(self):
@@ -627,6 +662,21 @@ class Pod:
         terms = [(pick(preferred, int, "weight"), node_selector_term(pick(preferred, dict, "preference")))
                  for preferred in pick(self.spec, list, *path, of=dict) if preferred.get("weight")]
         return [(weight, term) for weight, term in terms if term]
+
+
+    @functools.cached_property
+    def affinity_terms(self):
+        """The pod's inter-pod (anti-)affinity, {upstream's name of the list: its AffinityTerms or an InvalidSelector}."""
+        lists = {}
+        for side in ("Affinity", "AntiAffinity"):
+            for when in ("required", "preferred"):
+                path = "affinity", f"pod{side}", f"{when}DuringSchedulingIgnoredDuringExecution"
+                try:
+                    lists[f"{when}{side}Terms"] = [AffinityTerm(self, term) for term in pick(
+                        self.spec, list, *path, of=dict)]
+                except InvalidSelector as error:
+                    lists[f"{when}{side}Terms"] = error
+        return lists
 
 
 DISK_IDENTITIES = {
@@ -662,7 +712,10 @@ class Node:
         self.max_pods = quantity(str(pick(raw, dict, "status", "allocatable").get("pods") or 0))
         self.images = {name: pick(image, int, "sizeBytes") for image in pick(raw, list, "status", "images", of=dict)
                        for name in pick(image, list, "names", of=str)}
+        self.conditions = {pick(condition, str, "type"): pick(condition, str, "status")
+                           for condition in pick(raw, list, "status", "conditions", of=dict)}
         self.facts = dict(vars(self))  # by which a change of the node is noticed
+        self.raw = raw
         self.pods = {}  # uid -> Pod
         self.requested = dict(NOTHING)
         self.nonzero = {"cpu": 0, "memory": 0}
@@ -685,6 +738,7 @@ class Snapshot:
     """The cluster as one pass sees it, with what the pass has placed so far."""
 
     nodes: dict  # name -> Node
+    objects: dict  # resource -> {namespace/name or name: the API's JSON}, for the resources that active rules need
 
 
 class InvalidSelector(ValueError):
@@ -732,8 +786,49 @@ def requirement(expression):
 
 
 def satisfies(labels, requirements):
-    """Say whether labels meet all the requirements."""
-    return all(OPERATORS[operator](labels.get(key), values) for key, operator, values in requirements)
+    """Say whether labels meet all the requirements; None stands for those that nothing meets."""
+    return requirements is not None and all(
+        OPERATORS[operator](labels.get(key), values) for key, operator, values in requirements)
+
+
+def label_selector(selector):
+    """Read a LabelSelector as requirements: {} has none, so everything meets it; null is None. Raises InvalidSelector."""
+    if selector is None:
+        return None
+    labels = [{"key": key, "operator": "In", "values": [value]}
+              for key, value in pick(selector, dict, "matchLabels", of=str).items()]
+    return [requirement(entry) for entry in labels + pick(selector, list, "matchExpressions", of=dict)]
+
+
+def with_label_keys(requirements, labels, thing):
+    """Add the requirements that matchLabelKeys and mismatchLabelKeys stand for: the pod's own values, or none of them."""
+    return requirements and requirements + [
+        (key, operator, [labels[key]])
+        for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+        for key in pick(thing, list, field, of=str) if key in labels]
+
+
+class AffinityTerm:
+    """A term of inter-pod affinity or anti-affinity of a pod. Raises InvalidSelector."""
+
+    def __init__(self, pod, raw):
+        self.weight = pick(raw, int, "weight")
+        term = raw.get("podAffinityTerm") or raw
+        self.key = pick(term, str, "topologyKey")
+        self.requirements = with_label_keys(label_selector(term.get("labelSelector")), pod.labels, term)
+        self.namespaces = pick(term, list, "namespaces", of=str)
+        self.namespace_selector = label_selector(term.get("namespaceSelector"))
+        if not self.namespaces and self.namespace_selector is None:
+            self.namespaces = [pod.namespace]
+
+    def selects(self, pod, snapshot):
+        """Say whether the term means this pod."""
+        if not satisfies(pod.labels, self.requirements):
+            return False
+        if pod.namespace in self.namespaces:
+            return True
+        namespace = snapshot.objects["namespaces"].get(pod.namespace, {}) if self.namespace_selector else {}
+        return satisfies(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
 
 
 def node_selector_term(term):
@@ -745,6 +840,17 @@ def node_selector_term(term):
         if operator not in ("In", "NotIn") or len(values) != 1:
             raise InvalidSelector(f'"{operator}" with {len(values)} values is not a valid node field selector')
     return (on_labels, on_fields) if on_labels or on_fields else None
+
+
+def valid_terms(raws):
+    """Read the terms of a node selector, without those that are empty or invalid: these match nothing."""
+    terms = []
+    for raw in raws:
+        try:
+            terms.append(node_selector_term(raw))
+        except InvalidSelector:
+            log.debug("a node selector term is invalid and matches nothing: %s", raw)
+    return [term for term in terms if term]
 
 
 def term_matches(term, node):
@@ -786,10 +892,15 @@ def pod_fits_host_ports(pod, node):
 @predicate("MatchNodeSelector")
 def match_node_selector(pod, node):
     """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity."""
-    selected = pod.node_selector.items() <= node.labels.items()
-    terms = pod.required_terms
-    if not (selected and (terms is None or any(term_matches(term, node) for term in terms))):
+    if not wants_node(pod, node):
         yield "node(s) didn't match Pod's node affinity"
+
+
+def wants_node(pod, node):
+    """Say whether a node meets the pod's nodeSelector and required node affinity."""
+    terms = pod.required_terms
+    return pod.node_selector.items() <= node.labels.items() and (
+        terms is None or any(term_matches(term, node) for term in terms))
 
 
 @predicate("PodFitsResources")
@@ -821,11 +932,14 @@ def no_disk_conflict(pod, node):
 @predicate("PodToleratesNodeTaints")
 def pod_tolerates_node_taints(pod, node):
     """The pod tolerates the node's NoSchedule and NoExecute taints; the first that it does not is the reason."""
-    for taint in node.taints:
-        key, value, effect = taint
-        if effect in ("NoSchedule", "NoExecute") and not tolerates(pod, taint):
-            yield f"node(s) had taint {{{key}: {value}}}, that the pod didn't tolerate"
-            return
+    for key, value, _ in hostile_taints(pod, node):
+        yield f"node(s) had taint {{{key}: {value}}}, that the pod didn't tolerate"
+        return
+
+
+def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
+    """Return the node's taints of these effects that the pod does not tolerate."""
+    return [taint for taint in node.taints if taint[2] in effects and not tolerates(pod, taint)]
 
 
 def tolerates(pod, taint):
@@ -855,6 +969,444 @@ def check_node_label_presence(pod, node, arguments):
         if any((label in node.labels) != argument.get("presence", False) for label in argument.get("labels", [])):
             yield "node(s) didn't have the requested labels"
             return
+
+
+def service_pairs(pod, nodes, snapshot, arguments):
+    """The node labels that bind the pod's service: those in its nodeSelector, and the rest from a fellow pod's node."""
+    labels = [label for argument in arguments for label in argument.get("labels", [])]
+    pairs = {label: pod.node_selector[label] for label in labels if label in pod.node_selector}
+    if len(pairs) < len(labels) and services_of(pod, snapshot):
+        for node in nodes:
+            if any(other.namespace == pod.namespace and pod.labels.items() <= other.labels.items()
+                   for other in node.pods.values()):
+                return {label: node.labels[label] for label in labels if label in node.labels} | pairs
+    return pairs
+
+
+def services_of(pod, snapshot):
+    """Return the selectors of the services that select the pod."""
+    selectors = [pick(service, dict, "spec").get("selector") for service in in_namespace(pod, snapshot, "services")]
+    return [selector for selector in selectors if selector is not None and selector.items() <= pod.labels.items()]
+
+
+def in_namespace(pod, snapshot, resource):
+    """Return the objects of a resource in the pod's namespace."""
+    return [thing for key, thing in snapshot.objects[resource].items() if key.startswith(f"{pod.namespace}/")]
+
+
+@predicate("CheckServiceAffinity", argument="serviceAffinity", metadata=service_pairs, needs=("services",))
+def check_service_affinity(pod, node, metadata):
+    """For the labels in the Policy, the node has the values that bind the pod's service."""
+    if not metadata.items() <= node.labels.items():
+        yield "node(s) didn't match service affinity"
+
+
+def whole_snapshot(pod, nodes, snapshot):
+    """All that is known, for rules that follow claims to volumes and classes."""
+    return snapshot
+
+
+VOLUMES = ("persistentvolumeclaims", "persistentvolumes", "storageclasses")
+IN_TREE = "kubernetes.io/"  # the names of the provisioners that were once built in start so
+NITRO = re.compile("^[cmr]5.*|t3|z1d")  # instance types that attach fewer EBS volumes
+
+
+def max_volume_count(pod, node, metadata, kind, source, field, limit):
+    """The node can attach the cloud disks that its pods and this one have, inline or by claims; each counts once.
+
+    What is known only by its claim, because it is yet to be provisioned, counts as a disk too. The limit is the node's
+    attachable-volumes resource, else KUBE_MAX_PD_VOLS, else `limit`. Upstream: nodevolumelimits/non_csi.go.
+    """
+    disks = cloud_disks(pod, metadata, kind, source, field)
+    if disks:
+        if KUBE_MAX_PD_VOLS > 0:
+            limit = KUBE_MAX_PD_VOLS
+        elif kind == "aws-ebs" and NITRO.search(
+                node.labels.get("beta.kubernetes.io/instance-type") or
+                node.labels.get("node.kubernetes.io/instance-type") or ""):
+            limit = 25
+        limit = node.allocatable.get(f"attachable-volumes-{kind}", limit)
+        for other in node.pods.values():
+            disks |= cloud_disks(other, metadata, kind, source, field)
+        if len(disks) > limit:
+            yield "node(s) exceed max volume count"
+
+
+def cloud_disks(pod, snapshot, kind, source, field):
+    """Return what identifies the pod's volumes of a kind."""
+    disks = {pick(volume, str, source, field) for volume in pod.volumes if volume.get(source)}
+    for key in pod.claims:
+        claim = snapshot.objects["persistentvolumeclaims"].get(key)
+        if claim:
+            volume = snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"))
+            storage_class = snapshot.objects["storageclasses"].get(pick(claim, str, "spec", "storageClassName"), {})
+            if volume and pick(volume, dict, "spec", source):
+                disks.add(pick(volume, str, "spec", source, field))
+            elif not volume and storage_class.get("provisioner") == IN_TREE + kind:
+                disks.add((key,))
+    return disks
+
+
+try:
+    KUBE_MAX_PD_VOLS = int(os.environ.get("KUBE_MAX_PD_VOLS", ""))
+except ValueError:
+    KUBE_MAX_PD_VOLS = 0
+for name, kind, source, field, limit in (
+        ("MaxEBSVolumeCount", "aws-ebs", "awsElasticBlockStore", "volumeID", 39),
+        ("MaxGCEPDVolumeCount", "gce-pd", "gcePersistentDisk", "pdName", 16),
+        ("MaxAzureDiskVolumeCount", "azure-disk", "azureDisk", "diskName", 16),
+        ("MaxCinderVolumeCount", "cinder", "cinder", "volumeID", 256)):
+    predicate(name, metadata=whole_snapshot, needs=VOLUMES)(
+        functools.partial(max_volume_count, kind=kind, source=source, field=field, limit=limit))
+
+MIGRATABLE = [IN_TREE + kind for kind in ("aws-ebs", "gce-pd", "cinder", "azure-disk", "azure-file", "vsphere-volume")]
+
+
+@predicate("MaxCSIVolumeCountPred", metadata=whole_snapshot, needs=(*VOLUMES, "csinodes"))
+def max_csi_volume_count(pod, node, metadata):
+    """For each CSI driver of the pod's claims, the node can attach the volumes of all its pods; each counts once.
+
+    A driver's limit is in the CSINode object, else in the node's allocatable. Upstream: nodevolumelimits/csi.go.
+    """
+    volumes = csi_volumes(pod, metadata)
+    if not volumes:
+        return
+    attached = set().union(*(csi_volumes(other, metadata) for other in node.pods.values()))
+    new, volumes = volumes - attached, volumes | attached
+    drivers = {driver.get("name"): pick(driver, dict, "allocatable").get("count") for driver in pick(
+        metadata.objects["csinodes"].get(node.name, {}), list, "spec", "drivers", of=dict)}
+    for driver in {driver for driver, _ in new}:
+        resource = f"attachable-volumes-csi-{driver}"
+        if len(resource) >= 63:
+            resource = f"attachable-volumes-csi-{driver[:23]}{hashlib.sha1(driver.encode()).hexdigest()[:16]}"
+        limit = drivers.get(driver)
+        limit = node.allocatable.get(resource) if limit is None else limit
+        if limit is not None and sum(of == driver for of, _ in volumes) > limit:
+            yield "node(s) exceed max volume count"
+            return
+
+
+def csi_volumes(pod, snapshot):
+    """Return (driver, handle) for the CSI volumes that the pod claims; one yet to be made is known by its claim."""
+    volumes = set()
+    for key in pod.claims:
+        claim = snapshot.objects["persistentvolumeclaims"].get(key)
+        if claim:
+            volume = snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"))
+            if volume and pick(volume, dict, "spec", "csi"):
+                volumes.add((pick(volume, str, "spec", "csi", "driver"), pick(volume, str, "spec", "csi", "volumeHandle")))
+            provisioner = snapshot.objects["storageclasses"].get(class_of(claim), {}).get("provisioner")
+            if not volume and provisioner and provisioner not in MIGRATABLE:
+                volumes.add((provisioner, (key,)))
+    return volumes
+
+
+def class_of(thing):
+    """Return the storage class that a claim or a volume names."""
+    return pick(thing, str, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class") or pick(
+        thing, str, "spec", "storageClassName")
+
+
+def claims_to_bind(pod, nodes, snapshot):
+    """Sort the pod's claims into bound ones and those that wait for the first consumer, smallest first.
+
+    Rejects the pod if a claim is missing or going, or is to be bound by others first.
+    """
+    bound, delayed = [], []
+    for key in pod.claims:
+        claim = snapshot.objects["persistentvolumeclaims"].get(key)
+        name = key.partition("/")[2]
+        if not claim:
+            raise Rejected(f'persistentvolumeclaim "{name}" not found')
+        if pick(claim, str, "metadata", "deletionTimestamp"):
+            raise Rejected(f'persistentvolumeclaim "{name}" is being deleted')
+        storage_class = snapshot.objects["storageclasses"].get(class_of(claim), {})
+        if not pick(claim, str, "spec", "volumeName"):
+            delayed.append((claim, storage_class))
+        elif "pv.kubernetes.io/bind-completed" in pick(claim, dict, "metadata", "annotations"):
+            bound.append(claim)
+        else:
+            delayed.append((claim, {}))
+    if any(storage_class.get("volumeBindingMode") != "WaitForFirstConsumer" for _, storage_class in delayed):
+        raise Rejected("pod has unbound immediate PersistentVolumeClaims")
+    return bound, sorted(delayed, key=lambda pair: storage(pair[0], "resources", "requests")), snapshot
+
+
+def storage(thing, *path):
+    """Return the bytes that a claim requests or a volume has."""
+    return quantity(str(pick(thing, dict, "spec", *path).get("storage") or 0))
+
+
+@predicate("CheckVolumeBinding", metadata=claims_to_bind, needs=VOLUMES)
+def check_volume_binding(pod, node, metadata):
+    """The volumes of the pod's bound claims can be reached from the node, and for the others it has or gets volumes."""
+    bound, delayed, snapshot = metadata
+    for claim in bound:
+        volume = snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"))
+        if volume is None:
+            yield "pvc(s) bound to non-existent pv(s)"
+            break
+        if not reaches(volume, node):
+            yield "node(s) had volume node affinity conflict"
+            break
+    if find_volumes(delayed, node, snapshot) is None:
+        yield "node(s) didn't find available persistent volumes to bind"
+
+
+def find_volumes(delayed, node, snapshot):
+    """Find a volume for each claim that waits for its first consumer; None for one to be provisioned.
+
+    Returns (claim, volume) pairs, or None if the node cannot serve some claim. Upstream: volumebinding/binder.go.
+    """
+    found, taken = [], set()
+    for claim, storage_class in delayed:
+        selected = pick(claim, dict, "metadata", "annotations").get("volume.kubernetes.io/selected-node")
+        volume = None if selected else smallest_volume(claim, node, snapshot, taken)
+        if volume:
+            taken.add(volume["metadata"]["name"])
+        elif selected not in (None, node.name) or not can_provision(storage_class, node):
+            return None
+        found.append((claim, volume))
+    return found
+
+
+def can_provision(storage_class, node):
+    """Say whether the class's provisioner makes volumes for this node."""
+    topologies = [pick(term, list, "matchLabelExpressions", of=dict)
+                  for term in pick(storage_class, list, "allowedTopologies", of=dict)]
+    return storage_class.get("provisioner") not in (None, "", "kubernetes.io/no-provisioner") and (
+        not topologies or any(term and all(node.labels.get(expression.get("key")) in pick(expression, list, "values")
+                                           for expression in term) for term in topologies))
+
+
+def smallest_volume(claim, node, snapshot, taken):
+    """Return the smallest free volume that serves the claim on the node, or the one that is set aside for it, or None."""
+    wanted, best = storage(claim, "resources", "requests"), None
+    selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
+    for name, volume in snapshot.objects["persistentvolumes"].items():
+        spec, owner = pick(volume, dict, "spec"), pick(volume, dict, "spec", "claimRef")
+        if owner and any(owner.get(part) != claim["metadata"].get(part) for part in ("name", "namespace")) or (
+                owner.get("uid") and owner["uid"] != claim["metadata"].get("uid")):
+            continue
+        if (name in taken or storage(volume, "capacity") < wanted or pick(volume, str, "metadata", "deletionTimestamp")
+                or (spec.get("volumeMode") or "Filesystem") != (claim["spec"].get("volumeMode") or "Filesystem")):
+            continue
+        if owner:
+            return volume if reaches(volume, node) else None
+        if (pick(volume, str, "status", "phase") == "Available" and class_of(volume) == class_of(claim)
+                and satisfies(pick(volume, dict, "metadata", "labels"), selector) and reaches(volume, node)
+                and set(pick(claim, list, "spec", "accessModes")) <= set(pick(spec, list, "accessModes"))
+                and (best is None or storage(volume, "capacity") < storage(best, "capacity"))):
+            best = volume
+    return best
+
+
+def reaches(volume, node):
+    """Say whether a volume can be used on a node, by its nodeAffinity, of which only label expressions count."""
+    if not pick(volume, dict, "spec", "nodeAffinity", "required"):
+        return True
+    terms = valid_terms(pick(volume, list, "spec", "nodeAffinity", "required", "nodeSelectorTerms", of=dict))
+    return any(satisfies(node.labels, on_labels) for on_labels, _ in terms)
+
+
+ZONE_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region",
+               "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")
+
+
+@predicate("NoVolumeZoneConflict", metadata=whole_snapshot, needs=VOLUMES)
+def no_volume_zone_conflict(pod, node, metadata):
+    """The zone and region labels of the pod's volumes allow the node's. A claim that leads nowhere is an error."""
+    if not any(label in node.labels for label in ZONE_LABELS):
+        return
+    for key in pod.claims:
+        try:
+            volume = zoned_volume(key, metadata)
+        except LookupError as error:
+            raise Unschedulable(f'running "VolumeZone" filter plugin for pod "{pod.name}": {error.args[0]}') from error
+        for label in ZONE_LABELS:
+            zones = pick(volume, dict, "metadata", "labels").get(label)
+            if zones and all(zone.strip() for zone in zones.split("__")) and (
+                    node.labels.get(label) not in [zone.strip() for zone in zones.split("__")]):
+                yield "node(s) had no available volume zone"
+                return
+
+
+def zoned_volume(key, snapshot):
+    """Return the volume of a claim, {} if it waits for its first consumer. Raises LookupError."""
+    name = key.partition("/")[2]
+    claim = snapshot.objects["persistentvolumeclaims"].get(key)
+    if claim is None:
+        raise LookupError(f'persistentvolumeclaim "{name}" not found')
+    volume_name, class_name = pick(claim, str, "spec", "volumeName"), class_of(claim)
+    if volume_name:
+        if volume_name not in snapshot.objects["persistentvolumes"]:
+            raise LookupError(f'persistentvolume "{volume_name}" not found')
+        return snapshot.objects["persistentvolumes"][volume_name]
+    if not class_name:
+        raise LookupError("PersistentVolumeClaim had no pv name and storageClass name")
+    if class_name not in snapshot.objects["storageclasses"]:
+        raise LookupError(f'StorageClass "{class_name}" claimed by PersistentVolumeClaim "{name}" not found')
+    if snapshot.objects["storageclasses"][class_name].get("volumeBindingMode") != "WaitForFirstConsumer":
+        raise LookupError("PersistentVolume had no name")
+    return {}
+
+
+@dataclass
+class Spread:
+    """A topology spread constraint of a pod."""
+
+    key: str
+    max_skew: int
+    requirements: list  # on the pods that it counts
+    min_domains: int = 1
+    node_affinity: str = "Honor"  # whether nodes that the pod does not want are no domains
+    node_taints: str = "Ignore"  # whether nodes whose taints it does not tolerate are none
+
+    def counts(self, pod, node):
+        """Count the pods on a node that matter to this constraint of the pod."""
+        return sum(not other.terminating and other.namespace == pod.namespace
+                   and satisfies(other.labels, self.requirements) for other in node.pods.values())
+
+    def includes(self, pod, node):
+        """Say whether the constraint takes the node into account."""
+        return (self.node_affinity == "Ignore" or wants_node(pod, node)) and (
+            self.node_taints != "Honor" or not hostile_taints(pod, node))
+
+
+def spread_constraints(pod, when):
+    """Return the pod's constraints with this whenUnsatisfiable. Raises InvalidSelector."""
+    return [Spread(
+        pick(raw, str, "topologyKey"), pick(raw, int, "maxSkew"),
+        with_label_keys(label_selector(raw.get("labelSelector")), pod.labels, raw), pick(raw, int, "minDomains") or 1,
+        pick(raw, str, "nodeAffinityPolicy") or "Honor", pick(raw, str, "nodeTaintsPolicy") or "Ignore")
+        for raw in pick(pod.spec, list, "topologySpreadConstraints", of=dict) if raw.get("whenUnsatisfiable") == when]
+
+
+def hard_spread(pod, nodes, snapshot):
+    """The pod's DoNotSchedule constraints, each with its domains: {topology value: matching pods there}."""
+    try:
+        constraints = spread_constraints(pod, "DoNotSchedule")
+    except InvalidSelector as error:
+        raise Unschedulable('running PreFilter plugin "PodTopologySpread": obtaining pod\'s hard topology spread '
+                            f"constraints: {error}") from error
+    spread = []
+    for constraint in constraints:
+        domains = {node.labels[constraint.key]: 0 for node in nodes if constraint.includes(pod, node)
+                   and all(other.key in node.labels for other in constraints)}
+        for node in nodes:
+            if node.labels.get(constraint.key) in domains:
+                domains[node.labels[constraint.key]] += constraint.counts(pod, node)
+        least = min(domains.values(), default=None) if len(domains) >= constraint.min_domains else 0
+        spread.append((constraint, domains, least))
+    return spread
+
+
+@predicate("EvenPodsSpread", metadata=hard_spread)
+def even_pods_spread(pod, node, metadata):
+    """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
+    for constraint, domains, least in metadata:
+        if constraint.key not in node.labels:
+            yield "node(s) didn't match pod topology spread constraints (missing required label)"
+            return
+        here = domains.get(node.labels[constraint.key], 0) + satisfies(pod.labels, constraint.requirements)
+        if least is not None and here - least > constraint.max_skew:
+            yield "node(s) didn't match pod topology spread constraints"
+            return
+
+
+def own_terms(pod):
+    """Return the pod's own inter-pod affinity terms by list. Raises InvalidSelector if one is invalid."""
+    for name, terms in reversed(pod.affinity_terms.items()):
+        if isinstance(terms, InvalidSelector):
+            raise InvalidSelector(f"parsing pod: {name}: {terms}")
+    return pod.affinity_terms
+
+
+def terms_of(pod, name):
+    """Return a list of the inter-pod affinity terms of a pod on a node; an invalid list counts as none."""
+    terms = pod.affinity_terms[name]
+    return [] if isinstance(terms, InvalidSelector) else terms
+
+
+def affine_domains(pod, nodes, snapshot):
+    """For each side of MatchInterPodAffinity the (topology key, value) domains with pods that matter; and the pod's terms.
+
+    The sides: pods that the pod's own affinity means, those that its anti-affinity means, those whose anti-affinity
+    means it.
+    """
+    try:
+        own = own_terms(pod)
+    except InvalidSelector as error:
+        raise Rejected(str(error)) from error
+    wanted, unwanted = own["requiredAffinityTerms"], own["requiredAntiAffinityTerms"]
+    together, apart, repelling = set(), set(), set()
+    for node in nodes:
+        for other in node.pods.values():
+            hostile = [term for term in terms_of(other, "requiredAntiAffinityTerms") if term.selects(pod, snapshot)]
+            wanted_here = wanted if wanted and all(term.selects(other, snapshot) for term in wanted) else []
+            unwanted_here = [term for term in unwanted if term.selects(other, snapshot)]
+            for domains, terms in ((together, wanted_here), (apart, unwanted_here), (repelling, hostile)):
+                domains.update((term.key, node.labels[term.key]) for term in terms if term.key in node.labels)
+    # The first pod of a group that wants to be together has nobody to join, and may go anywhere.
+    first = not together and all(term.selects(pod, snapshot) for term in wanted)
+    return wanted, together, first, apart, repelling
+
+
+@predicate("MatchInterPodAffinity", metadata=affine_domains, needs=("namespaces",))
+def match_inter_pod_affinity(pod, node, metadata):
+    """In the node's domains are the pods that the pod must be with, none that it must not, and none that repel it."""
+    wanted, together, first, apart, repelling = metadata
+    here = node.labels.items()
+    if not all(term.key in node.labels and (first or (term.key, node.labels[term.key]) in together) for term in wanted):
+        yield "node(s) didn't match pod affinity/anti-affinity"
+        yield "node(s) didn't match pod affinity rules"
+    elif not apart.isdisjoint(here):
+        yield "node(s) didn't match pod affinity/anti-affinity"
+        yield "node(s) didn't match pod anti-affinity rules"
+    elif not repelling.isdisjoint(here):
+        yield "node(s) didn't match pod affinity/anti-affinity"
+        yield "node(s) didn't satisfy existing pods anti-affinity rules"
+
+
+# What Policies older than 1.12 may name; kube-scheduler 1.20 sees to these by taints. Upstream: predicates.go of 1.11.
+
+@predicate("CheckNodeCondition")
+def check_node_condition(pod, node):
+    """The node is ready, has a network, and is not cordoned."""
+    if node.conditions.get("Ready", "True") != "True":
+        yield "node(s) were not ready"
+    if node.conditions.get("NetworkUnavailable", "False") != "False":
+        yield "node(s) had unavailable network"
+    if node.unschedulable:
+        yield "node(s) were unschedulable"
+
+
+@predicate("CheckNodeMemoryPressure")
+def check_node_memory_pressure(pod, node):
+    """The node is not under memory pressure, or the pod is not best-effort (it requests or limits something)."""
+    if node.conditions.get("MemoryPressure") == "True" and pod.best_effort:
+        yield "node(s) had memory pressure"
+
+
+@predicate("CheckNodeDiskPressure")
+def check_node_disk_pressure(pod, node):
+    """The node is not under disk pressure."""
+    if node.conditions.get("DiskPressure") == "True":
+        yield "node(s) had disk pressure"
+
+
+@predicate("CheckNodePIDPressure")
+def check_node_pid_pressure(pod, node):
+    """The node is not short of process ids."""
+    if node.conditions.get("PIDPressure") == "True":
+        yield "node(s) had pid pressure"
+
+
+@predicate("PodToleratesNodeNoExecuteTaints")
+def pod_tolerates_node_no_execute_taints(pod, node):
+    """The pod tolerates the node's NoExecute taints."""
+    if hostile_taints(pod, node, ["NoExecute"]):
+        yield "node(s) had taints that the pod didn't tolerate"
 
 
 # =====================================================================================================================
@@ -959,7 +1511,7 @@ def node_affinity(pod, node, metadata):
 @priority("TaintTolerationPriority", reduce=normalize_reversed)
 def taint_toleration(pod, node):
     """The number of PreferNoSchedule taints that the pod does not tolerate; the fewer, the better."""
-    return sum(taint[2] == "PreferNoSchedule" and not tolerates(pod, taint) for taint in node.taints)
+    return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
 
 
 def image_shares(pod, nodes, snapshot):
@@ -998,8 +1550,7 @@ def node_prefer_avoid_pods(pod, node):
 
 def label_preference_problems(arguments):
     """Yield what is wrong with labelPreference arguments."""
-    if not arguments:
-        yield "needs a labelPreference argument, under a name of your own"
+    yield from needs_argument(arguments)
     yield from label_conflicts(arguments)
 
 
@@ -1010,24 +1561,151 @@ def node_label(pod, node, arguments):
     return 100 * met // len(arguments)
 
 
-@priority("RandomPriority")
-def random_priority(pod, node):
-    """Any score: the tutorials' random scheduler as a priority of ours."""
-    return RANDOM.randint(0, 100)
+def soft_spread(pod, nodes, snapshot):
+    """Score the nodes by the pod's ScheduleAnyway constraints: {node: matching pods around it, weighed}.
+
+    Domains of many values weigh more. A node without some topology key is out (None). Upstream: podtopologyspread.
+    """
+    try:
+        constraints = spread_constraints(pod, "ScheduleAnyway")
+    except InvalidSelector as error:
+        raise Unschedulable('running PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s '
+                            f"soft topology spread constraints: {error}") from error
+    return spread_scores(pod, nodes, snapshot, constraints)
 
 
-for name in PREDICATE_ORDER + """
-        CheckNodeCondition CheckNodeMemoryPressure CheckNodeDiskPressure CheckNodePIDPressure
-        PodToleratesNodeNoExecuteTaints""".split():
-    PREDICATES.setdefault(name, Rule(name, None, argument={"CheckServiceAffinity": "serviceAffinity"}.get(name, "")))
+def spread_scores(pod, nodes, snapshot, constraints):
+    """Score the nodes by these constraints."""
+    def complete(node):
+        return all(constraint.key in node.labels for constraint in constraints)
+
+    scores = {node.name: 0.0 if complete(node) else None for node in nodes}
+    candidates = [node for node in nodes if complete(node)]
+    for constraint in constraints:
+        key, domains = constraint.key, collections.Counter()
+        values = {node.name if key == HOSTNAME else node.labels[key] for node in candidates}
+        for node in candidates if key == HOSTNAME else snapshot.nodes.values():
+            if key == HOSTNAME or complete(node) and constraint.includes(pod, node):
+                domains[node.name if key == HOSTNAME else node.labels[key]] += constraint.counts(pod, node)
+        weight = math.log(len(values) + 2)
+        for node in candidates:
+            count = domains[node.name if key == HOSTNAME else node.labels[key]]
+            scores[node.name] += count * weight + (constraint.max_skew - 1)
+    return {name: score if score is None else int(score) for name, score in scores.items()}
+
+
+HOSTNAME = "kubernetes.io/hostname"
+OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")
+
+
+def default_spread(pod, nodes, snapshot):
+    """Score by the pod's own constraints; if it has none of any kind, by kube-scheduler's default ones.
+
+    These spread the pods that the same Services, ReplicationControllers, ReplicaSets and StatefulSets select.
+    """
+    requirements = []
+    for resource in OWNERS:
+        for owner in in_namespace(pod, snapshot, resource):
+            selector = pick(owner, dict, "spec", "selector")
+            selector = label_selector({"matchLabels": selector} if resource in OWNERS[:2] else selector)
+            if satisfies(pod.labels, selector):
+                requirements += selector
+    if requirements and not pick(pod.spec, list, "topologySpreadConstraints"):
+        return spread_scores(pod, nodes, snapshot, [
+            Spread(HOSTNAME, 3, requirements), Spread("topology.kubernetes.io/zone", 5, requirements)])
+    return soft_spread(pod, nodes, snapshot)
+
+
+def normalize_spread(points):
+    """Turn counts around, so that the fewest pods make 100; a node that is out gets 0."""
+    counts = [count for count in points.values() if count is not None]
+    least, most = min(counts, default=0), max(counts, default=0)
+    return {name: 0 if count is None else 100 * (most + least - count) // most if most else 100
+            for name, count in points.items()}
+
+
+@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread)
+def even_pods_spread_priority(pod, node, metadata):
+    """How many pods that the pod wants to keep a distance from are around the node."""
+    return metadata[node.name]
+
+
+@priority("SelectorSpreadPriority", metadata=default_spread, reduce=normalize_spread, needs=OWNERS)
+def selector_spread(pod, node, metadata):
+    """How many pods of the same services and controllers are around the node."""
+    return metadata[node.name]
+
+
+def affine_scores(pod, nodes, snapshot, arguments):
+    """For each (topology key, value) domain, the weights of preferred terms that draw the pod there, or push it away.
+
+    Terms of the pod and of those there count, and required affinity of those there, at the weight in `arguments`.
+    """
+    try:
+        own = own_terms(pod)
+    except InvalidSelector as error:
+        raise Unschedulable(f'running PreScore plugin "InterPodAffinity": {error}') from error
+    scores = collections.Counter()
+    for node in snapshot.nodes.values():
+        for other in node.pods.values():
+            for terms, selected, weight in (
+                    (own["preferredAffinityTerms"], other, 1), (own["preferredAntiAffinityTerms"], other, -1),
+                    (terms_of(other, "preferredAffinityTerms"), pod, 1),
+                    (terms_of(other, "preferredAntiAffinityTerms"), pod, -1),
+                    (terms_of(other, "requiredAffinityTerms"), pod, arguments[0])):
+                for term in terms:
+                    if term.key in node.labels and term.selects(selected, snapshot):
+                        scores[term.key, node.labels[term.key]] += weight * (term.weight or 1)
+    return scores
+
+
+def normalize_affinity(points):
+    """Stretch scores from the lowest (or 0) to the highest (or 0) to 0 to 100."""
+    low, high = min(0, *points.values()), max(0, *points.values())
+    return {name: int(100 * ((score - low) / (high - low))) if high > low else 0 for name, score in points.items()}
+
+
+@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity, needs=("namespaces",))
+def inter_pod_affinity(pod, node, metadata):
+    """The summed weights of the preferences for and against the domains that the node is in."""
+    return sum(metadata[pair] for pair in node.labels.items())
+
+
 def needs_argument(arguments):
+    """Yield what is wrong if a rule that lives by its arguments has none."""
     if not arguments:
         yield "needs an argument, under a name of your own"
 
 
-for name in "SelectorSpreadPriority InterPodAffinityPriority EvenPodsSpreadPriority ServiceAffinity".split():
-    PRIORITIES.setdefault(name, Rule(name, None, argument={"ServiceAffinity": "serviceAntiAffinity"}.get(name, ""),
-                                          check=needs_argument if name == "ServiceAffinity" else lambda arguments: ()))
+def service_spread(pod, nodes, snapshot, arguments):
+    """Score the nodes by how few pods of the pod's service are on nodes with the same value of the Policy's labels."""
+    selectors = services_of(pod, snapshot)
+    counts = {node.name: sum(
+        not other.terminating and other.namespace == pod.namespace and selectors[0].items() <= other.labels.items()
+        for other in node.pods.values()) if selectors and selectors[0] else 0 for node in nodes}
+    total, scores = sum(counts.values()), dict.fromkeys(counts, 0.0)
+    for argument in arguments:
+        groups, label = collections.Counter(), argument.get("label", "")
+        for node in nodes:
+            groups[node.labels.get(label)] += counts[node.name]
+        for node in nodes:
+            if label in node.labels:
+                share = 100 * ((total - groups[node.labels[label]]) / total) if total else 100.0
+                scores[node.name] += share / len(arguments)
+    return {name: int(score) for name, score in scores.items()}
+
+
+@priority("ServiceAffinity", argument="serviceAntiAffinity", check=needs_argument, metadata=service_spread,
+          needs=("services",))
+def service_anti_affinity(pod, node, metadata):
+    """The share of the service's pods that are not on nodes with the same value of the label."""
+    return metadata[node.name]
+
+
+@priority("RandomPriority")
+def random_priority(pod, node):
+    """Any score: the tutorials' random scheduler as a priority of ours."""
+    return RANDOM.randint(0, 100)
 
 
 # =====================================================================================================================
@@ -1038,11 +1716,11 @@ for name in "SelectorSpreadPriority InterPodAffinityPriority EvenPodsSpreadPrior
 class ApiError(Exception):
     """A request that did not succeed. status: the HTTP status, or 0 where no answer came."""
 
-    def __init__(self, status, message, retry_after=0):
+    def __init__(self, status, message, retry_after=0, trouble=True):
         super().__init__(message)
         self.status, self.retry_after = status, retry_after
         self.unknown = status == 0 or status >= 500  # whether the request may have been carried out
-        self.trouble = self.unknown or status == 429  # whether others would fare no better
+        self.trouble = trouble and (self.unknown or status == 429)  # whether others would fare no better
 
 
 def backoff(attempts):
@@ -1064,6 +1742,101 @@ class Wait:
     retry_at: float = 0  # monotonic seconds
     shown: str = None  # what was last printed of it
     told: str = None  # what its event and its PodScheduled condition say
+
+
+class Extender:
+    """An HTTP extender of the Policy: a web service that has a say in it. Upstream: pkg/scheduler/core/extender.go."""
+
+    def __init__(self, config):
+        self.url = config.get("urlPrefix", "").rstrip("/")
+        self.verbs = {name: config.get(f"{name}Verb", "") for name in ("filter", "prioritize", "bind")}
+        self.weight, self.ignorable = config.get("weight", 0), config.get("ignorable", False)
+        self.names_only = config.get("nodeCacheCapable", False)
+        self.resources = {resource["name"] for resource in config.get("managedResources", [])}
+        self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
+        self.session = requests.Session()
+        self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
+        tls = config.get("tlsConfig", {})
+        self.folder = tempfile.TemporaryDirectory()  # requests wants files
+        for name in ("ca", "cert", "key"):
+            if tls.get(f"{name}Data"):
+                tls[f"{name}File"] = f"{self.folder.name}/{name}"
+                Path(tls[f"{name}File"]).write_bytes(tls[f"{name}Data"])
+        insecure = tls.get("insecure") or config.get("enableHttps") and not tls.get("caFile")
+        if insecure:
+            warnings.simplefilter("ignore", InsecureRequestWarning)  # the Policy has decided that
+        self.session.verify = not insecure and (tls.get("caFile") or True)
+        if tls.get("certFile") and tls.get("keyFile"):
+            self.session.cert = tls["certFile"], tls["keyFile"]
+        if tls.get("serverName"):
+            adapter = requests.adapters.HTTPAdapter()
+            adapter.init_poolmanager(10, 10, server_hostname=tls["serverName"], assert_hostname=tls["serverName"])
+            self.session.mount("https://", adapter)
+
+    def cares(self, verb, pod):
+        """Say whether it has this verb, and an interest in the pod: one of its resources, or any pod if it has none."""
+        containers = pick(pod.spec, list, "containers") + pick(pod.spec, list, "initContainers")
+        named = {name for container in containers for part in ("requests", "limits")
+                 for name in pick(container, dict, "resources", part)}
+        return bool(self.verbs[verb]) and not (self.resources and self.resources.isdisjoint(named))
+
+    def call(self, verb, body, kind):
+        """POST to a verb and return the answer, which must be of a kind. Raises Unschedulable."""
+        try:
+            answer = self.session.post(f"{self.url}/{self.verbs[verb]}", json=body, timeout=self.timeout)
+            if answer.status_code != 200:
+                raise ValueError(f"it answers {answer.status_code} {answer.reason}")
+            answer = pick({"the answer": answer.json()}, kind, "the answer")
+            if kind is dict and answer.get("Error"):
+                raise ValueError(answer["Error"])
+            return answer
+        except (OSError, ValueError) as error:
+            raise Unschedulable(f"extender {self.url}: {self.verbs[verb]}: {one_line(error)}") from error
+
+    def arguments(self, pod, nodes):
+        """Return what filter and prioritize are asked about."""
+        names = [node.name for node in nodes] if self.names_only else None
+        return {"Pod": pod.raw, "NodeNames": names, "Nodes": None if self.names_only else {
+            "metadata": {}, "items": [node.raw for node in nodes]}}
+
+    def filter(self, pod, nodes, failed):
+        """Return those of the nodes that the extender lets pass; the others go into `failed`."""
+        if not nodes or not self.cares("filter", pod):
+            return nodes
+        try:
+            answer = self.call("filter", self.arguments(pod, nodes), dict)
+        except Unschedulable as error:
+            if not self.ignorable:
+                raise
+            warn_once(f"{error}; it is ignorable, so the pods go on without it")
+            return nodes
+        passing = set(pick(answer, list, "NodeNames", of=str)) if self.names_only and "NodeNames" in answer else {
+            pick(node, str, "metadata", "name") for node in pick(answer, list, "Nodes", "items", of=dict)}
+        if not passing <= {node.name for node in nodes}:
+            raise Unschedulable(f"extender {self.url}: {self.verbs['filter']}: it passes nodes that it was not asked about")
+        reasons = pick(answer, dict, "FailedNodes", of=str)
+        failed.update({node.name: [reasons[node.name]] if node.name in reasons else []
+                       for node in nodes if node.name not in passing})
+        return [node for node in nodes if node.name in passing]
+
+    def prioritize(self, pod, nodes):
+        """Return {the extender: {node: its score, 0 to 10, x weight x 10}}; {} if it has none, or cannot be asked."""
+        if len(nodes) == 1 or not self.cares("prioritize", pod):
+            return {}
+        try:
+            answer = self.call("prioritize", self.arguments(pod, nodes), list)
+            scores = {pick(score, str, "Host"): pick(score, int, "Score") for score in answer}
+            if any(not 0 <= score <= 10 for score in scores.values()):
+                raise Malformed("its scores are not all from 0 to 10")
+        except (Unschedulable, Malformed) as error:
+            warn_once(f"{error}; its scores are left out")
+            return {}
+        return {f"extender {self.url}": {node.name: scores.get(node.name, 0) * self.weight * 10 for node in nodes}}
+
+    def bind(self, pod, node_name):
+        """Have the extender bind the pod."""
+        self.call("bind", {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name},
+                  dict)
 
 
 class Cluster:
@@ -1089,6 +1862,9 @@ class Cluster:
 
     # --- reading
 
+    GROUPS = {"replicasets": "apis/apps/v1", "statefulsets": "apis/apps/v1",
+              "storageclasses": "apis/storage.k8s.io/v1", "csinodes": "apis/storage.k8s.io/v1"}
+
     def list(self, resource, selector="", consistent=False):
         """Return all objects of a resource, and the list's resource version. 410 on a page starts again."""
         first = {"fieldSelector": selector, "limit": 500} | ({} if consistent else {"resourceVersion": "0"})
@@ -1096,7 +1872,7 @@ class Cluster:
             params, items = first, []
             try:
                 while True:
-                    answer = self.api.request("GET", f"/api/v1/{resource}", params)
+                    answer = self.api.request("GET", f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}", params)
                     items += pick(answer, list, "items", of=dict)
                     token = pick(answer, str, "metadata", "continue")
                     if not token:
@@ -1131,8 +1907,14 @@ class Cluster:
         self.waiting = {pod.uid: self.waiting.get(pod.uid) or Wait(told=pod.told) for pod in pods}
         return sorted(pods, key=lambda pod: (-pod.priority, pod.created, pod.key))
 
-    def snapshot(self):
-        """Read the nodes and the pods on them, and put what we have bound ourselves where it belongs."""
+    def snapshot(self, needs=()):
+        """Read the nodes and the pods on them, and put what we have bound ourselves where it belongs.
+
+        Of other resources only those are read that active rules need.
+        """
+        objects = {resource: {"/".join(filter(None, (
+            pick(thing, str, "metadata", "namespace"), pick(thing, str, "metadata", "name")))): thing
+            for thing in self.list(resource)[0]} for resource in sorted(needs)}
         nodes = self.parse(Node, self.list("nodes")[0])[0]
         nodes = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}  # the cache has no order
         assigned = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
@@ -1158,7 +1940,7 @@ class Cluster:
                 nodes[pod.node_name].add(pod)
         facts = [node.facts for node in nodes.values()], {pod.uid: pod.node_name for pod in pods}
         self.changed, self.facts = facts != self.facts, facts
-        return Snapshot(nodes)
+        return Snapshot(nodes, objects)
 
     def due(self, pods):
         """Yield the pods to try now: those whose backoff is over, or all if nodes or assigned pods have changed."""
@@ -1176,10 +1958,11 @@ class Cluster:
 
     # --- writing
 
-    def bind(self, pod, node_name, snapshot):
-        """Assume the pod on the node, and POST its Binding meanwhile."""
+    def bind(self, pod, node_name, snapshot, policy):
+        """Assume the pod on the node, and bind it meanwhile: POST a Binding, or have an extender do it."""
         self.assumed[pod.uid] = pod, node_name, time.monotonic()
-        self.writes.append((self.pool.submit(self.post_binding, pod, node_name), pod, node_name))
+        binder = next((extender for extender in policy.extenders if extender.cares("bind", pod)), None)
+        self.writes.append((self.pool.submit(self.post_binding, pod, node_name, binder), pod, node_name))
         self.settle(snapshot)
 
     def leave_pending(self, pod, message):
@@ -1204,27 +1987,32 @@ class Cluster:
             error = future.exception()
             if error is None:
                 continue
+            if isinstance(error, Unschedulable):  # of an extender, which may have bound the pod all the same
+                error = ApiError(0, str(error), trouble=False)
             if error.trouble:
                 trouble = error
             elif error.status not in (404, 409):  # the pod is gone, somebody bound it: both are everyday life
                 warn_once(f"{pod.key}: {error}")
             self.doubt |= error.unknown or error.status == 409
+            self.retry_later(pod)
             if node_name is None:
                 self.waiting[pod.uid].told = None
             elif not error.unknown:
                 log.debug("%s is not bound to %s: %s", pod.key, node_name, error)
                 del self.assumed[pod.uid]
                 snapshot.nodes[node_name].remove(pod)
-                self.retry_later(pod)
         if trouble:
             raise trouble
 
-    def post_binding(self, pod, node_name):
+    def post_binding(self, pod, node_name, binder):
         """Bind the pod to the node; on success record the event Scheduled."""
-        self.api.request("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", body={
-            "apiVersion": "v1", "kind": "Binding",
-            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}})
+        if binder and isinstance(self.api, Proxy):  # in a dry run, or among manifests, nobody is to bind for real
+            binder.bind(pod, node_name)
+        else:
+            self.api.request("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", body={
+                "apiVersion": "v1", "kind": "Binding",
+                "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}})
         try:
             self.post_event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {node_name}")
         except ApiError as error:
@@ -1286,7 +2074,7 @@ class Proxy:
             content = None
         if answer.ok and isinstance(content, dict):
             return content
-        verb, resource = self.VERBS[method], re.sub(r"/api/v1/(namespaces/[^/]+/)?([^/]+)(/[^/]+)?", r"\2", path)
+        verb, resource = self.VERBS[method], re.sub(r".*/v1/(namespaces/[^/]+/)?([^/]+)(/[^/]+)?", r"\2", path)
         if not isinstance(content, dict):
             content = {"message": f"{self.server} does not answer like kubectl proxy"}
         hint = f'RBAC lacks verb "{verb}" on "{resource}": ' if answer.status_code == 403 else ""

@@ -80,7 +80,7 @@ def policy(predicates=(), priorities=(), **more):
         "priorities[0]: the utilization values of shape must ascend"),
     "a rule that needs an argument under its own name": (
         policy((), [{"name": "NodeLabel", "weight": 1}]),
-        "priorities[0]: needs a labelPreference argument, under a name of your own"),
+        "priorities[0]: needs an argument, under a name of your own"),
 })
 def test_what_is_wrong_is_said_in_a_line(text, line, tmp_path):
     path = tmp_path / "policy.json"
@@ -114,11 +114,3 @@ def test_predicates_run_in_kube_schedulers_order(names, order):
 def test_the_shipped_policy_loads_without_a_word():
     built = scheduler.load_policy(ROOT / "policy.json")
     assert built.notices == [] and len(built.predicates) > 4 and len(built.priorities) > 2
-
-
-def test_a_rule_that_is_not_built_yet_is_reported_at_start(tmp_path):
-    path = tmp_path / "policy.json"
-    path.write_text('{"kind": "Policy", "apiVersion": "v1"}')
-    run = run_scheduler("--policy", path, "--cluster", "/dev/null")
-    assert run.returncode == 0
-    assert "EvenPodsSpread is not built yet" in run.stderr and "SelectorSpreadPriority is not built yet" in run.stderr

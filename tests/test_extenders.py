@@ -1,0 +1,231 @@
+"""HTTP extenders of the Policy, against a real HTTP server."""
+
+import base64
+import datetime
+import json
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import scheduler
+from conftest import free_port, node, pod, run_scheduler, table
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+
+class Service:
+    """An HTTP server that records what it is asked and answers what the test put into `answers`, by verb."""
+
+    def __init__(self, context=None):
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                verb = self.path.rpartition("/")[2]
+                service.asked.append((verb, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+                status, answer = service.answers[verb]
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(answer.encode() if isinstance(answer, str) else json.dumps(answer).encode())
+
+            def log_message(self, *arguments):
+                pass
+
+        self.asked, self.answers = [], {}
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if context:
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{self.server.server_port}/scheduler"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def service():
+    service = Service()
+    yield service
+    service.stop()
+
+
+def decide(extenders, incoming=None, nodes="abc", priorities=()):
+    """The decision about a pod under a Policy with these extenders."""
+    scheduler.warn_once.cache_clear()
+    policy = scheduler.build_policy(scheduler.decode_policy({
+        "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": list(priorities),
+        "extenders": extenders}))
+    manifests = scheduler.Manifests()
+    for name in nodes:
+        manifests.add(node(name))
+    manifests.add(incoming or pod("p"))
+    cluster = scheduler.Cluster(manifests, "my-scheduler")
+    [waiting] = cluster.pending_pods()
+    return scheduler.schedule(waiting, cluster.snapshot(), policy)
+
+
+@pytest.mark.parametrize("names_only", [False, True])
+def test_a_filter_is_asked_about_the_nodes_and_its_reasons_are_kept(service, names_only):
+    kept = {"NodeNames": ["b"]} if names_only else {"Nodes": {"items": [node("b")]}}
+    service.answers["filter"] = 200, {**kept, "FailedNodes": {"a": "a is haunted"}}
+    decision = decide([{"urlPrefix": service.url, "filterVerb": "filter", "nodeCacheCapable": names_only}])
+    assert (decision.node, decision.feasible, decision.failed) == ("b", ["b"], {"a": ["a is haunted"], "c": []})
+    [(verb, asked)] = service.asked
+    assert verb == "filter" and asked["Pod"]["metadata"]["name"] == "p"
+    assert asked["NodeNames"] == (["a", "b", "c"] if names_only else None)
+    assert asked["Nodes"] is None if names_only else [item["metadata"]["name"] for item in asked["Nodes"]["items"]] == [
+        "a", "b", "c"]
+
+
+def test_what_no_extender_lets_pass_is_counted_in_the_message(service):
+    service.answers["filter"] = 200, {"Nodes": {"items": []}, "FailedNodes": {"a": "a is haunted", "b": "a is haunted"}}
+    decision = decide([{"urlPrefix": service.url, "filterVerb": "filter"}])
+    assert decision.message == "0/3 nodes are available: 2 a is haunted."
+
+
+def test_scores_are_multiplied_by_the_weight_and_by_ten_and_added(service):
+    service.answers["prioritize"] = 200, [{"Host": "a", "Score": 1}, {"Host": "b", "Score": 10}]
+    decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 3}],
+                      priorities=[{"name": "LeastRequestedPriority", "weight": 1}])
+    assert decision.scores[f"extender {service.url}"] == {"a": 30, "b": 300, "c": 0}
+    assert decision.node == "b"
+    assert decision.total["b"] - decision.total["c"] == 300
+    decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 3}])
+    assert decision.total == {"a": 30, "b": 300, "c": 0}, "without priorities nodes start at 0, as in kube-scheduler"
+
+
+@table("resources, container, asked", {
+    "no resources mean all pods": ([], {}, True),
+    "a request of one": (["example.com/fpga"], {"requests": {"example.com/fpga": "1"}}, True),
+    "a limit of one": (["example.com/fpga"], {"limits": {"example.com/fpga": "1"}}, True),
+    "another resource": (["example.com/fpga"], {"requests": {"example.com/gpu": "1"}}, False),
+})
+def test_an_extender_is_asked_about_pods_with_its_resources_only(service, resources, container, asked):
+    service.answers["filter"] = 200, {"Nodes": {"items": [node("a")]}}
+    incoming = pod("p", containers=[{"name": "c", "resources": container}])
+    decision = decide([{"urlPrefix": service.url, "filterVerb": "filter",
+                        "managedResources": [{"name": name} for name in resources]}], incoming)
+    assert bool(service.asked) == asked
+    assert decision.feasible == (["a"] if asked else ["a", "b", "c"])
+
+
+@table("status, answer, why", {
+    "an error of its own": (200, {"Error": "the licence has expired"}, "the licence has expired"),
+    "a failure": (500, "oops", "it answers 500 Internal Server Error"),
+    "no JSON": (200, "<html>", "Expecting value: line 1 column 1 (char 0)"),
+    "JSON of another kind": (200, [], "the answer: expected an object, got []"),
+})
+def test_a_filter_that_fails_makes_the_pod_wait_unless_it_is_ignorable(service, status, answer, why, caplog):
+    service.answers["filter"] = status, answer
+    extender = {"urlPrefix": service.url, "filterVerb": "filter"}
+    decision = decide([extender])
+    assert (decision.node, decision.message) == (None, f"extender {service.url}: filter: {why}")
+    assert decide([extender | {"ignorable": True}]).feasible == ["a", "b", "c"]
+    assert caplog.messages == [f"extender {service.url}: filter: {why}; it is ignorable, so the pods go on without it"]
+
+
+def test_a_dead_extender_makes_the_pod_wait_and_says_so():
+    url = f"http://127.0.0.1:{free_port()}"
+    decision = decide([{"urlPrefix": url, "filterVerb": "filter"}])
+    assert decision.node is None and decision.message.startswith(f"extender {url}: filter: ")
+    assert "refused" in decision.message
+
+
+def test_nodes_that_it_was_not_asked_about_are_no_answer(service):
+    service.answers["filter"] = 200, {"Nodes": {"items": [node("z")]}}
+    decision = decide([{"urlPrefix": service.url, "filterVerb": "filter"}])
+    assert decision.message == f"extender {service.url}: filter: it passes nodes that it was not asked about"
+
+
+@table("status, answer", {
+    "a failure": (500, "oops"),
+    "no list": (200, {}),
+    "a score beyond ten": (200, [{"Host": "a", "Score": 11}]),
+    "a score that is none": (200, [{"Host": "a", "Score": "high"}]),
+})
+def test_scores_that_cannot_be_had_are_left_out(service, status, answer, caplog):
+    service.answers["prioritize"] = status, answer
+    decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 1}])
+    assert decision.scores == {} and decision.node
+    assert caplog.messages[0].endswith("its scores are left out")
+
+
+def test_ignorable_extenders_are_asked_last(service):
+    service.answers["first"] = 200, {"Nodes": {"items": [node("a"), node("b")]}}
+    service.answers["last"] = 200, {"Nodes": {"items": [node("b")]}}
+    decide([{"urlPrefix": service.url, "filterVerb": "last", "ignorable": True},
+            {"urlPrefix": service.url, "filterVerb": "first"}])
+    assert [verb for verb, _ in service.asked] == ["first", "last"]
+    assert [item["metadata"]["name"] for item in service.asked[1][1]["Nodes"]["items"]] == ["a", "b"]
+
+
+def test_a_timeout_is_in_nanoseconds(service):
+    policy = scheduler.decode_policy({"kind": "Policy", "apiVersion": "v1", "extenders": [
+        {"urlPrefix": service.url, "httpTimeout": 1500000000}, {"urlPrefix": service.url}]})
+    assert [extender.timeout for extender in scheduler.build_policy(policy).extenders] == [1.5, 5]
+
+
+@table("answer, bound", {"it binds": ({}, True), "it fails": ({"Error": "no"}, False)})
+def test_an_extender_binds_instead_of_us(control_plane, service, tmp_path, answer, bound):
+    service.answers["bind"] = 200, answer
+    control_plane.create(node("a"), pod("p"))
+    uid = control_plane.pods()["default/p"]["metadata"]["uid"]
+    (tmp_path / "policy.json").write_text(json.dumps({
+        "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [],
+        "extenders": [{"urlPrefix": service.url, "bindVerb": "bind"}]}))
+    run = run_scheduler("--server", control_plane.server, "--policy", tmp_path / "policy.json", "--once", "--dry-run")
+    assert (run.returncode, service.asked) == (0, []), "a dry run has nobody bind"
+    run = run_scheduler("--server", control_plane.server, "--policy", tmp_path / "policy.json", "--once")
+    assert service.asked == [("bind", {"PodName": "p", "PodNamespace": "default", "PodUID": uid, "Node": "a"})]
+    assert run.returncode == 0 and (f"default/p: extender {service.url}: bind: no" in run.stderr) != bound
+    assert control_plane.places() == {}, "that is the extender's to do"
+    assert len(control_plane.events("Scheduled")) == bound
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A self-signed certificate for extender.test, and its key: two PEM files."""
+    folder = tmp_path_factory.mktemp("certificate")
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "extender.test")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    signed = (x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+              .serial_number(1).not_valid_before(now - datetime.timedelta(days=1))
+              .not_valid_after(now + datetime.timedelta(days=1))
+              .add_extension(x509.SubjectAlternativeName([x509.DNSName("extender.test")]), False)
+              .add_extension(x509.BasicConstraints(True, None), True).sign(key, hashes.SHA256()))
+    (folder / "cert.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()))
+    return folder / "cert.pem", folder / "key.pem"
+
+
+@table("tls, works", {
+    "no CA is no check": ({}, True),
+    "insecure is no check": ({"insecure": True}, True),
+    "a CA and the name in the certificate": ({"caFile": "CERT", "serverName": "extender.test"}, True),
+    "a CA as data": ({"caData": "CERT", "serverName": "extender.test"}, True),
+    "a CA, and another name": ({"caFile": "CERT", "serverName": "other.test"}, False),
+    "a CA, and no name for the address": ({"caFile": "CERT"}, False),
+    "a client certificate": ({"certFile": "CERT", "keyFile": "KEY"}, True),
+    "a client certificate as data": ({"certData": "CERT", "keyData": "KEY"}, True),
+})
+def test_https(certificate, tls, works):
+    cert, key = certificate
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    if "certFile" in tls or "certData" in tls:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(cert)
+    files = {"CERT": cert, "KEY": key}
+    tls = {name: (base64.b64encode(files[value].read_bytes()).decode() if name.endswith("Data") else str(files[value]))
+           if value in files else value for name, value in tls.items()}
+    service = Service(context)
+    service.answers["filter"] = 200, {"Nodes": {"items": [node("a")]}}
+    decision = decide([{"urlPrefix": service.url, "filterVerb": "filter", "enableHttps": True, "tlsConfig": tls}])
+    service.stop()
+    assert (decision.node == "a") == works, decision.message
