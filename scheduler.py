@@ -89,7 +89,7 @@ def schedule_pending_pods(cluster, policy, report, stop):
             cluster.bind(pod, decision.node, snapshot, policy)
             placed += 1
         else:
-            cluster.leave_pending(pod, decision.message)
+            cluster.leave_pending(pod, decision.message, snapshot, policy)
     cluster.settle(snapshot, wait=True)
     return placed
 
@@ -191,6 +191,8 @@ class Rule:
     function: callable
     metadata: callable = None  # computes, once per pod, what the function takes as `metadata`
     needs: tuple = ()  # the resources that it looks at in snapshot.objects
+    prebind: callable = None  # returns the requests to send before the Binding, None if the pod can be bound at once
+    unreserve: callable = None  # returns those that take these back, when the pod fits nowhere any more
     reduce: callable = lambda points: points  # for a priority: turns the nodes' raw scores into 0 to 100
     argument: str = ""  # the member of an entry's `argument` that configures it; it then takes `arguments`, a list
     check: callable = lambda arguments: ()  # yields what is wrong with those
@@ -595,6 +597,8 @@ def pod_amounts(spec, overhead, default):
             add(request, sidecars)
         raise_to(peak, request)
     raise_to(total, peak)
+    total |= {name: amount for name, amount in amounts(spec, "resources", "requests").items()  # of the pod as a whole
+              if name in ("cpu", "memory") or name.startswith("hugepages-")}
     add(total, overhead)
     return total
 
@@ -802,7 +806,7 @@ def label_selector(selector):
 
 def with_label_keys(requirements, labels, thing):
     """Add the requirements that matchLabelKeys and mismatchLabelKeys stand for: the pod's own values, or none of them."""
-    return requirements and requirements + [
+    return None if requirements is None else requirements + [
         (key, operator, [labels[key]])
         for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
         for key in pick(thing, list, field, of=str) if key in labels]
@@ -918,9 +922,19 @@ def pod_fits_resources(pod, node, arguments):
                 yield f"Insufficient {name}"
 
 
-@predicate("NoDiskConflict")
-def no_disk_conflict(pod, node):
+def exclusive_claim_in_use(pod, nodes, snapshot):
+    """Whether a claim of the pod is for one pod at a time (ReadWriteOncePod), and another one has it."""
+    exclusive = {key for key in pod.claims if "ReadWriteOncePod" in pick(
+        snapshot.objects["persistentvolumeclaims"].get(key, {}), list, "spec", "accessModes")}
+    return bool(exclusive) and any(not exclusive.isdisjoint(other.claims) for node in nodes
+                                   for other in node.pods.values())
+
+
+@predicate("NoDiskConflict", metadata=exclusive_claim_in_use, needs=("persistentvolumeclaims",))
+def no_disk_conflict(pod, node, metadata):
     """No pod there has a network disk that this pod mounts too, unless both mount it read-only (EBS: not even then)."""
+    if metadata:
+        yield "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
     for identity, shared, monitors in pod.disks:
         for other in node.pods.values():
             for other_identity, other_shared, other_monitors in other.disks:
@@ -1137,7 +1151,48 @@ def storage(thing, *path):
     return quantity(str(pick(thing, dict, "spec", *path).get("storage") or 0))
 
 
-@predicate("CheckVolumeBinding", metadata=claims_to_bind, needs=VOLUMES)
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+
+
+def bind_volumes(pod, node, snapshot):
+    """Set volumes aside for the pod's claims, or ask for their provisioning; the PV controller and provisioners follow.
+
+    The claims themselves thereby remember the node: later polls find the pod fit for no other until they are bound.
+    """
+    _, delayed, _ = claims_to_bind(pod, [node], snapshot)
+    if not delayed:
+        return None
+    patches = []
+    for claim, volume in find_volumes(delayed, node, snapshot):
+        metadata = claim["metadata"]
+        if volume and not volume["spec"].get("claimRef"):
+            volume["spec"]["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "uid": metadata["uid"],
+                                          "namespace": metadata["namespace"], "name": metadata["name"]}
+            patches.append(patch(volume, "persistentvolumes", spec={"claimRef": volume["spec"]["claimRef"]},
+                                 annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
+        elif not volume and SELECTED_NODE not in pick(metadata, dict, "annotations"):
+            patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
+    return patches
+
+
+def release_volumes(pod, snapshot):
+    """Give up the node that unbound claims of the pod remember, since it turned out wrong."""
+    claims = [snapshot.objects["persistentvolumeclaims"].get(key) for key in pod.claims]
+    return [patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: None}) for claim in claims
+            if claim and not claim["spec"].get("volumeName")
+            and SELECTED_NODE in pick(claim, dict, "metadata", "annotations")]
+
+
+def patch(thing, resource, annotations, **more):
+    """Return the request that changes an object, unless somebody else has changed it meanwhile."""
+    metadata = thing["metadata"]
+    place = f"namespaces/{metadata['namespace']}/" if "namespace" in metadata else ""
+    return "PATCH", f"/api/v1/{place}{resource}/{metadata['name']}", {
+        "metadata": {"resourceVersion": metadata["resourceVersion"], "annotations": annotations}, **more}
+
+
+@predicate("CheckVolumeBinding", metadata=claims_to_bind, needs=VOLUMES, prebind=bind_volumes,
+           unreserve=release_volumes)
 def check_volume_binding(pod, node, metadata):
     """The volumes of the pod's bound claims can be reached from the node, and for the others it has or gets volumes."""
     bound, delayed, snapshot = metadata
@@ -1160,7 +1215,7 @@ def find_volumes(delayed, node, snapshot):
     """
     found, taken = [], set()
     for claim, storage_class in delayed:
-        selected = pick(claim, dict, "metadata", "annotations").get("volume.kubernetes.io/selected-node")
+        selected = pick(claim, dict, "metadata", "annotations").get(SELECTED_NODE)
         volume = None if selected else smallest_volume(claim, node, snapshot, taken)
         if volume:
             taken.add(volume["metadata"]["name"])
@@ -1853,6 +1908,7 @@ class Cluster:
         self.assumed = {}  # uid -> (pod, node name, since)
         self.waiting = {}  # uid -> Wait
         self.assigned = set()  # the uids of the pods that have a node
+        self.reserved = set()  # the uids of the pods that have a node in mind, on which something is prepared for them
         self.doubt = True  # whether the next snapshot must be consistent
         self.newest = 0  # the highest resource version of a cached list of assigned pods
         self.facts = None  # what the last snapshot was made of
@@ -1872,7 +1928,7 @@ class Cluster:
             params, items = first, []
             try:
                 while True:
-                    answer = self.api.request("GET", f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}", params)
+                    answer = self.api.request("GET", f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}", params=params)
                     items += pick(answer, list, "items", of=dict)
                     token = pick(answer, str, "metadata", "continue")
                     if not token:
@@ -1905,7 +1961,8 @@ class Cluster:
         pods = [pod for pod in self.parse(Pod, raws)[0] if not (
             pod.terminating or pod.gated or pod.phase in ("Succeeded", "Failed"))]
         self.waiting = {pod.uid: self.waiting.get(pod.uid) or Wait(told=pod.told) for pod in pods}
-        return sorted(pods, key=lambda pod: (-pod.priority, pod.created, pod.key))
+        self.reserved &= self.waiting.keys()  # these come first, lest others take their room
+        return sorted(pods, key=lambda pod: (pod.uid not in self.reserved, -pod.priority, pod.created, pod.key))
 
     def snapshot(self, needs=()):
         """Read the nodes and the pods on them, and put what we have bound ourselves where it belongs.
@@ -1947,7 +2004,7 @@ class Cluster:
         for pod in pods:
             if pod.uid in self.assumed or pod.uid in self.assigned:
                 log.debug("%s has its node already, which the list does not show yet", pod.key)
-            elif self.changed or self.waiting[pod.uid].retry_at <= time.monotonic():
+            elif self.changed or pod.uid in self.reserved or self.waiting[pod.uid].retry_at <= time.monotonic():
                 yield pod
 
     def is_news(self, decision):
@@ -1961,13 +2018,19 @@ class Cluster:
     def bind(self, pod, node_name, snapshot, policy):
         """Assume the pod on the node, and bind it meanwhile: POST a Binding, or have an extender do it."""
         self.assumed[pod.uid] = pod, node_name, time.monotonic()
+        prebind = [rule.prebind(pod, snapshot.nodes[node_name], snapshot) for rule in policy.predicates if rule.prebind
+                   and isinstance(self.api, Proxy)]  # among manifests nobody would follow up
         binder = next((extender for extender in policy.extenders if extender.cares("bind", pod)), None)
-        self.writes.append((self.pool.submit(self.post_binding, pod, node_name, binder), pod, node_name))
+        self.writes.append((self.pool.submit(self.post_binding, pod, node_name, prebind, binder), pod, node_name))
         self.settle(snapshot)
 
-    def leave_pending(self, pod, message):
+    def leave_pending(self, pod, message, snapshot, policy):
         """Back off; tell the user in an event and in the pod's condition why, if they do not say so already."""
         wait = self.retry_later(pod)
+        self.reserved.discard(pod.uid)
+        for rule in policy.predicates:
+            for request in rule.unreserve(pod, snapshot) if rule.unreserve else ():
+                self.writes.append((self.pool.submit(self.api.request, *request), pod, None))
         if message != wait.told:
             wait.told = message
             self.writes.append((self.pool.submit(self.post_failure, pod, message), pod, None))
@@ -1985,6 +2048,9 @@ class Cluster:
         while self.writes and (wait or trouble or self.writes[0][0].done()):
             future, pod, node_name = self.writes.popleft()
             error = future.exception()
+            if error is None and future.result() == "reserved":
+                self.reserved.add(pod.uid)
+                del self.assumed[pod.uid]
             if error is None:
                 continue
             if isinstance(error, Unschedulable):  # of an extender, which may have bound the pod all the same
@@ -2004,8 +2070,12 @@ class Cluster:
         if trouble:
             raise trouble
 
-    def post_binding(self, pod, node_name, binder):
-        """Bind the pod to the node; on success record the event Scheduled."""
+    def post_binding(self, pod, node_name, prebind, binder):
+        """Bind the pod to the node; on success record the event Scheduled. If there is something to await: "reserved"."""
+        for request in sum(filter(None, prebind), []):
+            self.api.request(*request)
+        if any(requests is not None for requests in prebind):
+            return "reserved"
         if binder and isinstance(self.api, Proxy):  # in a dry run, or among manifests, nobody is to bind for real
             binder.bind(pod, node_name)
         else:
@@ -2018,6 +2088,7 @@ class Cluster:
         except ApiError as error:
             if not error.trouble:
                 warn_once(f"{pod.key}: {error}")
+        return "bound"
 
     def post_failure(self, pod, message):
         """Say why the pod stays pending: in an event FailedScheduling, and in its condition PodScheduled."""
@@ -2055,7 +2126,7 @@ class Proxy:
         self.session = requests.Session()  # its connections are kept alive, and threads may share them
         self.session.trust_env = False  # kubectl proxy is near, whatever HTTP_PROXY says
 
-    def request(self, method, path, params=None, body=None):
+    def request(self, method, path, body=None, params=None):
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
         kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
         try:
@@ -2115,7 +2186,7 @@ class Manifests:
         metadata["creationTimestamp"] = metadata.get("creationTimestamp") or f"{len(self.objects):09}"
         self.objects[resource, pick(metadata, str, "namespace") or "default", name] = document
 
-    def request(self, method, path, params=None, body=None):
+    def request(self, method, path, body=None, params=None):
         """Answer a list, or a Binding; take in other writes unseen."""
         *_, name, last = path.split("/")
         if method == "GET":
@@ -2145,9 +2216,9 @@ class DryRun:
     def __init__(self, api):
         self.api = api
 
-    def request(self, method, path, params=None, body=None):
+    def request(self, method, path, body=None, params=None):
         """Pass on what reads."""
-        return self.api.request(method, path, params) if method == "GET" else {}
+        return self.api.request(method, path, body, params) if method == "GET" else {}
 
 
 class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):

@@ -82,8 +82,9 @@ class ControlPlane:
                    f"--service-account-signing-key-file={folder}/key.pem",
                    "--service-cluster-ip-range=10.0.0.0/24", f"--token-auth-file={folder}/tokens.csv",
                    "--authorization-mode=RBAC",
-                   # nothing here makes service accounts, or takes the taint off nodes that are made by hand
-                   "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
+                   # nothing here makes service accounts, takes the taint off nodes that are made by hand, or lets
+                   # go of volumes that are no longer in use
+                   "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection")
         self.start_proxy()
         wait_for("kube-apiserver is ready", self.ready, 60)
 
@@ -165,9 +166,8 @@ class ControlPlane:
     def stop(self):
         """Stop what was started here."""
         for process in reversed(self.processes):
-            process.terminate()
-        for process in self.processes:
-            process.wait(30)
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture(scope="session")

@@ -192,8 +192,8 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
     proxy = scheduler.Proxy(control_plane.server)
 
     class NewerApiServer:
-        def request(self, method, path, params=None, body=None):
-            answer = proxy.request(method, path, params, body)
+        def request(self, method, path, body=None, params=None):
+            answer = proxy.request(method, path, body, params)
             for item in answer.get("items", []) if method == "GET" else ():
                 if item["metadata"]["name"] == "gated":
                     item["spec"]["schedulingGates"] = [{"name": "example.com/quota"}]

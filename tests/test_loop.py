@@ -21,17 +21,17 @@ class Server(scheduler.Manifests):
             thing["metadata"].setdefault("uid", f"uid-{thing['metadata']['name']}")
             self.add(thing)
 
-    def request(self, method, path, params=None, body=None):
+    def request(self, method, path, body=None, params=None):
         self.requests.append((method, path, params or {}, body))
         failure = self.failures.get(path.rpartition("/")[2])
         failure = failure.pop(0) if failure else None
         if isinstance(failure, tuple):  # a status, and whether the request is carried out all the same
             failure, carried_out = failure
             if carried_out:
-                super().request(method, path, params, body)
+                super().request(method, path, body, params)
         if failure is not None:
             raise scheduler.ApiError(failure, f"status {failure}", 7 if failure == 429 else 0)
-        answer = super().request(method, path, params, body)
+        answer = super().request(method, path, body, params)
         if method != "GET":
             return answer
         if self.shown is not None and params.get("resourceVersion") == "0" and path.endswith("pods"):
@@ -168,8 +168,8 @@ def test_a_list_that_goes_back_in_time_is_read_again_consistently():
     versions = iter([5, 5, 5, 5, 3, 6])  # each list's, from now on
     plain = server.request
 
-    def request(method, path, params=None, body=None):
-        answer = plain(method, path, params, body)
+    def request(method, path, body=None, params=None):
+        answer = plain(method, path, body, params)
         if method == "GET" and path.endswith("pods") and "!=" in params["fieldSelector"]:
             version = next(versions)
             answer["metadata"]["resourceVersion"] = str(version)

@@ -57,6 +57,10 @@ def sidecar(**requests):
         {"containers": [container(cpu="1")], "initContainers": [container(cpu="2"), sidecar(cpu="200m")]}, 2000),
     "overhead comes on top": (
         {"containers": [container(cpu="1")], "initContainers": [container(cpu="2")], "overhead": {"cpu": "9m"}}, 2009),
+    "requests of the pod as a whole replace those of its containers": (
+        {"containers": [container(cpu="1"), container(cpu="2")], "resources": {"requests": {"cpu": "1500m"}}}, 1500),
+    "and overhead comes on top of these": (
+        {"containers": [container()], "resources": {"requests": {"cpu": "1"}}, "overhead": {"cpu": "1m"}}, 1001),
     "limits alone are no requests (the API server has filled these in)": (
         {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]}, 0),
 })
@@ -186,7 +190,7 @@ def mounts(**disk):
     "disks of other kinds": (mounts(gcePersistentDisk={"pdName": "a"}), mounts(iscsi={"iqn": "a"}), True),
 })
 def test_disks(wanted, used, fits):
-    assert verdict("NoDiskConflict", wanted, node("n"), used) == ([] if fits else ["node(s) had no available disk"])
+    assert verdict("NoDiskConflict", wanted, node("n"), used, metadata=False) == ([] if fits else ["node(s) had no available disk"])
 
 
 @table("preferences, score", {
@@ -205,3 +209,148 @@ def test_random_priority_is_random_within_0_to_100_and_repeatable():
         return [scheduler.PRIORITIES["RandomPriority"].function(None, None) for _ in range(200)]
 
     assert draw() == draw() and len(set(draw())) > 50 and 0 <= min(draw()) <= max(draw()) <= 100
+
+
+def decide(rules, incoming, nodes, others=(), objects=(), priorities=()):
+    """The decision about a pod under these predicates and priorities, in a cluster of these objects."""
+    policy = scheduler.build_policy(scheduler.decode_policy({
+        "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": name} for name in rules],
+        "priorities": [{"name": name, "weight": 1} for name in priorities]}))
+    manifests = scheduler.Manifests()
+    for thing in [incoming, *nodes, *others, *objects]:
+        manifests.add(thing)
+    cluster = scheduler.Cluster(manifests, "my-scheduler")
+    [waiting] = cluster.pending_pods()
+    return scheduler.schedule(waiting, cluster.snapshot(policy.needs), policy)
+
+
+def zones(*names):
+    """Nodes a, b, c, ..., one in each of these zones."""
+    return [node(name, labels={"zone": zone}) for name, zone in zip("abcdef", names)]
+
+
+def near(labels, side="podAffinity", **term):
+    """A spec that must be, or must not be, in a zone with pods of these labels."""
+    return {"affinity": {side: {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "zone", "labelSelector": {"matchLabels": labels}, **term}]}}}
+
+
+TEAMS = [{"kind": "Namespace", "metadata": {"name": name, "labels": {"team": team}}}
+         for name, team in (("shop", "red"), ("bank", "blue"))]
+
+
+@table("incoming, other, feasible", {
+    "its own namespace by default": (
+        pod("p", **near({"app": "db"})), pod("o", namespace="shop", labels={"app": "db"}, nodeName="a"), []),
+    "namespaces that it names": (
+        pod("p", **near({"app": "db"}, namespaces=["shop"])),
+        pod("o", namespace="shop", labels={"app": "db"}, nodeName="a"), ["a"]),
+    "namespaces that its selector selects": (
+        pod("p", **near({"app": "db"}, namespaceSelector={"matchLabels": {"team": "red"}})),
+        pod("o", namespace="shop", labels={"app": "db"}, nodeName="a"), ["a"]),
+    "not those that it does not": (
+        pod("p", **near({"app": "db"}, namespaceSelector={"matchLabels": {"team": "red"}})),
+        pod("o", namespace="bank", labels={"app": "db"}, nodeName="a"), []),
+    "an empty selector means all": (
+        pod("p", **near({"app": "db"}, namespaceSelector={})),
+        pod("o", namespace="bank", labels={"app": "db"}, nodeName="a"), ["a"]),
+    "named ones and selected ones": (
+        pod("p", **near({"app": "db"}, namespaces=["bank"], namespaceSelector={"matchLabels": {"team": "red"}})),
+        pod("o", namespace="bank", labels={"app": "db"}, nodeName="a"), ["a"]),
+    "matchLabelKeys: of its own version": (
+        pod("p", labels={"v": "2"}, **near({"app": "db"}, matchLabelKeys=["v"])),
+        pod("o", labels={"app": "db", "v": "2"}, nodeName="a"), ["a"]),
+    "matchLabelKeys: of another version": (
+        pod("p", labels={"v": "2"}, **near({"app": "db"}, matchLabelKeys=["v"])),
+        pod("o", labels={"app": "db", "v": "1"}, nodeName="a"), []),
+    "mismatchLabelKeys: of another tenant": (
+        pod("p", labels={"t": "x"}, **near({"app": "db"}, "podAntiAffinity", mismatchLabelKeys=["t"])),
+        pod("o", labels={"app": "db", "t": "y"}, nodeName="a"), ["b"]),
+    "mismatchLabelKeys: of its own tenant": (
+        pod("p", labels={"t": "x"}, **near({"app": "db"}, "podAntiAffinity", mismatchLabelKeys=["t"])),
+        pod("o", labels={"app": "db", "t": "x"}, nodeName="a"), ["a", "b"]),
+})
+def test_newer_fields_of_inter_pod_affinity(incoming, other, feasible):
+    decision = decide(["MatchInterPodAffinity"], incoming, zones("east", "west"), [other], TEAMS)
+    assert decision.feasible == feasible
+
+
+def spread(**more):
+    return {"topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}}, **more}]}
+
+
+WEB = [pod("o", labels={"app": "web", "v": "1"}, nodeName="a")]
+TAINTED = [node("a", labels={"zone": "east"}),
+           node("b", labels={"zone": "west"}, taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])]
+
+
+@table("spec, nodes, feasible", {
+    "the emptier zone": (spread(), zones("east", "west"), ["b"]),
+    "minDomains: too few zones count as an empty one": (spread(minDomains=3), zones("east", "west"), ["b"]),
+    "minDomains: one zone alone is too few": (spread(minDomains=2), zones("east"), []),
+    "without it one zone alone is enough": (spread(), zones("east"), ["a"]),
+    "nodeTaintsPolicy Ignore: a zone that it may not use counts": (spread(), TAINTED, []),
+    "nodeTaintsPolicy Honor: it does not": (spread(nodeTaintsPolicy="Honor"), TAINTED, ["a"]),
+    "nodeAffinityPolicy Honor: a zone that it does not want does not count": (
+        spread() | {"nodeSelector": {"zone": "east"}}, zones("east", "west"), ["a"]),
+    "nodeAffinityPolicy Ignore: it does": (
+        spread(nodeAffinityPolicy="Ignore") | {"nodeSelector": {"zone": "east"}}, zones("east", "west"), []),
+    "matchLabelKeys: pods of another version do not count": (
+        spread(matchLabelKeys=["v"]), zones("east", "west"), ["a", "b"]),
+})
+def test_newer_fields_of_spread_constraints(spec, nodes, feasible):
+    incoming = pod("p", labels={"app": "web", "v": "2"}, **spec)
+    decision = decide(["EvenPodsSpread", "MatchNodeSelector"], incoming, nodes, WEB)
+    assert decision.feasible == feasible
+
+
+@table("modes, used, fits", {
+    "a claim for one pod at a time, in use": (["ReadWriteOncePod"], True, False),
+    "not in use": (["ReadWriteOncePod"], False, True),
+    "a claim for one node at a time": (["ReadWriteOnce"], True, True),
+})
+def test_read_write_once_pod(modes, used, fits):
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "default"},
+             "spec": {"accessModes": modes}}
+    other = pod("o", nodeName="a", volumes=volumes if used else [])
+    decision = decide(["NoDiskConflict"], pod("p", volumes=volumes), [node("a"), node("b")], [other], [claim])
+    assert decision.feasible == (["a", "b"] if fits else [])
+    assert fits or decision.message == ("0/2 nodes are available: 2 node has pod using PersistentVolumeClaim with the "
+                                        "same name and ReadWriteOncePod access mode.")
+
+
+@table("rule, status, spec, reasons", {
+    "a node that is ready": ("CheckNodeCondition", {"Ready": "True"}, {}, []),
+    "a node that is not": ("CheckNodeCondition", {"Ready": "Unknown"}, {}, ["node(s) were not ready"]),
+    "no network, and cordoned": (
+        "CheckNodeCondition", {"NetworkUnavailable": "True"}, {"unschedulable": True},
+        ["node(s) had unavailable network", "node(s) were unschedulable"]),
+    "memory pressure": ("CheckNodeMemoryPressure", {"MemoryPressure": "True"}, {}, ["node(s) had memory pressure"]),
+    "disk pressure": ("CheckNodeDiskPressure", {"DiskPressure": "True"}, {}, ["node(s) had disk pressure"]),
+    "no disk pressure": ("CheckNodeDiskPressure", {"DiskPressure": "False"}, {}, []),
+    "pid pressure": ("CheckNodePIDPressure", {"PIDPressure": "True"}, {}, ["node(s) had pid pressure"]),
+    "a NoExecute taint": (
+        "PodToleratesNodeNoExecuteTaints", {}, {"taints": [{"key": "k", "effect": "NoExecute"}]},
+        ["node(s) had taints that the pod didn't tolerate"]),
+    "a NoSchedule taint": (
+        "PodToleratesNodeNoExecuteTaints", {}, {"taints": [{"key": "k", "effect": "NoSchedule"}]}, []),
+})
+def test_predicates_of_older_releases(rule, status, spec, reasons):
+    conditions = [{"type": kind, "status": value} for kind, value in status.items()]
+    assert verdict(rule, pod("p"), node("n", status={"conditions": conditions}, **spec)) == reasons
+
+
+def test_memory_pressure_is_for_best_effort_pods_only():
+    target = node("n", status={"conditions": [{"type": "MemoryPressure", "status": "True"}]})
+    assert verdict("CheckNodeMemoryPressure", pod("p", {"cpu": "1m"}), target) == []
+
+
+def test_kube_max_pd_vols_sets_the_limit_of_cloud_disks(monkeypatch):
+    disks = pod("p", volumes=[{"name": str(i), "gcePersistentDisk": {"pdName": f"disk-{i}"}} for i in range(3)])
+    assert decide(["MaxGCEPDVolumeCount"], disks, [node("a")]).node == "a"
+    monkeypatch.setattr(scheduler, "KUBE_MAX_PD_VOLS", 2)
+    assert decide(["MaxGCEPDVolumeCount"], disks, [node("a")]).message == (
+        "0/1 nodes are available: 1 node(s) exceed max volume count.")

@@ -1,0 +1,112 @@
+"""The real kube-scheduler and this one, side by side on the real control plane, on the same pods under the same Policy."""
+
+import json
+import random
+
+import pytest
+import scheduler
+from conftest import node, pod, wait_for
+
+ZONE = "topology.kubernetes.io/zone"
+DEFAULTS = {"kind": "Policy", "apiVersion": "v1"}
+ALL = DEFAULTS | {
+    "alwaysCheckAllPredicates": True, "hardPodAffinitySymmetricWeight": 7,
+    "predicates": [{"name": name} for name in scheduler.DEFAULT_PREDICATES + ["PodFitsHostPorts"]] + [
+        {"name": "Labelled", "argument": {"labelsPresence": {"labels": ["retiring"], "presence": False}}}],
+    "priorities": [{"name": name, "weight": i + 1} for i, name in enumerate(scheduler.DEFAULT_PRIORITIES)] + [
+        {"name": "MostRequestedPriority", "weight": 2},
+        {"name": "Fast", "weight": 3, "argument": {"labelPreference": {"label": "fast", "presence": True}}},
+        {"name": "Racks", "weight": 2, "argument": {"serviceAntiAffinity": {"label": "rack"}}},
+        {"name": "Pack", "weight": 2, "argument": {"requestedToCapacityRatioArguments": {
+            "shape": [{"utilization": 0, "score": 2}, {"utilization": 70, "score": 9}, {"utilization": 100, "score": 0}],
+            "resources": [{"name": "cpu", "weight": 2}, {"name": "memory", "weight": 1}]}}}]}
+
+
+def random_nodes(chance):
+    """A dozen nodes, no two alike, in three zones."""
+    for i in range(12):
+        labels = {"kubernetes.io/hostname": f"n{i:02}", ZONE: f"z{i % 3}", "rack": f"r{i % 4}", "disk": "ssd"}
+        for name in ("fast", "retiring", "disk", ZONE):
+            if chance.random() < 0.2:
+                labels.pop(name) if name in labels else labels.update({name: "yes"})
+        taints = [{"key": "dedicated", "value": "db", "effect": chance.choice(["NoSchedule", "PreferNoSchedule"])}]
+        yield node(f"n{i:02}", cpu=f"{4 + i * 0.37:.2f}", memory=f"{9000 + 777 * i}Mi", pods=str(25 + i), labels=labels,
+                   taints=taints if chance.random() < 0.3 else [], unschedulable=chance.random() < 0.1)
+
+
+def random_pod(chance, name):
+    """A pod that wants this and that."""
+    app = chance.choice(["web", "db", "cache"])
+    term = {"topologyKey": chance.choice([ZONE, "kubernetes.io/hostname", "rack"]),
+            "labelSelector": {"matchLabels": {"app": chance.choice(["web", "db", "cache"])}}}
+    wanted = {"matchExpressions": [{"key": "disk", "operator": chance.choice(["Exists", "DoesNotExist"])}]}
+    affinity = {}
+    for side in ("podAffinity", "podAntiAffinity"):
+        draw = chance.random()
+        if draw < 0.1:
+            affinity[side] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        elif draw < 0.3:
+            affinity[side] = {"preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": chance.randint(1, 100), "podAffinityTerm": term}]}
+    if chance.random() < 0.3:
+        affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": chance.randint(1, 100), "preference": wanted}]}
+    spread = [{"maxSkew": chance.randint(1, 3), "topologyKey": chance.choice([ZONE, "kubernetes.io/hostname"]),
+               "whenUnsatisfiable": chance.choice(["DoNotSchedule", "ScheduleAnyway"]),
+               "labelSelector": {"matchLabels": {"app": app}}}] if chance.random() < 0.3 else []
+    requests = {"cpu": f"{chance.randint(10, 400)}m", "memory": f"{chance.randint(10, 900)}Mi"}
+    if chance.random() < 0.03:
+        requests["cpu"] = "20"
+    spec = {"affinity": affinity, "topologySpreadConstraints": spread, "schedulerName": "kube"}
+    if chance.random() < 0.3:
+        spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
+    if chance.random() < 0.1:
+        spec["nodeSelector"] = {"disk": "ssd"}
+    thing = pod(name, requests if chance.random() < 0.9 else {}, labels={"app": app}, **spec)
+    if chance.random() < 0.1:
+        thing["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": chance.choice([80, 81])}]
+    return thing
+
+
+@pytest.mark.parametrize("policy", [DEFAULTS, ALL], ids=["the default rules", "everything at once"])
+def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_path, policy):
+    """A few hundred pods, one at a time: both see the same cluster, and give the same node or the same reasons."""
+    chance = random.Random(1)
+    (tmp_path / "policy.json").write_text(json.dumps(policy))
+    control_plane.create(*random_nodes(chance))
+    for app in ("web", "db"):
+        control_plane.request("POST", "namespaces/default/services", {
+            "metadata": {"name": app}, "spec": {"selector": {"app": app}, "ports": [{"port": 80}]}})
+    kube_scheduler = control_plane.start(
+        "kube-scheduler", f"--kubeconfig={control_plane.kubeconfig()}", "--leader-elect=false", "--port=0",
+        "--secure-port=0", "--scheduler-name=kube", f"--policy-config-file={tmp_path / 'policy.json'}",
+        "--kube-api-qps=5000", "--kube-api-burst=5000")
+    rules = scheduler.load_policy(tmp_path / "policy.json")
+    cluster = scheduler.Cluster(scheduler.Proxy(control_plane.server), "kube")
+    unique = pending = 0
+    for i in range(250):
+        cluster.doubt = True  # read consistently: the last pod has just been bound
+        snapshot = cluster.snapshot(rules.needs)
+        place = "namespaces/default/pods"
+        created = control_plane.request("POST", place, random_pod(chance, f"pod-{i:03}"))
+        decision = scheduler.schedule(scheduler.Pod(created), snapshot, rules)
+
+        def answer(path=f"{place}/pod-{i:03}"):
+            thing = control_plane.get(path)
+            message = next((c["message"] for c in thing["status"].get("conditions", []) if c.get("message")), None)
+            return (thing["spec"].get("nodeName"), message) if thing["spec"].get("nodeName") or message else None
+
+        theirs, message = wait_for(f"kube-scheduler has decided about pod-{i:03}", answer)
+        best = [name for name, score in decision.total.items() if score == max(decision.total.values())]
+        if theirs is None:
+            pending += 1
+            assert message == decision.message, created
+            control_plane.request("DELETE", f"{place}/pod-{i:03}", params={"gracePeriodSeconds": 0})
+        else:
+            unique += len(best) == 1
+            assert theirs in best, (theirs, decision.total, decision.scores, decision.failed, created["spec"])
+    kube_scheduler.kill()
+    kube_scheduler.wait()
+    for app in ("web", "db"):
+        control_plane.request("DELETE", f"namespaces/default/services/{app}")
+    assert unique > 100 and pending > 5, "the pods are various enough to tell"

@@ -1,0 +1,140 @@
+"""CheckVolumeBinding to its end: on a real control plane, with kube-controller-manager's PV controller."""
+
+import json
+
+import pytest
+from conftest import node, pod, wait_for
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+@pytest.fixture
+def cluster(control_plane, start_scheduler, tmp_path):
+    """Two nodes, a PV controller, and the scheduler under a Policy with CheckVolumeBinding."""
+    for kind in ("persistentvolumeclaims", "persistentvolumes", "storageclasses"):
+        place = {"persistentvolumeclaims": "namespaces/default/persistentvolumeclaims",
+                 "storageclasses": "../../apis/storage.k8s.io/v1/storageclasses"}.get(kind, kind)
+        control_plane.request("DELETE", place)
+    wait_for("no claim is left", lambda: not control_plane.get("persistentvolumeclaims")["items"])
+    controllers = control_plane.start(
+        "kube-controller-manager", f"--kubeconfig={control_plane.kubeconfig()}", "--leader-elect=false", "--port=0",
+        "--secure-port=0", "--controllers=persistentvolume-binder")
+    control_plane.create(*(node(name, cpu="1", labels={HOSTNAME: name}) for name in ("a", "b")))
+    (tmp_path / "policy.json").write_text(json.dumps({
+        "kind": "Policy", "apiVersion": "v1", "priorities": [],
+        "predicates": [{"name": "CheckVolumeBinding"}, {"name": "PodFitsResources"}]}))
+    start_scheduler("--server", control_plane.server, "--policy", tmp_path / "policy.json", "--interval=0.2")
+    yield control_plane
+    controllers.kill()
+    controllers.wait()
+
+
+def storage_class(cluster, name, provisioner):
+    cluster.request("POST", "../../apis/storage.k8s.io/v1/storageclasses", {
+        "metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"})
+
+
+def volume(cluster, name, node_name, storage="1Gi", claim=None):
+    """A local volume on a node, perhaps made for a claim."""
+    term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [node_name]}]}
+    owner = {"claimRef": {"namespace": "default", "name": claim["metadata"]["name"], "uid": claim["metadata"]["uid"]},
+             "storageClassName": "made"} if claim else {"storageClassName": "local"}
+    cluster.request("POST", "persistentvolumes", {"metadata": {"name": name}, "spec": {
+        "capacity": {"storage": storage}, "accessModes": ["ReadWriteOnce"], "local": {"path": f"/{name}"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}, **owner}})
+
+
+def claim(cluster, name, class_name):
+    cluster.request("POST", "namespaces/default/persistentvolumeclaims", {"metadata": {"name": name}, "spec": {
+        "storageClassName": class_name, "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "500Mi"}}}})
+
+
+def with_claim(name, *claims, cpu="100m"):
+    return pod(name, {"cpu": cpu}, volumes=[
+        {"name": f"v{i}", "persistentVolumeClaim": {"claimName": claim}} for i, claim in enumerate(claims)])
+
+
+def claimed(cluster, name):
+    return cluster.get(f"namespaces/default/persistentvolumeclaims/{name}")
+
+
+def test_the_smallest_fitting_volume_is_set_aside_and_the_pod_bound_once_it_is_bound(cluster):
+    storage_class(cluster, "local", "kubernetes.io/no-provisioner")
+    volume(cluster, "big", "b", "10Gi")
+    volume(cluster, "small", "b", "1Gi")
+    volume(cluster, "tiny", "a", "100Mi")
+    claim(cluster, "data", "local")
+    wait_for("the volumes are available", lambda: all(
+        item["status"].get("phase") == "Available" for item in cluster.get("persistentvolumes")["items"]))
+    cluster.create(with_claim("db", "data"))
+    wait_for("the pod is bound", cluster.places)
+    assert cluster.places() == {"default/db": "b"}
+    assert claimed(cluster, "data")["spec"]["volumeName"] == "small"
+    assert [key for key, _, _ in cluster.events("FailedScheduling")] in ([], ["default/db"])
+
+
+def test_two_pods_do_not_get_the_same_volume(cluster):
+    storage_class(cluster, "local", "kubernetes.io/no-provisioner")
+    volume(cluster, "one", "a")
+    claim(cluster, "first", "local")
+    claim(cluster, "second", "local")
+    wait_for("the volume is available", lambda: cluster.get("persistentvolumes/one")["status"].get("phase") == "Available")
+    cluster.create(with_claim("db-1", "first"), with_claim("db-2", "second"))
+    wait_for("one pod is bound", cluster.places)
+    why = "node(s) didn't find available persistent volumes to bind"
+    wait_for("the other says why it is not", lambda: any(why in text for _, text, _ in cluster.events("FailedScheduling")))
+    assert len(cluster.places()) == 1
+    volume(cluster, "two", "b")
+    wait_for("the other follows", lambda: sorted(cluster.places().values()) == ["a", "b"])
+
+
+def test_a_volume_is_provisioned_for_the_node_that_was_chosen(cluster):
+    """The test plays the provisioner: it makes a volume where the claim's annotation says."""
+    storage_class(cluster, "made", "example.com/fake")
+    claim(cluster, "data", "made")
+    cluster.create(with_claim("db", "data"))
+
+    def selected():
+        return claimed(cluster, "data")["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node")
+
+    chosen = wait_for("a node is selected", selected)
+    assert cluster.places() == {}, "before there is a volume"
+    volume(cluster, "new", chosen, claim=claimed(cluster, "data"))
+    wait_for("the pod is bound", cluster.places)
+    assert cluster.places() == {"default/db": chosen}
+
+
+@pytest.mark.parametrize("wrong", ["the provisioner gives up", "the node is cordoned"])
+def test_a_node_that_turns_out_wrong_is_given_up_and_chosen_again(cluster, wrong):
+    storage_class(cluster, "made", "example.com/fake")
+    claim(cluster, "data", "made")
+    cluster.create(with_claim("db", "data"))
+
+    def selected():
+        return claimed(cluster, "data")["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node")
+
+    first = wait_for("a node is selected", selected)
+    cluster.request("PATCH", f"nodes/{first}", {"spec": {"unschedulable": True}},
+                    headers={"Content-Type": "application/merge-patch+json"})
+    if wrong == "the provisioner gives up":
+        cluster.request("PATCH", "namespaces/default/persistentvolumeclaims/data",
+                        {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": None}}},
+                        headers={"Content-Type": "application/merge-patch+json"})
+    second = "b" if first == "a" else "a"
+    wait_for("the other node is selected", lambda: selected() == second)
+    volume(cluster, "new", second, claim=claimed(cluster, "data"))
+    wait_for("the pod is bound there", lambda: cluster.places() == {"default/db": second})
+
+
+def test_the_room_of_a_pod_that_waits_for_its_volume_is_kept(cluster):
+    storage_class(cluster, "made", "example.com/fake")
+    claim(cluster, "data", "made")
+    cluster.request("DELETE", "nodes/b")
+    cluster.create(with_claim("db", "data", cpu="800m"))
+    wait_for("a node is selected", lambda: claimed(cluster, "data")["metadata"].get("annotations"))
+    cluster.create(pod("greedy", {"cpu": "800m"}, priority=None))
+    wait_for("the other pod is told", lambda: [key for key, _, _ in cluster.events("FailedScheduling")] == [
+        "default/greedy"])
+    volume(cluster, "new", "a", claim=claimed(cluster, "data"))
+    wait_for("the pod is bound", lambda: cluster.places() == {"default/db": "a"})
