@@ -236,8 +236,8 @@ def priority(name, **options):
 # Predicates run in this order, whatever their order in the Policy; those of GeneralPredicates, if named, run second.
 # Upstream: predicateOrdering in pkg/scheduler/framework/plugins/legacy_registry.go, which has the defaults as well.
 PREDICATE_ORDER = """
-    CheckNodeCondition CheckNodeUnschedulable HostName PodFitsHostPorts MatchNodeSelector PodFitsResources NoDiskConflict
-    PodToleratesNodeTaints PodToleratesNodeNoExecuteTaints CheckNodeLabelPresence CheckServiceAffinity
+    CheckNodeCondition CheckNodeUnschedulable HostName PodFitsHostPorts MatchNodeSelector PodFitsResources
+    NoDiskConflict PodToleratesNodeTaints PodToleratesNodeNoExecuteTaints CheckNodeLabelPresence CheckServiceAffinity
     MaxEBSVolumeCount MaxGCEPDVolumeCount MaxCSIVolumeCountPred MaxAzureDiskVolumeCount MaxCinderVolumeCount
     CheckVolumeBinding NoVolumeZoneConflict CheckNodeMemoryPressure CheckNodePIDPressure CheckNodeDiskPressure
     EvenPodsSpread MatchInterPodAffinity""".split()
@@ -629,6 +629,8 @@ class Pod:
         self.labels = pick(raw, dict, "metadata", "labels", of=str)
         self.node_selector = pick(spec, dict, "nodeSelector", of=str)
         self.tolerations = pick(spec, list, "tolerations", of=dict)
+        self.is_affine = bool(pick(spec, dict, "affinity", "podAffinity") or pick(
+            spec, dict, "affinity", "podAntiAffinity"))
         self.volumes = pick(spec, list, "volumes", of=dict)
         self.disks = [disk for volume in self.volumes for disk in disks_of(volume)]
         self.claims = [f"{self.namespace}/" + (  # an ephemeral volume's claim is named after the pod and the volume
@@ -670,7 +672,7 @@ class Pod:
 
     @functools.cached_property
     def affinity_terms(self):
-        """The pod's inter-pod (anti-)affinity, {upstream's name of the list: its AffinityTerms or an InvalidSelector}."""
+        """The pod's inter-pod (anti-)affinity: {upstream's name of a list: its AffinityTerms, or an InvalidSelector}."""
         lists = {}
         for side in ("Affinity", "AntiAffinity"):
             for when in ("required", "preferred"):
@@ -729,6 +731,10 @@ class Node:
         self.pods[pod.uid] = pod
         add(self.requested, pod.requests)
         add(self.nonzero, pod.nonzero)
+
+    def affine_pods(self):
+        """Return the pods on the node that have inter-pod affinity or anti-affinity."""
+        return [pod for pod in self.pods.values() if pod.is_affine]
 
     def remove(self, pod):
         """Take a pod off the node again."""
@@ -796,7 +802,7 @@ def satisfies(labels, requirements):
 
 
 def label_selector(selector):
-    """Read a LabelSelector as requirements: {} has none, so everything meets it; null is None. Raises InvalidSelector."""
+    """Read a LabelSelector as requirements; {} has none, so all meet it, and null is None. Raises InvalidSelector."""
     if selector is None:
         return None
     labels = [{"key": key, "operator": "In", "values": [value]}
@@ -805,7 +811,7 @@ def label_selector(selector):
 
 
 def with_label_keys(requirements, labels, thing):
-    """Add the requirements that matchLabelKeys and mismatchLabelKeys stand for: the pod's own values, or none of them."""
+    """Add what matchLabelKeys and mismatchLabelKeys stand for: to have the pod's own values, or not to."""
     return None if requirements is None else requirements + [
         (key, operator, [labels[key]])
         for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
@@ -884,7 +890,7 @@ def host_name(pod, node):
 
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
-    """No pod there has a host port that this pod wants: same number and protocol, on the same IP or where one has all."""
+    """No pod there has a host port that this pod wants: number and protocol, on the same IP or where one has all."""
     for ip, *port in pod.host_ports:
         for other in node.pods.values():
             for other_ip, *other_port in other.host_ports:
@@ -1015,110 +1021,104 @@ def check_service_affinity(pod, node, metadata):
         yield "node(s) didn't match service affinity"
 
 
+VOLUMES = ("persistentvolumeclaims", "persistentvolumes", "storageclasses")
+TOO_MANY_VOLUMES = "node(s) exceed max volume count"
+
+
 def whole_snapshot(pod, nodes, snapshot):
-    """All that is known, for rules that follow claims to volumes and classes."""
+    """The metadata of rules that follow claims to volumes and classes."""
     return snapshot
 
 
-VOLUMES = ("persistentvolumeclaims", "persistentvolumes", "storageclasses")
-IN_TREE = "kubernetes.io/"  # the names of the provisioners that were once built in start so
-NITRO = re.compile("^[cmr]5.*|t3|z1d")  # instance types that attach fewer EBS volumes
+def claims_of(pod, snapshot):
+    """Yield (namespace/name, claim, its volume) for the pod's claims; a claim or volume that is not there is None."""
+    for key in pod.claims:
+        claim = snapshot.objects["persistentvolumeclaims"].get(key)
+        yield key, claim, claim and snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"))
 
 
-def max_volume_count(pod, node, metadata, kind, source, field, limit):
-    """The node can attach the cloud disks that its pods and this one have, inline or by claims; each counts once.
-
-    What is known only by its claim, because it is yet to be provisioned, counts as a disk too. The limit is the node's
-    attachable-volumes resource, else KUBE_MAX_PD_VOLS, else `limit`. Upstream: nodevolumelimits/non_csi.go.
-    """
-    disks = cloud_disks(pod, metadata, kind, source, field)
-    if disks:
-        if KUBE_MAX_PD_VOLS > 0:
-            limit = KUBE_MAX_PD_VOLS
-        elif kind == "aws-ebs" and NITRO.search(
-                node.labels.get("beta.kubernetes.io/instance-type") or
-                node.labels.get("node.kubernetes.io/instance-type") or ""):
-            limit = 25
-        limit = node.allocatable.get(f"attachable-volumes-{kind}", limit)
-        for other in node.pods.values():
-            disks |= cloud_disks(other, metadata, kind, source, field)
-        if len(disks) > limit:
-            yield "node(s) exceed max volume count"
+def class_of(thing):
+    """Return the name of the storage class of a claim or a volume."""
+    return pick(thing, str, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class") or pick(
+        thing, str, "spec", "storageClassName")
 
 
 def cloud_disks(pod, snapshot, kind, source, field):
-    """Return what identifies the pod's volumes of a kind."""
+    """Return what identifies the cloud disks of a kind that the pod has, inline or by claims.
+
+    A disk that is yet to be provisioned is known by its claim. Upstream: nodevolumelimits/non_csi.go.
+    """
     disks = {pick(volume, str, source, field) for volume in pod.volumes if volume.get(source)}
-    for key in pod.claims:
-        claim = snapshot.objects["persistentvolumeclaims"].get(key)
-        if claim:
-            volume = snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"))
-            storage_class = snapshot.objects["storageclasses"].get(pick(claim, str, "spec", "storageClassName"), {})
-            if volume and pick(volume, dict, "spec", source):
-                disks.add(pick(volume, str, "spec", source, field))
-            elif not volume and storage_class.get("provisioner") == IN_TREE + kind:
-                disks.add((key,))
+    for key, claim, volume in claims_of(pod, snapshot):
+        storage_class = snapshot.objects["storageclasses"].get(pick(claim or {}, str, "spec", "storageClassName"), {})
+        if volume and pick(volume, dict, "spec", source):
+            disks.add(pick(volume, str, "spec", source, field))
+        elif claim and not volume and storage_class.get("provisioner") == f"kubernetes.io/{kind}":
+            disks.add((key,))
     return disks
 
 
-try:
-    KUBE_MAX_PD_VOLS = int(os.environ.get("KUBE_MAX_PD_VOLS", ""))
-except ValueError:
-    KUBE_MAX_PD_VOLS = 0
-for name, kind, source, field, limit in (
+def max_volume_count(pod, node, metadata, kind, source, field, limit):
+    """The node can attach the cloud disks of this kind that its pods and this one have; each counts once.
+
+    The limit is the node's attachable-volumes resource, else KUBE_MAX_PD_VOLS, else `limit` (on AWS Nitro: 25).
+    """
+    disks = cloud_disks(pod, metadata, kind, source, field)
+    if disks:
+        instance_type = node.labels.get("beta.kubernetes.io/instance-type") or node.labels.get(
+            "node.kubernetes.io/instance-type", "")
+        if kind == "aws-ebs" and re.search("^[cmr]5.*|t3|z1d", instance_type):
+            limit = 25
+        limit = node.allocatable.get(f"attachable-volumes-{kind}", KUBE_MAX_PD_VOLS or limit)
+        disks = disks.union(*(cloud_disks(other, metadata, kind, source, field) for other in node.pods.values()))
+        if len(disks) > limit:
+            yield TOO_MANY_VOLUMES
+
+
+KUBE_MAX_PD_VOLS = int(os.environ["KUBE_MAX_PD_VOLS"]) if os.environ.get("KUBE_MAX_PD_VOLS", "").isdigit() else 0
+for name, kind, source, field_name, limit in (
         ("MaxEBSVolumeCount", "aws-ebs", "awsElasticBlockStore", "volumeID", 39),
         ("MaxGCEPDVolumeCount", "gce-pd", "gcePersistentDisk", "pdName", 16),
         ("MaxAzureDiskVolumeCount", "azure-disk", "azureDisk", "diskName", 16),
         ("MaxCinderVolumeCount", "cinder", "cinder", "volumeID", 256)):
     predicate(name, metadata=whole_snapshot, needs=VOLUMES)(
-        functools.partial(max_volume_count, kind=kind, source=source, field=field, limit=limit))
+        functools.partial(max_volume_count, kind=kind, source=source, field=field_name, limit=limit))
 
-MIGRATABLE = [IN_TREE + kind for kind in ("aws-ebs", "gce-pd", "cinder", "azure-disk", "azure-file", "vsphere-volume")]
+
+def csi_volumes(pod, snapshot):
+    """Return (driver, handle) of the CSI volumes that the pod claims; one to be provisioned is known by its claim."""
+    volumes = set()
+    for key, claim, volume in claims_of(pod, snapshot):
+        provisioner = snapshot.objects["storageclasses"].get(class_of(claim or {}), {}).get("provisioner")
+        if volume and pick(volume, dict, "spec", "csi"):
+            volumes.add(tuple(pick(volume, str, "spec", "csi", part) for part in ("driver", "volumeHandle")))
+        elif claim and not volume and provisioner and provisioner not in MIGRATABLE:
+            volumes.add((provisioner, (key,)))
+    return volumes
+
+
+MIGRATABLE = [f"kubernetes.io/{kind}"  # provisioners that once were built in, of which CSI knows otherwise
+              for kind in ("aws-ebs", "gce-pd", "cinder", "azure-disk", "azure-file", "vsphere-volume")]
 
 
 @predicate("MaxCSIVolumeCountPred", metadata=whole_snapshot, needs=(*VOLUMES, "csinodes"))
 def max_csi_volume_count(pod, node, metadata):
-    """For each CSI driver of the pod's claims, the node can attach the volumes of all its pods; each counts once.
+    """For each CSI driver that gets new volumes, the node can attach all that its pods and this one have.
 
     A driver's limit is in the CSINode object, else in the node's allocatable. Upstream: nodevolumelimits/csi.go.
     """
     volumes = csi_volumes(pod, metadata)
-    if not volumes:
-        return
-    attached = set().union(*(csi_volumes(other, metadata) for other in node.pods.values()))
-    new, volumes = volumes - attached, volumes | attached
-    drivers = {driver.get("name"): pick(driver, dict, "allocatable").get("count") for driver in pick(
-        metadata.objects["csinodes"].get(node.name, {}), list, "spec", "drivers", of=dict)}
-    for driver in {driver for driver, _ in new}:
+    attached = set().union(*(csi_volumes(other, metadata) for other in node.pods.values())) if volumes else set()
+    limits = {driver.get("name"): pick(driver, dict, "allocatable").get("count") for driver in pick(
+        metadata.objects["csinodes"].get(node.name, {}), list, "spec", "drivers", of=dict)} if volumes else {}
+    for driver in {driver for driver, _ in volumes - attached}:
         resource = f"attachable-volumes-csi-{driver}"
         if len(resource) >= 63:
             resource = f"attachable-volumes-csi-{driver[:23]}{hashlib.sha1(driver.encode()).hexdigest()[:16]}"
-        limit = drivers.get(driver)
-        limit = node.allocatable.get(resource) if limit is None else limit
-        if limit is not None and sum(of == driver for of, _ in volumes) > limit:
-            yield "node(s) exceed max volume count"
+        limit = node.allocatable.get(resource) if limits.get(driver) is None else limits[driver]
+        if limit is not None and sum(of == driver for of, _ in volumes | attached) > limit:
+            yield TOO_MANY_VOLUMES
             return
-
-
-def csi_volumes(pod, snapshot):
-    """Return (driver, handle) for the CSI volumes that the pod claims; one yet to be made is known by its claim."""
-    volumes = set()
-    for key in pod.claims:
-        claim = snapshot.objects["persistentvolumeclaims"].get(key)
-        if claim:
-            volume = snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"))
-            if volume and pick(volume, dict, "spec", "csi"):
-                volumes.add((pick(volume, str, "spec", "csi", "driver"), pick(volume, str, "spec", "csi", "volumeHandle")))
-            provisioner = snapshot.objects["storageclasses"].get(class_of(claim), {}).get("provisioner")
-            if not volume and provisioner and provisioner not in MIGRATABLE:
-                volumes.add((provisioner, (key,)))
-    return volumes
-
-
-def class_of(thing):
-    """Return the storage class that a claim or a volume names."""
-    return pick(thing, str, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class") or pick(
-        thing, str, "spec", "storageClassName")
 
 
 def claims_to_bind(pod, nodes, snapshot):
@@ -1127,20 +1127,17 @@ def claims_to_bind(pod, nodes, snapshot):
     Rejects the pod if a claim is missing or going, or is to be bound by others first.
     """
     bound, delayed = [], []
-    for key in pod.claims:
-        claim = snapshot.objects["persistentvolumeclaims"].get(key)
+    for key, claim, _ in claims_of(pod, snapshot):
         name = key.partition("/")[2]
         if not claim:
             raise Rejected(f'persistentvolumeclaim "{name}" not found')
         if pick(claim, str, "metadata", "deletionTimestamp"):
             raise Rejected(f'persistentvolumeclaim "{name}" is being deleted')
-        storage_class = snapshot.objects["storageclasses"].get(class_of(claim), {})
-        if not pick(claim, str, "spec", "volumeName"):
-            delayed.append((claim, storage_class))
-        elif "pv.kubernetes.io/bind-completed" in pick(claim, dict, "metadata", "annotations"):
+        has_volume = pick(claim, str, "spec", "volumeName")
+        if has_volume and "pv.kubernetes.io/bind-completed" in pick(claim, dict, "metadata", "annotations"):
             bound.append(claim)
         else:
-            delayed.append((claim, {}))
+            delayed.append((claim, {} if has_volume else snapshot.objects["storageclasses"].get(class_of(claim), {})))
     if any(storage_class.get("volumeBindingMode") != "WaitForFirstConsumer" for _, storage_class in delayed):
         raise Rejected("pod has unbound immediate PersistentVolumeClaims")
     return bound, sorted(delayed, key=lambda pair: storage(pair[0], "resources", "requests")), snapshot
@@ -1235,7 +1232,7 @@ def can_provision(storage_class, node):
 
 
 def smallest_volume(claim, node, snapshot, taken):
-    """Return the smallest free volume that serves the claim on the node, or the one that is set aside for it, or None."""
+    """Return the smallest free volume that serves the claim on the node, or the one set aside for it, or None."""
     wanted, best = storage(claim, "resources", "requests"), None
     selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
     for name, volume in snapshot.objects["persistentvolumes"].items():
@@ -1273,37 +1270,30 @@ def no_volume_zone_conflict(pod, node, metadata):
     """The zone and region labels of the pod's volumes allow the node's. A claim that leads nowhere is an error."""
     if not any(label in node.labels for label in ZONE_LABELS):
         return
-    for key in pod.claims:
-        try:
-            volume = zoned_volume(key, metadata)
-        except LookupError as error:
-            raise Unschedulable(f'running "VolumeZone" filter plugin for pod "{pod.name}": {error.args[0]}') from error
+    for key, claim, volume in claims_of(pod, metadata):
+        problem = None if volume else dangling(key, claim, metadata)
+        if problem:
+            raise Unschedulable(f'running "VolumeZone" filter plugin for pod "{pod.name}": {problem}')
         for label in ZONE_LABELS:
-            zones = pick(volume, dict, "metadata", "labels").get(label)
-            if zones and all(zone.strip() for zone in zones.split("__")) and (
-                    node.labels.get(label) not in [zone.strip() for zone in zones.split("__")]):
+            zones = [zone.strip() for zone in pick(volume or {}, dict, "metadata", "labels").get(label, "").split("__")]
+            if all(zones) and node.labels.get(label) not in zones:
                 yield "node(s) had no available volume zone"
                 return
 
 
-def zoned_volume(key, snapshot):
-    """Return the volume of a claim, {} if it waits for its first consumer. Raises LookupError."""
-    name = key.partition("/")[2]
-    claim = snapshot.objects["persistentvolumeclaims"].get(key)
-    if claim is None:
-        raise LookupError(f'persistentvolumeclaim "{name}" not found')
-    volume_name, class_name = pick(claim, str, "spec", "volumeName"), class_of(claim)
-    if volume_name:
-        if volume_name not in snapshot.objects["persistentvolumes"]:
-            raise LookupError(f'persistentvolume "{volume_name}" not found')
-        return snapshot.objects["persistentvolumes"][volume_name]
+def dangling(key, claim, snapshot):
+    """Return what is wrong with a claim that leads to no volume; nothing if it waits for its first consumer."""
+    name, class_name = key.partition("/")[2], class_of(claim or {})
+    if not claim:
+        return f'persistentvolumeclaim "{name}" not found'
+    if pick(claim, str, "spec", "volumeName"):
+        return f'persistentvolume "{claim["spec"]["volumeName"]}" not found'
     if not class_name:
-        raise LookupError("PersistentVolumeClaim had no pv name and storageClass name")
+        return "PersistentVolumeClaim had no pv name and storageClass name"
     if class_name not in snapshot.objects["storageclasses"]:
-        raise LookupError(f'StorageClass "{class_name}" claimed by PersistentVolumeClaim "{name}" not found')
-    if snapshot.objects["storageclasses"][class_name].get("volumeBindingMode") != "WaitForFirstConsumer":
-        raise LookupError("PersistentVolume had no name")
-    return {}
+        return f'StorageClass "{class_name}" claimed by PersistentVolumeClaim "{name}" not found'
+    waits = snapshot.objects["storageclasses"][class_name].get("volumeBindingMode") == "WaitForFirstConsumer"
+    return None if waits else "PersistentVolume had no name"
 
 
 @dataclass
@@ -1384,10 +1374,9 @@ def terms_of(pod, name):
 
 
 def affine_domains(pod, nodes, snapshot):
-    """For each side of MatchInterPodAffinity the (topology key, value) domains with pods that matter; and the pod's terms.
+    """The (topology key, value) domains with pods that the pod must be with, must not be with, and that repel it.
 
-    The sides: pods that the pod's own affinity means, those that its anti-affinity means, those whose anti-affinity
-    means it.
+    With the terms of what it must be with, and whether it may go anywhere as the first pod of its group.
     """
     try:
         own = own_terms(pod)
@@ -1396,7 +1385,7 @@ def affine_domains(pod, nodes, snapshot):
     wanted, unwanted = own["requiredAffinityTerms"], own["requiredAntiAffinityTerms"]
     together, apart, repelling = set(), set(), set()
     for node in nodes:
-        for other in node.pods.values():
+        for other in node.pods.values() if wanted or unwanted else node.affine_pods():
             hostile = [term for term in terms_of(other, "requiredAntiAffinityTerms") if term.selects(pod, snapshot)]
             wanted_here = wanted if wanted and all(term.selects(other, snapshot) for term in wanted) else []
             unwanted_here = [term for term in unwanted if term.selects(other, snapshot)]
@@ -1438,23 +1427,19 @@ def check_node_condition(pod, node):
 
 @predicate("CheckNodeMemoryPressure")
 def check_node_memory_pressure(pod, node):
-    """The node is not under memory pressure, or the pod is not best-effort (it requests or limits something)."""
+    """The node is not under memory pressure, or the pod is not best-effort: it requests or limits something."""
     if node.conditions.get("MemoryPressure") == "True" and pod.best_effort:
         yield "node(s) had memory pressure"
 
 
-@predicate("CheckNodeDiskPressure")
-def check_node_disk_pressure(pod, node):
-    """The node is not under disk pressure."""
-    if node.conditions.get("DiskPressure") == "True":
-        yield "node(s) had disk pressure"
+def check_node_pressure(pod, node, kind):
+    """The node is not under this kind of pressure."""
+    if node.conditions.get(f"{kind}Pressure") == "True":
+        yield f"node(s) had {kind.lower()} pressure"
 
 
-@predicate("CheckNodePIDPressure")
-def check_node_pid_pressure(pod, node):
-    """The node is not short of process ids."""
-    if node.conditions.get("PIDPressure") == "True":
-        yield "node(s) had pid pressure"
+for kind in ("Disk", "PID"):
+    predicate(f"CheckNode{kind}Pressure")(functools.partial(check_node_pressure, kind=kind))
 
 
 @predicate("PodToleratesNodeNoExecuteTaints")
@@ -1700,9 +1685,9 @@ def affine_scores(pod, nodes, snapshot, arguments):
         own = own_terms(pod)
     except InvalidSelector as error:
         raise Unschedulable(f'running PreScore plugin "InterPodAffinity": {error}') from error
-    scores = collections.Counter()
+    scores, all_count = collections.Counter(), own["preferredAffinityTerms"] or own["preferredAntiAffinityTerms"]
     for node in snapshot.nodes.values():
-        for other in node.pods.values():
+        for other in node.pods.values() if all_count else node.affine_pods():
             for terms, selected, weight in (
                     (own["preferredAffinityTerms"], other, 1), (own["preferredAntiAffinityTerms"], other, -1),
                     (terms_of(other, "preferredAffinityTerms"), pod, 1),
@@ -1868,7 +1853,7 @@ class Extender:
         passing = set(pick(answer, list, "NodeNames", of=str)) if self.names_only and "NodeNames" in answer else {
             pick(node, str, "metadata", "name") for node in pick(answer, list, "Nodes", "items", of=dict)}
         if not passing <= {node.name for node in nodes}:
-            raise Unschedulable(f"extender {self.url}: {self.verbs['filter']}: it passes nodes that it was not asked about")
+            raise Unschedulable(f"extender {self.url}: {self.verbs['filter']}: passes nodes that it was not asked about")
         reasons = pick(answer, dict, "FailedNodes", of=str)
         failed.update({node.name: [reasons[node.name]] if node.name in reasons else []
                        for node in nodes if node.name not in passing})
@@ -1928,7 +1913,8 @@ class Cluster:
             params, items = first, []
             try:
                 while True:
-                    answer = self.api.request("GET", f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}", params=params)
+                    answer = self.api.request(
+                        "GET", f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}", params=params)
                     items += pick(answer, list, "items", of=dict)
                     token = pick(answer, str, "metadata", "continue")
                     if not token:
@@ -2071,7 +2057,7 @@ class Cluster:
             raise trouble
 
     def post_binding(self, pod, node_name, prebind, binder):
-        """Bind the pod to the node; on success record the event Scheduled. If there is something to await: "reserved"."""
+        """Bind the pod to the node, with the event Scheduled; or only prepare what it is to wait for ("reserved")."""
         for request in sum(filter(None, prebind), []):
             self.api.request(*request)
         if any(requests is not None for requests in prebind):
@@ -2184,7 +2170,9 @@ class Manifests:
         resource = kind.lower() + ("es" if kind.endswith("s") else "s")
         metadata = document["metadata"]  # whose creation time is the place in the file, where it has none
         metadata["creationTimestamp"] = metadata.get("creationTimestamp") or f"{len(self.objects):09}"
-        self.objects[resource, pick(metadata, str, "namespace") or "default", name] = document
+        if resource not in ("nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes"):
+            metadata["namespace"] = pick(metadata, str, "namespace") or "default"
+        self.objects[resource, metadata.get("namespace"), name] = document
 
     def request(self, method, path, body=None, params=None):
         """Answer a list, or a Binding; take in other writes unseen."""
@@ -2372,31 +2360,22 @@ def print_tables(cluster):
     nodes = cluster.snapshot().nodes.values()
     place = {uid: node.name for node in nodes for uid in node.pods}
     pods = cluster.parse(Pod, cluster.list("pods")[0])[0]
+    print_table([["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"]] + [
+        [pod.namespace, pod.name, pod.phase or "Pending", f"{pod.requests['cpu']}m",
+         f"{pod.requests['memory'] // 2**20}Mi", place.get(pod.uid, "<none>")] for pod in pods])
+    print_table([["NODE", "PODS", "CPU", "MEMORY"]] + [
+        [node.name, f"{len(node.pods)}/{node.max_pods}"] + [
+            f"{used // unit}{suffix}/{there // unit}{suffix} ({100 * used // max(there, 1)}%)"
+            for used, there, unit, suffix in (
+                (node.requested["cpu"], node.allocatable["cpu"], 1, "m"),
+                (node.requested["memory"], node.allocatable["memory"], 2**20, "Mi"))] for node in nodes])
+
+
+def print_table(rows):
+    """Print rows, the first of them a header, in columns."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
     print()
-    print_table(["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"], [
-        [pod.namespace, pod.name, pod.phase or "Pending", f"{pod.requests['cpu']}m", mebibytes(pod.requests["memory"]),
-         place.get(pod.uid, "<none>")] for pod in pods])
-    print()
-    print_table(["NODE", "PODS", "CPU", "MEMORY"], [
-        [node.name, f"{len(node.pods)}/{node.max_pods}",
-         share(node, "cpu", "{}m".format), share(node, "memory", mebibytes)] for node in nodes])
-
-
-def share(node, name, write):
-    """Return how much of a resource is requested on a node, of how much: "500m/4000m (12%)"."""
-    used, there = node.requested[name], node.allocatable.get(name, 0)
-    return f"{write(used)}/{write(there)}" + (f" ({100 * used // there}%)" if there else "")
-
-
-def mebibytes(amount):
-    """Write an amount of memory in Mi."""
-    return f"{amount // 2**20}Mi"
-
-
-def print_table(header, rows):
-    """Print rows under a header, in columns."""
-    widths = [max(map(len, column)) for column in zip(header, *rows)]
-    for row in [header, *rows]:
+    for row in rows:
         print("   ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
 
 

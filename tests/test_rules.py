@@ -190,7 +190,8 @@ def mounts(**disk):
     "disks of other kinds": (mounts(gcePersistentDisk={"pdName": "a"}), mounts(iscsi={"iqn": "a"}), True),
 })
 def test_disks(wanted, used, fits):
-    assert verdict("NoDiskConflict", wanted, node("n"), used, metadata=False) == ([] if fits else ["node(s) had no available disk"])
+    assert verdict("NoDiskConflict", wanted, node("n"), used, metadata=False) == (
+        [] if fits else ["node(s) had no available disk"])
 
 
 @table("preferences, score", {

@@ -1,4 +1,4 @@
-"""The real kube-scheduler and this one, side by side on the real control plane, on the same pods under the same Policy."""
+"""The real kube-scheduler and this one side by side: a real control plane, the same pods, the same Policy."""
 
 import json
 import random
@@ -18,7 +18,7 @@ ALL = DEFAULTS | {
         {"name": "Fast", "weight": 3, "argument": {"labelPreference": {"label": "fast", "presence": True}}},
         {"name": "Racks", "weight": 2, "argument": {"serviceAntiAffinity": {"label": "rack"}}},
         {"name": "Pack", "weight": 2, "argument": {"requestedToCapacityRatioArguments": {
-            "shape": [{"utilization": 0, "score": 2}, {"utilization": 70, "score": 9}, {"utilization": 100, "score": 0}],
+            "shape": [{"utilization": 0, "score": 2}, {"utilization": 70, "score": 9}, {"utilization": 100}],
             "resources": [{"name": "cpu", "weight": 2}, {"name": "memory", "weight": 1}]}}}]}
 
 

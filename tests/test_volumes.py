@@ -79,11 +79,13 @@ def test_two_pods_do_not_get_the_same_volume(cluster):
     volume(cluster, "one", "a")
     claim(cluster, "first", "local")
     claim(cluster, "second", "local")
-    wait_for("the volume is available", lambda: cluster.get("persistentvolumes/one")["status"].get("phase") == "Available")
+    wait_for("the volume is available", lambda: cluster.get(
+        "persistentvolumes/one")["status"].get("phase") == "Available")
     cluster.create(with_claim("db-1", "first"), with_claim("db-2", "second"))
     wait_for("one pod is bound", cluster.places)
     why = "node(s) didn't find available persistent volumes to bind"
-    wait_for("the other says why it is not", lambda: any(why in text for _, text, _ in cluster.events("FailedScheduling")))
+    wait_for("the other says why it is not", lambda: any(
+        why in text for _, text, _ in cluster.events("FailedScheduling")))
     assert len(cluster.places()) == 1
     volume(cluster, "two", "b")
     wait_for("the other follows", lambda: sorted(cluster.places().values()) == ["a", "b"])
