@@ -12,6 +12,7 @@ The chapters follow the questions of a newcomer: 1. The loop. 2. The Policy. 3. 
 import argparse
 import base64
 import collections
+import contextlib
 import difflib
 import functools
 import hashlib
@@ -213,24 +214,20 @@ class Rule:
 PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
 
 
-def predicate(name, **options):
-    """Register a predicate: a function of (pod, node) that yields the reasons why the pod does not fit."""
+def register(catalogue, name, **options):
+    """Return a decorator that makes a function the rule of this name."""
 
-    def register(function):
-        PREDICATES[name] = Rule(name, function, **options)
+    def decorate(function):
+        catalogue[name] = Rule(name, function, **options)
         return function
 
-    return register
+    return decorate
 
 
-def priority(name, **options):
-    """Register a priority: a function of (pod, node) that returns a score, 0 to 100 once `reduce` is done."""
-
-    def register(function):
-        PRIORITIES[name] = Rule(name, function, **options)
-        return function
-
-    return register
+# A predicate is a function of (pod, node) that yields the reasons why the pod does not fit; yielding none, it fits.
+predicate = functools.partial(register, PREDICATES)
+# A priority is a function of (pod, node) that returns a score, from 0 to 100 once `reduce` has seen all of them.
+priority = functools.partial(register, PRIORITIES)
 
 
 # Predicates run in this order, whatever their order in the Policy; those of GeneralPredicates, if named, run second.
@@ -325,7 +322,8 @@ def decode_policy(document):
     if not (kind and version):
         if POLICY.keys() & body.keys():
             raise PolicyError("write both kind Policy and apiVersion v1")
-        spell = go_name  # kube-scheduler then reads into its internal type, whose fields are spelled as in Go
+        def spell(name):  # kube-scheduler then reads into its internal type, whose fields are spelled as in Go
+            return name[0].upper() + name[1:]
     policy = decode(body, POLICY, "", problems, spell)
     policy["extenders"] = [decode(extender, EXTENDER, f"extenders[{i}]", problems, str.lower)
                            for i, extender in enumerate(policy.get("extenders", []))]
@@ -363,11 +361,6 @@ def decode(value, schema, where, problems, spell=str):
         elif name and item is not None:
             decoded[name] = decode(item, schema[name], place, problems, spell)
     return decoded
-
-
-def go_name(name):
-    """Spell a field's name as Go does, with a capital first."""
-    return name[0].upper() + name[1:]
 
 
 def did_you_mean(word, known):
@@ -669,20 +662,22 @@ class Pod:
                  for preferred in pick(self.spec, list, *path, of=dict) if preferred.get("weight")]
         return [(weight, term) for weight, term in terms if term]
 
-
     @functools.cached_property
     def affinity_terms(self):
-        """The pod's inter-pod (anti-)affinity: {upstream's name of a list: its AffinityTerms, or an InvalidSelector}."""
-        lists = {}
+        """The pod's inter-pod (anti-)affinity: {upstream's name of a list: its terms}, and what is invalid, if anything.
+
+        A list with an invalid term counts as empty.
+        """
+        lists, problem = {}, None
         for side in ("Affinity", "AntiAffinity"):
             for when in ("required", "preferred"):
-                path = "affinity", f"pod{side}", f"{when}DuringSchedulingIgnoredDuringExecution"
+                name, path = f"{when}{side}Terms", (f"pod{side}", f"{when}DuringSchedulingIgnoredDuringExecution")
                 try:
-                    lists[f"{when}{side}Terms"] = [AffinityTerm(self, term) for term in pick(
-                        self.spec, list, *path, of=dict)]
+                    lists[name] = [AffinityTerm(self, term) for term in pick(
+                        self.spec, list, "affinity", *path, of=dict)]
                 except InvalidSelector as error:
-                    lists[f"{when}{side}Terms"] = error
-        return lists
+                    lists[name], problem = [], f"parsing pod: {name}: {error}"
+        return lists, problem
 
 
 DISK_IDENTITIES = {
@@ -870,7 +865,7 @@ def term_matches(term, node):
 
 
 # =====================================================================================================================
-# 4. Predicates, in the order in which they run
+# 4. Predicates, in the order in which they run; those of old Policies last
 # =====================================================================================================================
 
 
@@ -1318,22 +1313,24 @@ class Spread:
             self.node_taints != "Honor" or not hostile_taints(pod, node))
 
 
-def spread_constraints(pod, when):
-    """Return the pod's constraints with this whenUnsatisfiable. Raises InvalidSelector."""
-    return [Spread(
-        pick(raw, str, "topologyKey"), pick(raw, int, "maxSkew"),
-        with_label_keys(label_selector(raw.get("labelSelector")), pod.labels, raw), pick(raw, int, "minDomains") or 1,
-        pick(raw, str, "nodeAffinityPolicy") or "Honor", pick(raw, str, "nodeTaintsPolicy") or "Ignore")
-        for raw in pick(pod.spec, list, "topologySpreadConstraints", of=dict) if raw.get("whenUnsatisfiable") == when]
+def spread_constraints(pod, when, stage):
+    """Return the pod's constraints with this whenUnsatisfiable; an invalid one fails the attempt, at this stage."""
+    try:
+        return [Spread(
+            pick(raw, str, "topologyKey"), pick(raw, int, "maxSkew"),
+            with_label_keys(label_selector(raw.get("labelSelector")), pod.labels, raw),
+            pick(raw, int, "minDomains") or 1, pick(raw, str, "nodeAffinityPolicy") or "Honor",
+            pick(raw, str, "nodeTaintsPolicy") or "Ignore")
+            for raw in pick(pod.spec, list, "topologySpreadConstraints", of=dict)
+            if raw.get("whenUnsatisfiable") == when]
+    except InvalidSelector as error:
+        raise Unschedulable(f"running {stage} topology spread constraints: {error}") from error
 
 
 def hard_spread(pod, nodes, snapshot):
-    """The pod's DoNotSchedule constraints, each with its domains: {topology value: matching pods there}."""
-    try:
-        constraints = spread_constraints(pod, "DoNotSchedule")
-    except InvalidSelector as error:
-        raise Unschedulable('running PreFilter plugin "PodTopologySpread": obtaining pod\'s hard topology spread '
-                            f"constraints: {error}") from error
+    """The pod's DoNotSchedule constraints, each with its domains {value: matching pods there}, and the least of these."""
+    constraints = spread_constraints(
+        pod, "DoNotSchedule", 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard')
     spread = []
     for constraint in constraints:
         domains = {node.labels[constraint.key]: 0 for node in nodes if constraint.includes(pod, node)
@@ -1359,37 +1356,23 @@ def even_pods_spread(pod, node, metadata):
             return
 
 
-def own_terms(pod):
-    """Return the pod's own inter-pod affinity terms by list. Raises InvalidSelector if one is invalid."""
-    for name, terms in reversed(pod.affinity_terms.items()):
-        if isinstance(terms, InvalidSelector):
-            raise InvalidSelector(f"parsing pod: {name}: {terms}")
-    return pod.affinity_terms
-
-
-def terms_of(pod, name):
-    """Return a list of the inter-pod affinity terms of a pod on a node; an invalid list counts as none."""
-    terms = pod.affinity_terms[name]
-    return [] if isinstance(terms, InvalidSelector) else terms
-
-
 def affine_domains(pod, nodes, snapshot):
     """The (topology key, value) domains with pods that the pod must be with, must not be with, and that repel it.
 
     With the terms of what it must be with, and whether it may go anywhere as the first pod of its group.
     """
-    try:
-        own = own_terms(pod)
-    except InvalidSelector as error:
-        raise Rejected(str(error)) from error
+    own, problem = pod.affinity_terms
+    if problem:
+        raise Rejected(problem)
     wanted, unwanted = own["requiredAffinityTerms"], own["requiredAntiAffinityTerms"]
     together, apart, repelling = set(), set(), set()
     for node in nodes:
         for other in node.pods.values() if wanted or unwanted else node.affine_pods():
-            hostile = [term for term in terms_of(other, "requiredAntiAffinityTerms") if term.selects(pod, snapshot)]
-            wanted_here = wanted if wanted and all(term.selects(other, snapshot) for term in wanted) else []
-            unwanted_here = [term for term in unwanted if term.selects(other, snapshot)]
-            for domains, terms in ((together, wanted_here), (apart, unwanted_here), (repelling, hostile)):
+            hostile = other.affinity_terms[0]["requiredAntiAffinityTerms"]
+            for domains, terms in (
+                    (together, wanted if all(term.selects(other, snapshot) for term in wanted) else []),
+                    (apart, [term for term in unwanted if term.selects(other, snapshot)]),
+                    (repelling, [term for term in hostile if term.selects(pod, snapshot)])):
                 domains.update((term.key, node.labels[term.key]) for term in terms if term.key in node.labels)
     # The first pod of a group that wants to be together has nobody to join, and may go anywhere.
     first = not together and all(term.selects(pod, snapshot) for term in wanted)
@@ -1400,16 +1383,16 @@ def affine_domains(pod, nodes, snapshot):
 def match_inter_pod_affinity(pod, node, metadata):
     """In the node's domains are the pods that the pod must be with, none that it must not, and none that repel it."""
     wanted, together, first, apart, repelling = metadata
-    here = node.labels.items()
+    here, reason = node.labels.items(), None
     if not all(term.key in node.labels and (first or (term.key, node.labels[term.key]) in together) for term in wanted):
-        yield "node(s) didn't match pod affinity/anti-affinity"
-        yield "node(s) didn't match pod affinity rules"
+        reason = "node(s) didn't match pod affinity rules"
     elif not apart.isdisjoint(here):
-        yield "node(s) didn't match pod affinity/anti-affinity"
-        yield "node(s) didn't match pod anti-affinity rules"
+        reason = "node(s) didn't match pod anti-affinity rules"
     elif not repelling.isdisjoint(here):
+        reason = "node(s) didn't satisfy existing pods anti-affinity rules"
+    if reason:
         yield "node(s) didn't match pod affinity/anti-affinity"
-        yield "node(s) didn't satisfy existing pods anti-affinity rules"
+        yield reason
 
 
 # What Policies older than 1.12 may name; kube-scheduler 1.20 sees to these by taints. Upstream: predicates.go of 1.11.
@@ -1606,12 +1589,9 @@ def soft_spread(pod, nodes, snapshot):
 
     Domains of many values weigh more. A node without some topology key is out (None). Upstream: podtopologyspread.
     """
-    try:
-        constraints = spread_constraints(pod, "ScheduleAnyway")
-    except InvalidSelector as error:
-        raise Unschedulable('running PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s '
-                            f"soft topology spread constraints: {error}") from error
-    return spread_scores(pod, nodes, snapshot, constraints)
+    return spread_scores(pod, nodes, snapshot, spread_constraints(
+        pod, "ScheduleAnyway",
+        'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'))
 
 
 def spread_scores(pod, nodes, snapshot, constraints):
@@ -1681,18 +1661,17 @@ def affine_scores(pod, nodes, snapshot, arguments):
 
     Terms of the pod and of those there count, and required affinity of those there, at the weight in `arguments`.
     """
-    try:
-        own = own_terms(pod)
-    except InvalidSelector as error:
-        raise Unschedulable(f'running PreScore plugin "InterPodAffinity": {error}') from error
+    own, problem = pod.affinity_terms
+    if problem:
+        raise Unschedulable(f'running PreScore plugin "InterPodAffinity": {problem}')
     scores, all_count = collections.Counter(), own["preferredAffinityTerms"] or own["preferredAntiAffinityTerms"]
     for node in snapshot.nodes.values():
         for other in node.pods.values() if all_count else node.affine_pods():
+            theirs, _ = other.affinity_terms
             for terms, selected, weight in (
                     (own["preferredAffinityTerms"], other, 1), (own["preferredAntiAffinityTerms"], other, -1),
-                    (terms_of(other, "preferredAffinityTerms"), pod, 1),
-                    (terms_of(other, "preferredAntiAffinityTerms"), pod, -1),
-                    (terms_of(other, "requiredAffinityTerms"), pod, arguments[0])):
+                    (theirs["preferredAffinityTerms"], pod, 1), (theirs["preferredAntiAffinityTerms"], pod, -1),
+                    (theirs["requiredAffinityTerms"], pod, arguments[0])):
                 for term in terms:
                     if term.key in node.labels and term.selects(selected, snapshot):
                         scores[term.key, node.labels[term.key]] += weight * (term.weight or 1)
@@ -1853,7 +1832,7 @@ class Extender:
         passing = set(pick(answer, list, "NodeNames", of=str)) if self.names_only and "NodeNames" in answer else {
             pick(node, str, "metadata", "name") for node in pick(answer, list, "Nodes", "items", of=dict)}
         if not passing <= {node.name for node in nodes}:
-            raise Unschedulable(f"extender {self.url}: {self.verbs['filter']}: passes nodes that it was not asked about")
+            raise Unschedulable(f"extender {self.url}: {self.verbs['filter']}: passes nodes it was not asked about")
         reasons = pick(answer, dict, "FailedNodes", of=str)
         failed.update({node.name: [reasons[node.name]] if node.name in reasons else []
                        for node in nodes if node.name not in passing})
@@ -2048,7 +2027,7 @@ class Cluster:
             self.doubt |= error.unknown or error.status == 409
             self.retry_later(pod)
             if node_name is None:
-                self.waiting[pod.uid].told = None
+                self.waiting[pod.uid].told = None if error.trouble else self.waiting[pod.uid].told
             elif not error.unknown:
                 log.debug("%s is not bound to %s: %s", pod.key, node_name, error)
                 del self.assumed[pod.uid]
@@ -2069,11 +2048,8 @@ class Cluster:
                 "apiVersion": "v1", "kind": "Binding",
                 "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
                 "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}})
-        try:
+        with contextlib.suppress(ApiError):
             self.post_event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {node_name}")
-        except ApiError as error:
-            if not error.trouble:
-                warn_once(f"{pod.key}: {error}")
         return "bound"
 
     def post_failure(self, pod, message):
@@ -2081,13 +2057,13 @@ class Cluster:
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
         if pod.told is None:
             condition["lastTransitionTime"] = now()
-        self.api.request("PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
-                         body={"status": {"conditions": [condition]}})
+        self.note("PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
+                  {"status": {"conditions": [condition]}})
         self.post_event(pod, "Warning", "FailedScheduling", message)
 
     def post_event(self, pod, kind, reason, message):
         """Record an event about the pod, as `kubectl describe pod` shows it."""
-        self.api.request("POST", f"/api/v1/namespaces/{pod.namespace}/events", body={
+        self.note("POST", f"/api/v1/namespaces/{pod.namespace}/events", {
             "apiVersion": "v1", "kind": "Event",
             "metadata": {"name": f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}", "namespace": pod.namespace},
             "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name,
@@ -2095,6 +2071,16 @@ class Cluster:
             "type": kind, "reason": reason, "message": message, "count": 1, "firstTimestamp": now(),
             "lastTimestamp": now(), "source": {"component": self.scheduler_name},
             "reportingComponent": self.scheduler_name})
+
+
+    def note(self, *request):
+        """Write what is for people only: if it is refused, that is said once, and all goes on."""
+        try:
+            self.api.request(*request)
+        except ApiError as error:
+            if error.trouble:
+                raise
+            warn_once(str(error))
 
 
 def now():

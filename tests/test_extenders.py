@@ -138,7 +138,7 @@ def test_a_dead_extender_makes_the_pod_wait_and_says_so():
 def test_nodes_that_it_was_not_asked_about_are_no_answer(service):
     service.answers["filter"] = 200, {"Nodes": {"items": [node("z")]}}
     decision = decide([{"urlPrefix": service.url, "filterVerb": "filter"}])
-    assert decision.message == f"extender {service.url}: filter: passes nodes that it was not asked about"
+    assert decision.message == f"extender {service.url}: filter: passes nodes it was not asked about"
 
 
 @table("status, answer", {

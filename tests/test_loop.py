@@ -250,6 +250,20 @@ def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
     assert retry(3) == (4, 4), "what could not be written is written later"
 
 
+@table("refused", {"events": ("events",), "conditions": ("status",)})
+def test_what_rbac_does_not_let_us_say_is_not_tried_again_and_again(refused, clock, caplog):
+    scheduler.warn_once.cache_clear()
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}), pod("small"))
+    server.failures[refused[0]] = [403] * 100
+    cluster = scheduler_of(server)
+    for _ in range(5):
+        make_pass(cluster)
+        clock.now += 20
+    assert server.places() == {"small": "n"}
+    assert (len(server.sent("POST", "/events")), len(server.sent("PATCH", "/status"))) == (2, 1)
+    assert caplog.messages == ["status 403"]
+
+
 def test_after_a_restart_nothing_is_written_again():
     message = "0/1 nodes are available: 1 Insufficient cpu."
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}, status={"conditions": [
