@@ -49,13 +49,13 @@ RANDOM = random.Random()  # breaks ties; --seed makes it repeatable
 # =====================================================================================================================
 
 
-def run(cluster, policy, report, stop, interval, once):
+def run(cluster, policy_file, report, stop, interval, once):
     """Poll until `stop` is set, or once. What is wrong with the API server is said once, then retried quietly."""
     trouble, failures = None, 0
     while not stop.is_set():
         delay = interval
         try:
-            schedule_pending_pods(cluster, policy, report, stop)
+            schedule_pending_pods(cluster, policy_file.current(), report, stop)
             if trouble:
                 log.warning("the API server answers again")
             trouble, failures = None, 0
@@ -76,7 +76,7 @@ def schedule_pending_pods(cluster, policy, report, stop):
     pending = cluster.pending_pods()
     if not pending:
         return 0
-    snapshot = cluster.snapshot(policy.needs)
+    snapshot = cluster.snapshot(policy)
     placed = 0
     for pod in cluster.due(pending):
         if stop.is_set():
@@ -198,6 +198,7 @@ class Rule:
     argument: str = ""  # the member of an entry's `argument` that configures it; it then takes `arguments`, a list
     check: callable = lambda arguments: ()  # yields what is wrong with those
     title: str = ""  # what the Policy calls it
+    arguments: list = ()  # what the Policy gives for `argument`
     weight: int = 1
 
     def prepare(self, pod, nodes, snapshot):
@@ -230,14 +231,7 @@ predicate = functools.partial(register, PREDICATES)
 priority = functools.partial(register, PRIORITIES)
 
 
-# Predicates run in this order, whatever their order in the Policy; those of GeneralPredicates, if named, run second.
-# Upstream: predicateOrdering in pkg/scheduler/framework/plugins/legacy_registry.go, which has the defaults as well.
-PREDICATE_ORDER = """
-    CheckNodeCondition CheckNodeUnschedulable HostName PodFitsHostPorts MatchNodeSelector PodFitsResources
-    NoDiskConflict PodToleratesNodeTaints PodToleratesNodeNoExecuteTaints CheckNodeLabelPresence CheckServiceAffinity
-    MaxEBSVolumeCount MaxGCEPDVolumeCount MaxCSIVolumeCountPred MaxAzureDiskVolumeCount MaxCinderVolumeCount
-    CheckVolumeBinding NoVolumeZoneConflict CheckNodeMemoryPressure CheckNodePIDPressure CheckNodeDiskPressure
-    EvenPodsSpread MatchInterPodAffinity""".split()
+# Upstream: pkg/scheduler/framework/plugins/legacy_registry.go.
 MANDATORY_PREDICATES = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]
 DEFAULT_PREDICATES = """
     GeneralPredicates NoDiskConflict MaxEBSVolumeCount MaxGCEPDVolumeCount MaxCSIVolumeCountPred
@@ -262,6 +256,7 @@ class Policy:
     priorities: list
     extenders: list
     always_check_all: bool
+    extender_config: list  # as the file has them
     notices: list  # what the user should know of it, a line each
 
     @property
@@ -280,6 +275,54 @@ def load_policy(path):
         return build_policy(decode_policy(next(parse(Path(path).read_text("utf-8-sig")), None)))
     except (OSError, ValueError) as error:
         raise PolicyError(one_line(error)) from error
+
+
+class PolicyFile:
+    """A Policy file that may be edited at any time. Raises PolicyError if it is not good to begin with."""
+
+    def __init__(self, path):
+        self.path = path
+        self.seen = self.signature()
+        self.policy = load_policy(path)
+        for notice in self.policy.notices:
+            log.warning("%s: %s", path, notice)
+
+    def signature(self):
+        """Return what tells one state of the file from another."""
+        with contextlib.suppress(OSError):
+            stat = Path(self.path).stat()
+            return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+    def current(self):
+        """Return the Policy, read again if the file has changed. A broken one is reported, and the last kept."""
+        signature = self.signature()
+        if signature != self.seen:
+            self.seen = signature
+            try:
+                before, self.policy = self.policy, load_policy(self.path)
+                for line in [", ".join(policy_changes(before, self.policy)), *self.policy.notices]:
+                    log.warning("%s: %s", self.path, line or "says the same as before")
+            except PolicyError as error:
+                for line in error.args:
+                    log.error("%s: %s; the last good Policy stays", self.path, line)
+        return self.policy
+
+
+def policy_changes(before, after):
+    """Yield what is different between two Policies: "+ HostName", "LeastRequestedPriority weight 1 → 5", ...."""
+    for old, new in ((before.predicates, after.predicates), (before.priorities, after.priorities)):
+        old, new = {rule.title: rule for rule in old}, {rule.title: rule for rule in new}
+        yield from (f"+ {title}" for title in new if title not in old)
+        yield from (f"- {title}" for title in old if title not in new)
+        for title in old.keys() & new.keys():
+            if old[title].weight != new[title].weight:
+                yield f"{title} weight {old[title].weight} → {new[title].weight}"
+            if old[title].arguments != new[title].arguments:
+                yield f"{title} argument changed"
+    if before.always_check_all != after.always_check_all:
+        yield f"alwaysCheckAllPredicates {json.dumps(after.always_check_all)}"
+    if before.extender_config != after.extender_config:
+        yield "extenders changed"
 
 
 # What a Policy may say: {field: type}, [type] for a list of it.
@@ -376,7 +419,8 @@ def build_policy(document):
                if resource.get("ignoredByScheduler")]
     entries = document.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
     general = ALIASES["GeneralPredicates"] if any(e.get("name") == "GeneralPredicates" for e in entries) else []
-    order = PREDICATE_ORDER[:2] + general + PREDICATE_ORDER[2:] + sorted(PREDICATES)
+    order = list(PREDICATES)
+    order[2:2] = general  # GeneralPredicates comes right behind CheckNodeUnschedulable
     entries = entries + [{"name": name} for name in MANDATORY_PREDICATES]
     settings = {"PodFitsResources": ignored,
                 "InterPodAffinityPriority": [document.get("hardPodAffinitySymmetricWeight") or 1]}
@@ -388,9 +432,9 @@ def build_policy(document):
         problems.append("hardPodAffinitySymmetricWeight: must be from 0 to 100")
     if problems:
         raise PolicyError(*problems)
-    extenders = sorted(map(Extender, extenders), key=lambda extender: extender.ignorable)
     predicates.sort(key=lambda rule: order.index(rule.name))
-    return Policy(predicates, priorities, extenders, document.get("alwaysCheckAllPredicates", False), notices)
+    return Policy(predicates, priorities, sorted(map(Extender, extenders), key=lambda extender: extender.ignorable),
+                  document.get("alwaysCheckAllPredicates", False), extenders, notices)
 
 
 def choose(where, entries, catalogue, problems, notices, settings):
@@ -428,7 +472,8 @@ def choose(where, entries, catalogue, problems, notices, settings):
             for part in (rule.function, rule.metadata))
         # As upstream: the last weight counts, n arguments weigh n times as much, and of that 32 bits are left.
         weight = (entry.get("weight", 1) * max(1, len(arguments)) + 2**31) % 2**32 - 2**31 or 1
-        rules.append(replace(rule, title=title, function=function, metadata=metadata, weight=weight))
+        rules.append(replace(rule, title=title, function=function, metadata=metadata,
+                             arguments=arguments, weight=weight))
     return rules
 
 
@@ -664,7 +709,7 @@ class Pod:
 
     @functools.cached_property
     def affinity_terms(self):
-        """The pod's inter-pod (anti-)affinity: {upstream's name of a list: its terms}, and what is invalid, if anything.
+        """The pod's inter-pod affinity and anti-affinity: {upstream's name of a list: its terms}, and what is invalid.
 
         A list with an invalid term counts as empty.
         """
@@ -865,8 +910,19 @@ def term_matches(term, node):
 
 
 # =====================================================================================================================
-# 4. Predicates, in the order in which they run; those of old Policies last
+# 4. Predicates, in the order in which they run, whatever their order in the Policy
 # =====================================================================================================================
+
+
+@predicate("CheckNodeCondition")
+def check_node_condition(pod, node):
+    """The node is ready, has a network, and is not cordoned. (Up to 1.18; taints say so since.)"""
+    if node.conditions.get("Ready", "True") != "True":
+        yield "node(s) were not ready"
+    if node.conditions.get("NetworkUnavailable", "False") != "False":
+        yield "node(s) had unavailable network"
+    if node.unschedulable:
+        yield "node(s) were unschedulable"
 
 
 @predicate("CheckNodeUnschedulable")
@@ -966,6 +1022,13 @@ def tolerates(pod, taint):
         and (toleration.get("operator") == "Exists"
              or toleration.get("operator") in (None, "", "Equal") and (toleration.get("value") or "") == value)
         for toleration in pod.tolerations)
+
+
+@predicate("PodToleratesNodeNoExecuteTaints")
+def pod_tolerates_node_no_execute_taints(pod, node):
+    """The pod tolerates the node's NoExecute taints. (Up to 1.18.)"""
+    if hostile_taints(pod, node, ["NoExecute"]):
+        yield "node(s) had taints that the pod didn't tolerate"
 
 
 def label_conflicts(arguments):
@@ -1071,13 +1134,6 @@ def max_volume_count(pod, node, metadata, kind, source, field, limit):
 
 
 KUBE_MAX_PD_VOLS = int(os.environ["KUBE_MAX_PD_VOLS"]) if os.environ.get("KUBE_MAX_PD_VOLS", "").isdigit() else 0
-for name, kind, source, field_name, limit in (
-        ("MaxEBSVolumeCount", "aws-ebs", "awsElasticBlockStore", "volumeID", 39),
-        ("MaxGCEPDVolumeCount", "gce-pd", "gcePersistentDisk", "pdName", 16),
-        ("MaxAzureDiskVolumeCount", "azure-disk", "azureDisk", "diskName", 16),
-        ("MaxCinderVolumeCount", "cinder", "cinder", "volumeID", 256)):
-    predicate(name, metadata=whole_snapshot, needs=VOLUMES)(
-        functools.partial(max_volume_count, kind=kind, source=source, field=field_name, limit=limit))
 
 
 def csi_volumes(pod, snapshot):
@@ -1096,7 +1152,6 @@ MIGRATABLE = [f"kubernetes.io/{kind}"  # provisioners that once were built in, o
               for kind in ("aws-ebs", "gce-pd", "cinder", "azure-disk", "azure-file", "vsphere-volume")]
 
 
-@predicate("MaxCSIVolumeCountPred", metadata=whole_snapshot, needs=(*VOLUMES, "csinodes"))
 def max_csi_volume_count(pod, node, metadata):
     """For each CSI driver that gets new volumes, the node can attach all that its pods and this one have.
 
@@ -1114,6 +1169,19 @@ def max_csi_volume_count(pod, node, metadata):
         if limit is not None and sum(of == driver for of, _ in volumes | attached) > limit:
             yield TOO_MANY_VOLUMES
             return
+
+
+for name, rule in {
+        "MaxEBSVolumeCount": functools.partial(
+            max_volume_count, kind="aws-ebs", source="awsElasticBlockStore", field="volumeID", limit=39),
+        "MaxGCEPDVolumeCount": functools.partial(
+            max_volume_count, kind="gce-pd", source="gcePersistentDisk", field="pdName", limit=16),
+        "MaxCSIVolumeCountPred": max_csi_volume_count,
+        "MaxAzureDiskVolumeCount": functools.partial(
+            max_volume_count, kind="azure-disk", source="azureDisk", field="diskName", limit=16),
+        "MaxCinderVolumeCount": functools.partial(
+            max_volume_count, kind="cinder", source="cinder", field="volumeID", limit=256)}.items():
+    predicate(name, metadata=whole_snapshot, needs=(*VOLUMES, "csinodes"))(rule)
 
 
 def claims_to_bind(pod, nodes, snapshot):
@@ -1291,6 +1359,23 @@ def dangling(key, claim, snapshot):
     return None if waits else "PersistentVolume had no name"
 
 
+@predicate("CheckNodeMemoryPressure")
+def check_node_memory_pressure(pod, node):
+    """The node is not under memory pressure, or the pod is not best-effort: it requests something. (Up to 1.18.)"""
+    if node.conditions.get("MemoryPressure") == "True" and pod.best_effort:
+        yield "node(s) had memory pressure"
+
+
+def check_node_pressure(pod, node, kind):
+    """The node is not under this kind of pressure. (Up to 1.18.)"""
+    if node.conditions.get(f"{kind}Pressure") == "True":
+        yield f"node(s) had {kind.lower()} pressure"
+
+
+for kind in ("PID", "Disk"):
+    predicate(f"CheckNode{kind}Pressure")(functools.partial(check_node_pressure, kind=kind))
+
+
 @dataclass
 class Spread:
     """A topology spread constraint of a pod."""
@@ -1328,7 +1413,7 @@ def spread_constraints(pod, when, stage):
 
 
 def hard_spread(pod, nodes, snapshot):
-    """The pod's DoNotSchedule constraints, each with its domains {value: matching pods there}, and the least of these."""
+    """The pod's DoNotSchedule constraints, each with its domains {value: matching pods there} and the least number."""
     constraints = spread_constraints(
         pod, "DoNotSchedule", 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard')
     spread = []
@@ -1393,43 +1478,6 @@ def match_inter_pod_affinity(pod, node, metadata):
     if reason:
         yield "node(s) didn't match pod affinity/anti-affinity"
         yield reason
-
-
-# What Policies older than 1.12 may name; kube-scheduler 1.20 sees to these by taints. Upstream: predicates.go of 1.11.
-
-@predicate("CheckNodeCondition")
-def check_node_condition(pod, node):
-    """The node is ready, has a network, and is not cordoned."""
-    if node.conditions.get("Ready", "True") != "True":
-        yield "node(s) were not ready"
-    if node.conditions.get("NetworkUnavailable", "False") != "False":
-        yield "node(s) had unavailable network"
-    if node.unschedulable:
-        yield "node(s) were unschedulable"
-
-
-@predicate("CheckNodeMemoryPressure")
-def check_node_memory_pressure(pod, node):
-    """The node is not under memory pressure, or the pod is not best-effort: it requests or limits something."""
-    if node.conditions.get("MemoryPressure") == "True" and pod.best_effort:
-        yield "node(s) had memory pressure"
-
-
-def check_node_pressure(pod, node, kind):
-    """The node is not under this kind of pressure."""
-    if node.conditions.get(f"{kind}Pressure") == "True":
-        yield f"node(s) had {kind.lower()} pressure"
-
-
-for kind in ("Disk", "PID"):
-    predicate(f"CheckNode{kind}Pressure")(functools.partial(check_node_pressure, kind=kind))
-
-
-@predicate("PodToleratesNodeNoExecuteTaints")
-def pod_tolerates_node_no_execute_taints(pod, node):
-    """The pod tolerates the node's NoExecute taints."""
-    if hostile_taints(pod, node, ["NoExecute"]):
-        yield "node(s) had taints that the pod didn't tolerate"
 
 
 # =====================================================================================================================
@@ -1929,14 +1977,14 @@ class Cluster:
         self.reserved &= self.waiting.keys()  # these come first, lest others take their room
         return sorted(pods, key=lambda pod: (pod.uid not in self.reserved, -pod.priority, pod.created, pod.key))
 
-    def snapshot(self, needs=()):
+    def snapshot(self, policy=None):
         """Read the nodes and the pods on them, and put what we have bound ourselves where it belongs.
 
-        Of other resources only those are read that active rules need.
+        Of other resources only those are read that rules of the Policy need.
         """
         objects = {resource: {"/".join(filter(None, (
             pick(thing, str, "metadata", "namespace"), pick(thing, str, "metadata", "name")))): thing
-            for thing in self.list(resource)[0]} for resource in sorted(needs)}
+            for thing in self.list(resource)[0]} for resource in sorted(policy.needs if policy else ())}
         nodes = self.parse(Node, self.list("nodes")[0])[0]
         nodes = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}  # the cache has no order
         assigned = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
@@ -1960,12 +2008,12 @@ class Cluster:
         for pod in pods:
             if pod.node_name in nodes:
                 nodes[pod.node_name].add(pod)
-        facts = [node.facts for node in nodes.values()], {pod.uid: pod.node_name for pod in pods}
+        facts = policy, [node.facts for node in nodes.values()], {pod.uid: pod.node_name for pod in pods}
         self.changed, self.facts = facts != self.facts, facts
         return Snapshot(nodes, objects)
 
     def due(self, pods):
-        """Yield the pods to try now: those whose backoff is over, or all if nodes or assigned pods have changed."""
+        """Yield the pods to try now: those whose backoff is over; all if nodes, assigned pods or the Policy changed."""
         for pod in pods:
             if pod.uid in self.assumed or pod.uid in self.assigned:
                 log.debug("%s has its node already, which the list does not show yet", pod.key)
@@ -2288,13 +2336,11 @@ def main(argv=None):
     if options.seed is not None:
         RANDOM.seed(options.seed)
     try:
-        policy = load_policy(options.policy)
+        policy_file = PolicyFile(options.policy)
     except PolicyError as error:
         for line in error.args:
             log.error("%s: %s", options.policy, line)
         return 2
-    for notice in policy.notices:
-        log.warning("%s: %s", options.policy, notice)
     api = Manifests() if options.cluster else Proxy(options.server)
     for path in options.cluster or []:
         try:
@@ -2312,8 +2358,8 @@ def main(argv=None):
         signal.signal(number, lambda number, _: (stop.set(), signal.signal(number, signal.SIG_DFL)))
     if not options.cluster:
         log.info("%s: polling %s by %s", options.scheduler_name, options.server, options.policy)
-        return run(cluster, policy, report, stop, options.interval, options.once)
-    while schedule_pending_pods(cluster, policy, report, stop) and not options.once and not stop.is_set():
+        return run(cluster, policy_file, report, stop, options.interval, options.once)
+    while schedule_pending_pods(cluster, policy_file.policy, report, stop) and not options.once and not stop.is_set():
         pass  # what was placed may have made room for what was not, as a pod with affinity to it
     if options.output == "text":
         print_tables(cluster)

@@ -83,6 +83,21 @@ def test_a_pod_that_fits_nowhere_says_why_once_and_is_bound_when_a_node_comes(co
     wait_for("the pod is bound, its backoff cut short", lambda: control_plane.places() == {"default/big": "node-c"}, 2)
 
 
+def test_an_edit_of_the_policy_is_obeyed_by_the_next_poll(control_plane, start_scheduler, tmp_path):
+    policy = policy_file(tmp_path, ["MatchNodeSelector"])
+    control_plane.create(node("node-a"), pod("picky", nodeSelector={"disk": "ssd"}))
+    running = start_scheduler("--server", control_plane.server, "--policy", policy, "--interval=0.2")
+    wait_for("the pod is told why it waits", lambda: control_plane.events("FailedScheduling"))
+    policy.write_text(policy.read_text()[:20])
+    threading.Event().wait(0.6)
+    assert control_plane.places() == {}, "a half-written Policy changes nothing"
+    policy_file(tmp_path, [])
+    wait_for("the pod is bound", lambda: control_plane.places() == {"default/picky": "node-a"}, 2)
+    running.send_signal(signal.SIGTERM)
+    _, err = running.communicate(timeout=10)
+    assert (err.count("the last good Policy stays"), err.count(f"{policy}: - MatchNodeSelector")) == (1, 1), err
+
+
 def test_schedulers_leave_each_others_pods_alone(control_plane, start_scheduler):
     control_plane.create(node("node-a"))
     start_scheduler("--server", control_plane.server, "--scheduler-name=other", "--interval=0.1")

@@ -45,7 +45,7 @@ def test_the_decision_is_kube_schedulers(name):
     pods = {pod.key: pod for pod in cluster.pending_pods()}
     assert pods.keys() == {key for key, pod in expected.items() if not pod.get("skipped")}
     for key, pod in pods.items():
-        decision = scheduler.schedule(pod, cluster.snapshot(policy.needs), policy)
+        decision = scheduler.schedule(pod, cluster.snapshot(policy), policy)
         assert not differences(expected[key], scheduler.record(decision)), f"{key} (theirs, ours)"
 
 

@@ -309,7 +309,7 @@ def test_a_rule_that_fails_on_a_pod_fails_that_pod_only():
             raise KeyError("surprise")
         return ()
 
-    policy = scheduler.Policy([scheduler.Rule("Broken", broken)], [], [], False, [])
+    policy = scheduler.Policy([scheduler.Rule("Broken", broken)], [], [], False, [], [])
     server = Server(node("n"), pod("fine"), pod("odd"), pod("later"))
     decisions = []
     make_pass(scheduler_of(server), decisions, policy)
@@ -325,7 +325,7 @@ def test_no_nodes_is_said_as_kube_scheduler_says_it():
 
 def test_ties_are_broken_at_random():
     server = Server(*(node(f"n-{i}") for i in range(4)), *(pod(f"p-{i}") for i in range(80)))
-    make_pass(scheduler_of(server), policy=scheduler.Policy([], [], [], False, []))
+    make_pass(scheduler_of(server), policy=scheduler.Policy([], [], [], False, [], []))
     counts = Counter(server.places().values())
     assert len(counts) == 4 and len({server.places()[f"p-{i}"] for i in range(8)}) > 1
 
@@ -348,7 +348,8 @@ def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
             stop.set()
 
     monkeypatch.setattr(stop, "wait", wait)
-    assert scheduler.run(scheduler_of(server), POLICY, lambda decision: None, stop, 0.5, False) == 0
+    policy_file = scheduler.PolicyFile(ROOT / "policy.json")
+    assert scheduler.run(scheduler_of(server), policy_file, lambda decision: None, stop, 0.5, False) == 0
     assert waits == [1, 2, 7, 8, 0.5, 0.5]
     assert caplog.messages == ["status 500", "status 429", "status 500", "the API server answers again"]
     assert server.places() == {"a": "n"}

@@ -114,3 +114,60 @@ def test_predicates_run_in_kube_schedulers_order(names, order):
 def test_the_shipped_policy_loads_without_a_word():
     built = scheduler.load_policy(ROOT / "policy.json")
     assert built.notices == [] and len(built.predicates) > 4 and len(built.priorities) > 2
+
+
+LEAST = {"name": "LeastRequestedPriority", "weight": 1}
+
+
+@table("text, said", {
+    "a predicate more": (policy([{"name": "HostName"}, {"name": "PodFitsHostPorts"}], [LEAST]), "+ PodFitsHostPorts"),
+    "a predicate less": (policy([], [LEAST]), "- HostName"),
+    "another weight": (
+        policy([{"name": "HostName"}], [LEAST | {"weight": 5}]), "LeastRequestedPriority weight 1 → 5"),
+    "all at once": (policy([{"name": "PodFitsResources"}], [{"name": "MostRequestedPriority", "weight": 1}]),
+                    "+ PodFitsResources, - HostName, + MostRequestedPriority, - LeastRequestedPriority"),
+    "all predicates are to be asked": (
+        policy([{"name": "HostName"}], [LEAST], alwaysCheckAllPredicates=True), "alwaysCheckAllPredicates true"),
+    "an extender": (
+        policy([{"name": "HostName"}], [LEAST], extenders=[{"urlPrefix": "http://x"}]), "extenders changed"),
+    "other white space": (policy([{"name": "HostName"}], [LEAST]) + "\n", "says the same as before"),
+    "a typo": ('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostNam"}]}',
+               'predicates[0]: unknown name "HostNam"; did you mean "HostName"?; the last good Policy stays'),
+    "half a file": ('{"kind": "Pol', "Unterminated string starting at: line 1 column 10 (char 9); the last good Policy "
+                                     "stays"),
+})
+def test_an_edit_is_obeyed_and_said_in_a_line_once(text, said, tmp_path, caplog):
+    path = tmp_path / "policy.json"
+    path.write_text(policy([{"name": "HostName"}], [LEAST]))
+    file = scheduler.PolicyFile(path)
+    before = file.current()
+    path.write_text(text)
+    after = [file.current() for _ in range(3)]
+    assert caplog.messages == [f"{path}: {said}"]
+    assert after[0] is after[1] is after[2]
+    assert (after[0] is before) == said.endswith("the last good Policy stays")
+
+
+def test_an_argument_that_changes_is_said(tmp_path, caplog):
+    path, entry = tmp_path / "policy.json", {"name": "Fast", "weight": 1}
+    for label in ("fast", "faster"):
+        path.write_text(policy((), [entry | {"argument": {"labelPreference": {"label": label}}}]))
+        file = scheduler.PolicyFile(path) if label == "fast" else file
+        file.current()
+    assert caplog.messages == [f"{path}: Fast argument changed"]
+
+
+def test_a_policy_that_vanishes_or_breaks_heals_by_itself(tmp_path, caplog):
+    path = tmp_path / "policy.json"
+    path.write_text(policy([{"name": "HostName"}], [LEAST]))
+    file = scheduler.PolicyFile(path)
+    for state in (None, "{", policy([], [LEAST])):
+        path.unlink(missing_ok=True)
+        if state is not None:
+            path.write_text(state)
+        file.current()
+    assert len(file.policy.predicates) == 2
+    assert [message.partition(": ")[2] for message in caplog.messages] == [
+        "No such file or directory; the last good Policy stays",
+        "Expecting property name enclosed in double quotes: line 1 column 2 (char 1); the last good Policy stays",
+        "- HostName"]

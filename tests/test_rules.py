@@ -222,7 +222,7 @@ def decide(rules, incoming, nodes, others=(), objects=(), priorities=()):
         manifests.add(thing)
     cluster = scheduler.Cluster(manifests, "my-scheduler")
     [waiting] = cluster.pending_pods()
-    return scheduler.schedule(waiting, cluster.snapshot(policy.needs), policy)
+    return scheduler.schedule(waiting, cluster.snapshot(policy), policy)
 
 
 def zones(*names):

@@ -86,7 +86,7 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
     unique = pending = 0
     for i in range(250):
         cluster.doubt = True  # read consistently: the last pod has just been bound
-        snapshot = cluster.snapshot(rules.needs)
+        snapshot = cluster.snapshot(rules)
         place = "namespaces/default/pods"
         created = control_plane.request("POST", place, random_pod(chance, f"pod-{i:03}"))
         decision = scheduler.schedule(scheduler.Pod(created), snapshot, rules)
