@@ -1857,8 +1857,12 @@ class Extender:
             if kind is dict and answer.get("Error"):
                 raise ValueError(answer["Error"])
             return answer
+        except requests.Timeout:
+            reason = f"no answer within {self.timeout:g} s"
         except (OSError, ValueError) as error:
-            raise Unschedulable(f"extender {self.url}: {self.verbs[verb]}: {one_line(error)}") from error
+            cause = re.search(r"\[(Errno|SSL)[^]]*][^'\"()]*", str(error))  # what requests has wrapped up
+            reason = cause.group() if cause else one_line(error)
+        raise Unschedulable(f"extender {self.url}: {self.verbs[verb]}: {reason}")
 
     def arguments(self, pod, nodes):
         """Return what filter and prioritize are asked about."""
@@ -1914,9 +1918,12 @@ class Cluster:
     """
 
     TRUST = 10  # seconds after which a binding that no list shows is looked into
+    GROUPS = {"replicasets": "apis/apps/v1", "statefulsets": "apis/apps/v1",  # others are in the core group, api/v1
+              "storageclasses": "apis/storage.k8s.io/v1", "csinodes": "apis/storage.k8s.io/v1"}
 
     def __init__(self, api, scheduler_name):
         self.api, self.scheduler_name = api, scheduler_name
+        self.live = isinstance(api, Proxy)  # in a dry run, or among manifests, nobody else is to act on what we decide
         self.assumed = {}  # uid -> (pod, node name, since)
         self.waiting = {}  # uid -> Wait
         self.assigned = set()  # the uids of the pods that have a node
@@ -1929,9 +1936,6 @@ class Cluster:
         self.writes = collections.deque()  # (future, pod, node name or None)
 
     # --- reading
-
-    GROUPS = {"replicasets": "apis/apps/v1", "statefulsets": "apis/apps/v1",
-              "storageclasses": "apis/storage.k8s.io/v1", "csinodes": "apis/storage.k8s.io/v1"}
 
     def list(self, resource, selector="", consistent=False):
         """Return all objects of a resource, and the list's resource version. 410 on a page starts again."""
@@ -2031,9 +2035,9 @@ class Cluster:
     def bind(self, pod, node_name, snapshot, policy):
         """Assume the pod on the node, and bind it meanwhile: POST a Binding, or have an extender do it."""
         self.assumed[pod.uid] = pod, node_name, time.monotonic()
-        prebind = [rule.prebind(pod, snapshot.nodes[node_name], snapshot) for rule in policy.predicates if rule.prebind
-                   and isinstance(self.api, Proxy)]  # among manifests nobody would follow up
-        binder = next((extender for extender in policy.extenders if extender.cares("bind", pod)), None)
+        prebind = [rule.prebind(pod, snapshot.nodes[node_name], snapshot)
+                   for rule in policy.predicates if rule.prebind and self.live]
+        binder = next((extender for extender in policy.extenders if self.live and extender.cares("bind", pod)), None)
         self.writes.append((self.pool.submit(self.post_binding, pod, node_name, prebind, binder), pod, node_name))
         self.settle(snapshot)
 
@@ -2042,7 +2046,7 @@ class Cluster:
         wait = self.retry_later(pod)
         self.reserved.discard(pod.uid)
         for rule in policy.predicates:
-            for request in rule.unreserve(pod, snapshot) if rule.unreserve else ():
+            for request in rule.unreserve(pod, snapshot) if rule.unreserve and self.live else ():
                 self.writes.append((self.pool.submit(self.api.request, *request), pod, None))
         if message != wait.told:
             wait.told = message
@@ -2089,7 +2093,7 @@ class Cluster:
             self.api.request(*request)
         if any(requests is not None for requests in prebind):
             return "reserved"
-        if binder and isinstance(self.api, Proxy):  # in a dry run, or among manifests, nobody is to bind for real
+        if binder:
             binder.bind(pod, node_name)
         else:
             self.api.request("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", body={
@@ -2119,7 +2123,6 @@ class Cluster:
             "type": kind, "reason": reason, "message": message, "count": 1, "firstTimestamp": now(),
             "lastTimestamp": now(), "source": {"component": self.scheduler_name},
             "reportingComponent": self.scheduler_name})
-
 
     def note(self, *request):
         """Write what is for people only: if it is refused, that is said once, and all goes on."""
@@ -2153,9 +2156,9 @@ class Proxy:
             answer = self.session.request(method, self.server + path, params=params, timeout=(5, 60),
                                           data=body and json.dumps(body), headers={"Content-Type": kind})
         except requests.ConnectionError as error:
-            raise ApiError(0, f"cannot reach {self.server}: start `kubectl proxy --port={urlsplit(self.server).port}`, "
-                              "or try it without a cluster: python scheduler.py --cluster tests/clusters/demo.yaml"
-                           ) from error
+            port = urlsplit(self.server).port or 80
+            raise ApiError(0, f"cannot reach {self.server}: start `kubectl proxy --port={port}`, or try it without a "
+                              "cluster: python scheduler.py --cluster tests/clusters/demo.yaml") from error
         except requests.RequestException as error:
             raise ApiError(0, f"{method} {path}: {one_line(error)}") from error
         log.debug("%s %s %s: %d", method, path, params or "", answer.status_code)
