@@ -358,13 +358,13 @@ def decode_policy(document):
     document = {} if document is None else document
     if not isinstance(document, dict):
         raise PolicyError("expected a Policy: an object with kind, apiVersion, predicates and priorities")
-    kind, version = (document.get(key) or "" for key in ("kind", "apiVersion"))
+    kind, version = ("" if document.get(key) is None else document[key] for key in ("kind", "apiVersion"))
     if kind not in ("", "Policy") or version not in ("", "v1", "kubescheduler.config.k8s.io/v1"):
         raise PolicyError(f'kind "{kind}", apiVersion "{version}": write kind Policy, apiVersion v1')
     body, spell, problems = {k: v for k, v in document.items() if k not in ("kind", "apiVersion")}, str, []
-    if not (kind and version):
+    if not version:
         if POLICY.keys() & body.keys():
-            raise PolicyError("write both kind Policy and apiVersion v1")
+            raise PolicyError("write kind Policy and apiVersion v1")
         def spell(name):  # kube-scheduler then reads into its internal type, whose fields are spelled as in Go
             return name[0].upper() + name[1:]
     policy = decode(body, POLICY, "", problems, spell)

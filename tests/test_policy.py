@@ -63,7 +63,7 @@ def policy(predicates=(), priorities=(), **more):
     "a key twice": ('{"kind": "Policy", "kind": "Policy"}', 'duplicate key "kind"'),
     "a key twice in YAML": ("kind: Policy\nkind: Policy\n", 'duplicate key "kind"'),
     "half a file": ('{"kind": "Policy", "predi', "Unterminated string starting at: line 1 column 20 (char 19)"),
-    "no kind": ('{"predicates": []}', "write both kind Policy and apiVersion v1"),
+    "no kind": ('{"predicates": []}', "write kind Policy and apiVersion v1"),
     "another kind": ("kind: Deployment\napiVersion: apps/v1",
                      'kind "Deployment", apiVersion "apps/v1": write kind Policy, apiVersion v1'),
     "labels wanted both ways": (
@@ -87,6 +87,27 @@ def test_what_is_wrong_is_said_in_a_line(text, line, tmp_path):
     path.write_text(text)
     run = run_scheduler("--policy", path, "--cluster", "/dev/null")
     assert (run.returncode, run.stderr) == (2, f"{path}: {line}\n")
+
+
+@table("text, accepted", {
+    "apiVersion alone is enough": ('{"apiVersion": "v1", "predicates": []}', True),
+    "kind alone is not": ('{"kind": "Policy", "predicates": []}', False),
+    "a kind that is no string": ('{"kind": 0, "apiVersion": "v1"}', False),
+    "nothing at all means all defaults": ("", True),
+    "null does too": ("null", True),
+    "Go's names, without a version": ('{"Predicates": [{"Name": "HostName"}]}', True),
+    "Go's names, with one": ('{"apiVersion": "v1", "Predicates": []}', False),
+})
+def test_what_kube_scheduler_takes_for_a_policy(text, accepted, tmp_path):
+    """As tried out on kube-scheduler 1.20.2."""
+    path = tmp_path / "policy"
+    path.write_text(text)
+    try:
+        scheduler.load_policy(path)
+    except scheduler.PolicyError:
+        assert not accepted
+    else:
+        assert accepted
 
 
 def test_all_that_is_wrong_is_said_at_once():
