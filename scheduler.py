@@ -78,20 +78,22 @@ def schedule_pending_pods(cluster, policy, report, stop):
         return 0
     snapshot = cluster.snapshot(policy)
     placed = 0
-    for pod in cluster.due(pending):
-        if stop.is_set():
-            break
-        decision = schedule(pod, snapshot, policy)
-        if cluster.is_news(decision):
-            report(decision)
-        if decision.node:
-            # Assume that the Binding will succeed, so that the next pod of this pass sees this one on its node.
-            snapshot.nodes[decision.node].add(pod)
-            cluster.bind(pod, decision.node, snapshot, policy)
-            placed += 1
-        else:
-            cluster.leave_pending(pod, decision.message, snapshot, policy)
-    cluster.settle(snapshot, wait=True)
+    try:
+        for pod in cluster.due(pending):
+            if stop.is_set():
+                break
+            decision = schedule(pod, snapshot, policy)
+            if cluster.is_news(decision):
+                report(decision)
+            if decision.node:
+                # Assume that the Binding will succeed, so that the next pod of this pass sees this one on its node.
+                snapshot.nodes[decision.node].add(pod)
+                cluster.bind(pod, decision.node, snapshot, policy)
+                placed += 1
+            else:
+                cluster.leave_pending(pod, decision.message, snapshot, policy)
+    finally:
+        cluster.settle(snapshot, wait=True)
     return placed
 
 
@@ -122,6 +124,8 @@ def schedule(pod, snapshot, policy):
         return Decision(pod, select_host(total), [node.name for node in fitting], failed, scores, total)
     except (Unschedulable, Malformed) as reason:
         return Decision(pod, message=str(reason))
+    except ApiError:
+        raise
     except Exception as error:  # a rule that fails on a pod nobody expected fails that pod only
         log.debug("%s", pod.key, exc_info=True)
         return Decision(pod, message=f"{type(error).__name__} in a rule: {one_line(error)}")
@@ -191,7 +195,7 @@ class Rule:
     name: str
     function: callable
     metadata: callable = None  # computes, once per pod, what the function takes as `metadata`
-    needs: tuple = ()  # the resources that it looks at in snapshot.objects
+    needs: tuple = ()  # the resources that it may look at in snapshot.objects
     prebind: callable = None  # returns the requests to send before the Binding, None if the pod can be bound at once
     unreserve: callable = None  # returns those that take these back, when the pod fits nowhere any more
     reduce: callable = lambda points: points  # for a priority: turns the nodes' raw scores into 0 to 100
@@ -788,7 +792,23 @@ class Snapshot:
     """The cluster as one pass sees it, with what the pass has placed so far."""
 
     nodes: dict  # name -> Node
-    objects: dict  # resource -> {namespace/name or name: the API's JSON}, for the resources that active rules need
+    objects: "Objects"  # resource -> {namespace/name or name: the API's JSON}
+
+
+class Objects(dict):
+    """API objects of the resources that active rules need, listed once in a pass, when a rule first looks at them."""
+
+    def __init__(self, cluster, needs):
+        self.cluster, self.needs = cluster, needs
+
+    def __missing__(self, resource):
+        """List a resource."""
+        if resource not in self.needs:
+            raise KeyError(f"a rule looks at {resource} without saying that it needs them")
+        self[resource] = {"/".join(filter(None, (
+            pick(thing, str, "metadata", "namespace"), pick(thing, str, "metadata", "name")))): thing
+            for thing in self.cluster.list(resource)[0]}
+        return self[resource]
 
 
 class InvalidSelector(ValueError):
@@ -1982,13 +2002,7 @@ class Cluster:
         return sorted(pods, key=lambda pod: (pod.uid not in self.reserved, -pod.priority, pod.created, pod.key))
 
     def snapshot(self, policy=None):
-        """Read the nodes and the pods on them, and put what we have bound ourselves where it belongs.
-
-        Of other resources only those are read that rules of the Policy need.
-        """
-        objects = {resource: {"/".join(filter(None, (
-            pick(thing, str, "metadata", "namespace"), pick(thing, str, "metadata", "name")))): thing
-            for thing in self.list(resource)[0]} for resource in sorted(policy.needs if policy else ())}
+        """Read the nodes and the pods on them, and put what we have bound ourselves where it belongs."""
         nodes = self.parse(Node, self.list("nodes")[0])[0]
         nodes = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}  # the cache has no order
         assigned = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
@@ -2014,7 +2028,7 @@ class Cluster:
                 nodes[pod.node_name].add(pod)
         facts = policy, [node.facts for node in nodes.values()], {pod.uid: pod.node_name for pod in pods}
         self.changed, self.facts = facts != self.facts, facts
-        return Snapshot(nodes, objects)
+        return Snapshot(nodes, Objects(self, policy.needs if policy else ()))
 
     def due(self, pods):
         """Yield the pods to try now: those whose backoff is over; all if nodes, assigned pods or the Policy changed."""

@@ -103,6 +103,43 @@ def test_an_idle_pass_asks_once_and_asks_the_watch_cache():
     assert params["fieldSelector"] == "spec.schedulerName=my-scheduler,spec.nodeName="
 
 
+def test_other_kinds_are_read_only_when_a_rule_needs_them_and_once_in_a_pass():
+    server = Server(node("n"), pod("plain"), pod("plainer"))
+    make_pass(scheduler_of(server))
+    assert {path for method, path, _, _ in server.requests if method == "GET"} == {"/api/v1/pods", "/api/v1/nodes"}
+    claims = [pod(f"claims-{i}", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]) for i in "ab"]
+    server.put(*claims)
+    make_pass(scheduler_of(server))
+    assert len(server.sent("GET", "/persistentvolumeclaims")) == 1
+    defaults = scheduler.build_policy(scheduler.decode_policy({}))
+    server.put(pod("more"))
+    make_pass(scheduler_of(server), policy=defaults)
+    assert len(server.sent("GET", "/apis/apps/v1/replicasets")) == 1
+    assert not server.sent("GET", "/namespaces"), "no pod has a namespaceSelector"
+
+
+def test_trouble_in_the_middle_of_a_pass_leaves_nothing_in_flight():
+    server = Server(node("n", cpu="1"), pod("a", {"cpu": "1"}), pod("b", volumes=[
+        {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]), pod("c", {"cpu": "1"}))
+    server.failures["persistentvolumeclaims"] = [503]
+    cluster = scheduler_of(server)
+    with pytest.raises(scheduler.ApiError):
+        make_pass(cluster)
+    assert not cluster.writes and server.places() == {"a": "n"}
+    make_pass(cluster)
+    assert "c" not in server.places()
+
+
+def test_a_rule_that_does_not_say_what_it_needs_fails_plainly():
+    def nosy(pod, nodes, snapshot):
+        return snapshot.objects["secrets"]
+
+    rule = scheduler.Rule("Nosy", lambda pod, node, metadata: (), metadata=nosy)
+    decisions = []
+    make_pass(scheduler_of(Server(node("n"), pod("p"))), decisions, scheduler.Policy([rule], [], [], False, [], []))
+    assert "looks at secrets without saying that it needs them" in decisions[0].message
+
+
 def test_lists_are_paged_and_start_again_when_a_page_has_expired():
     server = Server(node("n"), *(pod(f"pod-{i}") for i in range(5)))
     server.page = 2
