@@ -50,24 +50,18 @@ RANDOM = random.Random()  # breaks ties; --seed makes it repeatable
 
 
 def run(cluster, policy_file, report, stop, interval, once):
-    """Poll until `stop` is set, or once. What is wrong with the API server is said once, then retried quietly."""
-    trouble, failures = None, 0
+    """Poll until `stop` is set, or once. Return the exit code."""
+    trouble = None
     while not stop.is_set():
-        delay = interval
         try:
             schedule_pending_pods(cluster, policy_file.current(), report, stop)
-            if trouble:
-                log.warning("the API server answers again")
-            trouble, failures = None, 0
+            trouble = None
         except ApiError as error:
-            failures += 1
-            delay = max(error.retry_after, backoff(failures))
-            if str(error) != trouble:
-                log.error("%s", error)
-            trouble = str(error)
+            trouble = error
+        pause = cluster.seconds_until_recovery(trouble)
         if once:
             break
-        stop.wait(delay)
+        stop.wait(max(interval, pause))
     return 1 if trouble else 0
 
 
@@ -1947,6 +1941,7 @@ class Cluster:
         self.assumed = {}  # uid -> (pod, node name, since)
         self.waiting = {}  # uid -> Wait
         self.assigned = set()  # the uids of the pods that have a node
+        self.trouble, self.failures = None, 0  # what is wrong with the API server, and how many polls have failed for it
         self.reserved = set()  # the uids of the pods that have a node in mind, on which something is prepared for them
         self.doubt = True  # whether the next snapshot must be consistent
         self.newest = 0  # the highest resource version of a cached list of assigned pods
@@ -2065,6 +2060,15 @@ class Cluster:
         if message != wait.told:
             wait.told = message
             self.writes.append((self.pool.submit(self.post_failure, pod, message), pod, None))
+
+    def seconds_until_recovery(self, trouble):
+        """Say once what is wrong with the API server, and once that it is over; return how long to leave it alone."""
+        if trouble and str(trouble) != str(self.trouble):
+            log.error("%s", trouble)
+        if self.trouble and not trouble:
+            log.warning("the API server answers again")
+        self.trouble, self.failures = trouble, self.failures + 1 if trouble else 0
+        return max(trouble.retry_after, backoff(self.failures)) if trouble else 0
 
     def retry_later(self, pod):
         """Back off from a pod; return what is remembered of it."""
