@@ -2380,6 +2380,8 @@ def main(argv=None):
     if not options.cluster:
         log.info("%s: polling %s by %s", options.scheduler_name, options.server, options.policy)
         return run(cluster, policy_file, report, stop, options.interval, options.once)
+    if not cluster.pending_pods():
+        log.info("no pod waits for %s: none without a node has this spec.schedulerName", options.scheduler_name)
     while schedule_pending_pods(cluster, policy_file.policy, report, stop) and not options.once and not stop.is_set():
         pass  # what was placed may have made room for what was not, as a pod with affinity to it
     if options.output == "text":

@@ -118,7 +118,9 @@ def test_wrong_usage_is_exit_code_2(arguments, said):
 def test_a_document_that_is_no_object_is_named_and_the_others_go_on():
     run = run_scheduler("--cluster", "-", input="just text\n---\nkind: Node\nmetadata: {name: n}\n")
     assert run.returncode == 0
-    assert run.stderr == '-: left out: it: expected an object, got "just text"\n'
+    assert run.stderr.splitlines() == [
+        '-: left out: it: expected an object, got "just text"',
+        "no pod waits for my-scheduler: none without a node has this spec.schedulerName"]
 
 
 def test_without_a_proxy_a_line_says_how_to_start_it():
