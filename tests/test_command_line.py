@@ -194,3 +194,20 @@ def test_retry_after_is_read(answering, header, seconds):
     with pytest.raises(scheduler.ApiError) as error:
         scheduler.Proxy(answering(503, "{}", Retry_After=header)).request("GET", "/api/v1/pods")
     assert error.value.retry_after == seconds
+
+
+def test_the_readmes_random_policy_spreads_pods_at_random(tmp_path):
+    [policy] = re.findall(r"^ +(\{.*RandomPriority.*\})$", (ROOT / "README.md").read_text(), re.M)
+    (tmp_path / "policy.json").write_text(policy)
+    places = {run_scheduler("--cluster", DEMO, "--policy", tmp_path / "policy.json", f"--seed={seed}").stdout
+              for seed in range(5)}
+    assert len(places) == 5
+
+
+def test_the_readme_lists_every_rule_and_every_flag():
+    readme = (ROOT / "README.md").read_text()
+    names = [*scheduler.PREDICATES, *scheduler.PRIORITIES, *scheduler.ALIASES, "EqualPriority"]
+    arguments = {rule.name: rule.argument for rule in [*scheduler.PREDICATES.values(), *scheduler.PRIORITIES.values()]}
+    assert [name for name in names if f"`{arguments.get(name) or name}`" not in readme] == []
+    flags = set(re.findall("--[a-z][a-z-]+", run_scheduler("--help").stdout)) - {"--help"}
+    assert [flag for flag in flags if flag not in readme] == []
