@@ -1706,15 +1706,36 @@ def normalize_spread(points):
             for name, count in points.items()}
 
 
+def needs_argument(arguments):
+    """Yield what is wrong if a rule that lives by its arguments has none."""
+    if not arguments:
+        yield "needs an argument, under a name of your own"
+
+
+def service_spread(pod, nodes, snapshot, arguments):
+    """Score the nodes by the share of the service's pods that are not on nodes with the same value of the label."""
+    selectors = services_of(pod, snapshot)
+    counts = {node.name: sum(
+        not other.terminating and other.namespace == pod.namespace and selectors[0].items() <= other.labels.items()
+        for other in node.pods.values()) if selectors and selectors[0] else 0 for node in nodes}
+    total, scores = sum(counts.values()), dict.fromkeys(counts, 0.0)
+    for argument in arguments:
+        groups, label = collections.Counter(), argument.get("label", "")
+        for node in nodes:
+            groups[node.labels.get(label)] += counts[node.name]
+        for node in nodes:
+            if label in node.labels:
+                share = 100 * ((total - groups[node.labels[label]]) / total) if total else 100.0
+                scores[node.name] += share / len(arguments)
+    return {name: int(score) for name, score in scores.items()}
+
+
 @priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread)
-def even_pods_spread_priority(pod, node, metadata):
-    """How many pods that the pod wants to keep a distance from are around the node."""
-    return metadata[node.name]
-
-
 @priority("SelectorSpreadPriority", metadata=default_spread, reduce=normalize_spread, needs=OWNERS)
-def selector_spread(pod, node, metadata):
-    """How many pods of the same services and controllers are around the node."""
+@priority("ServiceAffinity", metadata=service_spread, needs=("services",), argument="serviceAntiAffinity",
+          check=needs_argument)
+def score_among_all(pod, node, metadata):
+    """What the metadata function has worked out for the node, by looking at all of them together."""
     return metadata[node.name]
 
 
@@ -1750,37 +1771,6 @@ def normalize_affinity(points):
 def inter_pod_affinity(pod, node, metadata):
     """The summed weights of the preferences for and against the domains that the node is in."""
     return sum(metadata[pair] for pair in node.labels.items())
-
-
-def needs_argument(arguments):
-    """Yield what is wrong if a rule that lives by its arguments has none."""
-    if not arguments:
-        yield "needs an argument, under a name of your own"
-
-
-def service_spread(pod, nodes, snapshot, arguments):
-    """Score the nodes by how few pods of the pod's service are on nodes with the same value of the Policy's labels."""
-    selectors = services_of(pod, snapshot)
-    counts = {node.name: sum(
-        not other.terminating and other.namespace == pod.namespace and selectors[0].items() <= other.labels.items()
-        for other in node.pods.values()) if selectors and selectors[0] else 0 for node in nodes}
-    total, scores = sum(counts.values()), dict.fromkeys(counts, 0.0)
-    for argument in arguments:
-        groups, label = collections.Counter(), argument.get("label", "")
-        for node in nodes:
-            groups[node.labels.get(label)] += counts[node.name]
-        for node in nodes:
-            if label in node.labels:
-                share = 100 * ((total - groups[node.labels[label]]) / total) if total else 100.0
-                scores[node.name] += share / len(arguments)
-    return {name: int(score) for name, score in scores.items()}
-
-
-@priority("ServiceAffinity", argument="serviceAntiAffinity", check=needs_argument, metadata=service_spread,
-          needs=("services",))
-def service_anti_affinity(pod, node, metadata):
-    """The share of the service's pods that are not on nodes with the same value of the label."""
-    return metadata[node.name]
 
 
 @priority("RandomPriority")
@@ -1941,7 +1931,7 @@ class Cluster:
         self.assumed = {}  # uid -> (pod, node name, since)
         self.waiting = {}  # uid -> Wait
         self.assigned = set()  # the uids of the pods that have a node
-        self.trouble, self.failures = None, 0  # what is wrong with the API server, and how many polls have failed for it
+        self.trouble, self.failures = None, 0  # what is wrong with the API server; how many polls failed in a row
         self.reserved = set()  # the uids of the pods that have a node in mind, on which something is prepared for them
         self.doubt = True  # whether the next snapshot must be consistent
         self.newest = 0  # the highest resource version of a cached list of assigned pods
@@ -2372,7 +2362,12 @@ def main(argv=None):
     cluster = Cluster(DryRun(api) if options.dry_run else api, options.scheduler_name)
     if options.dry_run:
         cluster.TRUST = math.inf  # no list will ever show what we bind
-    report = functools.partial(print_json if options.output == "json" else print_line, options)
+
+    def report(decision):
+        """Print a decision."""
+        as_json = options.output == "json"
+        text = json.dumps(record(decision)) if as_json else in_words(decision) + " (dry run)" * options.dry_run
+        print(text, flush=True)
 
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -2394,20 +2389,13 @@ def record(decision):
     return vars(decision) | {"pod": decision.pod.key}
 
 
-def print_json(options, decision):
-    """Print a decision as a line of JSON."""
-    print(json.dumps(record(decision)), flush=True)
-
-
-def print_line(options, decision):
-    """Print a decision as a line for people."""
-    dry_run = " (dry run)" if options.dry_run else ""
+def in_words(decision):
+    """Return a decision as a line for people."""
     if decision.node is None:
-        print(f"{decision.pod.key} stays pending: {decision.message}{dry_run}", flush=True)
-    else:
-        nodes = len(decision.feasible) + len(decision.failed)
-        print(f"{decision.pod.key} -> {decision.node}  ({len(decision.feasible)} of {nodes} nodes fit, score "
-              f"{decision.total[decision.node]}){dry_run}", flush=True)
+        return f"{decision.pod.key} stays pending: {decision.message}"
+    fit, nodes = len(decision.feasible), len(decision.feasible) + len(decision.failed)
+    return (f"{decision.pod.key} -> {decision.node}  ({fit} of {nodes} nodes fit, score "
+            f"{decision.total[decision.node]})")
 
 
 def print_tables(cluster):
