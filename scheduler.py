@@ -60,9 +60,9 @@ def run(cluster, policy_file, report, stop, interval, once):
             trouble = error
         pause = cluster.seconds_until_recovery(trouble)
         if once:
-            break
+            return 1 if trouble else 0
         stop.wait(max(interval, pause))
-    return 1 if trouble else 0
+    return 0
 
 
 def schedule_pending_pods(cluster, policy, report, stop):

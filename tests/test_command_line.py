@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -130,6 +131,14 @@ def test_without_a_proxy_a_line_says_how_to_start_it():
     [_, line] = run.stderr.splitlines()
     assert line == (f"cannot reach http://127.0.0.1:{port}: start `kubectl proxy --port={port}`, or try it without a "
                     "cluster: python scheduler.py --cluster tests/clusters/demo.yaml")
+
+
+def test_a_signal_ends_the_wait_for_a_proxy_with_exit_code_0(start_scheduler):
+    waiting = start_scheduler("--server", f"http://127.0.0.1:{free_port()}")
+    assert "polling" in waiting.stderr.readline() and "cannot reach" in waiting.stderr.readline()
+    waiting.send_signal(signal.SIGTERM)
+    out, err = waiting.communicate(timeout=10)
+    assert (waiting.returncode, out, err) == (0, "", "")
 
 
 def test_help_teaches():
