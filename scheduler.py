@@ -455,7 +455,8 @@ def choose(where, entries, catalogue, problems, notices, settings):
             [(member, value)] = argument.items()
             names = [rule.name for rule in catalogue.values() if rule.argument == member]
         elif not names:
-            problems.append(f'{place}: unknown name "{title}"{did_you_mean(title, [*catalogue, *ALIASES])}')
+            noun = "predicate" if catalogue is PREDICATES else "priority"
+            problems.append(f'{place}: unknown {noun} "{title}"{did_you_mean(title, [*catalogue, *ALIASES])}')
         for name in names:
             named.setdefault(name, []).append((place, entry, value))
     rules = []

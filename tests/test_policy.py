@@ -44,9 +44,9 @@ def policy(predicates=(), priorities=(), **more):
 @table("text, line", {
     "a predicate with a typo": (
         policy([{"name": "HostName"}, {"name": "PodFitsResource"}]),
-        'predicates[1]: unknown name "PodFitsResource"; did you mean "PodFitsResources"?'),
+        'predicates[1]: unknown predicate "PodFitsResource"; did you mean "PodFitsResources"?'),
     "a priority that is none": (
-        policy((), [{"name": "Cheapest", "weight": 1}]), 'priorities[0]: unknown name "Cheapest"'),
+        policy((), [{"name": "Cheapest", "weight": 1}]), 'priorities[0]: unknown priority "Cheapest"'),
     "a field with a typo": (
         policy(hardPodAffinitySymetricWeight=1),
         'hardPodAffinitySymetricWeight: unknown field; did you mean "hardPodAffinitySymmetricWeight"?'),
@@ -153,7 +153,7 @@ LEAST = {"name": "LeastRequestedPriority", "weight": 1}
         policy([{"name": "HostName"}], [LEAST], extenders=[{"urlPrefix": "http://x"}]), "extenders changed"),
     "other white space": (policy([{"name": "HostName"}], [LEAST]) + "\n", "says the same as before"),
     "a typo": ('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostNam"}]}',
-               'predicates[0]: unknown name "HostNam"; did you mean "HostName"?; the last good Policy stays'),
+               'predicates[0]: unknown predicate "HostNam"; did you mean "HostName"?; the last good Policy stays'),
     "half a file": ('{"kind": "Pol', "Unterminated string starting at: line 1 column 10 (char 9); the last good Policy "
                                      "stays"),
 })
