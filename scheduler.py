@@ -2002,7 +2002,7 @@ class Cluster:
 
         pods, broken = self.parse(Pod, raws)
         for raw in broken:  # what it takes up is unknown, so nothing may be added to its node
-            nodes.pop(raw["spec"]["nodeName"], None)
+            nodes.pop(str(raw["spec"]["nodeName"]), None)
         self.assigned = {pod.uid for pod in pods}
         for uid, (pod, node_name, _) in list(self.assumed.items()):
             if consistent != (uid in self.assigned):

@@ -1,7 +1,11 @@
 """The decisions of kube-scheduler 1.20.2 itself (tests/golden/), one by one."""
 
+import contextlib
+import copy
 import gzip
 import json
+import random
+import threading
 from pathlib import Path
 
 import pytest
@@ -69,3 +73,40 @@ def test_the_command_line_decides_alike(name, tmp_path):
         assert [line["pod"] for line in lines] == ([] if theirs.get("skipped") else [pod])
         for line in lines:
             assert not differences(theirs, line), f"{pod} (theirs, ours)"
+
+
+def places_in(thing, path=()):
+    """All paths into a JSON value."""
+    yield path
+    for key in thing if isinstance(thing, dict) else range(len(thing)) if isinstance(thing, list) else ():
+        yield from places_in(thing[key], (*path, key))
+
+
+NONSENSE = [None, 0, -1, 1.5, "x", True, [], {}, "", [None], [1], ["a"], {"a": 1}, "99999999999999999999", "-5", [{}]]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_nonsense_in_the_objects_raises_nothing(seed):
+    """Clusters of the golden cases in which three values were replaced by something that nobody expects."""
+    chance = random.Random(seed)
+    for _ in range(30):
+        case = copy.deepcopy(chance.choice(GOLDEN)["case"])
+        replaced = []
+        for _ in range(3):
+            thing = target = chance.choice(case["objects"])
+            path = chance.choice(list(places_in(thing))[1:])
+            for key in path[:-1]:
+                target = target[key]
+            target[path[-1]] = copy.deepcopy(chance.choice(NONSENSE))
+            replaced.append((case["id"], path, target[path[-1]]))
+        manifests = scheduler.Manifests()
+        for thing in case["objects"]:
+            with contextlib.suppress(scheduler.Malformed):
+                manifests.add(thing)
+        decisions, cluster = [], scheduler.Cluster(manifests, "my-scheduler")
+        try:
+            scheduler.schedule_pending_pods(cluster, policy_of(case), decisions.append, threading.Event())
+        except Exception as error:
+            raise AssertionError(f"{replaced}") from error
+        cluster.pool.shutdown()
+        assert all(decision.node or decision.message for decision in decisions)
