@@ -254,7 +254,6 @@ class Policy:
     priorities: list
     extenders: list
     always_check_all: bool
-    extender_config: list  # as the file has them
     notices: list  # what the user should know of it, a line each
 
     @property
@@ -319,7 +318,7 @@ def policy_changes(before, after):
                 yield f"{title} argument changed"
     if before.always_check_all != after.always_check_all:
         yield f"alwaysCheckAllPredicates {json.dumps(after.always_check_all)}"
-    if before.extender_config != after.extender_config:
+    if [extender.config for extender in before.extenders] != [extender.config for extender in after.extenders]:
         yield "extenders changed"
 
 
@@ -359,13 +358,11 @@ def decode_policy(document):
     kind, version = ("" if document.get(key) is None else document[key] for key in ("kind", "apiVersion"))
     if kind not in ("", "Policy") or version not in ("", "v1", "kubescheduler.config.k8s.io/v1"):
         raise PolicyError(f'kind "{kind}", apiVersion "{version}": write kind Policy, apiVersion v1')
-    body, spell, problems = {k: v for k, v in document.items() if k not in ("kind", "apiVersion")}, str, []
-    if not version:
-        if POLICY.keys() & body.keys():
-            raise PolicyError("write kind Policy and apiVersion v1")
-        def spell(name):  # kube-scheduler then reads into its internal type, whose fields are spelled as in Go
-            return name[0].upper() + name[1:]
-    policy = decode(body, POLICY, "", problems, spell)
+    body, problems = {k: v for k, v in document.items() if k not in ("kind", "apiVersion")}, []
+    if not version and POLICY.keys() & body.keys():
+        raise PolicyError("write kind Policy and apiVersion v1")
+    # Without a version, kube-scheduler reads into its internal type, whose fields are spelled as in Go.
+    policy = decode(body, POLICY, "", problems, str if version else lambda name: name[0].upper() + name[1:])
     policy["extenders"] = [decode(extender, EXTENDER, f"extenders[{i}]", problems, str.lower)
                            for i, extender in enumerate(policy.get("extenders", []))]
     if problems:
@@ -431,8 +428,9 @@ def build_policy(document):
     if problems:
         raise PolicyError(*problems)
     predicates.sort(key=lambda rule: order.index(rule.name))
-    return Policy(predicates, priorities, sorted(map(Extender, extenders), key=lambda extender: extender.ignorable),
-                  document.get("alwaysCheckAllPredicates", False), extenders, notices)
+    extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(extenders)]
+    return Policy(predicates, priorities, sorted(extenders, key=lambda extender: extender.ignorable),
+                  document.get("alwaysCheckAllPredicates", False), notices)
 
 
 def choose(where, entries, catalogue, problems, notices, settings):
@@ -771,15 +769,15 @@ class Node:
         add(self.requested, pod.requests)
         add(self.nonzero, pod.nonzero)
 
-    def affine_pods(self):
-        """Return the pods on the node that have inter-pod affinity or anti-affinity."""
-        return [pod for pod in self.pods.values() if pod.is_affine]
-
     def remove(self, pod):
         """Take a pod off the node again."""
         del self.pods[pod.uid]
         add(self.requested, pod.requests, -1)
         add(self.nonzero, pod.nonzero, -1)
+
+    def affine_pods(self):
+        """Return the pods on the node that have inter-pod affinity or anti-affinity."""
+        return [pod for pod in self.pods.values() if pod.is_affine]
 
 
 @dataclass
@@ -788,22 +786,6 @@ class Snapshot:
 
     nodes: dict  # name -> Node
     objects: "Objects"  # resource -> {namespace/name or name: the API's JSON}
-
-
-class Objects(dict):
-    """API objects of the resources that active rules need, listed once in a pass, when a rule first looks at them."""
-
-    def __init__(self, cluster, needs):
-        self.cluster, self.needs = cluster, needs
-
-    def __missing__(self, resource):
-        """List a resource."""
-        if resource not in self.needs:
-            raise KeyError(f"a rule looks at {resource} without saying that it needs them")
-        self[resource] = {"/".join(filter(None, (
-            pick(thing, str, "metadata", "namespace"), pick(thing, str, "metadata", "name")))): thing
-            for thing in self.cluster.list(resource)[0]}
-        return self[resource]
 
 
 class InvalidSelector(ValueError):
@@ -1047,10 +1029,10 @@ def pod_tolerates_node_no_execute_taints(pod, node):
 
 
 def label_conflicts(arguments):
-    """Yield what is wrong with labelsPresence or labelPreference arguments: a label wanted both there and not there."""
+    """Yield what is wrong with labelsPresence arguments: a label wanted both there and not there."""
     wanted = {}
     for argument in arguments:
-        for label in argument.get("labels") or [argument.get("label", "")]:
+        for label in argument.get("labels", []):
             if wanted.setdefault(label, argument.get("presence", False)) != argument.get("presence", False):
                 yield f'label "{label}" cannot be wanted both present and absent'
 
@@ -1551,8 +1533,7 @@ def shape_problems(arguments):
             yield f'the weight of resource "{resource.get("name", "")}" must be at least 1'
 
 
-@priority("RequestedToCapacityRatio",
-          argument="requestedToCapacityRatioArguments", check=shape_problems)
+@priority("RequestedToCapacityRatio", argument="requestedToCapacityRatioArguments", check=shape_problems)
 def requested_to_capacity_ratio(pod, node, arguments):
     """Weighted mean over the Policy's resources of a function of their utilization, drawn by the points of `shape`.
 
@@ -1637,7 +1618,7 @@ def node_prefer_avoid_pods(pod, node):
 def label_preference_problems(arguments):
     """Yield what is wrong with labelPreference arguments."""
     yield from needs_argument(arguments)
-    yield from label_conflicts(arguments)
+    yield from label_conflicts([{**argument, "labels": [argument.get("label", "")]} for argument in arguments])
 
 
 @priority("NodeLabel", argument="labelPreference", check=label_preference_problems)
@@ -1665,15 +1646,17 @@ def spread_scores(pod, nodes, snapshot, constraints):
     scores = {node.name: 0.0 if complete(node) else None for node in nodes}
     candidates = [node for node in nodes if complete(node)]
     for constraint in constraints:
-        key, domains = constraint.key, collections.Counter()
-        values = {node.name if key == HOSTNAME else node.labels[key] for node in candidates}
-        for node in candidates if key == HOSTNAME else snapshot.nodes.values():
-            if key == HOSTNAME or complete(node) and constraint.includes(pod, node):
-                domains[node.name if key == HOSTNAME else node.labels[key]] += constraint.counts(pod, node)
-        weight = math.log(len(values) + 2)
+        if constraint.key == HOSTNAME:  # every candidate counts for itself
+            counted, domain = candidates, lambda node: node.name
+        else:
+            counted = [node for node in snapshot.nodes.values() if complete(node) and constraint.includes(pod, node)]
+            domain = lambda node, key=constraint.key: node.labels[key]
+        counts = collections.Counter()
+        for node in counted:
+            counts[domain(node)] += constraint.counts(pod, node)
+        weight = math.log(len({domain(node) for node in candidates}) + 2)
         for node in candidates:
-            count = domains[node.name if key == HOSTNAME else node.labels[key]]
-            scores[node.name] += count * weight + (constraint.max_skew - 1)
+            scores[node.name] += counts[domain(node)] * weight + (constraint.max_skew - 1)
     return {name: score if score is None else int(score) for name, score in scores.items()}
 
 
@@ -1819,7 +1802,8 @@ class Wait:
 class Extender:
     """An HTTP extender of the Policy: a web service that has a say in it. Upstream: pkg/scheduler/core/extender.go."""
 
-    def __init__(self, config):
+    def __init__(self, config, title):
+        self.config, self.title = config, title
         self.url = config.get("urlPrefix", "").rstrip("/")
         self.verbs = {name: config.get(f"{name}Verb", "") for name in ("filter", "prioritize", "bind")}
         self.weight, self.ignorable = config.get("weight", 0), config.get("ignorable", False)
@@ -1828,7 +1812,7 @@ class Extender:
         self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
         self.session = requests.Session()
         self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
-        tls = config.get("tlsConfig", {})
+        tls = dict(config.get("tlsConfig", {}))
         self.folder = tempfile.TemporaryDirectory()  # requests wants files
         for name in ("ca", "cert", "key"):
             if tls.get(f"{name}Data"):
@@ -1852,16 +1836,16 @@ class Extender:
                  for name in pick(container, dict, "resources", part)}
         return bool(self.verbs[verb]) and not (self.resources and self.resources.isdisjoint(named))
 
-    def call(self, verb, body, kind):
-        """POST to a verb and return the answer, which must be of a kind. Raises Unschedulable."""
+    def call(self, verb, body, read):
+        """POST to a verb and return what `read` makes of the answer. Raises Unschedulable."""
         try:
             answer = self.session.post(f"{self.url}/{self.verbs[verb]}", json=body, timeout=self.timeout)
             if answer.status_code != 200:
                 raise ValueError(f"it answers {answer.status_code} {answer.reason}")
-            answer = pick({"the answer": answer.json()}, kind, "the answer")
-            if kind is dict and answer.get("Error"):
+            answer = answer.json()
+            if isinstance(answer, dict) and answer.get("Error"):
                 raise ValueError(answer["Error"])
-            return answer
+            return read(answer)
         except requests.Timeout:
             reason = f"no answer within {self.timeout:g} s"
         except (OSError, ValueError) as error:
@@ -1879,18 +1863,24 @@ class Extender:
         """Return those of the nodes that the extender lets pass; the others go into `failed`."""
         if not nodes or not self.cares("filter", pod):
             return nodes
+        names = {node.name for node in nodes}
+
+        def read(answer):
+            """Return the names of the nodes that pass, and the reasons of others."""
+            passing = {pick(node, str, "metadata", "name") for node in pick(answer, list, "Nodes", "items", of=dict)}
+            if self.names_only and answer.get("NodeNames") is not None:
+                passing = set(pick(answer, list, "NodeNames", of=str))
+            if not passing <= names:
+                raise Malformed("passes nodes it was not asked about")
+            return passing, pick(answer, dict, "FailedNodes", of=str)
+
         try:
-            answer = self.call("filter", self.arguments(pod, nodes), dict)
+            passing, reasons = self.call("filter", self.arguments(pod, nodes), read)
         except Unschedulable as error:
             if not self.ignorable:
                 raise
             warn_once(f"{error}; it is ignorable, so the pods go on without it")
             return nodes
-        passing = set(pick(answer, list, "NodeNames", of=str)) if self.names_only and "NodeNames" in answer else {
-            pick(node, str, "metadata", "name") for node in pick(answer, list, "Nodes", "items", of=dict)}
-        if not passing <= {node.name for node in nodes}:
-            raise Unschedulable(f"extender {self.url}: {self.verbs['filter']}: passes nodes it was not asked about")
-        reasons = pick(answer, dict, "FailedNodes", of=str)
         failed.update({node.name: [reasons[node.name]] if node.name in reasons else []
                        for node in nodes if node.name not in passing})
         return [node for node in nodes if node.name in passing]
@@ -1899,20 +1889,42 @@ class Extender:
         """Return {the extender: {node: its score, 0 to 10, x weight x 10}}; {} if it has none, or cannot be asked."""
         if len(nodes) == 1 or not self.cares("prioritize", pod):
             return {}
-        try:
-            answer = self.call("prioritize", self.arguments(pod, nodes), list)
-            scores = {pick(score, str, "Host"): pick(score, int, "Score") for score in answer}
+
+        def read(answer):
+            """Return the nodes' scores."""
+            scores = {pick(score, str, "Host"): pick(score, int, "Score") for score in pick(
+                {"the answer": answer}, list, "the answer")}
             if any(not 0 <= score <= 10 for score in scores.values()):
                 raise Malformed("its scores are not all from 0 to 10")
-        except (Unschedulable, Malformed) as error:
+            return scores
+
+        try:
+            scores = self.call("prioritize", self.arguments(pod, nodes), read)
+        except Unschedulable as error:
             warn_once(f"{error}; its scores are left out")
             return {}
-        return {f"extender {self.url}": {node.name: scores.get(node.name, 0) * self.weight * 10 for node in nodes}}
+        return {f"{self.title} {self.url}": {node.name: scores.get(node.name, 0) * self.weight * 10 for node in nodes}}
 
     def bind(self, pod, node_name):
         """Have the extender bind the pod."""
         self.call("bind", {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name},
-                  dict)
+                  lambda answer: answer)
+
+
+class Objects(dict):
+    """API objects of the resources that active rules need, listed once in a pass, when a rule first looks at them."""
+
+    def __init__(self, cluster, needs):
+        self.cluster, self.needs = cluster, needs
+
+    def __missing__(self, resource):
+        """List a resource."""
+        if resource not in self.needs:
+            raise KeyError(f"a rule looks at {resource} without saying that it needs them")
+        self[resource] = {"/".join(filter(None, (
+            pick(thing, str, "metadata", "namespace"), pick(thing, str, "metadata", "name")))): thing
+            for thing in self.cluster.list(resource)[0]}
+        return self[resource]
 
 
 class Cluster:

@@ -93,7 +93,7 @@ def test_scores_are_multiplied_by_the_weight_and_by_ten_and_added(service):
     service.answers["prioritize"] = 200, [{"Host": "a", "Score": 1}, {"Host": "b", "Score": 10}]
     decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 3}],
                       priorities=[{"name": "LeastRequestedPriority", "weight": 1}])
-    assert decision.scores[f"extender {service.url}"] == {"a": 30, "b": 300, "c": 0}
+    assert decision.scores[f"extenders[0] {service.url}"] == {"a": 30, "b": 300, "c": 0}
     assert decision.node == "b"
     assert decision.total["b"] - decision.total["c"] == 300
     decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 3}])
@@ -119,7 +119,10 @@ def test_an_extender_is_asked_about_pods_with_its_resources_only(service, resour
     "an error of its own": (200, {"Error": "the licence has expired"}, "the licence has expired"),
     "a failure": (500, "oops", "it answers 500 Internal Server Error"),
     "no JSON": (200, "<html>", "Expecting value: line 1 column 1 (char 0)"),
-    "JSON of another kind": (200, [], "the answer: expected an object, got []"),
+    "JSON of another kind": (200, [], "it: expected an object, got []"),
+    "nodes that it was not asked about": (
+        200, {"Nodes": {"items": [node("z")]}}, "passes nodes it was not asked about"),
+    "reasons that are none": (200, {"FailedNodes": {"a": 1}}, "FailedNodes[a]: expected a string, got 1"),
 })
 def test_a_filter_that_fails_makes_the_pod_wait_unless_it_is_ignorable(service, status, answer, why, caplog):
     service.answers["filter"] = status, answer
@@ -135,12 +138,6 @@ def test_a_dead_extender_makes_the_pod_wait_and_says_so():
     decision = decide([{"urlPrefix": url, "filterVerb": "filter"}])
     assert decision.node is None and decision.message.startswith(f"extender {url}: filter: ")
     assert decision.message.endswith("filter: [Errno 111] Connection refused"), "the same each time, so it is told once"
-
-
-def test_nodes_that_it_was_not_asked_about_are_no_answer(service):
-    service.answers["filter"] = 200, {"Nodes": {"items": [node("z")]}}
-    decision = decide([{"urlPrefix": service.url, "filterVerb": "filter"}])
-    assert decision.message == f"extender {service.url}: filter: passes nodes it was not asked about"
 
 
 @table("status, answer", {
@@ -163,6 +160,13 @@ def test_ignorable_extenders_are_asked_last(service):
             {"urlPrefix": service.url, "filterVerb": "first"}])
     assert [verb for verb, _ in service.asked] == ["first", "last"]
     assert [item["metadata"]["name"] for item in service.asked[1][1]["Nodes"]["items"]] == ["a", "b"]
+
+
+def test_two_extenders_at_one_address_both_count(service):
+    service.answers["one"] = 200, [{"Host": "a", "Score": 1}]
+    service.answers["two"] = 200, [{"Host": "a", "Score": 2}]
+    decision = decide([{"urlPrefix": service.url, "prioritizeVerb": verb, "weight": 1} for verb in ("one", "two")])
+    assert decision.total == {"a": 30, "b": 0, "c": 0}
 
 
 def test_a_slow_extender_is_not_waited_for(service):

@@ -136,7 +136,7 @@ def test_a_rule_that_does_not_say_what_it_needs_fails_plainly():
 
     rule = scheduler.Rule("Nosy", lambda pod, node, metadata: (), metadata=nosy)
     decisions = []
-    make_pass(scheduler_of(Server(node("n"), pod("p"))), decisions, scheduler.Policy([rule], [], [], False, [], []))
+    make_pass(scheduler_of(Server(node("n"), pod("p"))), decisions, scheduler.Policy([rule], [], [], False, []))
     assert "looks at secrets without saying that it needs them" in decisions[0].message
 
 
@@ -346,7 +346,7 @@ def test_a_rule_that_fails_on_a_pod_fails_that_pod_only():
             raise KeyError("surprise")
         return ()
 
-    policy = scheduler.Policy([scheduler.Rule("Broken", broken)], [], [], False, [], [])
+    policy = scheduler.Policy([scheduler.Rule("Broken", broken)], [], [], False, [])
     server = Server(node("n"), pod("fine"), pod("odd"), pod("later"))
     decisions = []
     make_pass(scheduler_of(server), decisions, policy)
@@ -362,7 +362,7 @@ def test_no_nodes_is_said_as_kube_scheduler_says_it():
 
 def test_ties_are_broken_at_random():
     server = Server(*(node(f"n-{i}") for i in range(4)), *(pod(f"p-{i}") for i in range(80)))
-    make_pass(scheduler_of(server), policy=scheduler.Policy([], [], [], False, [], []))
+    make_pass(scheduler_of(server), policy=scheduler.Policy([], [], [], False, []))
     counts = Counter(server.places().values())
     assert len(counts) == 4 and len({server.places()[f"p-{i}"] for i in range(8)}) > 1
 

@@ -96,6 +96,9 @@ def test_what_is_wrong_is_said_in_a_line(text, line, tmp_path):
     "nothing at all means all defaults": ("", True),
     "null does too": ("null", True),
     "Go's names, without a version": ('{"Predicates": [{"Name": "HostName"}]}', True),
+    "no labels, wanted both ways": (policy([
+        {"name": "A", "argument": {"labelsPresence": {"presence": True}}}, {"name": "B", "argument": {
+            "labelsPresence": {"presence": False}}}]), True),
     "Go's names, with one": ('{"apiVersion": "v1", "Predicates": []}', False),
 })
 def test_what_kube_scheduler_takes_for_a_policy(text, accepted, tmp_path):
@@ -167,6 +170,15 @@ def test_an_edit_is_obeyed_and_said_in_a_line_once(text, said, tmp_path, caplog)
     assert caplog.messages == [f"{path}: {said}"]
     assert after[0] is after[1] is after[2]
     assert (after[0] is before) == said.endswith("the last good Policy stays")
+
+
+def test_extenders_with_certificates_as_data_have_not_changed_by_being_used(tmp_path, caplog):
+    path, data = tmp_path / "policy.json", {"urlPrefix": "https://x", "tlsConfig": {"caData": "YQ=="}}
+    path.write_text(policy(extenders=[data]))
+    file = scheduler.PolicyFile(path)
+    path.write_text(policy(extenders=[data]) + "\n")
+    file.current()
+    assert caplog.messages == [f"{path}: says the same as before"]
 
 
 def test_an_argument_that_changes_is_said(tmp_path, caplog):

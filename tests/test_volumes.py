@@ -59,6 +59,11 @@ def claimed(cluster, name):
     return cluster.get(f"namespaces/default/persistentvolumeclaims/{name}")
 
 
+def selected_node(cluster):
+    """The node that the scheduler has written to the claim "data"."""
+    return claimed(cluster, "data")["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node")
+
+
 def test_the_smallest_fitting_volume_is_set_aside_and_the_pod_bound_once_it_is_bound(cluster):
     storage_class(cluster, "local", "kubernetes.io/no-provisioner")
     volume(cluster, "big", "b", "10Gi")
@@ -97,10 +102,7 @@ def test_a_volume_is_provisioned_for_the_node_that_was_chosen(cluster):
     claim(cluster, "data", "made")
     cluster.create(with_claim("db", "data"))
 
-    def selected():
-        return claimed(cluster, "data")["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node")
-
-    chosen = wait_for("a node is selected", selected)
+    chosen = wait_for("a node is selected", lambda: selected_node(cluster))
     assert cluster.places() == {}, "before there is a volume"
     volume(cluster, "new", chosen, claim=claimed(cluster, "data"))
     wait_for("the pod is bound", cluster.places)
@@ -113,10 +115,7 @@ def test_a_node_that_turns_out_wrong_is_given_up_and_chosen_again(cluster, wrong
     claim(cluster, "data", "made")
     cluster.create(with_claim("db", "data"))
 
-    def selected():
-        return claimed(cluster, "data")["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node")
-
-    first = wait_for("a node is selected", selected)
+    first = wait_for("a node is selected", lambda: selected_node(cluster))
     cluster.request("PATCH", f"nodes/{first}", {"spec": {"unschedulable": True}},
                     headers={"Content-Type": "application/merge-patch+json"})
     if wrong == "the provisioner gives up":
@@ -124,7 +123,7 @@ def test_a_node_that_turns_out_wrong_is_given_up_and_chosen_again(cluster, wrong
                         {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": None}}},
                         headers={"Content-Type": "application/merge-patch+json"})
     second = "b" if first == "a" else "a"
-    wait_for("the other node is selected", lambda: selected() == second)
+    wait_for("the other node is selected", lambda: selected_node(cluster) == second)
     volume(cluster, "new", second, claim=claimed(cluster, "data"))
     wait_for("the pod is bound there", lambda: cluster.places() == {"default/db": second})
 
