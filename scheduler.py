@@ -13,6 +13,7 @@ import argparse
 import base64
 import collections
 import contextlib
+import copy
 import difflib
 import functools
 import hashlib
@@ -23,9 +24,12 @@ import math
 import os
 import random
 import re
+import shutil
 import signal
+import statistics
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 import warnings
@@ -41,7 +45,20 @@ import yaml
 from urllib3.exceptions import InsecureRequestWarning
 
 log = logging.getLogger("scheduler")
-RANDOM = random.Random()  # breaks ties; --seed makes it repeatable
+
+
+class Dice(random.Random):
+    """What breaks ties. With a seed, each pod has throws of its own, so that its decision can be replayed alone."""
+
+    base = None
+
+    def throw_for(self, pod):
+        """Begin with a pod."""
+        if self.base is not None:
+            self.seed(f"{self.base} {pod.key}")
+
+
+RANDOM = Dice()
 
 
 # =====================================================================================================================
@@ -73,7 +90,7 @@ def schedule_pending_pods(cluster, policy, report, stop):
     snapshot = cluster.snapshot(policy)
     placed = 0
     try:
-        for pod in cluster.due(pending):
+        for pod in with_progress(cluster.due(pending)):
             if stop.is_set():
                 break
             decision = schedule(pod, snapshot, policy)
@@ -96,50 +113,58 @@ class Decision:
     """What was decided about one pod, and all that it was decided from."""
 
     pod: "Pod"
+    policy: "Policy"
     node: str = None  # the chosen node
     feasible: list = field(default_factory=list)  # the names of the nodes that fit
-    failed: dict = field(default_factory=dict)  # node -> the reasons why it does not fit
-    scores: dict = field(default_factory=dict)  # priority -> node -> score x weight
+    failed: dict = field(default_factory=dict)  # node -> predicate -> the reasons why it does not fit
+    raw: dict = field(default_factory=dict)  # priority -> node -> the score as the rule gave it
+    scores: dict = field(default_factory=dict)  # priority -> node -> score, 0 to 100, x weight
     total: dict = field(default_factory=dict)  # node -> the sum of its scores
     message: str = None  # without a node: why, in kube-scheduler's words
 
 
 def schedule(pod, snapshot, policy):
     """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
+    decision = Decision(pod, policy)
     try:
+        RANDOM.throw_for(pod)
         if pod.beyond_us:
             raise Unschedulable(pod.beyond_us)
         if not snapshot.nodes:
             raise Unschedulable("no nodes available to schedule pods")
         fitting, failed = nodes_that_fit(pod, snapshot, policy)
         if not fitting:
-            return Decision(pod, failed=failed, message=fit_error(failed))
-        scores, total = prioritize(pod, fitting, snapshot, policy)
-        return Decision(pod, select_host(total), [node.name for node in fitting], failed, scores, total)
+            return replace(decision, failed=failed, message=fit_error(failed))
+        raw, scores, total = prioritize(pod, fitting, snapshot, policy)
+        return replace(decision, node=select_host(total), feasible=[node.name for node in fitting], failed=failed,
+                       raw=raw, scores=scores, total=total)
     except (Unschedulable, Malformed) as reason:
-        return Decision(pod, message=str(reason))
+        return replace(decision, message=str(reason))
     except ApiError:
         raise
     except Exception as error:  # a rule that fails on a pod nobody expected fails that pod only
         log.debug("%s", pod.key, exc_info=True)
-        return Decision(pod, message=f"{type(error).__name__} in a rule: {one_line(error)}")
+        return replace(decision, message=f"{type(error).__name__} in a rule: {one_line(error)}")
 
 
 def nodes_that_fit(pod, snapshot, policy):
     """Ask the predicates about every node, in kube-scheduler's order; the first that fails ends a node."""
-    nodes, fitting, failed = list(snapshot.nodes.values()), [], {}
-    try:
-        predicates = [rule.prepare(pod, nodes, snapshot) for rule in policy.predicates]
-    except Rejected as reason:  # by a rule that need not look at the nodes
-        return [], {node.name: [str(reason)] for node in nodes}
+    nodes, predicates, fitting, failed = list(snapshot.nodes.values()), [], [], {}
+    for rule in policy.predicates:
+        try:
+            predicates.append((rule.title, rule.prepare(pod, nodes, snapshot)))
+        except Rejected as reason:  # by a rule that need not look at the nodes
+            return [], {node.name: {f"{rule.title} (whatever the node)": [str(reason)]} for node in nodes}
     for node in nodes:
-        reasons = []
-        for predicate in predicates:
-            reasons += predicate(pod, node)
-            if reasons and not policy.always_check_all:
-                break
-        if reasons:
-            failed[node.name] = reasons
+        against = {}
+        for title, predicate in predicates:
+            reasons = list(predicate(pod, node))
+            if reasons:
+                against[title] = reasons
+                if not policy.always_check_all:
+                    break
+        if against:
+            failed[node.name] = against
         else:
             fitting.append(node)
     for extender in policy.extenders:
@@ -149,11 +174,12 @@ def nodes_that_fit(pod, snapshot, policy):
 
 def prioritize(pod, fitting, snapshot, policy):
     """Score the nodes that fit: each priority gives each node 0 to 100, times the priority's weight."""
-    scores = {}
+    raw, scores = {}, {}
     for rule in policy.priorities:
         try:
             priority = rule.prepare(pod, fitting, snapshot)
-            points = rule.reduce({node.name: priority(pod, node) for node in fitting})
+            raw[rule.title] = {node.name: priority(pod, node) for node in fitting}
+            points = in_range(rule, rule.reduce(raw[rule.title]))
         except Unschedulable:
             if len(fitting) > 1:
                 raise
@@ -162,7 +188,16 @@ def prioritize(pod, fitting, snapshot, policy):
     for extender in policy.extenders:
         scores |= extender.prioritize(pod, fitting)
     start = 0 if policy.priorities or policy.extenders else 1  # with nothing to go by, every node is as good
-    return scores, {node.name: start + sum(points[node.name] for points in scores.values()) for node in fitting}
+    return raw, scores, {node.name: start + sum(points[node.name] for points in scores.values()) for node in fitting}
+
+
+def in_range(rule, points):
+    """Return the scores that a priority has given. Raises Unschedulable if one is not from 0 to 100."""
+    for score in points.values():
+        if not 0 <= score <= 100:
+            raise Unschedulable(f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an '
+                                f"invalid score {score}, it should in the range of [0, 100] after normalizing")
+    return points
 
 
 def select_host(total):
@@ -173,7 +208,8 @@ def select_host(total):
 
 def fit_error(failed):
     """Sum the reasons up like kube-scheduler's FitError: "0/3 nodes are available: 1 Insufficient cpu, 2 ...."."""
-    counts = collections.Counter(reason for reasons in failed.values() for reason in reasons)
+    counts = collections.Counter(reason for against in failed.values() for reasons in against.values()
+                                 for reason in reasons)
     return f"0/{len(failed)} nodes are available: {', '.join(sorted(f'{n} {why}' for why, n in counts.items()))}."
 
 
@@ -208,6 +244,14 @@ class Rule:
         if not self.metadata:
             return self.function
         return functools.partial(self.function, metadata=self.metadata(pod, nodes, snapshot))
+
+    @property
+    def summary(self):
+        """Return what the rule says of itself: the first paragraph of its docstring."""
+        function = self.metadata if self.function is score_among_all else self.function
+        while isinstance(function, functools.partial):
+            function = function.func
+        return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
 
 
 PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
@@ -271,7 +315,9 @@ def load_policy(path):
     try:
         return build_policy(decode_policy(next(parse(Path(path).read_text("utf-8-sig")), None)))
     except (OSError, ValueError) as error:
-        raise PolicyError(one_line(error)) from error
+        raise PolicyError(f"{path}: {one_line(error)}") from error
+    except PolicyError as error:
+        raise PolicyError(*(f"{path}: {line}" for line in error.args)) from error
 
 
 class PolicyFile:
@@ -301,7 +347,7 @@ class PolicyFile:
                     log.warning("%s: %s", self.path, line or "says the same as before")
             except PolicyError as error:
                 for line in error.args:
-                    log.error("%s: %s; the last good Policy stays", self.path, line)
+                    log.error("%s; the last good Policy stays", line)
         return self.policy
 
 
@@ -439,7 +485,7 @@ def choose(where, entries, catalogue, problems, notices, settings):
     An entry under a rule's own name takes it as it is. One under a name of the user's own says by its argument which
     rule it means. `settings` are arguments that come from elsewhere in the Policy.
     """
-    named = {}  # rule name -> [(place, entry, its argument)]
+    named = {}  # rule name -> [(place, entry, its argument, what to call it)]
     for i, entry in enumerate(entries):
         place, title, argument = f"{where}[{i}]", entry.get("name", ""), entry.get("argument")
         if title == "EqualPriority":
@@ -456,13 +502,13 @@ def choose(where, entries, catalogue, problems, notices, settings):
             noun = "predicate" if catalogue is PREDICATES else "priority"
             problems.append(f'{place}: unknown {noun} "{title}"{did_you_mean(title, [*catalogue, *ALIASES])}')
         for name in names:
-            named.setdefault(name, []).append((place, entry, value))
+            named.setdefault(name, []).append((place, entry, value, title if len(names) == 1 else name))
     rules = []
     for name, uses in named.items():
-        rule, (place, entry, _) = catalogue[name], uses[-1]
-        arguments = [value for _, _, value in uses if value is not None] or settings.get(name, [])
+        rule, (place, entry, *_) = catalogue[name], uses[-1]
+        arguments = [value for _, _, value, _ in uses if value is not None] or settings.get(name, [])
         problems += [f"{place}: {problem}" for problem in rule.check(arguments)]
-        title = "+".join(dict.fromkeys(entry.get("name", "") for _, entry, _ in uses))
+        title = "+".join(dict.fromkeys(title for *_, title in uses))
         function, metadata = (
             functools.partial(part, arguments=arguments)
             if part and "arguments" in inspect.signature(part).parameters else part
@@ -1881,7 +1927,7 @@ class Extender:
                 raise
             warn_once(f"{error}; it is ignorable, so the pods go on without it")
             return nodes
-        failed.update({node.name: [reasons[node.name]] if node.name in reasons else []
+        failed.update({node.name: {self.title: [reasons[node.name]] if node.name in reasons else []}
                        for node in nodes if node.name not in passing})
         return [node for node in nodes if node.name in passing]
 
@@ -2305,7 +2351,213 @@ def one_line(error):
 
 
 # =====================================================================================================================
-# 7. The command line
+# 7. What people see
+# =====================================================================================================================
+
+
+class Screen:
+    """What is printed on: a terminal, with colours unless NO_COLOR is set, or anything else, 80 columns wide."""
+
+    def __init__(self, suffix=""):
+        self.suffix = suffix  # of every line
+        with contextlib.suppress(AttributeError):  # not everything that stands in for a terminal has it
+            sys.stdout.reconfigure(errors="replace")  # where ✓ cannot be written, ? is
+        terminal = sys.stdout.isatty()
+        self.width = (max(60, shutil.get_terminal_size().columns) if terminal else 80) - len(suffix)
+        self.colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def print(self, *lines):
+        """Print lines."""
+        for line in lines:
+            print(line + self.suffix if line else "", flush=True)
+
+    def paint(self, text, colour):
+        """Return the text in a colour, if there are any."""
+        return f"\033[{colour}m{text}\033[0m" if self.colours and colour else text
+
+    def fold(self, text, first="", rest=""):
+        """Break a text into lines that fit; give the first and the others their indents."""
+        return textwrap.wrap(text, self.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+
+
+BOLD, DIM, RED, GREEN = "1", "2", "31", "1;32"
+
+
+def record(decision):
+    """Return a decision as --output json prints it."""
+    return {"pod": decision.pod.key, "node": decision.node, "feasible": decision.feasible,
+            "failed": {node: sum(against.values(), []) for node, against in decision.failed.items()},
+            "failedBy": {node: list(against) for node, against in decision.failed.items()},
+            "raw": decision.raw, "scores": decision.scores, "total": decision.total, "message": decision.message}
+
+
+def in_words(decision):
+    """Return a decision as a line for people."""
+    if decision.node is None:
+        return f"{decision.pod.key} stays pending: {decision.message}"
+    fit, nodes = len(decision.feasible), len(decision.feasible) + len(decision.failed)
+    return (f"{decision.pod.key} -> {decision.node}  ({fit} of {nodes} nodes fit, score "
+            f"{decision.total[decision.node]})")
+
+
+def legend(policy, screen):
+    """Return what a Policy asks, each rule with the first words of its docstring."""
+    lines = screen.fold("Predicates, asked in this order; " + (
+        "all are asked:" if policy.always_check_all else "the first that fails ends a node:"))
+    for i, rule in enumerate(policy.predicates, 1):
+        lines += screen.fold(f"{rule.title}: {rule.summary}", f"{i:3} ", " " * 6)
+    lines += ["Priorities, for the nodes that fit: raw score → normalised to 0..100 × weight:"]
+    for rule in policy.priorities:
+        lines += screen.fold(f"{rule.title} ×{rule.weight}: {rule.summary}", " " * 4, " " * 6)
+    return [*(screen.paint(line, DIM) for line in lines), ""]
+
+
+ROWS = 10  # of nodes that fit, and of nodes that do not, that explain shows before it folds them
+
+
+def explain(decision, screen):
+    """Return a decision as a table: a row per node, a column per predicate and per priority, folded to fit the screen.
+
+    Of many nodes that fit it has the best; many that do not are put together by what is against them.
+    """
+    asked = [part.title for part in decision.policy.predicates + decision.policy.extenders]
+    ranked = sorted(decision.feasible, key=lambda name: (-decision.total[name], name != decision.node, name))
+    best, more = ranked[:ROWS], ranked[ROWS:]
+    failing = {}
+    for name, against in decision.failed.items():
+        failing.setdefault(json.dumps(against) if len(decision.failed) > ROWS else name, (against, []))[1].append(name)
+    margin = max([len(row_label(decision, [name])) for name in best]
+                 + [len(row_label(decision, names)) for _, names in failing.values()], default=0)
+
+    columns = [([" " * margin], [row_label(decision, [name]) for name in best]),
+               (numbers_downward(len(asked)), ["✓" * len(asked) for name in best])]
+    columns += [(in_humps(title), [score_cell(decision, title, name) for name in best]) for title in decision.scores]
+    columns += [(["Total"], [str(decision.total[name]) for name in best])] * bool(best)
+    height = max(len(head) for head, _ in columns)
+    columns = [[""] * (height - len(head)) + head + cells for head, cells in columns]
+
+    lines = [screen.paint(line, BOLD) for line in screen.fold(in_words(decision), rest="    ")]
+    for block in fold_columns(columns, screen.width) if decision.failed or best else []:
+        table = align(zip(*block))
+        lines += [screen.paint(line, DIM) for line in table[:height] if line]
+        lines += [screen.paint(line, "" if i else GREEN) for i, line in enumerate(table[height:])]
+    ties = sum(decision.total[name] == decision.total[decision.node] for name in ranked)
+    if more:
+        lines.append(f"  and {len(more)} more, with totals down to {decision.total[more[-1]]}")
+    if ties > 1:
+        lines.append(f"  {ties} nodes (* and =) have the highest total: any of them is taken, at random")
+    for against, names in sorted(failing.values(), key=lambda group: -len(group[1])):
+        why = "; ".join(f"{title}: {', '.join(reasons)}" for title, reasons in against.items())
+        first = f"{row_label(decision, names):{margin}}  {verdicts(asked, against, decision.policy)} "
+        lines += [line[:margin] + screen.paint(line[margin:], RED)
+                  for line in screen.fold(why, first, " " * (margin + len(asked) + 3))]
+        if len(names) > 1:
+            lines += screen.fold(", ".join(map(shorten, names)), " " * 4, " " * 4)[:2]
+    return [*lines, ""]
+
+
+def row_label(decision, names):
+    """Return how a row of explain begins: * marks the chosen node, = others that have the same total."""
+    if len(names) > 1:
+        return f"  {len(names)} nodes"
+    mark, [name] = " ", names
+    if decision.node and decision.total.get(name) == decision.total[decision.node]:
+        mark = "*" if name == decision.node else "="
+    return f"{mark} {shorten(name)}"
+
+
+def shorten(name):
+    """Leave out the middle of a long name."""
+    return name if len(name) <= 27 else f"{name[:13]}…{name[-13:]}"
+
+
+def verdicts(asked, against, policy):
+    """Return what each predicate said of a node: ✓ it passed, ✗ it did not, · it was not asked."""
+    marks = ["✗" if title in against else "✓" for title in asked]
+    first = marks.index("✗") if "✗" in marks else -1
+    return "".join("·" if first < 0 or i > first and not policy.always_check_all else mark
+                   for i, mark in enumerate(marks))
+
+
+def numbers_downward(count):
+    """Return the numbers from 1 to count as columns of one character, line by line."""
+    width = len(str(count))
+    return ["".join(digits) for digits in zip(*(f"{i:{width}}" for i in range(1, count + 1)))]
+
+
+def in_humps(title):
+    """Break a name such as LeastRequestedPriority into lines that make a narrow column."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z+])", " ", title.split()[0])
+    return [line.replace(" ", "") for line in textwrap.wrap(words, 10)]
+
+
+def score_cell(decision, title, name):
+    """Return a score as "raw→normalised×weight", the first part only if the rule normalises."""
+    rule = next((rule for rule in decision.policy.priorities if rule.title == title), None)
+    if not rule:  # an extender's, which come weighed
+        return str(decision.scores[title][name])
+    raw = decision.raw[title][name]
+    before = "" if rule.reduce is Rule.reduce else f"{'-' if raw is None else raw}→"
+    return f"{before}{decision.scores[title][name] // rule.weight}×{rule.weight}"
+
+
+def fold_columns(columns, width):
+    """Put as many columns side by side as fit, and the rest into further blocks with the first column again."""
+    blocks = [columns[:2]]
+    for column in columns[2:]:
+        if sum(max(map(len, cells)) + 2 for cells in [*blocks[-1], column]) - 2 > width:
+            blocks.append(columns[:1])
+        blocks[-1] = [*blocks[-1], column]
+    return blocks
+
+
+def align(rows):
+    """Return rows of cells as lines in which the columns stand below each other."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def comparison(outcomes):
+    """Return what compare has found as tables for people."""
+    titles, places = list(outcomes), [outcome["pods"] for outcome in outcomes.values()]
+    moved = [key for key in places[0] if len({of[key] for of in places}) > 1]
+    text = align([["POD", *titles]] + [[key, *(of[key] or "<none>" for of in places)] for key in moved]) + [""]
+    rows = [["", *titles], ["pods that fit", *(f"{sum(map(bool, of.values()))} of {len(of)}" for of in places)]]
+    for resource, shares in outcomes[titles[0]]["utilization"].items():
+        rows += [[f"{resource} utilization of a node, {part}", *(
+            f"{outcome['utilization'][resource][part]:.1f}%" for outcome in outcomes.values())] for part in shares]
+    return [*(text if moved else []), f"{len(moved)} of {len(places[0])} pods land elsewhere.", "", *align(rows)]
+
+
+def overview(cluster):
+    """Return all pods with their nodes, as `kubectl get pods -o wide` does, and how full the nodes are."""
+    nodes = cluster.snapshot().nodes.values()
+    place = {uid: node.name for node in nodes for uid in node.pods}
+    pods = cluster.parse(Pod, cluster.list("pods")[0])[0]
+    return ["", *align([["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"]] + [
+        [pod.namespace, pod.name, pod.phase or "Pending", f"{pod.requests['cpu']}m",
+         f"{pod.requests['memory'] // 2**20}Mi", place.get(pod.uid, "<none>")] for pod in pods]),
+        "", *align([["NODE", "PODS", "CPU", "MEMORY"]] + [
+            [node.name, f"{len(node.pods)}/{node.max_pods}"] + [
+                f"{used // unit}{suffix}/{there // unit}{suffix} ({100 * used // max(there, 1)}%)"
+                for used, there, unit, suffix in (
+                    (node.requested["cpu"], node.allocatable["cpu"], 1, "m"),
+                    (node.requested["memory"], node.allocatable["memory"], 2**20, "Mi"))] for node in nodes])]
+
+
+def with_progress(pods):
+    """Yield the pods; where a pass takes long, show on a terminal how far it is."""
+    pods, shown = list(pods), time.monotonic()
+    for i, pod in enumerate(pods):
+        if sys.stderr.isatty() and time.monotonic() - shown > 0.5:
+            shown = time.monotonic()
+            print(f"\033[K{i} of {len(pods)} pods\r", end="", file=sys.stderr, flush=True)
+        yield pod
+
+
+# =====================================================================================================================
+# 8. The command line
 # =====================================================================================================================
 
 
@@ -2320,6 +2572,7 @@ predicates and priorities that a legacy Policy file names.""",
   python scheduler.py --once --dry-run -v         show what one pass would do, and what it asks the API server
   python scheduler.py --cluster tests/clusters/demo.yaml           schedule manifests; no cluster is needed
   kubectl get nodes,pods -A -o yaml | python scheduler.py --cluster -       schedule a copy of a live cluster
+  python scheduler.py --explain default/web-1     show why that pod goes, or would go, where it does
 
 exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     parser.add_argument("--server", default="http://127.0.0.1:8001", metavar="URL",
@@ -2335,6 +2588,11 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     parser.add_argument("--cluster", nargs="+", metavar="FILE",
                         help="schedule these manifests (YAML, JSON, kubectl get -o yaml; - for standard input) instead "
                              "of a live cluster, and print where everything ended up")
+    parser.add_argument("--explain", nargs="?", const=True, metavar="POD",
+                        help="show each decision as a table: nodes, predicates, priorities; or only where this pod "
+                             "(namespace/name) would go now, whatever its scheduler, without binding anything")
+    parser.add_argument("--compare", metavar="FILE",
+                        help="with --cluster: schedule under this Policy, too, and show what differs")
     parser.add_argument("--seed", help="make the choice among equally good nodes repeatable")
     parser.add_argument("--output", choices=["text", "json"], default="text",
                         help="json: one object per decision on standard output, with all reasons and scores")
@@ -2342,6 +2600,9 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     options = parser.parse_args(argv)
     if not re.fullmatch("https?://[^/?#]+/?", options.server):
         parser.error(f"--server {options.server}: expected a URL such as http://127.0.0.1:8001")
+    if options.compare and not options.cluster:
+        parser.error("--compare needs --cluster: give it manifests, or pipe in a copy of a live cluster: "
+                     "kubectl get nodes,pods -A -o yaml | scheduler.py --cluster - --compare FILE")
     return options
 
 
@@ -2355,17 +2616,18 @@ def seconds(text):
 def main(argv=None):
     """Run the command line; return the exit code."""
     options = read_arguments(argv)
-    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    dry = " (dry run)" if options.dry_run else ""
+    logging.basicConfig(format=f"%(message)s{dry}", stream=sys.stderr)
     log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
-    if options.seed is not None:
-        RANDOM.seed(options.seed)
+    RANDOM.base = options.seed or ("" if options.compare else None)  # what is compared has the same luck
+    api = Manifests() if options.cluster else Proxy(options.server)
     try:
         policy_file = PolicyFile(options.policy)
+        other = PolicyFile(options.compare) if options.compare else None
     except PolicyError as error:
         for line in error.args:
-            log.error("%s: %s", options.policy, line)
+            log.error("%s", line)
         return 2
-    api = Manifests() if options.cluster else Proxy(options.server)
     for path in options.cluster or []:
         try:
             api.load(path)
@@ -2375,64 +2637,83 @@ def main(argv=None):
     cluster = Cluster(DryRun(api) if options.dry_run else api, options.scheduler_name)
     if options.dry_run:
         cluster.TRUST = math.inf  # no list will ever show what we bind
+    screen, introduced = Screen(dry), None
 
-    def report(decision):
+    def report(decision, remark=""):
         """Print a decision."""
-        as_json = options.output == "json"
-        text = json.dumps(record(decision)) if as_json else in_words(decision) + " (dry run)" * options.dry_run
-        print(text, flush=True)
+        nonlocal introduced
+        if options.output == "json":
+            print(json.dumps(record(decision) | ({"dryRun": True} if options.dry_run else {})), flush=True)
+        elif not options.explain:
+            screen.print(in_words(decision))
+        else:
+            if decision.policy is not introduced:
+                introduced = decision.policy
+                screen.print(*legend(introduced, screen))
+            screen.print(*screen.fold(remark), *explain(decision, screen))
 
+    if isinstance(options.explain, str):
+        try:
+            explain_pod(cluster, policy_file.policy, options.explain, report)
+        except ApiError as error:
+            log.error("%s", error)
+            return 1
+        return 0
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: (stop.set(), signal.signal(number, signal.SIG_DFL)))
+    if other:
+        outcomes = {min(file.path, os.path.relpath(file.path), key=len): outcome(api, file.policy, options, stop)
+                    for file in (policy_file, other)}
+        screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
+        return 0
     if not options.cluster:
         log.info("%s: polling %s by %s", options.scheduler_name, options.server, options.policy)
         return run(cluster, policy_file, report, stop, options.interval, options.once)
     if not cluster.pending_pods():
         log.info("no pod waits for %s: none without a node has this spec.schedulerName", options.scheduler_name)
-    while schedule_pending_pods(cluster, policy_file.policy, report, stop) and not options.once and not stop.is_set():
-        pass  # what was placed may have made room for what was not, as a pod with affinity to it
+    schedule_manifests(cluster, policy_file.policy, report, stop, options.once)
     if options.output == "text":
-        print_tables(cluster)
+        screen.print(*overview(cluster))
     return 0
 
 
-def record(decision):
-    """Return a decision as --output json prints it."""
-    return vars(decision) | {"pod": decision.pod.key}
+def schedule_manifests(cluster, policy, report, stop, once):
+    """Make passes until one places nothing more; a pod may make room for others, as for one with affinity to it."""
+    while schedule_pending_pods(cluster, policy, report, stop) and not once and not stop.is_set():
+        pass
 
 
-def in_words(decision):
-    """Return a decision as a line for people."""
-    if decision.node is None:
-        return f"{decision.pod.key} stays pending: {decision.message}"
-    fit, nodes = len(decision.feasible), len(decision.feasible) + len(decision.failed)
-    return (f"{decision.pod.key} -> {decision.node}  ({fit} of {nodes} nodes fit, score "
-            f"{decision.total[decision.node]})")
+def explain_pod(cluster, policy, key, report):
+    """Show where a pod would go now, even one that has a node, or that nobody would try. Raises ApiError."""
+    namespace, _, name = key.rpartition("/")
+    raws, _ = cluster.list("pods", f"metadata.namespace={namespace or 'default'},metadata.name={name}")
+    pods, _ = cluster.parse(Pod, raws)
+    if not pods:
+        raise ApiError(404, f'pod "{namespace or "default"}/{name}" not found; write --explain NAMESPACE/NAME')
+    snapshot, pod, [place, owner] = cluster.snapshot(policy), pods[0], [
+        pick(pods[0].spec, str, field) for field in ("nodeName", "schedulerName")]
+    if pod.uid in getattr(snapshot.nodes.get(place), "pods", {}):
+        snapshot.nodes[place].remove(pod)
+    pod.node_name = ""
+    state = (f"is on {place}" if place else "is being deleted" if pod.terminating else
+             "has scheduling gates" if pod.gated else
+             f"is left to {owner or 'default-scheduler'}" if owner != cluster.scheduler_name else "")
+    report(schedule(pod, snapshot, policy), state and f"{pod.key} {state}. If it were to be scheduled now:")
 
 
-def print_tables(cluster):
-    """Print all pods with their nodes, as `kubectl get pods -o wide` does, and how full the nodes are."""
+def outcome(manifests, policy, options, stop):
+    """Schedule the pending pods of manifests under a Policy; return where they are then, and how full the nodes."""
+    cluster = Cluster(copy.deepcopy(manifests), options.scheduler_name)
+    pending = sorted(pod.key for pod in cluster.pending_pods())
+    schedule_manifests(cluster, policy, lambda decision: None, stop, options.once)
     nodes = cluster.snapshot().nodes.values()
-    place = {uid: node.name for node in nodes for uid in node.pods}
-    pods = cluster.parse(Pod, cluster.list("pods")[0])[0]
-    print_table([["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"]] + [
-        [pod.namespace, pod.name, pod.phase or "Pending", f"{pod.requests['cpu']}m",
-         f"{pod.requests['memory'] // 2**20}Mi", place.get(pod.uid, "<none>")] for pod in pods])
-    print_table([["NODE", "PODS", "CPU", "MEMORY"]] + [
-        [node.name, f"{len(node.pods)}/{node.max_pods}"] + [
-            f"{used // unit}{suffix}/{there // unit}{suffix} ({100 * used // max(there, 1)}%)"
-            for used, there, unit, suffix in (
-                (node.requested["cpu"], node.allocatable["cpu"], 1, "m"),
-                (node.requested["memory"], node.allocatable["memory"], 2**20, "Mi"))] for node in nodes])
-
-
-def print_table(rows):
-    """Print rows, the first of them a header, in columns."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    print()
-    for row in rows:
-        print("   ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+    places, result = {pod.key: node.name for node in nodes for pod in node.pods.values()}, {}
+    for resource in ("cpu", "memory") if nodes else ():
+        shares = [100 * node.requested[resource] / max(node.allocatable[resource], 1) for node in nodes]
+        result[resource] = {"min": min(shares), "mean": statistics.mean(shares), "max": max(shares),
+                            "standard deviation": statistics.pstdev(shares)}
+    return {"pods": {key: places.get(key) for key in pending}, "utilization": result}
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def test_a_filter_is_asked_about_the_nodes_and_its_reasons_are_kept(service, nam
     kept = {"NodeNames": ["b"]} if names_only else {"Nodes": {"items": [node("b")]}}
     service.answers["filter"] = 200, {**kept, "FailedNodes": {"a": "a is haunted"}}
     decision = decide([{"urlPrefix": service.url, "filterVerb": "filter", "nodeCacheCapable": names_only}])
-    assert (decision.node, decision.feasible, decision.failed) == ("b", ["b"], {"a": ["a is haunted"], "c": []})
+    assert (decision.node, decision.feasible, decision.failed) == ("b", ["b"], {"a": {"extenders[0]": ["a is haunted"]}, "c": {"extenders[0]": []}})
     [(verb, asked)] = service.asked
     assert verb == "filter" and asked["Pod"]["metadata"]["name"] == "p"
     assert asked["NodeNames"] == (["a", "b", "c"] if names_only else None)
