@@ -24,14 +24,18 @@ import math
 import os
 import random
 import re
+import runpy
 import shutil
 import signal
+import socket
 import statistics
 import sys
 import tempfile
 import textwrap
 import threading
 import time
+import traceback
+import uuid
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -45,20 +49,6 @@ import yaml
 from urllib3.exceptions import InsecureRequestWarning
 
 log = logging.getLogger("scheduler")
-
-
-class Dice(random.Random):
-    """What breaks ties. With a seed, each pod has throws of its own, so that its decision can be replayed alone."""
-
-    base = None
-
-    def throw_for(self, pod):
-        """Begin with a pod."""
-        if self.base is not None:
-            self.seed(f"{self.base} {pod.key}")
-
-
-RANDOM = Dice()
 
 
 # =====================================================================================================================
@@ -82,45 +72,38 @@ def run(cluster, policy_file, report, stop, interval, once):
     return 0
 
 
-def schedule_pending_pods(cluster, policy, report, stop):
-    """Make one pass: list the pending pods, look at the cluster, place pod after pod. Return how many were placed."""
-    pending = cluster.pending_pods()
+def schedule_pending_pods(cluster, policies, report, stop):
+    """Make one pass: list the pending pods, look at the cluster, place pod after pod. Return how many were bound."""
+    pending = cluster.pending_pods(policies)
     if not pending:
         return 0
-    snapshot = cluster.snapshot(policy)
-    placed = 0
-    try:
+    snapshot = cluster.snapshot(policies)
+
+    def decisions():
         for pod in with_progress(cluster.due(pending)):
             if stop.is_set():
-                break
-            decision = schedule(pod, snapshot, policy)
+                return
+            decision = schedule(pod, snapshot, policies[pod.scheduler])
+            # Assume that the Binding will succeed, so that the next pod of this pass sees this one on its node.
+            yield assume(decision, snapshot)
+        for decision in cluster.take_held(snapshot):
+            yield permit(decision, snapshot)
+
+    bound = 0
+    try:
+        for decision in decisions():
             if cluster.is_news(decision):
                 report(decision)
-            if decision.node:
-                # Assume that the Binding will succeed, so that the next pod of this pass sees this one on its node.
-                snapshot.nodes[decision.node].add(pod)
-                cluster.bind(pod, decision.node, snapshot, policy)
-                placed += 1
+            if decision.node is None:
+                cluster.leave_pending(decision, snapshot)
+            elif decision.held:
+                cluster.hold(decision)
             else:
-                cluster.leave_pending(pod, decision.message, snapshot, policy)
+                cluster.bind(decision, snapshot)
+                bound += 1
     finally:
         cluster.settle(snapshot, wait=True)
-    return placed
-
-
-@dataclass
-class Decision:
-    """What was decided about one pod, and all that it was decided from."""
-
-    pod: "Pod"
-    policy: "Policy"
-    node: str = None  # the chosen node
-    feasible: list = field(default_factory=list)  # the names of the nodes that fit
-    failed: dict = field(default_factory=dict)  # node -> predicate -> the reasons why it does not fit
-    raw: dict = field(default_factory=dict)  # priority -> node -> the score as the rule gave it
-    scores: dict = field(default_factory=dict)  # priority -> node -> score, 0 to 100, x weight
-    total: dict = field(default_factory=dict)  # node -> the sum of its scores
-    message: str = None  # without a node: why, in kube-scheduler's words
+    return bound
 
 
 def schedule(pod, snapshot, policy):
@@ -132,19 +115,16 @@ def schedule(pod, snapshot, policy):
             raise Unschedulable(pod.beyond_us)
         if not snapshot.nodes:
             raise Unschedulable("no nodes available to schedule pods")
-        fitting, failed = nodes_that_fit(pod, snapshot, policy)
+        fitting, decision.failed = nodes_that_fit(pod, snapshot, policy)
         if not fitting:
-            return replace(decision, failed=failed, message=fit_error(failed))
-        raw, scores, total = prioritize(pod, fitting, snapshot, policy)
-        return replace(decision, node=select_host(total), feasible=[node.name for node in fitting], failed=failed,
-                       raw=raw, scores=scores, total=total)
-    except (Unschedulable, Malformed) as reason:
-        return replace(decision, message=str(reason))
-    except ApiError:
-        raise
-    except Exception as error:  # a rule that fails on a pod nobody expected fails that pod only
-        log.debug("%s", pod.key, exc_info=True)
-        return replace(decision, message=f"{type(error).__name__} in a rule: {one_line(error)}")
+            decision.nominated = nominate(pod, decision.failed, snapshot, policy)
+            raise Unschedulable(fit_error(decision.failed))
+        decision.raw, decision.scores, decision.total = prioritize(pod, fitting, snapshot, policy)
+        decision.feasible = [node.name for node in fitting]
+        decision.node = select_host(decision.total)
+    except Exception as error:
+        leave_pending(decision, error)
+    return decision
 
 
 def nodes_that_fit(pod, snapshot, policy):
@@ -191,15 +171,6 @@ def prioritize(pod, fitting, snapshot, policy):
     return raw, scores, {node.name: start + sum(points[node.name] for points in scores.values()) for node in fitting}
 
 
-def in_range(rule, points):
-    """Return the scores that a priority has given. Raises Unschedulable if one is not from 0 to 100."""
-    for score in points.values():
-        if not 0 <= score <= 100:
-            raise Unschedulable(f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an '
-                                f"invalid score {score}, it should in the range of [0, 100] after normalizing")
-    return points
-
-
 def select_host(total):
     """Take the node with the highest total; of several, any."""
     best = max(total.values())
@@ -226,13 +197,20 @@ class Rule:
     function: callable
     metadata: callable = None  # computes, once per pod, what the function takes as `metadata`
     needs: tuple = ()  # the resources that it may look at in snapshot.objects
-    prebind: callable = None  # returns the requests to send before the Binding, None if the pod can be bound at once
-    unreserve: callable = None  # returns those that take these back, when the pod fits nowhere any more
     reduce: callable = lambda points: points  # for a priority: turns the nodes' raw scores into 0 to 100
-    argument: str = ""  # the member of an entry's `argument` that configures it; it then takes `arguments`, a list
-    check: callable = lambda arguments: ()  # yields what is wrong with those
+    pre_enqueue: callable = None  # these nine see to the other extension points of the framework: chapter 6
+    queue_sort: callable = None
+    post_filter: callable = None
+    reserve: callable = None
+    unreserve: callable = None
+    permit: callable = None
+    pre_bind: callable = None
+    bind: callable = None
+    post_bind: callable = None
+    argument: object = ""  # the member of an entry's `argument` that configures it; or {field: type} of all of this
+    check: callable = lambda arguments: ()  # yields what is wrong with the arguments
     title: str = ""  # what the Policy calls it
-    arguments: list = ()  # what the Policy gives for `argument`
+    arguments: list = ()  # what the Policy's entries give as argument; functions with such a parameter get it
     weight: int = 1
 
     def prepare(self, pod, nodes, snapshot):
@@ -261,6 +239,8 @@ def register(catalogue, name, **options):
     """Return a decorator that makes a function the rule of this name."""
 
     def decorate(function):
+        if name in catalogue:
+            raise ValueError(f'there is a rule "{name}" already')
         catalogue[name] = Rule(name, function, **options)
         return function
 
@@ -299,21 +279,32 @@ class Policy:
     extenders: list
     always_check_all: bool
     notices: list  # what the user should know of it, a line each
+    others: list = field(default_factory=list)  # rules of which only other extension points are active
 
     @property
     def needs(self):
         """The resources that the active rules look at, beside nodes and pods."""
-        return {resource for rule in self.predicates + self.priorities for resource in rule.needs}
+        return {resource for rule in self.predicates + self.priorities + self.others for resource in rule.needs}
+
+    def hooks(self, point):
+        """Return the functions of the active rules for an extension point, such as "reserve"."""
+        return [hook for rule in self.predicates + self.priorities + self.others if (hook := getattr(rule, point))]
 
 
 class PolicyError(Exception):
     """The Policy cannot be used. Each argument is a line: the entry, what is wrong with it, what would be right."""
 
 
-def load_policy(path):
-    """Read a Policy file, JSON or YAML; like kube-scheduler, only its first document. Raises PolicyError."""
+def load_policies(path, scheduler_name):
+    """Read a Policy file, JSON or YAML; like kube-scheduler, only its first document. Return {schedulerName: Policy}.
+
+    It may be a KubeSchedulerConfiguration, too, or the name of an algorithm provider. Raises PolicyError.
+    """
     try:
-        return build_policy(decode_policy(next(parse(Path(path).read_text("utf-8-sig")), None)))
+        document = PROVIDERS.get(path) or next(parse(Path(path).read_text("utf-8-sig")), None)
+        if isinstance(document, dict) and document.get("kind") == "KubeSchedulerConfiguration":
+            return read_configuration(document, scheduler_name)
+        return Profiles({scheduler_name: build_policy(decode_policy(document))})
     except (OSError, ValueError) as error:
         raise PolicyError(f"{path}: {one_line(error)}") from error
     except PolicyError as error:
@@ -323,12 +314,16 @@ def load_policy(path):
 class PolicyFile:
     """A Policy file that may be edited at any time. Raises PolicyError if it is not good to begin with."""
 
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, path, scheduler_name):
+        self.path, self.scheduler_name = path, scheduler_name
         self.seen = self.signature()
-        self.policy = load_policy(path)
-        for notice in self.policy.notices:
-            log.warning("%s: %s", path, notice)
+        self.policies = load_policies(path, scheduler_name)
+        self.say(notice for policy in self.policies.values() for notice in policy.notices)
+
+    def say(self, lines):
+        """Log what is to be known of the file."""
+        for line in lines:
+            log.warning("%s: %s", self.path, line)
 
     def signature(self):
         """Return what tells one state of the file from another."""
@@ -337,18 +332,28 @@ class PolicyFile:
             return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
     def current(self):
-        """Return the Policy, read again if the file has changed. A broken one is reported, and the last kept."""
+        """Return the Policies, read again if the file has changed. If it is broken, say so, and keep the last."""
         signature = self.signature()
         if signature != self.seen:
             self.seen = signature
             try:
-                before, self.policy = self.policy, load_policy(self.path)
-                for line in [", ".join(policy_changes(before, self.policy)), *self.policy.notices]:
-                    log.warning("%s: %s", self.path, line or "says the same as before")
+                before, self.policies = self.policies, load_policies(self.path, self.scheduler_name)
+                self.say(changes(before, self.policies))
+                self.say(notice for policy in self.policies.values() for notice in policy.notices)
             except PolicyError as error:
                 for line in error.args:
                     log.error("%s; the last good Policy stays", line)
-        return self.policy
+        return self.policies
+
+
+def changes(before, after):
+    """Yield a line for each scheduler name on what is different, or one that nothing is."""
+    lines = [f"+ profile {name}" for name in after if name not in before] + [
+        f"- profile {name}" for name in before if name not in after]
+    for name in before.keys() & after.keys():
+        line = ", ".join(policy_changes(before[name], after[name]))
+        lines += [f"{name}: {line}" if line and len(after) > 1 else line] if line else []
+    return lines or ["says the same as before"]
 
 
 def policy_changes(before, after):
@@ -371,14 +376,14 @@ def policy_changes(before, after):
 # What a Policy may say: {field: type}, [type] for a list of it.
 # Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types.go.
 POLICY = {
-    "predicates": [{"name": str, "argument": {
+    "predicates": [lambda entry: {"name": str, "argument": argument_fields(PREDICATES, entry, {
         "serviceAffinity": {"labels": [str]},
-        "labelsPresence": {"labels": [str], "presence": bool}}}],
-    "priorities": [{"name": str, "weight": int, "argument": {
+        "labelsPresence": {"labels": [str], "presence": bool}})}],
+    "priorities": [lambda entry: {"name": str, "weight": int, "argument": argument_fields(PRIORITIES, entry, {
         "serviceAntiAffinity": {"label": str},
         "labelPreference": {"label": str, "presence": bool},
         "requestedToCapacityRatioArguments": {
-            "shape": [{"utilization": int, "score": int}], "resources": [{"name": str, "weight": int}]}}}],
+            "shape": [{"utilization": int, "score": int}], "resources": [{"name": str, "weight": int}]}})}],
     "extenders": [dict],
     "hardPodAffinitySymmetricWeight": int,
     "alwaysCheckAllPredicates": bool,
@@ -394,6 +399,12 @@ EXTENDED_RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0
                                r"/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "true or false",
               bytes: "base64 text"}
+
+
+def argument_fields(catalogue, entry, legacy):
+    """Return what fields an entry's argument may have: those of the custom rule that it names, or the legacy ones."""
+    rule = catalogue.get(str(entry.get("name"))) if isinstance(entry, dict) else None
+    return rule.argument if rule and isinstance(rule.argument, dict) else legacy
 
 
 def decode_policy(document):
@@ -434,7 +445,8 @@ def decode(value, schema, where, problems, spell=str):
         problems.append(f"{where}: expected {TYPE_NAMES[expected]}, got {json.dumps(value, default=str)[:60]}")
         return expected()
     if isinstance(schema, list):
-        return [decode(item, schema[0], f"{where}[{i}]", problems, spell) for i, item in enumerate(value)]
+        return [decode(item, schema[0](item) if inspect.isfunction(schema[0]) else schema[0], f"{where}[{i}]", problems,
+                       spell) for i, item in enumerate(value)]
     if not isinstance(schema, dict):
         return value
     fields, decoded = {spell(name): name for name in schema}, {}
@@ -453,19 +465,22 @@ def did_you_mean(word, known):
     return f'; did you mean "{near[0]}"?' if near else ""
 
 
-def build_policy(document):
-    """Find the rules that a decoded Policy names. Upstream: createFromConfig in pkg/scheduler/factory.go."""
+def build_policy(document, profile=False):
+    """Find the rules that a decoded Policy names; of a profile, no others, and in the order in which it names them.
+
+    Upstream: createFromConfig in pkg/scheduler/factory.go.
+    """
     problems, notices, extenders = [], [], document["extenders"]
     ignored = [resource.get("name") for extender in extenders for resource in extender.get("managedResources", [])
-               if resource.get("ignoredByScheduler")]
+               if resource.get("ignoredByScheduler")] + document.get("ignoredResources", [])
     entries = document.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
     general = ALIASES["GeneralPredicates"] if any(e.get("name") == "GeneralPredicates" for e in entries) else []
     order = list(PREDICATES)
     order[2:2] = general  # GeneralPredicates comes right behind CheckNodeUnschedulable
-    entries = entries + [{"name": name} for name in MANDATORY_PREDICATES]
     settings = {"PodFitsResources": ignored,
                 "InterPodAffinityPriority": [document.get("hardPodAffinitySymmetricWeight") or 1]}
-    predicates = choose("predicates", entries, PREDICATES, problems, notices, settings)
+    mandatory = [] if profile else [{"name": name} for name in MANDATORY_PREDICATES]
+    predicates = choose("predicates", entries + mandatory, PREDICATES, problems, notices, settings)
     entries = document.get("priorities", [{"name": name, "weight": w} for name, w in DEFAULT_PRIORITIES.items()])
     priorities = merge_spreading(choose("priorities", entries, PRIORITIES, problems, notices, settings))
     problems += [*weight_problems(entries), *extender_problems(extenders)]
@@ -473,7 +488,8 @@ def build_policy(document):
         problems.append("hardPodAffinitySymmetricWeight: must be from 0 to 100")
     if problems:
         raise PolicyError(*problems)
-    predicates.sort(key=lambda rule: order.index(rule.name))
+    if not profile:
+        predicates.sort(key=lambda rule: order.index(rule.name))
     extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(extenders)]
     return Policy(predicates, priorities, sorted(extenders, key=lambda extender: extender.ignorable),
                   document.get("alwaysCheckAllPredicates", False), notices)
@@ -491,7 +507,10 @@ def choose(where, entries, catalogue, problems, notices, settings):
         if title == "EqualPriority":
             continue  # a constant changes no ranking
         names, value = [name for name in ALIASES.get(title, [title]) if name in catalogue], None
-        if argument is not None and len(argument) != 1:
+        rule = catalogue.get(title)
+        if rule and isinstance(rule.argument, dict):
+            value = argument
+        elif argument is not None and len(argument) != 1:
             problems.append(f"{place}: the argument must have exactly one member")
         elif names and argument:
             notices.append(f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
@@ -509,14 +528,11 @@ def choose(where, entries, catalogue, problems, notices, settings):
         arguments = [value for _, _, value, _ in uses if value is not None] or settings.get(name, [])
         problems += [f"{place}: {problem}" for problem in rule.check(arguments)]
         title = "+".join(dict.fromkeys(title for *_, title in uses))
-        function, metadata = (
-            functools.partial(part, arguments=arguments)
-            if part and "arguments" in inspect.signature(part).parameters else part
-            for part in (rule.function, rule.metadata))
+        parts = {name: functools.partial(part, arguments=arguments) for name, part in vars(rule).items()
+                 if callable(part) and "arguments" in inspect.signature(part).parameters and name != "check"}
         # As upstream: the last weight counts, n arguments weigh n times as much, and of that 32 bits are left.
         weight = (entry.get("weight", 1) * max(1, len(arguments)) + 2**31) % 2**32 - 2**31 or 1
-        rules.append(replace(rule, title=title, function=function, metadata=metadata,
-                             arguments=arguments, weight=weight))
+        rules.append(replace(rule, **parts, title=title, arguments=arguments, weight=weight))
     return rules
 
 
@@ -703,11 +719,13 @@ class Pod:
                           for condition in pick(raw, list, "status", "conditions", of=dict)
                           if condition.get("type") == "PodScheduled" and condition.get("status") == "False"), None)
         self.priority = pick(spec, int, "priority")
+        self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
         self.gated = bool(pick(spec, list, "schedulingGates"))
         self.beyond_us = ("the pod has resourceClaims, which this scheduler cannot allocate"
                           if pick(spec, list, "resourceClaims") else None)
         self.node_name = pick(spec, str, "nodeName")
         self.labels = pick(raw, dict, "metadata", "labels", of=str)
+        self.annotations = pick(raw, dict, "metadata", "annotations", of=str)
         self.node_selector = pick(spec, dict, "nodeSelector", of=str)
         self.tolerations = pick(spec, list, "tolerations", of=dict)
         self.is_affine = bool(pick(spec, dict, "affinity", "podAffinity") or pick(
@@ -832,6 +850,7 @@ class Snapshot:
 
     nodes: dict  # name -> Node
     objects: "Objects"  # resource -> {namespace/name or name: the API's JSON}
+    live: bool = False  # whether others will act on what is written: not in a dry run, nor among manifests
 
 
 class InvalidSelector(ValueError):
@@ -1263,7 +1282,7 @@ def bind_volumes(pod, node, snapshot):
     The claims themselves thereby remember the node: later polls find the pod fit for no other until they are bound.
     """
     _, delayed, _ = claims_to_bind(pod, [node], snapshot)
-    if not delayed:
+    if not delayed or not snapshot.live:
         return None
     patches = []
     for claim, volume in find_volumes(delayed, node, snapshot):
@@ -1280,7 +1299,7 @@ def bind_volumes(pod, node, snapshot):
 
 def release_volumes(pod, snapshot):
     """Give up the node that unbound claims of the pod remember, since it turned out wrong."""
-    claims = [snapshot.objects["persistentvolumeclaims"].get(key) for key in pod.claims]
+    claims = [snapshot.objects["persistentvolumeclaims"].get(key) for key in pod.claims] if snapshot.live else []
     return [patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: None}) for claim in claims
             if claim and not claim["spec"].get("volumeName")
             and SELECTED_NODE in pick(claim, dict, "metadata", "annotations")]
@@ -1294,7 +1313,7 @@ def patch(thing, resource, annotations, **more):
         "metadata": {"resourceVersion": metadata["resourceVersion"], "annotations": annotations}, **more}
 
 
-@predicate("CheckVolumeBinding", metadata=claims_to_bind, needs=VOLUMES, prebind=bind_volumes,
+@predicate("CheckVolumeBinding", metadata=claims_to_bind, needs=VOLUMES, pre_bind=bind_volumes,
            unreserve=release_volumes)
 def check_volume_binding(pod, node, metadata):
     """The volumes of the pod's bound claims can be reached from the node, and for the others it has or gets volumes."""
@@ -1810,7 +1829,346 @@ def random_priority(pod, node):
 
 
 # =====================================================================================================================
-# 6. The cluster: what is read, remembered and written
+# 6. Around the two: the other extension points of the scheduling framework
+# =====================================================================================================================
+
+#   pre_enqueue(pod)                 why the pod is not ready to be tried, or None
+#   queue_sort(pod)                  a key: pods with lower ones are tried first (one rule only)
+#   metadata, function, reduce       PreFilter and Filter, or PreScore, Score and NormalizeScore
+#   post_filter(pod, failed, snapshot)  no node fits: the name of one that is to be nominated, or None
+#   reserve(pod, node, snapshot)     takes note that the pod goes to the node; may raise Unschedulable
+#   unreserve(pod, snapshot)         forgets that; also called if nothing was reserved; returns requests to send, or None
+#   permit(pod, node, snapshot)      None approves, Unschedulable denies; seconds: ask again each poll, for so long
+#   pre_bind(pod, node, snapshot)    None; or requests to send, after which it is asked again next poll
+#   bind(pod, node_name)             binds the pod and returns True; else the next rule is asked, and at last the script
+#   post_bind(pod, node_name)        the pod is bound
+#
+# A request is a tuple of method, path and body. bind and post_bind run in threads of their own.
+
+
+@dataclass
+class Decision:
+    """What was decided about one pod, and all that it was decided from."""
+
+    pod: Pod
+    policy: Policy
+    node: str = None  # the chosen node
+    feasible: list = field(default_factory=list)  # the names of the nodes that fit
+    failed: dict = field(default_factory=dict)  # node -> predicate -> the reasons why it does not fit
+    raw: dict = field(default_factory=dict)  # priority -> node -> the score as the rule gave it
+    scores: dict = field(default_factory=dict)  # priority -> node -> score, 0 to 100, x weight
+    total: dict = field(default_factory=dict)  # node -> the sum of its scores
+    message: str = None  # without a node: why, in kube-scheduler's words
+    nominated: str = None  # without a node: one on which a rule has made room
+    held: bool = False  # whether a rule does not permit the binding yet
+    requests: list = ()  # what rules want to be sent before the Binding: lists, or None
+    since: float = field(default_factory=time.monotonic)
+
+
+def leave_pending(decision, error):
+    """Turn the decision into one to leave the pod pending. What nobody expected of a rule fails this pod only."""
+    if isinstance(error, ApiError):
+        raise error
+    decision.node, decision.message = None, str(error)
+    if not isinstance(error, (Unschedulable, Malformed)):
+        decision.message = f"{type(error).__name__} in a rule: {one_line(error)}"
+        log.debug("%s", decision.pod.key, exc_info=error)
+
+
+def ready(pod, policy):
+    """Say whether the pod is to be tried at all."""
+    if pod.terminating or pod.gated or pod.phase in ("Succeeded", "Failed"):
+        return False
+    try:
+        return not any(hook(pod) for hook in policy.hooks("pre_enqueue"))
+    except Exception as error:
+        warn_once(f"{pod.key} is not tried: {type(error).__name__} in a rule: {one_line(error)}")
+        return False
+
+
+def nominate(pod, failed, snapshot, policy):
+    """Return the node on which a rule has made room for the pod, or None."""
+    return next(filter(None, (hook(pod, failed, snapshot) for hook in policy.hooks("post_filter"))), None)
+
+
+def assume(decision, snapshot):
+    """Put the pod on its node, with the consent of the rules that reserve and permit. Return the decision."""
+    if decision.node:
+        node = snapshot.nodes[decision.node]
+        node.add(decision.pod)
+        try:
+            for hook in decision.policy.hooks("reserve"):
+                hook(decision.pod, node, snapshot)
+        except Exception as error:
+            node.remove(decision.pod)
+            leave_pending(decision, error)
+    return permit(decision, snapshot) if decision.node else decision
+
+
+def permit(decision, snapshot):
+    """Make the decision one to be carried out or held, or take the pod off its node again. Return the decision."""
+    pod, policy, node = decision.pod, decision.policy, snapshot.nodes.get(decision.node)
+    try:
+        if not node:
+            raise Unschedulable(f"node {decision.node} has gone")
+        waits = [seconds for hook in policy.hooks("permit") if (seconds := hook(pod, node, snapshot))]
+        if waits and time.monotonic() - decision.since >= min(waits):
+            raise Unschedulable(f'pod "{pod.name}" rejected while waiting on permit: rejected due to timeout after '
+                                f"waiting {min(waits):g}s")
+        decision.held = bool(waits)
+        if not waits:
+            decision.requests = [hook(pod, node, snapshot) for hook in policy.hooks("pre_bind")]
+    except Exception as error:
+        if node:
+            node.remove(pod)
+        leave_pending(decision, error)
+    return decision
+
+
+def in_range(rule, points):
+    """Return the scores that a priority has given. Raises Unschedulable if one is not from 0 to 100."""
+    for score in points.values():
+        if not 0 <= score <= 100:
+            raise Unschedulable(f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an '
+                                f"invalid score {score}, it should in the range of [0, 100] after normalizing")
+    return points
+
+
+class Dice(random.Random):
+    """What breaks ties. With a seed, each pod has throws of its own, so that its decision can be replayed alone."""
+
+    base = None
+
+    def throw_for(self, pod):
+        """Begin with a pod."""
+        if self.base is not None:
+            self.seed(f"{self.base} {pod.key}")
+
+
+RANDOM = Dice()
+
+
+# =====================================================================================================================
+# 7. KubeSchedulerConfiguration: what a Policy is called today
+# =====================================================================================================================
+
+
+PLUGINS = {  # plugin -> its predicate and its priority
+    "NodeUnschedulable": ("CheckNodeUnschedulable", None), "NodeName": ("HostName", None),
+    "TaintToleration": ("PodToleratesNodeTaints", "TaintTolerationPriority"),
+    "NodeAffinity": ("MatchNodeSelector", "NodeAffinityPriority"), "NodePorts": ("PodFitsHostPorts", None),
+    "NodeResourcesFit": ("PodFitsResources", "LeastRequestedPriority"), "VolumeRestrictions": ("NoDiskConflict", None),
+    "EBSLimits": ("MaxEBSVolumeCount", None), "GCEPDLimits": ("MaxGCEPDVolumeCount", None),
+    "NodeVolumeLimits": ("MaxCSIVolumeCountPred", None), "AzureDiskLimits": ("MaxAzureDiskVolumeCount", None),
+    "VolumeBinding": ("CheckVolumeBinding", None), "VolumeZone": ("NoVolumeZoneConflict", None),
+    "PodTopologySpread": ("EvenPodsSpread", "SelectorSpreadPriority"),
+    "InterPodAffinity": ("MatchInterPodAffinity", "InterPodAffinityPriority"),
+    "NodeResourcesBalancedAllocation": (None, "BalancedResourceAllocation"),
+    "ImageLocality": (None, "ImageLocalityPriority"), "NodePreferAvoidPods": (None, "NodePreferAvoidPodsPriority"),
+    "NodeResourcesLeastAllocated": (None, "LeastRequestedPriority"), "CinderLimits": ("MaxCinderVolumeCount", None),
+    "NodeResourcesMostAllocated": (None, "MostRequestedPriority"),
+    "PrioritySort": (None, None), "SchedulingGates": (None, None),  # the script does as these three do
+    "DefaultBinder": (None, None), "DefaultPreemption": (None, None),  # ... and it preempts nobody
+}
+# Upstream: getDefaultConfig in pkg/scheduler/algorithmprovider (1.20), getDefaultPlugins in apis/config/v1* (later).
+FILTERS = dict.fromkeys(name for name, (filter, _) in PLUGINS.items() if filter and name != "CinderLimits")
+BETA_SCORES = {"NodeResourcesBalancedAllocation": 1, "ImageLocality": 1, "InterPodAffinity": 1, "NodeResourcesFit": 1,
+               "NodeAffinity": 1, "PodTopologySpread": 2, "TaintToleration": 1}
+BETA_POINTS = {"filter": FILTERS, "score": BETA_SCORES, **dict.fromkeys(["reserve", "preBind"], {"VolumeBinding": 0})}
+DEFAULT_PLUGINS = {  # version -> extension point -> {plugin: weight}
+    "v1beta1": {**BETA_POINTS, "score": {
+        "NodeResourcesLeastAllocated" if name == "NodeResourcesFit" else name: weight
+        for name, weight in BETA_SCORES.items()} | {"NodePreferAvoidPods": 10000}},
+    "v1beta2": BETA_POINTS,
+    "v1": {"multiPoint": {**FILTERS, "TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2,
+                          "InterPodAffinity": 2, "NodeResourcesBalancedAllocation": 1, "ImageLocality": 1}},
+}
+DEFAULT_PLUGINS["v1beta3"] = DEFAULT_PLUGINS["v1"]
+POINTS = {"preEnqueue": "pre_enqueue", "queueSort": "queue_sort", "postFilter": "post_filter", "reserve": "reserve",
+          "permit": "permit", "preBind": "pre_bind", "bind": "bind", "postBind": "post_bind"}
+GROUP = "kubescheduler.config.k8s.io/"
+PROVIDERS = {  # what --policy may name instead of a file
+    "DefaultProvider": {"kind": "KubeSchedulerConfiguration", "apiVersion": f"{GROUP}v1beta1"},
+    "ClusterAutoscalerProvider": {"kind": "KubeSchedulerConfiguration", "apiVersion": f"{GROUP}v1beta1", "profiles": [
+        {"plugins": {"score": {"disabled": [{"name": "NodeResourcesLeastAllocated"}],
+                               "enabled": [{"name": "NodeResourcesMostAllocated", "weight": 1}]}}}]},
+}
+
+PLUGIN_SET = {"enabled": [{"name": str, "weight": int}], "disabled": [{"name": str, "weight": int}]}
+RESOURCES = [{"name": str, "weight": int}]
+CPU_AND_MEMORY = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
+CONFIGURATION = {
+    "profiles": [{"schedulerName": str, "pluginConfig": [{"name": str, "args": dict}], "percentageOfNodesToScore": int,
+                  "plugins": dict.fromkeys([*POINTS, "preFilter", "filter", "preScore", "score", "multiPoint"],
+                                           PLUGIN_SET)}],
+    "leaderElection": {"leaderElect": bool, "leaseDuration": str, "renewDeadline": str, "retryPeriod": str,
+                       "resourceLock": str, "resourceName": str, "resourceNamespace": str},
+    "extenders": [dict], "clientConnection": dict, "parallelism": int, "percentageOfNodesToScore": int,
+    "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int, "healthzBindAddress": str,
+    "metricsBindAddress": str, "enableProfiling": bool, "enableContentionProfiling": bool,
+    "delayCacheUntilActive": bool,
+}
+PLUGIN_ARGUMENTS = {  # those that change what a plugin decides
+    "NodeResourcesFit": {"ignoredResources": [str], "scoringStrategy": {
+        "type": str, "resources": RESOURCES,
+        "requestedToCapacityRatio": {"shape": [{"utilization": int, "score": int}]}}},
+    "InterPodAffinity": {"hardPodAffinityWeight": int},
+    "PodTopologySpread": {"defaultingType": str, "defaultConstraints": [dict]},
+    "NodeResourcesLeastAllocated": {"resources": RESOURCES}, "NodeResourcesMostAllocated": {"resources": RESOURCES},
+    "NodeResourcesBalancedAllocation": {"resources": RESOURCES},
+    "VolumeBinding": {"bindTimeoutSeconds": int},  # nothing waits here but the pod
+    "DefaultPreemption": {"minCandidateNodesPercentage": int, "minCandidateNodesAbsolute": int},
+}
+STRATEGIES = {"": "LeastRequestedPriority", "LeastAllocated": "LeastRequestedPriority",
+              "MostAllocated": "MostRequestedPriority", "RequestedToCapacityRatio": "RequestedToCapacityRatioPriority"}
+
+
+ELECTION_TIMES = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
+
+
+class Profiles(dict):
+    """{schedulerName: Policy}, with what a KubeSchedulerConfiguration says of leader election."""
+
+    election = {}
+
+
+def duration(text):
+    """Read a duration such as 15s, 1m30s or 500ms, in seconds. Raises ValueError."""
+    parts = re.findall(r"([0-9]+(?:\.[0-9]*)?)(ms|s|m|h)", text)
+    if not text or "".join(map("".join, parts)) != text:
+        raise ValueError(f'"{text}" is not a duration, such as 15s or 1m30s')
+    return sum(float(number) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for number, unit in parts)
+
+
+def election_settings(settings, problems):
+    """Return leaderElection with its times in seconds."""
+    times = {}
+    for name in ELECTION_TIMES.keys() & settings.keys():
+        try:
+            times[name] = duration(settings[name])
+        except ValueError as error:
+            problems.append(f"leaderElection.{name}: {error}")
+    settings = {**ELECTION_TIMES, **settings, **times}
+    if not problems and not settings["leaseDuration"] > settings["renewDeadline"] > settings["retryPeriod"] > 0:
+        problems.append("leaderElection: expected leaseDuration > renewDeadline > retryPeriod > 0")
+    return settings
+
+
+def read_configuration(document, scheduler_name):
+    """Return {schedulerName: Policy} of a KubeSchedulerConfiguration. Raises PolicyError.
+
+    A single profile without a name gets `scheduler_name`.
+    """
+    version, problems = str(document.get("apiVersion")).removeprefix(GROUP), []
+    if version not in DEFAULT_PLUGINS:
+        raise PolicyError(f'apiVersion "{document.get("apiVersion")}": write one of '
+                          + ", ".join(GROUP + known for known in sorted(DEFAULT_PLUGINS)))
+    body = decode({k: v for k, v in document.items() if k not in ("kind", "apiVersion")}, CONFIGURATION, "", problems)
+    extenders = [decode(extender, EXTENDER, f"extenders[{i}]", problems, str.lower)
+                 for i, extender in enumerate(body.get("extenders", []))]
+    policies, profiles = Profiles(), body.get("profiles") or [{}]
+    policies.election = election_settings(body.get("leaderElection", {}), problems)
+    for i, profile in enumerate(profiles):
+        name, place = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else ""), f"profiles[{i}]"
+        if not name or name in policies:
+            problems.append(f"{place}.schedulerName: each profile needs one of its own")
+        policies[name] = read_profile(profile, version, extenders, place, problems)
+    if problems:
+        raise PolicyError(*problems)
+    return policies
+
+
+def read_profile(profile, version, extenders, place, problems):
+    """Return a profile as a Policy, by way of the legacy entries that mean the same; append what is wrong with it."""
+    plugins, arguments = profile.get("plugins", {}), {}
+    known = [*PLUGINS, *PREDICATES, *PRIORITIES]
+    for point, sets in plugins.items():
+        problems += [f'{place}.plugins.{point}.{verb}[{i}]: unknown plugin "{entry.get("name")}"'
+                     f'{did_you_mean(entry.get("name"), known)}' for verb, entries in sets.items()
+                     for i, entry in enumerate(entries) if entry.get("name") not in [*known, "*"]]
+    for i, config in enumerate(profile.get("pluginConfig", [])):
+        name, where = config.get("name", ""), f"{place}.pluginConfig[{i}]"
+        rule = PREDICATES.get(name) or PRIORITIES.get(name)
+        fields = rule.argument if rule and isinstance(rule.argument, dict) else PLUGIN_ARGUMENTS.get(name)
+        if fields is None:
+            problems.append(f'{where}: plugin "{name}" takes no arguments{did_you_mean(name, known)}')
+            continue
+        args = {key: value for key, value in config.get("args", {}).items() if key not in ("kind", "apiVersion")}
+        arguments[name] = decode(args, fields, f"{where}.args", problems)
+        problems += [f"{where}.args.{problem}" for problem in unsupported(arguments[name])]
+
+    def entry(name, rule, weight=1):
+        """Return the legacy entry for a plugin's rule."""
+        args = arguments.get(name, {})
+        strategy = args.get("scoringStrategy", {})
+        if name == "PodTopologySpread" and rule in PRIORITIES and args.get("defaultingType") == "List":
+            rule = "EvenPodsSpreadPriority"
+        if name == "NodeResourcesFit" and rule in PRIORITIES:
+            rule = STRATEGIES.get(strategy.get("type", ""), rule)
+            if rule not in PRIORITIES:
+                args = {"requestedToCapacityRatioArguments": {
+                    "resources": CPU_AND_MEMORY, **strategy, **strategy.get("requestedToCapacityRatio", {})}}
+        takes_argument = args and (name not in PLUGINS or rule not in PRIORITIES and rule not in PREDICATES)
+        return {"name": rule, "weight": weight or 1, **({"argument": args} if takes_argument else {})}
+
+    filters, scores = ([entry(name, rule, weight) for name, weight in enabled(point, plugins, version).items()
+                        if (rule := PLUGINS.get(name, (name, name))[i]) in catalogue]
+                       for i, (point, catalogue) in enumerate((("filter", PREDICATES), ("score", PRIORITIES))))
+    policy = build_policy({
+        "predicates": filters, "priorities": scores, "extenders": extenders,
+        "ignoredResources": arguments.get("NodeResourcesFit", {}).get("ignoredResources", []),
+        "hardPodAffinitySymmetricWeight": arguments.get("InterPodAffinity", {}).get("hardPodAffinityWeight", 1),
+    }, profile=True)
+    points = {attribute: enabled(point, plugins, version) for point, attribute in POINTS.items()}
+    points["unreserve"] = points["reserve"]
+    used = {rule.name for rule in policy.predicates + policy.priorities}
+    policy.others = choose(f"{place}.plugins", [entry(name, name) for name in {
+        name: 0 for plugins in points.values() for name in plugins if name not in PLUGINS and name not in used}],
+        {**PRIORITIES, **PREDICATES}, problems, [], {})
+    plugin_of = {rule: plugin for plugin, rules in PLUGINS.items() for rule in rules}
+    for rules in (policy.predicates, policy.priorities, policy.others):
+        rules[:] = [replace(rule, **{attribute: None for attribute, plugins in points.items()
+                                     if plugin_of.get(rule.name, rule.name) not in plugins}) for rule in rules]
+    return policy
+
+
+def enabled(point, plugins, version):
+    """Return {plugin: weight} of those that run at an extension point, in their order: the defaults, and the profile's.
+
+    Upstream: mergePluginSet and expandMultiPointPlugins.
+    """
+    def merged(defaults, own):
+        off = {entry.get("name") for entry in own.get("disabled", [])}
+        on = {entry.get("name"): entry.get("weight", 0) for entry in own.get("enabled", [])}
+        return on, {name: weight for name, weight in defaults.items() if not off & {name, "*"}}
+
+    defaults = DEFAULT_PLUGINS[version]
+    if "multiPoint" not in defaults:
+        on, kept = merged(defaults.get(point, {}), plugins.get(point, {}))
+        return kept | on
+    on, kept = merged(defaults["multiPoint"], plugins.get("multiPoint", {}))
+    everywhere = kept | on
+    on, kept = merged(everywhere, plugins.get(point, {}))
+    return {name: weight for name, weight in on.items() if name in everywhere} | {
+        name: weight for name, weight in kept.items() if name not in on} | on
+
+
+def unsupported(args):
+    """Yield which arguments ask for something that this script does not do."""
+    strategy = args.get("scoringStrategy", {})
+    if strategy.get("type", "") not in STRATEGIES:
+        yield f'scoringStrategy.type: expected one of {", ".join(filter(None, STRATEGIES))}'
+    if strategy.get("type") == "RequestedToCapacityRatio":
+        strategy = {}
+    for place, resources in (("", args.get("resources")), ("scoringStrategy.", strategy.get("resources"))):
+        if resources and sorted(resources, key=str) != CPU_AND_MEMORY:
+            yield f"{place}resources: only cpu and memory, each of weight 1, can be scored here"
+    if args.get("defaultConstraints"):
+        yield "defaultConstraints: only kube-scheduler's own default constraints (System), or none, can be had here"
+
+
+# =====================================================================================================================
+# 8. The cluster: what is read, remembered and written
 # =====================================================================================================================
 
 
@@ -1952,9 +2310,10 @@ class Extender:
         return {f"{self.title} {self.url}": {node.name: scores.get(node.name, 0) * self.weight * 10 for node in nodes}}
 
     def bind(self, pod, node_name):
-        """Have the extender bind the pod."""
+        """Have the extender bind the pod. Return True."""
         self.call("bind", {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name},
                   lambda answer: answer)
+        return True
 
 
 class Objects(dict):
@@ -1984,10 +2343,11 @@ class Cluster:
     GROUPS = {"replicasets": "apis/apps/v1", "statefulsets": "apis/apps/v1",  # others are in the core group, api/v1
               "storageclasses": "apis/storage.k8s.io/v1", "csinodes": "apis/storage.k8s.io/v1"}
 
-    def __init__(self, api, scheduler_name):
-        self.api, self.scheduler_name = api, scheduler_name
+    def __init__(self, api):
+        self.api = api
         self.live = isinstance(api, Proxy)  # in a dry run, or among manifests, nobody else is to act on what we decide
         self.assumed = {}  # uid -> (pod, node name, since)
+        self.held = {}  # uid -> Decision that a rule does not permit yet
         self.waiting = {}  # uid -> Wait
         self.assigned = set()  # the uids of the pods that have a node
         self.trouble, self.failures = None, 0  # what is wrong with the API server; how many polls failed in a row
@@ -2036,16 +2396,23 @@ class Cluster:
                 broken.append(raw)
         return parsed, broken
 
-    def pending_pods(self):
-        """List the pods that wait for this scheduler, in the order in which they are to be tried."""
-        raws, _ = self.list("pods", f"spec.schedulerName={self.scheduler_name},spec.nodeName=")
-        pods = [pod for pod in self.parse(Pod, raws)[0] if not (
-            pod.terminating or pod.gated or pod.phase in ("Succeeded", "Failed"))]
+    def pending_pods(self, policies):
+        """List the pods that wait for one of these schedulers, in the order in which they are to be tried."""
+        pods = []
+        for name, policy in policies.items():
+            raws, _ = self.list("pods", f"spec.schedulerName={name},spec.nodeName=")
+            pods += [pod for pod in self.parse(Pod, raws)[0] if ready(pod, policy)]
         self.waiting = {pod.uid: self.waiting.get(pod.uid) or Wait(told=pod.told) for pod in pods}
-        self.reserved &= self.waiting.keys()  # these come first, lest others take their room
-        return sorted(pods, key=lambda pod: (pod.uid not in self.reserved, -pod.priority, pod.created, pod.key))
+        self.reserved &= self.waiting.keys()
+        pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
+        for sort in {sort for policy in policies.values() for sort in policy.hooks("queue_sort")}:
+            try:
+                pods.sort(key=sort)
+            except Exception as error:
+                warn_once(f"the queue is sorted by priority and age, for {type(error).__name__} in a rule: {error}")
+        return sorted(pods, key=lambda pod: pod.uid not in self.reserved)  # these first, lest others take their room
 
-    def snapshot(self, policy=None):
+    def snapshot(self, policies=()):
         """Read the nodes and the pods on them, and put what we have bound ourselves where it belongs."""
         nodes = self.parse(Node, self.list("nodes")[0])[0]
         nodes = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}  # the cache has no order
@@ -2067,17 +2434,21 @@ class Cluster:
                 del self.assumed[uid]  # the cached list has caught up, or the consistent one knows nothing of it
             elif not consistent and node_name in nodes:
                 nodes[node_name].add(pod)
+        for uid, decision in self.held.items():
+            if uid in self.waiting and uid not in self.assigned and decision.node in nodes:
+                nodes[decision.node].add(decision.pod)
         for pod in pods:
             if pod.node_name in nodes:
                 nodes[pod.node_name].add(pod)
-        facts = policy, [node.facts for node in nodes.values()], {pod.uid: pod.node_name for pod in pods}
+        policies = list(dict(policies).values())
+        facts = policies, [node.facts for node in nodes.values()], {pod.uid: pod.node_name for pod in pods}
         self.changed, self.facts = facts != self.facts, facts
-        return Snapshot(nodes, Objects(self, policy.needs if policy else ()))
+        return Snapshot(nodes, Objects(self, {need for policy in policies for need in policy.needs}), self.live)
 
     def due(self, pods):
         """Yield the pods to try now: those whose backoff is over; all if nodes, assigned pods or the Policy changed."""
         for pod in pods:
-            if pod.uid in self.assumed or pod.uid in self.assigned:
+            if pod.uid in self.assumed or pod.uid in self.assigned or pod.uid in self.held:
                 log.debug("%s has its node already, which the list does not show yet", pod.key)
             elif self.changed or pod.uid in self.reserved or self.waiting[pod.uid].retry_at <= time.monotonic():
                 yield pod
@@ -2085,30 +2456,54 @@ class Cluster:
     def is_news(self, decision):
         """Say whether a decision differs from what was last printed of its pod."""
         wait = self.waiting[decision.pod.uid]
-        before, wait.shown = wait.shown, decision.node or decision.message
+        before, wait.shown = wait.shown, (decision.node or decision.message, decision.held)
         return wait.shown != before
+
+    def take_held(self, snapshot):
+        """Yield the decisions that are held, once; those on pods that have gone are forgotten."""
+        held, self.held = self.held, {}
+        for uid, decision in held.items():
+            if uid in self.waiting and uid not in self.assigned:
+                yield decision
+            else:
+                self.unreserve(decision.pod, decision.policy, snapshot)
 
     # --- writing
 
-    def bind(self, pod, node_name, snapshot, policy):
-        """Assume the pod on the node, and bind it meanwhile: POST a Binding, or have an extender do it."""
-        self.assumed[pod.uid] = pod, node_name, time.monotonic()
-        prebind = [rule.prebind(pod, snapshot.nodes[node_name], snapshot)
-                   for rule in policy.predicates if rule.prebind and self.live]
-        binder = next((extender for extender in policy.extenders if self.live and extender.cares("bind", pod)), None)
-        self.writes.append((self.pool.submit(self.post_binding, pod, node_name, prebind, binder), pod, node_name))
+    def hold(self, decision):
+        """Keep a decision that is not permitted yet, and the pod's room with it."""
+        self.held[decision.pod.uid] = decision
+
+    def bind(self, decision, snapshot):
+        """Bind the pod, while the loop goes on: by a rule, by an extender, or by a POST of a Binding."""
+        pod, policy = decision.pod, decision.policy
+        self.assumed[pod.uid] = pod, decision.node, time.monotonic()
+        binders = [] if isinstance(self.api, DryRun) else policy.hooks("bind") + [
+            extender.bind for extender in policy.extenders if self.live and extender.cares("bind", pod)]
+        self.send(self.post_binding, decision, binders, pod=pod, decision=decision)
         self.settle(snapshot)
 
-    def leave_pending(self, pod, message, snapshot, policy):
+    def leave_pending(self, decision, snapshot):
         """Back off; tell the user in an event and in the pod's condition why, if they do not say so already."""
-        wait = self.retry_later(pod)
+        pod, wait = decision.pod, self.retry_later(decision.pod)
         self.reserved.discard(pod.uid)
-        for rule in policy.predicates:
-            for request in rule.unreserve(pod, snapshot) if rule.unreserve and self.live else ():
-                self.writes.append((self.pool.submit(self.api.request, *request), pod, None))
-        if message != wait.told:
-            wait.told = message
-            self.writes.append((self.pool.submit(self.post_failure, pod, message), pod, None))
+        self.unreserve(pod, decision.policy, snapshot)
+        if decision.message != wait.told:
+            wait.told = decision.message
+            self.send(self.post_failure, decision, pod=pod)
+
+    def unreserve(self, pod, policy, snapshot):
+        """Have the rules forget that the pod was to go somewhere."""
+        for hook in policy.hooks("unreserve"):
+            try:
+                for request in hook(pod, snapshot) or ():
+                    self.send(self.api.request, *request, pod=pod)
+            except Exception as error:
+                warn_once(f"{pod.key}: {type(error).__name__} in a rule: {one_line(error)}")
+
+    def send(self, function, *arguments, pod, decision=None):
+        """Write in a thread of its own. `decision`: what this carries out."""
+        self.writes.append((self.pool.submit(function, *arguments), pod, decision))
 
     def seconds_until_recovery(self, trouble):
         """Say once what is wrong with the API server, and once that it is over; return how long to leave it alone."""
@@ -2130,54 +2525,61 @@ class Cluster:
         """Take in the answers to our writes, all of them if `wait`. Raises ApiError if the API server is in trouble."""
         trouble = None
         while self.writes and (wait or trouble or self.writes[0][0].done()):
-            future, pod, node_name = self.writes.popleft()
+            future, pod, decision = self.writes.popleft()
             error = future.exception()
             if error is None and future.result() == "reserved":
                 self.reserved.add(pod.uid)
                 del self.assumed[pod.uid]
             if error is None:
                 continue
-            if isinstance(error, Unschedulable):  # of an extender, which may have bound the pod all the same
-                error = ApiError(0, str(error), trouble=False)
+            if not isinstance(error, ApiError):  # of an extender or a rule, which may have bound the pod all the same
+                error = ApiError(0, one_line(error), trouble=False)
             if error.trouble:
                 trouble = error
             elif error.status not in (404, 409):  # the pod is gone, somebody bound it: both are everyday life
                 warn_once(f"{pod.key}: {error}")
             self.doubt |= error.unknown or error.status == 409
             self.retry_later(pod)
-            if node_name is None:
+            if decision is None:
                 self.waiting[pod.uid].told = None if error.trouble else self.waiting[pod.uid].told
             elif not error.unknown:
-                log.debug("%s is not bound to %s: %s", pod.key, node_name, error)
+                log.debug("%s is not bound to %s: %s", pod.key, decision.node, error)
                 del self.assumed[pod.uid]
-                snapshot.nodes[node_name].remove(pod)
+                snapshot.nodes[decision.node].remove(pod)
+                self.unreserve(pod, decision.policy, snapshot)
         if trouble:
             raise trouble
 
-    def post_binding(self, pod, node_name, prebind, binder):
+    def post_binding(self, decision, binders):
         """Bind the pod to the node, with the event Scheduled; or only prepare what it is to wait for ("reserved")."""
-        for request in sum(filter(None, prebind), []):
+        pod, node_name = decision.pod, decision.node
+        for request in sum(filter(None, decision.requests), []):
             self.api.request(*request)
-        if any(requests is not None for requests in prebind):
+        if any(requests is not None for requests in decision.requests):
             return "reserved"
-        if binder:
-            binder.bind(pod, node_name)
-        else:
+        if not any(binder(pod, node_name) for binder in binders):
             self.api.request("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", body={
                 "apiVersion": "v1", "kind": "Binding",
                 "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
                 "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}})
         with contextlib.suppress(ApiError):
             self.post_event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {node_name}")
+        for hook in decision.policy.hooks("post_bind"):
+            try:
+                hook(pod, node_name)
+            except Exception as error:  # the pod is bound all the same
+                warn_once(f"{pod.key}: {type(error).__name__} in a rule: {one_line(error)}")
         return "bound"
 
-    def post_failure(self, pod, message):
+    def post_failure(self, decision):
         """Say why the pod stays pending: in an event FailedScheduling, and in its condition PodScheduled."""
+        pod, message = decision.pod, decision.message
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
         if pod.told is None:
             condition["lastTransitionTime"] = now()
+        nominated = {"nominatedNodeName": decision.nominated} if decision.nominated else {}
         self.note("PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
-                  {"status": {"conditions": [condition]}})
+                  {"status": {"conditions": [condition], **nominated}})
         self.post_event(pod, "Warning", "FailedScheduling", message)
 
     def post_event(self, pod, kind, reason, message):
@@ -2188,8 +2590,8 @@ class Cluster:
             "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name,
                                "uid": pod.uid},
             "type": kind, "reason": reason, "message": message, "count": 1, "firstTimestamp": now(),
-            "lastTimestamp": now(), "source": {"component": self.scheduler_name},
-            "reportingComponent": self.scheduler_name})
+            "lastTimestamp": now(), "source": {"component": pod.scheduler},
+            "reportingComponent": pod.scheduler})
 
     def note(self, *request):
         """Write what is for people only: if it is refused, that is said once, and all goes on."""
@@ -2201,15 +2603,15 @@ class Cluster:
             warn_once(str(error))
 
 
-def now():
+def now(microseconds=False):
     """Return the time as the API writes it."""
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.now(timezone.utc).strftime(f"%Y-%m-%dT%H:%M:%S{'.%f' if microseconds else ''}Z")
 
 
 class Proxy:
     """The API server behind kubectl proxy."""
 
-    VERBS = {"GET": "list", "POST": "create", "PATCH": "patch"}
+    VERBS = {"GET": "list", "POST": "create", "PATCH": "patch", "PUT": "update"}
 
     def __init__(self, server):
         self.server = server.rstrip("/")
@@ -2243,6 +2645,85 @@ class Proxy:
         raise ApiError(0 if answer.ok else answer.status_code,
                        f"{verb} {resource}: {answer.status_code} {answer.reason}: {hint}{content.get('message')}",
                        int(seconds) if seconds.isdigit() else 0)
+
+
+class LeaderElection:
+    """Of several replicas the one leads that holds a Lease, and renews it in time. Upstream: client-go/leaderelection.
+
+    Times are in seconds. Clocks need not agree: how long the Lease has not changed is measured here.
+    """
+
+    def __init__(self, api, name, settings):
+        self.api, self.identity = api, f"{socket.gethostname()}_{uuid.uuid4()}"
+        self.lease_duration, self.renew_deadline, self.retry_period = (
+            settings.get(field, default) for field, default in ELECTION_TIMES.items())
+        namespace, name = settings.get("resourceNamespace") or "kube-system", settings.get("resourceName") or name
+        self.metadata = {"namespace": namespace, "name": name}
+        self.path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self.observed, self.observed_at, self.renewed_at = None, 0, 0
+        self.lost = False
+
+    def lead(self, stop):
+        """Wait until this replica leads; return whether it does. From then on it renews, or sets `stop` and `lost`."""
+        while not stop.is_set() and not self.holds():
+            stop.wait(self.retry_period)
+        if stop.is_set():
+            return False
+        log.info("%s became leader", self.identity)
+        threading.Thread(target=self.keep, args=[stop], daemon=True).start()
+        return True
+
+    def keep(self, stop):
+        """Renew the Lease until `stop`, or until that has not succeeded for too long."""
+        while not stop.wait(self.retry_period):
+            if not self.holds() and time.monotonic() - self.renewed_at >= self.renew_deadline:
+                log.error("leader election lost")
+                self.lost = True
+                stop.set()
+
+    def holds(self):
+        """Try to acquire or renew the Lease; return whether that succeeded."""
+        before = time.monotonic()
+        try:
+            try:
+                lease = self.api.request("GET", f"{self.path}/{self.metadata['name']}")
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+                lease = {"metadata": self.metadata}
+            spec = pick(lease, dict, "spec")
+            if spec != self.observed:
+                self.observed, self.observed_at = spec, before
+            if spec.get("holderIdentity") not in (None, "", self.identity) and (
+                    before - self.observed_at < self.lease_duration):
+                return False
+            self.write(lease, self.identity)
+        except (ApiError, Malformed) as error:
+            if not isinstance(error, ApiError) or error.status != 409:  # another one was faster
+                warn_once(f"leader election: {error}")
+            return False
+        self.renewed_at = before
+        return True
+
+    def write(self, lease, holder):
+        """Create or update the Lease with this holder. Raises ApiError, 409 if it has changed meanwhile."""
+        spec, time_now = pick(lease, dict, "spec"), now(microseconds=True)
+        taken = {} if spec.get("holderIdentity") == self.identity else {
+            "acquireTime": time_now, "leaseTransitions": spec.get("leaseTransitions", -1) + 1}
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": lease["metadata"], "spec": {
+            **spec, **taken, "holderIdentity": holder, "renewTime": time_now,
+            "leaseDurationSeconds": math.ceil(self.lease_duration)}}
+        exists = "resourceVersion" in lease["metadata"]
+        answer = self.api.request("PUT" if exists else "POST",
+                                  f"{self.path}/{self.metadata['name']}" if exists else self.path, body)
+        self.observed, self.observed_at = pick(answer, dict, "spec"), time.monotonic()
+
+    def release(self):
+        """Let another replica lead at once."""
+        with contextlib.suppress(ApiError, Malformed):
+            lease = self.api.request("GET", f"{self.path}/{self.metadata['name']}")
+            if pick(lease, str, "spec", "holderIdentity") == self.identity:
+                self.write(lease, "")
 
 
 class Manifests:
@@ -2351,7 +2832,7 @@ def one_line(error):
 
 
 # =====================================================================================================================
-# 7. What people see
+# 9. What people see
 # =====================================================================================================================
 
 
@@ -2397,7 +2878,7 @@ def in_words(decision):
         return f"{decision.pod.key} stays pending: {decision.message}"
     fit, nodes = len(decision.feasible), len(decision.feasible) + len(decision.failed)
     return (f"{decision.pod.key} -> {decision.node}  ({fit} of {nodes} nodes fit, score "
-            f"{decision.total[decision.node]})")
+            f"{decision.total[decision.node]})" + " is held: not permitted yet" * decision.held)
 
 
 def legend(policy, screen):
@@ -2557,7 +3038,7 @@ def with_progress(pods):
 
 
 # =====================================================================================================================
-# 8. The command line
+# 10. The command line
 # =====================================================================================================================
 
 
@@ -2580,10 +3061,15 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     parser.add_argument("--scheduler-name", default="my-scheduler", metavar="NAME",
                         help="schedule the pods with this spec.schedulerName (default %(default)s)")
     parser.add_argument("--policy", default=str(Path(__file__).with_name("policy.json")), metavar="FILE",
-                        help="the Policy, JSON or YAML (default: policy.json beside this script)")
+                        help="the Policy, JSON or YAML; also a KubeSchedulerConfiguration, DefaultProvider or "
+                             "ClusterAutoscalerProvider (default: policy.json beside this script)")
+    parser.add_argument("--plugins", nargs="+", metavar="FILE",
+                        help="Python files with predicates and priorities of your own, for the Policy to name")
     parser.add_argument("--interval", type=seconds, default=1, metavar="SECONDS",
                         help="time between polls (default %(default)s)")
     parser.add_argument("--once", action="store_true", help="make one pass, then stop")
+    parser.add_argument("--leader-elect", action="store_true",
+                        help="of several replicas, schedule only while this one holds the Lease kube-system/NAME")
     parser.add_argument("--dry-run", action="store_true", help="do everything except writing to the cluster")
     parser.add_argument("--cluster", nargs="+", metavar="FILE",
                         help="schedule these manifests (YAML, JSON, kubectl get -o yaml; - for standard input) instead "
@@ -2622,8 +3108,10 @@ def main(argv=None):
     RANDOM.base = options.seed or ("" if options.compare else None)  # what is compared has the same luck
     api = Manifests() if options.cluster else Proxy(options.server)
     try:
-        policy_file = PolicyFile(options.policy)
-        other = PolicyFile(options.compare) if options.compare else None
+        for path in options.plugins or []:
+            load_plugins(path)
+        policy_file = PolicyFile(options.policy, options.scheduler_name)
+        other = PolicyFile(options.compare, options.scheduler_name) if options.compare else None
     except PolicyError as error:
         for line in error.args:
             log.error("%s", line)
@@ -2634,7 +3122,7 @@ def main(argv=None):
         except (OSError, ValueError) as error:
             log.error("%s: %s", path, one_line(error))
             return 2
-    cluster = Cluster(DryRun(api) if options.dry_run else api, options.scheduler_name)
+    cluster = Cluster(DryRun(api) if options.dry_run else api)
     if options.dry_run:
         cluster.TRUST = math.inf  # no list will ever show what we bind
     screen, introduced = Screen(dry), None
@@ -2654,7 +3142,7 @@ def main(argv=None):
 
     if isinstance(options.explain, str):
         try:
-            explain_pod(cluster, policy_file.policy, options.explain, report)
+            explain_pod(cluster, policy_file.policies, options.explain, report)
         except ApiError as error:
             log.error("%s", error)
             return 1
@@ -2663,50 +3151,70 @@ def main(argv=None):
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: (stop.set(), signal.signal(number, signal.SIG_DFL)))
     if other:
-        outcomes = {min(file.path, os.path.relpath(file.path), key=len): outcome(api, file.policy, options, stop)
+        outcomes = {min(file.path, os.path.relpath(file.path), key=len): outcome(api, file.policies, options, stop)
                     for file in (policy_file, other)}
         screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
         return 0
+    names = ", ".join(policy_file.policies)
     if not options.cluster:
-        log.info("%s: polling %s by %s", options.scheduler_name, options.server, options.policy)
-        return run(cluster, policy_file, report, stop, options.interval, options.once)
-    if not cluster.pending_pods():
-        log.info("no pod waits for %s: none without a node has this spec.schedulerName", options.scheduler_name)
-    schedule_manifests(cluster, policy_file.policy, report, stop, options.once)
+        log.info("%s: polling %s by %s", names, options.server, options.policy)
+        election = None
+        if options.leader_elect or policy_file.policies.election.get("leaderElect"):
+            election = LeaderElection(cluster.api, options.scheduler_name, policy_file.policies.election)
+            if not election.lead(stop):
+                return 0
+        code = run(cluster, policy_file, report, stop, options.interval, options.once)
+        if election:
+            election.release()
+        return 1 if election and election.lost else code
+    if not cluster.pending_pods(policy_file.policies):
+        log.info("no pod waits for %s: none without a node has this spec.schedulerName", names)
+    schedule_manifests(cluster, policy_file.policies, report, stop, options.once)
     if options.output == "text":
         screen.print(*overview(cluster))
     return 0
 
 
-def schedule_manifests(cluster, policy, report, stop, once):
+def schedule_manifests(cluster, policies, report, stop, once):
     """Make passes until one places nothing more; a pod may make room for others, as for one with affinity to it."""
-    while schedule_pending_pods(cluster, policy, report, stop) and not once and not stop.is_set():
+    while schedule_pending_pods(cluster, policies, report, stop) and not once and not stop.is_set():
         pass
 
 
-def explain_pod(cluster, policy, key, report):
+def load_plugins(path):
+    """Run a Python file that registers rules by `from scheduler import predicate, priority`. Raises PolicyError."""
+    sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
+    try:
+        runpy.run_path(path)
+    except Exception as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        place = f"{path}, line {lines[-1]}" if lines else path
+        raise PolicyError(f"{place}: {type(error).__name__}: {one_line(error)}") from error
+
+
+def explain_pod(cluster, policies, key, report):
     """Show where a pod would go now, even one that has a node, or that nobody would try. Raises ApiError."""
     namespace, _, name = key.rpartition("/")
     raws, _ = cluster.list("pods", f"metadata.namespace={namespace or 'default'},metadata.name={name}")
     pods, _ = cluster.parse(Pod, raws)
     if not pods:
         raise ApiError(404, f'pod "{namespace or "default"}/{name}" not found; write --explain NAMESPACE/NAME')
-    snapshot, pod, [place, owner] = cluster.snapshot(policy), pods[0], [
-        pick(pods[0].spec, str, field) for field in ("nodeName", "schedulerName")]
+    snapshot, pod, place = cluster.snapshot(policies), pods[0], pods[0].node_name
     if pod.uid in getattr(snapshot.nodes.get(place), "pods", {}):
         snapshot.nodes[place].remove(pod)
     pod.node_name = ""
     state = (f"is on {place}" if place else "is being deleted" if pod.terminating else
              "has scheduling gates" if pod.gated else
-             f"is left to {owner or 'default-scheduler'}" if owner != cluster.scheduler_name else "")
-    report(schedule(pod, snapshot, policy), state and f"{pod.key} {state}. If it were to be scheduled now:")
+             f"is left to {pod.scheduler}" if pod.scheduler not in policies else "")
+    decision = schedule(pod, snapshot, policies.get(pod.scheduler) or next(iter(policies.values())))
+    report(decision, state and f"{pod.key} {state}. If it were to be scheduled now:")
 
 
-def outcome(manifests, policy, options, stop):
+def outcome(manifests, policies, options, stop):
     """Schedule the pending pods of manifests under a Policy; return where they are then, and how full the nodes."""
-    cluster = Cluster(copy.deepcopy(manifests), options.scheduler_name)
-    pending = sorted(pod.key for pod in cluster.pending_pods())
-    schedule_manifests(cluster, policy, lambda decision: None, stop, options.once)
+    cluster = Cluster(copy.deepcopy(manifests))
+    pending = sorted(pod.key for pod in cluster.pending_pods(policies))
+    schedule_manifests(cluster, policies, lambda decision: None, stop, options.once)
     nodes = cluster.snapshot().nodes.values()
     places, result = {pod.key: node.name for node in nodes for pod in node.pods.values()}, {}
     for resource in ("cpu", "memory") if nodes else ():

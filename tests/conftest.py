@@ -18,9 +18,10 @@ sys.path.insert(0, str(ROOT))
 SCHEDULER = [sys.executable, str(ROOT / "scheduler.py")]
 
 
-def run_scheduler(*arguments, **options):
+def run_scheduler(*arguments, script=ROOT / "scheduler.py", **options):
     """Run scheduler.py to its end; return its exit code and what it printed."""
-    return subprocess.run([*SCHEDULER, *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run([sys.executable, str(script), *map(str, arguments)], capture_output=True, text=True,
+                          timeout=120, **options)
 
 
 def node(name, cpu="4", memory="8Gi", pods="110", labels=None, status=None, **spec):

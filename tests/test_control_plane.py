@@ -22,13 +22,13 @@ def policy_file(tmp_path, predicates, **priorities):
 
 def live_cluster(control_plane):
     """The scheduler's own view of the control plane, for a test that steps in between."""
-    return scheduler.Cluster(scheduler.Proxy(control_plane.server), "my-scheduler")
+    return scheduler.Cluster(scheduler.Proxy(control_plane.server))
 
 
 def make_pass(cluster, report=lambda decision: None):
     """Make one pass with the shipped Policy."""
-    policy = scheduler.load_policy(ROOT / "policy.json")
-    return scheduler.schedule_pending_pods(cluster, policy, report, threading.Event())
+    policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
+    return scheduler.schedule_pending_pods(cluster, policies, report, threading.Event())
 
 
 def test_pods_of_all_namespaces_are_bound_where_the_policy_says(control_plane, tmp_path):
@@ -231,7 +231,7 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
                     item["spec"]["resourceClaims"] = [{"name": "gpu"}]
             return answer
 
-    cluster = scheduler.Cluster(NewerApiServer(), "my-scheduler")
+    cluster = scheduler.Cluster(NewerApiServer())
     make_pass(cluster)
     make_pass(cluster)
     assert control_plane.places() == {"default/plain": "node-a"}

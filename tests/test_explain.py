@@ -6,7 +6,6 @@ import pty
 import re
 import subprocess
 
-import pytest
 import scheduler
 from conftest import ROOT, SCHEDULER, node, pod, run_scheduler, table
 
@@ -153,11 +152,11 @@ def test_a_long_pass_shows_progress_on_a_terminal(tmp_path):
     "a pending pod": ("default/report", "default/report -> node-b"),
     "the namespace default needs no naming": ("report", "default/report -> node-b"),
     "one that has a node, as if it had none": (
-        "default/database", "default/database is on node-a. If it were to be scheduled now:"),
-    "another scheduler's": ("default/foreign", "default/foreign is left to other-scheduler. If it were to be scheduled"),
+        "default/database", "default/database is on node-a. If it were"),
+    "another scheduler's": ("default/foreign", "default/foreign is left to other-scheduler. If it were"),
     "another scheduler's, unnamed": (
-        "default/plain", "default/plain is left to default-scheduler. If it were to be scheduled"),
-    "one with scheduling gates": ("default/gated", "default/gated has scheduling gates. If it were to be scheduled now:"),
+        "default/plain", "default/plain is left to default-scheduler. If it were"),
+    "one with scheduling gates": ("default/gated", "default/gated has scheduling gates. If it were"),
 })
 def test_explain_a_pod(key, first, tmp_path):
     run_one = explain_one(tmp_path, key)
@@ -290,13 +289,13 @@ def test_a_seed_gives_each_pod_the_same_node_whoever_came_before_it():
     manifests = scheduler.Manifests()
     for thing in [*(node(f"n{i}") for i in range(9)), *(pod(f"p{i}") for i in range(9))]:
         manifests.add(thing)
-    cluster = scheduler.Cluster(manifests, "my-scheduler")
-    policy = scheduler.load_policy(ROOT / "policy.json")
+    cluster = scheduler.Cluster(manifests)
+    policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
     scheduler.RANDOM.base = "1"
     try:
-        pods = cluster.pending_pods()
-        places = [{pod.key: scheduler.schedule(pod, cluster.snapshot(policy), policy).node for pod in order}
-                  for order in (pods, pods[::-1])]
+        pods = cluster.pending_pods(policies)
+        places = [{pod.key: scheduler.schedule(pod, cluster.snapshot(policies), policies["my-scheduler"]).node
+                   for pod in order} for order in (pods, pods[::-1])]
     finally:
         scheduler.RANDOM.base = None
     assert places[0] == places[1] and len(set(places[0].values())) > 2

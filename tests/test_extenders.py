@@ -58,16 +58,16 @@ def service():
 def decide(extenders, incoming=None, nodes="abc", priorities=()):
     """The decision about a pod under a Policy with these extenders."""
     scheduler.warn_once.cache_clear()
-    policy = scheduler.build_policy(scheduler.decode_policy({
+    policies = {"my-scheduler": scheduler.build_policy(scheduler.decode_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": list(priorities),
-        "extenders": extenders}))
+        "extenders": extenders}))}
     manifests = scheduler.Manifests()
     for name in nodes:
         manifests.add(node(name))
     manifests.add(incoming or pod("p"))
-    cluster = scheduler.Cluster(manifests, "my-scheduler")
-    [waiting] = cluster.pending_pods()
-    return scheduler.schedule(waiting, cluster.snapshot(), policy)
+    cluster = scheduler.Cluster(manifests)
+    [waiting] = cluster.pending_pods(policies)
+    return scheduler.schedule(waiting, cluster.snapshot(policies), policies["my-scheduler"])
 
 
 @pytest.mark.parametrize("names_only", [False, True])
@@ -75,7 +75,8 @@ def test_a_filter_is_asked_about_the_nodes_and_its_reasons_are_kept(service, nam
     kept = {"NodeNames": ["b"]} if names_only else {"Nodes": {"items": [node("b")]}}
     service.answers["filter"] = 200, {**kept, "FailedNodes": {"a": "a is haunted"}}
     decision = decide([{"urlPrefix": service.url, "filterVerb": "filter", "nodeCacheCapable": names_only}])
-    assert (decision.node, decision.feasible, decision.failed) == ("b", ["b"], {"a": {"extenders[0]": ["a is haunted"]}, "c": {"extenders[0]": []}})
+    assert (decision.node, decision.feasible) == ("b", ["b"])
+    assert decision.failed == {"a": {"extenders[0]": ["a is haunted"]}, "c": {"extenders[0]": []}}
     [(verb, asked)] = service.asked
     assert verb == "filter" and asked["Pod"]["metadata"]["name"] == "p"
     assert asked["NodeNames"] == (["a", "b", "c"] if names_only else None)

@@ -45,11 +45,11 @@ def test_the_decision_is_kube_schedulers(name):
     policy, manifests = policy_of(CASES[name]["case"]), scheduler.Manifests()
     for thing in case["objects"]:
         manifests.add(thing)
-    cluster = scheduler.Cluster(manifests, "my-scheduler")
-    pods = {pod.key: pod for pod in cluster.pending_pods()}
+    cluster = scheduler.Cluster(manifests)
+    pods = {pod.key: pod for pod in cluster.pending_pods({"my-scheduler": policy})}
     assert pods.keys() == {key for key, pod in expected.items() if not pod.get("skipped")}
     for key, pod in pods.items():
-        decision = scheduler.schedule(pod, cluster.snapshot(policy), policy)
+        decision = scheduler.schedule(pod, cluster.snapshot({"my-scheduler": policy}), policy)
         assert not differences(expected[key], scheduler.record(decision)), f"{key} (theirs, ours)"
 
 
@@ -103,9 +103,10 @@ def test_nonsense_in_the_objects_raises_nothing(seed):
         for thing in case["objects"]:
             with contextlib.suppress(scheduler.Malformed):
                 manifests.add(thing)
-        decisions, cluster = [], scheduler.Cluster(manifests, "my-scheduler")
+        decisions, cluster = [], scheduler.Cluster(manifests)
         try:
-            scheduler.schedule_pending_pods(cluster, policy_of(case), decisions.append, threading.Event())
+            scheduler.schedule_pending_pods(
+                cluster, {"my-scheduler": policy_of(case)}, decisions.append, threading.Event())
         except Exception as error:
             raise AssertionError(f"{replaced}") from error
         cluster.pool.shutdown()

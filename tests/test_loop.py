@@ -62,17 +62,17 @@ def clock(monkeypatch):
     return Clock(monkeypatch)
 
 
-POLICY = scheduler.load_policy(ROOT / "policy.json")
+[POLICY] = scheduler.load_policies(ROOT / "policy.json", "my-scheduler").values()
 
 
 def scheduler_of(server):
-    return scheduler.Cluster(server, "my-scheduler")
+    return scheduler.Cluster(server)
 
 
 def make_pass(cluster, decisions=None, policy=POLICY):
     """Make a pass; return how many pods were placed."""
     report = (lambda decision: None) if decisions is None else decisions.append
-    return scheduler.schedule_pending_pods(cluster, policy, report, threading.Event())
+    return scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, report, threading.Event())
 
 
 def test_pods_come_in_order_of_priority_then_age_and_each_sees_those_before_it():
@@ -369,7 +369,8 @@ def test_ties_are_broken_at_random():
 
 def test_a_stop_finishes_the_pod_in_hand():
     server, stop = Server(node("n"), pod("a"), pod("b"), pod("c")), threading.Event()
-    scheduler.schedule_pending_pods(scheduler_of(server), POLICY, lambda decision: stop.set(), stop)
+    scheduler.schedule_pending_pods(
+        scheduler_of(server), {"my-scheduler": POLICY}, lambda decision: stop.set(), stop)
     assert list(server.places()) == ["a"]
 
 
@@ -385,7 +386,7 @@ def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
             stop.set()
 
     monkeypatch.setattr(stop, "wait", wait)
-    policy_file = scheduler.PolicyFile(ROOT / "policy.json")
+    policy_file = scheduler.PolicyFile(ROOT / "policy.json", "my-scheduler")
     assert scheduler.run(scheduler_of(server), policy_file, lambda decision: None, stop, 0.5, False) == 0
     assert waits == [1, 2, 7, 8, 0.5, 0.5]
     assert caplog.messages == ["status 500", "status 429", "status 500", "the API server answers again"]

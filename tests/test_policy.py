@@ -18,7 +18,7 @@ def test_kube_scheduler_accepts_and_rejects_the_same_policies(case, tmp_path):
     path = tmp_path / "policy"
     path.write_text(case["policy"])
     try:
-        scheduler.load_policy(path)
+        scheduler.load_policies(path, "my-scheduler")
         problems = None
     except scheduler.PolicyError as error:
         problems = error.args
@@ -106,7 +106,7 @@ def test_what_kube_scheduler_takes_for_a_policy(text, accepted, tmp_path):
     path = tmp_path / "policy"
     path.write_text(text)
     try:
-        scheduler.load_policy(path)
+        scheduler.load_policies(path, "my-scheduler")
     except scheduler.PolicyError:
         assert not accepted
     else:
@@ -136,7 +136,7 @@ def test_predicates_run_in_kube_schedulers_order(names, order):
 
 
 def test_the_shipped_policy_loads_without_a_word():
-    built = scheduler.load_policy(ROOT / "policy.json")
+    [built] = scheduler.load_policies(ROOT / "policy.json", "my-scheduler").values()
     assert built.notices == [] and len(built.predicates) > 4 and len(built.priorities) > 2
 
 
@@ -163,7 +163,7 @@ LEAST = {"name": "LeastRequestedPriority", "weight": 1}
 def test_an_edit_is_obeyed_and_said_in_a_line_once(text, said, tmp_path, caplog):
     path = tmp_path / "policy.json"
     path.write_text(policy([{"name": "HostName"}], [LEAST]))
-    file = scheduler.PolicyFile(path)
+    file = scheduler.PolicyFile(path, "my-scheduler")
     before = file.current()
     path.write_text(text)
     after = [file.current() for _ in range(3)]
@@ -175,7 +175,7 @@ def test_an_edit_is_obeyed_and_said_in_a_line_once(text, said, tmp_path, caplog)
 def test_extenders_with_certificates_as_data_have_not_changed_by_being_used(tmp_path, caplog):
     path, data = tmp_path / "policy.json", {"urlPrefix": "https://x", "tlsConfig": {"caData": "YQ=="}}
     path.write_text(policy(extenders=[data]))
-    file = scheduler.PolicyFile(path)
+    file = scheduler.PolicyFile(path, "my-scheduler")
     path.write_text(policy(extenders=[data]) + "\n")
     file.current()
     assert caplog.messages == [f"{path}: says the same as before"]
@@ -184,7 +184,7 @@ def test_extenders_with_certificates_as_data_have_not_changed_by_being_used(tmp_
 def test_an_argument_that_changes_is_said(tmp_path, caplog):
     path, entry = tmp_path / "policy.json", {"name": "Fast", "weight": 1}
     path.write_text(policy((), [entry | {"argument": {"labelPreference": {"label": "fast"}}}]))
-    file = scheduler.PolicyFile(path)
+    file = scheduler.PolicyFile(path, "my-scheduler")
     path.write_text(policy((), [entry | {"argument": {"labelPreference": {"label": "faster"}}}]))
     file.current()
     assert caplog.messages == [f"{path}: Fast argument changed"]
@@ -193,13 +193,13 @@ def test_an_argument_that_changes_is_said(tmp_path, caplog):
 def test_a_policy_that_vanishes_or_breaks_heals_by_itself(tmp_path, caplog):
     path = tmp_path / "policy.json"
     path.write_text(policy([{"name": "HostName"}], [LEAST]))
-    file = scheduler.PolicyFile(path)
+    file = scheduler.PolicyFile(path, "my-scheduler")
     for state in (None, "{", policy([], [LEAST])):
         path.unlink(missing_ok=True)
         if state is not None:
             path.write_text(state)
         file.current()
-    assert len(file.policy.predicates) == 2
+    assert len(file.policies["my-scheduler"].predicates) == 2
     assert [message.partition(": ")[2] for message in caplog.messages] == [
         "No such file or directory; the last good Policy stays",
         "Expecting property name enclosed in double quotes: line 1 column 2 (char 1); the last good Policy stays",

@@ -220,9 +220,9 @@ def decide(rules, incoming, nodes, others=(), objects=(), priorities=()):
     manifests = scheduler.Manifests()
     for thing in [incoming, *nodes, *others, *objects]:
         manifests.add(thing)
-    cluster = scheduler.Cluster(manifests, "my-scheduler")
-    [waiting] = cluster.pending_pods()
-    return scheduler.schedule(waiting, cluster.snapshot(policy), policy)
+    cluster = scheduler.Cluster(manifests)
+    [waiting] = cluster.pending_pods({"my-scheduler": policy})
+    return scheduler.schedule(waiting, cluster.snapshot({"my-scheduler": policy}), policy)
 
 
 def zones(*names):

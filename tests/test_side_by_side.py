@@ -81,15 +81,15 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
         "kube-scheduler", f"--kubeconfig={control_plane.kubeconfig()}", "--leader-elect=false", "--port=0",
         "--secure-port=0", "--scheduler-name=kube", f"--policy-config-file={tmp_path / 'policy.json'}",
         "--kube-api-qps=5000", "--kube-api-burst=5000")
-    rules = scheduler.load_policy(tmp_path / "policy.json")
-    cluster = scheduler.Cluster(scheduler.Proxy(control_plane.server), "kube")
+    policies = scheduler.load_policies(tmp_path / "policy.json", "kube")
+    cluster = scheduler.Cluster(scheduler.Proxy(control_plane.server))
     unique = pending = 0
     for i in range(250):
         cluster.doubt = True  # read consistently: the last pod has just been bound
-        snapshot = cluster.snapshot(rules)
+        snapshot = cluster.snapshot(policies)
         place = "namespaces/default/pods"
         created = control_plane.request("POST", place, random_pod(chance, f"pod-{i:03}"))
-        decision = scheduler.schedule(scheduler.Pod(created), snapshot, rules)
+        decision = scheduler.schedule(scheduler.Pod(created), snapshot, policies["kube"])
 
         def answer(path=f"{place}/pod-{i:03}"):
             thing = control_plane.get(path)

@@ -1,0 +1,246 @@
+"""KubeSchedulerConfiguration: profiles, plugins per extension point, arguments."""
+
+import json
+from pathlib import Path
+
+import pytest
+import scheduler
+import tutorial_rules  # noqa: F401 (registers its rules)
+import yaml
+from conftest import ROOT, node, pod, run_scheduler, table, wait_for
+
+RULES = ROOT / "tests" / "tutorial_rules.py"
+FILTERS = """CheckNodeUnschedulable HostName PodToleratesNodeTaints MatchNodeSelector PodFitsHostPorts PodFitsResources
+    NoDiskConflict MaxEBSVolumeCount MaxGCEPDVolumeCount MaxCSIVolumeCountPred MaxAzureDiskVolumeCount
+    CheckVolumeBinding NoVolumeZoneConflict EvenPodsSpread MatchInterPodAffinity""".split()
+
+
+def configuration(*profiles, version="v1", **more):
+    """A KubeSchedulerConfiguration."""
+    return {"apiVersion": f"kubescheduler.config.k8s.io/{version}", "kind": "KubeSchedulerConfiguration",
+            "profiles": list(profiles), **more}
+
+
+def plugins(*names, **weights):
+    """Plugins as a profile enables or disables them."""
+    return [{"name": name} for name in names] + [
+        {"name": name, "weight": weight} for name, weight in weights.items()]
+
+
+def load(*profiles, **options):
+    """The Policies of a configuration."""
+    return scheduler.read_configuration(configuration(*profiles, **options), "my-scheduler")
+
+
+def rules(policy):
+    """The names of a Policy's predicates, and the weights of its priorities."""
+    return [rule.name for rule in policy.predicates], {rule.name: rule.weight for rule in policy.priorities}
+
+
+BETA = {"BalancedResourceAllocation": 1, "ImageLocalityPriority": 1, "InterPodAffinityPriority": 1,
+        "LeastRequestedPriority": 1, "NodeAffinityPriority": 1, "SelectorSpreadPriority": 2,
+        "TaintTolerationPriority": 1}
+
+
+@table("version, scores", {
+    "v1beta1": ("v1beta1", BETA | {"NodePreferAvoidPodsPriority": 10000}),
+    "v1beta2": ("v1beta2", BETA),
+    "v1beta3": ("v1beta3", BETA | {"NodeAffinityPriority": 2, "InterPodAffinityPriority": 2,
+                                   "TaintTolerationPriority": 3}),
+    "v1": ("v1", BETA | {"NodeAffinityPriority": 2, "InterPodAffinityPriority": 2, "TaintTolerationPriority": 3}),
+})
+def test_the_default_plugins_of_each_version(version, scores):
+    assert rules(load(version=version)["my-scheduler"]) == (FILTERS, scores)
+
+
+@table("points, filters", {
+    "what is enabled comes behind the defaults": (
+        {"filter": {"enabled": plugins("SpaceCloud")}}, [*FILTERS, "SpaceCloud"]),
+    "what is disabled goes": (
+        {"filter": {"disabled": plugins("NodeName", "NodePorts")}},
+        [name for name in FILTERS if name not in ("HostName", "PodFitsHostPorts")]),
+    "* disables all defaults": (
+        {"filter": {"disabled": plugins("*"), "enabled": plugins("NodePorts", "NodeName")}},
+        ["PodFitsHostPorts", "HostName"]),
+    "another point's * changes nothing here": ({"score": {"disabled": plugins("*")}}, FILTERS),
+    "a plugin enabled for other points only does not filter": ({"permit": {"enabled": plugins("Coscheduling")}}, FILTERS),
+})
+@pytest.mark.parametrize("version", ["v1beta1", "v1"])
+def test_plugins_enabled_and_disabled(version, points, filters):
+    assert rules(load({"plugins": points}, version=version)["my-scheduler"])[0] == filters
+
+
+@table("points, filters", {
+    "a multiPoint plugin runs wherever it can, behind the defaults": (
+        {"multiPoint": {"enabled": plugins("SpaceCloud")}}, [*FILTERS, "SpaceCloud"]),
+    "all defaults can be disabled there": (
+        {"multiPoint": {"enabled": plugins("SpaceCloud"), "disabled": plugins("*")}}, ["SpaceCloud"]),
+    "one can be excepted at a point": (
+        {"multiPoint": {"enabled": plugins("SpaceCloud")}, "filter": {"disabled": plugins("SpaceCloud")}}, FILTERS),
+    "a point's own order of multiPoint plugins comes first": (
+        {"filter": {"enabled": plugins("VolumeZone")}},
+        ["NoVolumeZoneConflict", *(name for name in FILTERS if name != "NoVolumeZoneConflict")]),
+})
+def test_multi_point(points, filters):
+    assert rules(load({"plugins": points})["my-scheduler"])[0] == filters
+
+
+@table("profile, scores", {
+    "a weight": ({"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins(NodeAffinity=7)}}},
+                 {"NodeAffinityPriority": 7}),
+    "a weight of a default plugin, in its place": (
+        {"plugins": {"score": {"enabled": plugins(TaintToleration=9), "disabled": plugins(
+            "NodeAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality",
+            "InterPodAffinity")}}},
+        {"TaintTolerationPriority": 9, "SelectorSpreadPriority": 2}),
+    "no weight is 1": ({"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("PodCapacityOfNode")}}},
+                       {"PodCapacityOfNode": 1}),
+    "MostAllocated": (
+        {"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("NodeResourcesFit")}}, "pluginConfig": [
+            {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}]},
+        {"MostRequestedPriority": 1}),
+    "a shape": (
+        {"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins(NodeResourcesFit=3)}}, "pluginConfig": [
+            {"name": "NodeResourcesFit", "args": {"scoringStrategy": {
+                "type": "RequestedToCapacityRatio", "resources": [{"name": "cpu", "weight": 2}],
+                "requestedToCapacityRatio": {"shape": [{"utilization": 0, "score": 0}, {
+                    "utilization": 100, "score": 10}]}}}}]},
+        {"RequestedToCapacityRatio": 3}),
+    "no default spreading": (
+        {"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("PodTopologySpread")}}, "pluginConfig": [
+            {"name": "PodTopologySpread", "args": {"defaultingType": "List"}}]}, {"EvenPodsSpreadPriority": 1}),
+})
+def test_scores(profile, scores):
+    assert rules(load(profile)["my-scheduler"])[1] == scores
+
+
+def test_arguments_change_what_a_plugin_does():
+    [policy] = load({"pluginConfig": [
+        {"name": "NodeResourcesFit", "args": {"ignoredResources": ["example.com/gpu"]}},
+        {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 17}}]}).values()
+    settings = {rule.name: rule.arguments for rule in policy.predicates + policy.priorities}
+    assert settings["PodFitsResources"] == ["example.com/gpu"] and settings["InterPodAffinityPriority"] == [17]
+
+
+def test_a_profile_leaves_only_the_extension_points_that_it_enables():
+    arguments = [{"name": "sample-plugin", "args": {"favorite_number": 3}}]
+    two = {"preFilter": {"enabled": plugins("sample-plugin")}, "filter": {"enabled": plugins("sample-plugin")}}
+    for points, bound in ((two, False), ({**two, "preBind": {"enabled": plugins("sample-plugin")}}, True)):
+        [policy] = load({"plugins": points, "pluginConfig": arguments}).values()
+        assert policy.predicates[-1].arguments == [{"favorite_number": 3}]
+        assert len(policy.hooks("pre_bind")) == 1 + bound, "VolumeBinding's, and the sample's"
+    [policy] = load({"plugins": {"permit": {"enabled": plugins("Coscheduling")}}}).values()
+    assert [rule.name for rule in policy.others] == ["Coscheduling"] and len(policy.hooks("permit")) == 1
+    [policy] = load({"plugins": {"preBind": {"disabled": plugins("*")}}}).values()
+    assert policy.hooks("pre_bind") == []
+
+
+@table("document, said", {
+    "an unknown plugin": (configuration({"plugins": {"filter": {"enabled": plugins("NodePort")}}}),
+                          'profiles[0].plugins.filter.enabled[0]: unknown plugin "NodePort"; did you mean "NodePorts"?'),
+    "an unknown extension point": (configuration({"plugins": {"filters": {}}}),
+                                   'profiles[0].plugins.filters: unknown field; did you mean "filter"?'),
+    "an unknown version": (configuration(version="v2"), 'apiVersion "kubescheduler.config.k8s.io/v2": write one of '
+                                                        "kubescheduler.config.k8s.io/v1, "),
+    "two profiles of one name": (configuration({"schedulerName": "a"}, {"schedulerName": "a"}),
+                                 "profiles[1].schedulerName: each profile needs one of its own"),
+    "two profiles, one without a name": (configuration({"schedulerName": "a"}, {}),
+                                         "profiles[1].schedulerName: each profile needs one of its own"),
+    "an argument of the wrong type": (
+        configuration({"pluginConfig": [{"name": "sample-plugin", "args": {"favorite_number": "7"}}]}),
+        'profiles[0].pluginConfig[0].args.favorite_number: expected a whole number, got "7"'),
+    "an argument that the plugin rejects": (
+        configuration({"plugins": {"filter": {"enabled": plugins("sample-plugin")}},
+                       "pluginConfig": [{"name": "sample-plugin", "args": {"favorite_number": -7}}]}),
+        "favorite_number must not be negative"),
+    "arguments for a plugin that takes none": (
+        configuration({"pluginConfig": [{"name": "NodeName", "args": {"x": 1}}]}),
+        'profiles[0].pluginConfig[0]: plugin "NodeName" takes no arguments'),
+    "an argument that this script cannot follow": (
+        configuration({"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
+            "type": "MostAllocated", "resources": [{"name": "example.com/gpu", "weight": 1}]}}}]}),
+        "profiles[0].pluginConfig[0].args.scoringStrategy.resources: only cpu and memory, each of weight 1"),
+    "an unknown strategy": (
+        configuration({"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "Best"}}}]}),
+        "scoringStrategy.type: expected one of LeastAllocated, MostAllocated, RequestedToCapacityRatio"),
+    "a lease that is no duration": (configuration(leaderElection={"leaseDuration": "15"}),
+                                    'leaderElection.leaseDuration: "15" is not a duration, such as 15s or 1m30s'),
+    "a lease that ends before it is renewed": (configuration(leaderElection={"leaseDuration": "5s"}),
+                                               "leaderElection: expected leaseDuration > renewDeadline > retryPeriod"),
+})
+def test_what_is_wrong_is_said_in_a_line(document, said, tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(document))
+    run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", ROOT / "tests/clusters/demo.yaml")
+    assert run.returncode == 2
+    [line] = run.stderr.splitlines()
+    assert line.startswith(f"{path}: ") and said in line
+
+
+TUTORIALS = """
+apiVersion: kubescheduler.config.k8s.io/{version}
+kind: KubeSchedulerConfiguration
+leaderElection:
+  leaderElect: false
+clientConnection:
+  kubeconfig: /etc/kubernetes/scheduler.conf
+profiles:
+- schedulerName: sample-scheduler
+  plugins:
+    preFilter:
+      enabled: [{{name: sample-plugin}}]
+    filter:
+      enabled: [{{name: sample-plugin}}]
+  pluginConfig:
+  - name: sample-plugin
+    args: {{favorite_color: "#326CE5", favorite_number: 7, thanks_to: thockin}}
+- schedulerName: spacecloud
+  plugins:
+    preFilter:
+      enabled: [{{name: SpaceCloud}}]
+      disabled: [{{name: "*"}}]
+    filter:
+      enabled: [{{name: SpaceCloud}}]
+      disabled: [{{name: "*"}}]
+    reserve:
+      disabled: [{{name: "*"}}]
+    preBind:
+      disabled: [{{name: "*"}}]
+    postBind:
+      disabled: [{{name: "*"}}]
+"""
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2", "v1beta3", "v1"])
+def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_path, start_scheduler, version):
+    (tmp_path / "config.yaml").write_text(TUTORIALS.format(version=version))
+    control_plane.create(
+        node("cloud", cpu="64", memory="256Gi"), node("edge", cpu="1", labels={"kubernetes.io/role": "edge"}),
+        pod("space", {"cpu": "4"}, schedulerName="spacecloud", metadata={"annotations": {"type": "space"}}),
+        pod("sample", {"cpu": "2"}, schedulerName="sample-scheduler"), pod("mine"))
+    running = start_scheduler("--server", control_plane.server, "--plugins", RULES, "--interval=0.2",
+                              "--policy", tmp_path / "config.yaml")
+    wait_for("both pods are bound", lambda: len(control_plane.places()) == 2)
+    assert control_plane.places() == {"default/space": "edge", "default/sample": "cloud"}, "resources do not count in space"
+    assert {(key, component) for key, _, component in control_plane.events("Scheduled")} == {
+        ("default/space", "spacecloud"), ("default/sample", "sample-scheduler")}
+    running.terminate()
+    out, err = running.communicate(timeout=10)
+    assert running.returncode == 0
+    assert err.startswith("sample-scheduler, spacecloud: polling ")
+    assert "'thanks_to': 'thockin'" in err and "PreBind" not in err
+
+
+def test_an_edit_of_a_profile_is_said_by_its_name(tmp_path, caplog):
+    path = Path(tmp_path / "config.yaml")
+
+    def write(*profiles):
+        path.write_text(json.dumps(configuration(*profiles)))
+
+    write({"schedulerName": "a"}, {"schedulerName": "b"})
+    file = scheduler.PolicyFile(path, "my-scheduler")
+    write({"schedulerName": "a", "plugins": {"score": {"enabled": plugins(ImageLocality=5)}}}, {"schedulerName": "c"})
+    file.current()
+    assert caplog.messages == [f"{path}: + profile c", f"{path}: - profile b",
+                               f"{path}: a: ImageLocalityPriority weight 1 → 5"]
+    assert list(file.policies) == ["a", "c"]

@@ -1,0 +1,450 @@
+"""Rules of one's own (tests/tutorial_rules.py), at every extension point, and what holds around them."""
+
+import json
+import threading
+import time
+from collections import Counter
+
+import pytest
+import scheduler
+import tutorial_rules  # noqa: F401 (registers its rules)
+from conftest import ROOT, node, pod, run_scheduler, table, wait_for
+from test_loop import Server
+
+RULES = ROOT / "tests" / "tutorial_rules.py"
+SAMPLE = {"favorite_color": "#326CE5", "favorite_number": 7, "thanks_to": "thockin"}
+
+
+def policy(predicates=(), priorities=(), **more):
+    """A Policy: names, or whole entries."""
+    return {"kind": "Policy", "apiVersion": "v1", **more,
+            "predicates": [{"name": entry} if isinstance(entry, str) else entry for entry in predicates],
+            "priorities": [{"name": entry, "weight": 1} if isinstance(entry, str) else entry for entry in priorities]}
+
+
+def built(*arguments, **options):
+    """A Policy, built, as the only profile."""
+    return {"my-scheduler": scheduler.build_policy(scheduler.decode_policy(policy(*arguments, **options)))}
+
+
+def decide(policies, incoming, *objects):
+    """The decision about a pod among these objects."""
+    manifests = scheduler.Manifests()
+    for thing in [incoming, *objects]:
+        manifests.add(thing)
+    cluster = scheduler.Cluster(manifests)
+    [waiting] = [waiting for waiting in cluster.pending_pods(policies)
+                 if waiting.name == incoming["metadata"]["name"]]
+    return scheduler.schedule(waiting, cluster.snapshot(policies), policies["my-scheduler"])
+
+
+@table("wanted, feasible", {
+    "a pod that names a node fits that node only": ({"node": "b"}, ["b"]),
+    "a pod that names none fits all": ({}, ["a", "b"]),
+    "a pod that names one that is not there fits none": ({"node": "z"}, []),
+})
+def test_custom_predicate(wanted, feasible):
+    decision = decide(built(["CustomPredicatePolicy"]), pod("p", labels=wanted), node("a"), node("b"))
+    assert decision.feasible == feasible
+    assert decision.message == (None if feasible else "0/2 nodes are available: 2 node(s) were not the one that the pod "
+                                                      "names.")
+
+
+def test_custom_priority_is_mapped_reduced_and_weighed():
+    decision = decide(built((), [{"name": "CustomPriorityPolicy", "weight": 3}]), pod("p"), node("abcd"), node("a"))
+    assert decision.raw == {"CustomPriorityPolicy": {"a": 1, "abcd": 4}}
+    assert decision.total == {"a": 75, "abcd": 300}
+
+
+def test_a_priority_that_leaves_its_range_leaves_the_pod_pending():
+    scheduler.priority("TooMuch")(lambda pod, node: 101)
+    try:
+        policies = built((), ["TooMuch"])
+    finally:
+        del scheduler.PRIORITIES["TooMuch"]
+    assert decide(policies, pod("p"), node("a"), node("b")).message == (
+        'applying score defaultWeights on Score plugins: plugin "TooMuch" returns an invalid score 101, it should in the '
+        "range of [0, 100] after normalizing")
+    assert decide(policies, pod("p"), node("a")).node == "a", "a single node is not scored, as in kube-scheduler"
+
+
+@table("entry, said", {
+    "an argument reaches its rule": ({"name": "sample-plugin", "argument": SAMPLE}, None),
+    "the rule itself says what is wrong with it": (
+        {"name": "sample-plugin", "argument": {"favorite_number": -1}},
+        "predicates[0]: favorite_number must not be negative"),
+    "so do its types": ({"name": "sample-plugin", "argument": {"favorite_number": "many"}},
+                        'predicates[0].argument.favorite_number: expected a whole number, got "many"'),
+    "and its names": ({"name": "sample-plugin", "argument": {"favourite_color": "red"}},
+                      'predicates[0].argument.favourite_color: unknown field; did you mean "favorite_color"?'),
+    "a name that nobody has registered": ({"name": "sample-plugins"}, 'predicates[0]: unknown predicate "sample-plugins"; '
+                                                                      'did you mean "sample-plugin"?'),
+})
+def test_arguments_of_custom_rules(entry, said, tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(policy([entry])))
+    run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", ROOT / "tests/clusters/demo.yaml", "--once")
+    if said:
+        assert (run.returncode, run.stderr) == (2, f"{path}: {said}\n")
+    else:
+        assert run.returncode == 0
+        assert f"PreFilter default/web-1: 5 nodes, arguments [{SAMPLE}]" in run.stderr
+
+
+def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(policy(["sample-plugin"])))
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), node("b", "2"), pod("p")]}))
+    run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", tmp_path / "cluster.json", "--seed=1")
+    place = run.stdout.split()[2]
+    assert run.stderr.splitlines() == ["PreFilter default/p: 2 nodes, arguments []", "Filter default/p: a",
+                                       "Filter default/p: b", f"PreBind default/p: {place}"]
+
+
+@table("text, said", {
+    "a syntax error": ("def x(:\n", "SyntaxError: "),
+    "an error when it runs": ("\n\nraise RuntimeError('no')\n", ", line 3: RuntimeError: no"),
+    "a rule that is there already": ("from scheduler import predicate\npredicate('HostName')(print)\n",
+                                     ', line 2: ValueError: there is a rule "HostName" already'),
+    "a file that is not there": (None, "FileNotFoundError: No such file or directory"),
+})
+def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
+    path = tmp_path / "my_rules.py"
+    if text is not None:
+        path.write_text(text)
+    run = run_scheduler("--plugins", path, "--cluster", ROOT / "tests/clusters/demo.yaml")
+    assert run.returncode == 2
+    [line] = run.stderr.splitlines()
+    assert line.startswith(str(path)) and said in line
+
+
+def test_a_script_of_ones_own_may_import_the_scheduler_and_call_main(tmp_path):
+    script = tmp_path / "mine.py"
+    script.write_text(f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from scheduler import main, predicate
+
+@predicate("OnlyGpu")
+def only_gpu(pod, node):
+    if "gpu" not in node.name:
+        yield "node(s) were for other work"
+
+sys.exit(main())
+""")
+    (tmp_path / "policy.json").write_text(json.dumps(policy(["OnlyGpu"])))
+    run = run_scheduler("--cluster", ROOT / "tests/clusters/demo.yaml", "--policy", tmp_path / "policy.json",
+                        script=script)
+    assert "default/training -> node-gpu" in run.stdout
+    assert " node(s) were for other work" in run.stdout and run.stderr == ""
+
+
+def terminating(name, **options):
+    return pod(name, metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}, **options)
+
+
+def test_pod_capacity_of_node():
+    """Three nodes of capacity 110: one full, one with 13 pods of which 3 are terminating, one empty."""
+    full = [pod(f"a-{i}", nodeName="a") for i in range(110)]
+    some = [pod(f"b-{i}", nodeName="b") for i in range(10)] + [terminating(f"t-{i}", nodeName="b") for i in range(3)]
+    decision = decide(built((), ["PodCapacityOfNode"]), pod("p"), node("a"), node("b"), node("c"), *full, *some)
+    assert decision.total == {"a": 0, "b": 88, "c": 100}
+
+
+@table("counts, raw, points", {
+    "equal nodes all get 0": ([1, 1], [90, 90], [0, 0]),
+    "the lowest becomes 0, the highest 100": ([4, 0, 1], [60, 100, 90], [0, 100, 75]),
+    "more pods than there is room for are below 0 at first": ([12, 0], [-20, 100], [0, 100]),
+})
+def test_pod_capacity_of_node_normalises(counts, raw, points):
+    others = [pod(f"{name}-{i}", nodeName=name) for name, count in zip("abc", counts) for i in range(count)]
+    decision = decide(built((), ["PodCapacityOfNode"]), pod("p"), *others,
+                      *(node(name, pods="10") for name, _ in zip("abc", counts)))
+    assert list(decision.raw["PodCapacityOfNode"].values()) == raw
+    assert list(decision.total.values()) == points
+
+
+def test_pod_capacity_of_node_counts_the_nominated_and_the_terminating(control_plane, tmp_path, start_scheduler):
+    """node-a has two terminating pods, node-b one running, node-c a nominated pod and one with the same host port."""
+    port = [{"name": "c", "image": "i", "ports": [{"containerPort": 8080, "hostPort": 8080, "protocol": "TCP"}]}]
+    finalizer = {"finalizers": ["example.com/stay"]}
+    control_plane.create(
+        node("node-a"), node("node-b"), node("node-c", labels={"nominated": "true"}), pod("a-1", metadata=finalizer),
+        pod("a-2", metadata=finalizer), pod("b-1"), pod("holder", containers=port),
+        pod("nominated", schedulerName="other", nodeSelector={"nominated": "true"}, containers=port))
+    for name, place in {"a-1": "node-a", "a-2": "node-a", "b-1": "node-b", "holder": "node-c"}.items():
+        control_plane.bind(name, place)
+    for name in ("a-1", "a-2"):
+        control_plane.request("DELETE", f"namespaces/default/pods/{name}")
+    control_plane.request("PATCH", "namespaces/default/pods/nominated/status", {"status": {
+        "nominatedNodeName": "node-c"}}, headers={"Content-Type": "application/merge-patch+json"})
+    control_plane.create(pod("chosen", nodeSelector={"nominated": "true"}), pod("free"))
+    (tmp_path / "policy.json").write_text(json.dumps(policy(["MatchNodeSelector"], ["PodCapacityOfNode"])))
+    arguments = ["--server", control_plane.server, "--plugins", RULES, "--policy", tmp_path / "policy.json"]
+    record = json.loads(run_scheduler(*arguments, "--explain", "free", "--output=json").stdout)
+    assert record["raw"] == {"PodCapacityOfNode": {"node-a": 98, "node-b": 99, "node-c": 98}}
+    assert record["total"] == {"node-a": 0, "node-b": 100, "node-c": 0}
+    assert run_scheduler(*arguments, "--once").returncode == 0
+    assert {name: control_plane.places()[f"default/{name}"] for name in ("chosen", "free")} == {
+        "chosen": "node-c", "free": "node-b"}
+    for name in ("a-1", "a-2"):
+        control_plane.request("PATCH", f"namespaces/default/pods/{name}", {"metadata": {"finalizers": None}},
+                              headers={"Content-Type": "application/merge-patch+json"})
+
+
+@table("annotations, feasible", {
+    "a space pod runs at the edge only": ({"type": "space"}, ["edge"]),
+    "another type runs everywhere": ({"type": "ground"}, ["cloud", "edge"]),
+    "no type, too": ({}, ["cloud", "edge"]),
+})
+def test_space_cloud(annotations, feasible):
+    decision = decide(built(["SpaceCloud"]), pod("p", metadata={"annotations": annotations}),
+                      node("edge", labels={"kubernetes.io/role": "edge"}), node("cloud"))
+    assert decision.feasible == feasible
+
+
+def test_the_random_scheduler_is_a_policy_of_two_lists():
+    policies = built([], ["RandomPriority"])
+    places = Counter(decide(policies, pod("p"), node("a"), node("b"), node("c")).node for _ in range(60))
+    assert set(places) == {"a", "b", "c"}
+
+
+@table("provider, place", {
+    "DefaultProvider spreads": ("DefaultProvider", "empty"),
+    "ClusterAutoscalerProvider packs": ("ClusterAutoscalerProvider", "busy"),
+})
+def test_algorithm_providers(provider, place):
+    """A pod of balanced size, so that only the least or most requested node makes a difference."""
+    policies = scheduler.load_policies(provider, "my-scheduler")
+    busy = pod("other", {"cpu": "2", "memory": "4Gi"}, nodeName="busy")
+    decision = decide(policies, pod("p", {"cpu": "1", "memory": "2Gi"}), node("busy"), node("empty"), busy)
+    assert decision.node == place
+    assert len(policies["my-scheduler"].predicates) == 15 and len(decision.scores) == 8
+
+
+# --- every extension point, in the loop
+
+
+class Spy:
+    """A rule with every extension point, which notes what it is asked and answers as it was told."""
+
+    def __init__(self):
+        self.seen, self.answers = [], {}
+
+        def hook(name):
+            def record(first, *rest):
+                self.seen.append(name)
+                answer = self.answers.get(name)
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer(first, *rest) if callable(answer) else answer
+            return record
+
+        points = ["pre_enqueue", "post_filter", "reserve", "unreserve", "permit", "pre_bind", "bind", "post_bind"]
+
+        def function(pod, node, metadata):
+            self.seen.append("filter")
+            return self.answers.get("filter", [])
+
+        def score(pod, node, metadata):
+            self.seen.append("score")
+            return 7
+
+        def reduce(points):
+            self.seen.append("reduce")
+            return points
+
+        rules = [scheduler.Rule("Spy", function, metadata=hook("pre_filter"), title="Spy", queue_sort=self.sort,
+                                **{point: hook(point) for point in points}),
+                 scheduler.Rule("Spy", score, metadata=hook("pre_score"), reduce=reduce, title="Spy")]
+        self.policies = {"my-scheduler": scheduler.Policy(rules[:1], rules[1:], [], False, [])}
+
+    def sort(self, pod):
+        """Sort by name, backwards."""
+        return -ord(pod.name[0])
+
+
+@pytest.fixture
+def spy():
+    return Spy()
+
+
+def make_pass(server, spy, cluster=None):
+    """Make a pass; return the cluster and the decisions."""
+    cluster, decisions = cluster or scheduler.Cluster(server), []
+    scheduler.schedule_pending_pods(cluster, spy.policies, decisions.append, threading.Event())
+    return cluster, decisions
+
+
+def test_extension_points_are_called_in_the_frameworks_order(spy):
+    server = Server(node("n"), node("m"), pod("p"))
+    make_pass(server, spy)
+    assert spy.seen == ["pre_enqueue", "pre_filter", "filter", "filter", "pre_score", "score", "score", "reduce",
+                        "reserve", "permit", "pre_bind", "bind", "post_bind"]
+    assert server.places()["p"] in "nm"
+
+
+def test_pre_enqueue_keeps_a_pod_out_of_the_queue(spy):
+    spy.answers["pre_enqueue"] = lambda pod: "not yet" if pod.name == "early" else None
+    server = Server(node("n"), pod("early"), pod("late"))
+    make_pass(server, spy)
+    assert list(server.places()) == ["late"]
+
+
+def test_queue_sort_sorts_the_queue(spy):
+    server = Server(node("n"), pod("a"), pod("b"), pod("c"))
+    _, decisions = make_pass(server, spy)
+    assert [decision.pod.name for decision in decisions] == ["c", "b", "a"]
+
+
+def test_queue_sort_that_fails_leaves_the_usual_order(spy, caplog):
+    spy.policies["my-scheduler"].predicates[0].queue_sort = lambda pod: pod.nonsense
+    server = Server(node("n"), pod("a"), pod("b"))
+    _, decisions = make_pass(server, spy)
+    assert [decision.pod.name for decision in decisions] == ["a", "b"]
+    assert "the queue is sorted by priority and age" in caplog.text
+
+
+def test_post_filter_nominates_a_node(spy):
+    spy.answers |= {"filter": ["node(s) were full"], "post_filter": "n"}
+    server = Server(node("n"), pod("p"))
+    make_pass(server, spy)
+    assert spy.seen[-2:] == ["post_filter", "unreserve"]
+    [(*_, body)] = server.sent("PATCH", "/status")
+    assert body["status"]["nominatedNodeName"] == "n"
+
+
+@table("point, before", {
+    "Reserve": ("reserve", ["reserve", "unreserve"]),
+    "Permit": ("permit", ["reserve", "permit", "unreserve"]),
+    "PreBind": ("pre_bind", ["reserve", "permit", "pre_bind", "unreserve"]),
+})
+@table("error, message", {
+    "that refuses": (scheduler.Unschedulable("no"), "no"),
+    "that breaks": (RuntimeError("oops"), "RuntimeError in a rule: oops"),
+})
+def test_a_hook(spy, point, before, error, message):
+    spy.answers[point] = error
+    server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}), pod("a", {"cpu": "1"}))
+    cluster, decisions = make_pass(server, spy)
+    assert [decision.message for decision in decisions] == [message] * 2
+    assert [name for name in spy.seen if name in before] == before * 2
+    assert server.places() == {} and not cluster.assumed
+    del spy.answers[point]
+    cluster.waiting.clear()
+    make_pass(server, spy, cluster)
+    assert len(server.places()) == 2, "what was refused left nothing behind; this rule does not look at resources"
+
+
+def test_pre_bind_sends_its_requests_and_is_asked_again_before_the_binding(spy):
+    requests = [[("PATCH", "/api/v1/namespaces/default/pods/p", {"metadata": {"labels": {"prepared": "yes"}}})], None]
+    spy.answers["pre_bind"] = lambda *_: requests.pop(0)
+    server = Server(node("n"), pod("p"))
+    cluster, _ = make_pass(server, spy)
+    assert server.places() == {} and "bind" not in spy.seen
+    make_pass(server, spy, cluster)
+    assert server.places() == {"p": "n"} and spy.seen.count("bind") == 1
+
+
+def test_bind_may_be_done_by_a_rule(spy):
+    server = Server(node("n"), pod("p"))
+    spy.answers["bind"] = lambda pod, node_name: pod.name == "p"
+    make_pass(server, spy)
+    assert not [request for request in server.requests if request[1].endswith("/binding")]
+    assert spy.seen[-1] == "post_bind"
+
+
+def test_a_bind_that_breaks_is_looked_into(spy, caplog):
+    spy.answers["bind"] = RuntimeError("oops")
+    server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}))
+    cluster, _ = make_pass(server, spy)
+    assert cluster.doubt and "oops" in caplog.text, "it may have bound the pod all the same"
+
+
+def test_a_post_bind_that_breaks_changes_nothing(spy, caplog):
+    spy.answers["post_bind"] = RuntimeError("oops")
+    server = Server(node("n"), pod("p"))
+    make_pass(server, spy)
+    assert server.places() == {"p": "n"} and "oops" in caplog.text
+
+
+def test_a_pre_enqueue_that_breaks_holds_up_its_pod_only(spy, caplog):
+    spy.answers["pre_enqueue"] = lambda pod: pod.name == "bad" and 1 / 0
+    server = Server(node("n"), pod("bad"), pod("good"))
+    make_pass(server, spy)
+    assert list(server.places()) == ["good"] and "default/bad is not tried: ZeroDivisionError" in caplog.text
+
+
+def test_permit_holds_a_pod_with_its_room_until_it_approves(spy):
+    server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}), pod("z", {"cpu": "1"}))
+    spy.policies["my-scheduler"].predicates += built(["PodFitsResources"])["my-scheduler"].predicates
+    spy.answers["permit"] = 60
+    cluster, decisions = make_pass(server, spy)
+    assert [(decision.pod.name, decision.held) for decision in decisions] == [("z", True), ("p", False)]
+    assert decisions[1].message == "0/1 nodes are available: 1 Insufficient cpu."
+    make_pass(server, spy, cluster)
+    assert server.places() == {}
+    spy.answers["permit"] = None
+    make_pass(server, spy, cluster)
+    assert server.places() == {"z": "n"} and spy.seen.count("reserve") == 1
+
+
+def test_permit_that_is_not_given_in_time_gives_the_room_back(spy, monkeypatch):
+    server = Server(node("n"), pod("p"))
+    spy.answers["permit"] = 60
+    cluster, _ = make_pass(server, spy)
+    later = time.monotonic() + 61
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    _, [decision] = make_pass(server, spy, cluster)
+    assert decision.message == ('pod "p" rejected while waiting on permit: rejected due to timeout after waiting 60s')
+    assert spy.seen.count("unreserve") == 1 and not cluster.held
+
+
+def test_a_held_pod_that_is_deleted_is_forgotten(spy):
+    server = Server(node("n"), pod("p"), pod("q"))
+    spy.answers["permit"] = 60
+    cluster, _ = make_pass(server, spy)
+    del server.objects["pods", "default", "p"]
+    make_pass(server, spy, cluster)
+    assert [decision.pod.name for decision in cluster.held.values()] == ["q"]
+    assert spy.seen.count("unreserve") == 1
+
+
+def test_a_held_pod_whose_node_goes_is_placed_anew(spy):
+    server = Server(node("n"), pod("p"))
+    spy.answers["permit"] = 60
+    cluster, _ = make_pass(server, spy)
+    del server.objects["nodes", None, "n"]
+    server.add(node("m"))
+    _, [decision] = make_pass(server, spy, cluster)
+    assert decision.message == "node n has gone"
+    cluster.waiting[decision.pod.uid].retry_at = 0
+    spy.answers["permit"] = None
+    make_pass(server, spy, cluster)
+    assert server.places() == {"p": "m"}
+
+
+def gang(*names, size=3):
+    return [pod(name, {"cpu": "1"}, labels={"group": "crew", "group-size": str(size)}) for name in names]
+
+
+def test_a_gang_is_bound_together_or_not_at_all(control_plane, tmp_path, start_scheduler):
+    (tmp_path / "policy.json").write_text(json.dumps(policy(["PodFitsResources", "Coscheduling"])))
+    control_plane.create(node("n", cpu="3"), *gang("one", "two"))
+    running = start_scheduler("--server", control_plane.server, "--plugins", RULES, "--interval=0.2",
+                              "--policy", tmp_path / "policy.json")
+    said = [running.stdout.readline() for _ in range(2)]
+    assert all(line.endswith("is held: not permitted yet\n") for line in said), said
+    control_plane.create(pod("other", {"cpu": "2"}))
+    wait_for("the room of those that wait is kept", lambda: control_plane.events("FailedScheduling"))
+    assert control_plane.places() == {}
+    control_plane.create(*gang("three"))
+    wait_for("all three are bound", lambda: len(control_plane.places()) == 3)
+    assert set(control_plane.places()) == {"default/one", "default/two", "default/three"}
+
+
+def test_coscheduling_is_under_30_lines_of_user_code():
+    text = RULES.read_text()
+    assert len(text[text.index("# Pods of a group"):].splitlines()) < 30
+
+

@@ -1,0 +1,118 @@
+"""The schedulers of the tutorials, as rules: what a file for --plugins looks like.
+
+    python scheduler.py --plugins tests/tutorial_rules.py --policy my_policy.json
+
+A predicate yields the reasons why a pod does not fit a node. A priority returns a score, from 0 to 100 at the end.
+What is to be worked out once per pod, not once per node, is a function for `metadata`. The other extension points of
+the scheduling framework are options too: reserve, permit, pre_bind, ... (chapter 6 of scheduler.py).
+"""
+
+import logging
+
+from scheduler import predicate, priority
+
+log = logging.getLogger("scheduler")
+
+
+# A pod that names a node fits only that node.
+
+@predicate("CustomPredicatePolicy")
+def custom_predicate(pod, node):
+    """The pod's label `node` names this node, or none."""
+    if pod.labels.get("node", node.name) != node.name:
+        yield "node(s) were not the one that the pod names"
+
+
+# A score of one's own: map (a score for each node), then reduce (all of them together).
+
+def longest_is_100(points):
+    """Stretch the scores so that the highest is 100."""
+    highest = max(points.values())
+    return {name: 100 * score // highest for name, score in points.items()}
+
+
+@priority("CustomPriorityPolicy", reduce=longest_is_100)
+def custom_priority(pod, node):
+    """The length of the node's name: as good a reason as any."""
+    return len(node.name)
+
+
+# A score that looks beyond the node: pods on it, and pods that are nominated to it.
+
+def nominated_pods(pod, nodes, snapshot):
+    """Count the pods that are nominated to each node and have none yet."""
+    counts = dict.fromkeys(snapshot.nodes, 0)
+    for other in snapshot.objects["pods"].values():
+        node_name = other.get("status", {}).get("nominatedNodeName")
+        if node_name in counts and not other["spec"].get("nodeName"):
+            counts[node_name] += 1
+    return counts
+
+
+def from_lowest_to_highest(points):
+    """Stretch the scores so that the lowest is 0 and the highest 100; all are 0 if they are equal."""
+    low, high = min(points.values()), max(points.values())
+    return {name: 100 * (score - low) // (high - low) if high > low else 0 for name, score in points.items()}
+
+
+@priority("PodCapacityOfNode", metadata=nominated_pods, needs=["pods"], reduce=from_lowest_to_highest)
+def pod_capacity_of_node(pod, node, metadata):
+    """The share of the node's room for pods, in percent, that is neither taken nor nominated."""
+    return (node.max_pods - len(node.pods) - metadata[node.name]) * 100 // node.max_pods if node.max_pods else 0
+
+
+# What is read of the pod once, and asked of each node.
+
+def is_space_pod(pod, nodes, snapshot):
+    """Whether the pod's annotation says so."""
+    return pod.annotations.get("type") == "space"
+
+
+@predicate("SpaceCloud", metadata=is_space_pod)
+def space_cloud(pod, node, metadata):
+    """Space pods run on edge nodes only."""
+    if metadata and node.labels.get("kubernetes.io/role") != "edge":
+        yield "node(s) were not at the edge"
+
+
+# Arguments, which are checked, and three extension points.
+
+def no_negative_number(arguments):
+    """Yield what is wrong with the arguments."""
+    for argument in arguments:
+        if argument.get("favorite_number", 0) < 0:
+            yield "favorite_number must not be negative"
+
+
+def say_pre_filter(pod, nodes, snapshot, arguments):
+    """Say that a pod is about to be placed."""
+    log.info("PreFilter %s: %d nodes, arguments %s", pod.key, len(nodes), arguments)
+
+
+def say_pre_bind(pod, node, snapshot):
+    """Say that a pod is about to be bound."""
+    log.info("PreBind %s: %s", pod.key, node.name)
+
+
+@predicate("sample-plugin", metadata=say_pre_filter, pre_bind=say_pre_bind, check=no_negative_number,
+           argument={"favorite_color": str, "favorite_number": int, "thanks_to": str})
+def sample_plugin(pod, node, metadata):
+    """Every pod fits every node."""
+    log.info("Filter %s: %s", pod.key, node.name)
+    return []
+
+
+# Pods of a group are bound together or not at all: the label `group` names it, `group-size` says how many they are.
+
+def group_is_complete(pod, node, snapshot):
+    """Let the pod wait, for up to half a minute, until as many pods of its group as it needs have a node."""
+    group, size = pod.labels.get("group"), int(pod.labels.get("group-size", 1))
+    placed = sum(other.labels.get("group") == group and other.namespace == pod.namespace
+                 for there in snapshot.nodes.values() for other in there.pods.values())
+    return 30 if group and placed < size else None
+
+
+@predicate("Coscheduling", permit=group_is_complete)
+def coscheduling(pod, node):
+    """Pods of a group are bound together, or not at all."""
+    return []
