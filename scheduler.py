@@ -2637,7 +2637,8 @@ class Proxy:
             content = None
         if answer.ok and isinstance(content, dict):
             return content
-        verb, resource = self.VERBS[method], re.sub(r".*/v1/(namespaces/[^/]+/)?([^/]+)(/[^/]+)?", r"\2", path)
+        resource = re.sub(r".*/v1/(namespaces/[^/]+/)?([^/]+)(/[^/]+)?", r"\2", path)
+        verb = "get" if method == "GET" and not path.endswith(resource) else self.VERBS[method]
         if not isinstance(content, dict):
             content = {"message": f"{self.server} does not answer like kubectl proxy"}
         hint = f'RBAC lacks verb "{verb}" on "{resource}": ' if answer.status_code == 403 else ""

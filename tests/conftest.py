@@ -96,14 +96,14 @@ class ControlPlane:
         self.processes.append(process)
         return process
 
-    def kubeconfig(self, user="admin"):
-        """A kubeconfig file for a user of the token file."""
+    def kubeconfig(self, user="admin", token=None):
+        """A kubeconfig file for a user of the token file, or with a token of its own."""
         path = self.folder / f"{user}.kubeconfig"
         path.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
             "clusters": [{"name": "test", "cluster": {
                 "server": f"https://127.0.0.1:{self.port}", "insecure-skip-tls-verify": True}}],
-            "users": [{"name": user, "user": {"token": user}}],
+            "users": [{"name": user, "user": {"token": token or user}}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}]}))
         return path
 
