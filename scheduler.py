@@ -117,13 +117,12 @@ def schedule(pod, snapshot, policy):
             raise Unschedulable("no nodes available to schedule pods")
         fitting, decision.failed = nodes_that_fit(pod, snapshot, policy)
         if not fitting:
-            decision.nominated = nominate(pod, decision.failed, snapshot, policy)
             raise Unschedulable(fit_error(decision.failed))
         decision.raw, decision.scores, decision.total = prioritize(pod, fitting, snapshot, policy)
         decision.feasible = [node.name for node in fitting]
         decision.node = select_host(decision.total)
     except Exception as error:
-        leave_pending(decision, error)
+        give_up(decision, error)
     return decision
 
 
@@ -350,7 +349,7 @@ def changes(before, after):
     """Yield a line for each scheduler name on what is different, or one that nothing is."""
     lines = [f"+ profile {name}" for name in after if name not in before] + [
         f"- profile {name}" for name in before if name not in after]
-    for name in before.keys() & after.keys():
+    for name in [name for name in after if name in before]:
         line = ", ".join(policy_changes(before[name], after[name]))
         lines += [f"{name}: {line}" if line and len(after) > 1 else line] if line else []
     return lines or ["says the same as before"]
@@ -503,7 +502,7 @@ def choose(where, entries, catalogue, problems, notices, settings):
     """
     named = {}  # rule name -> [(place, entry, its argument, what to call it)]
     for i, entry in enumerate(entries):
-        place, title, argument = f"{where}[{i}]", entry.get("name", ""), entry.get("argument")
+        place, title, argument = entry.get("place", f"{where}[{i}]"), entry.get("name", ""), entry.get("argument")
         if title == "EqualPriority":
             continue  # a constant changes no ranking
         names, value = [name for name in ALIASES.get(title, [title]) if name in catalogue], None
@@ -519,7 +518,8 @@ def choose(where, entries, catalogue, problems, notices, settings):
             names = [rule.name for rule in catalogue.values() if rule.argument == member]
         elif not names:
             noun = "predicate" if catalogue is PREDICATES else "priority"
-            problems.append(f'{place}: unknown {noun} "{title}"{did_you_mean(title, [*catalogue, *ALIASES])}')
+            problems.append(f'{place}: unknown {noun} "{title}"'
+                            f'{did_you_mean(title, [*catalogue, *ALIASES]) or "; is a file missing in --plugins?"}')
         for name in names:
             named.setdefault(name, []).append((place, entry, value, title if len(names) == 1 else name))
     rules = []
@@ -1832,18 +1832,18 @@ def random_priority(pod, node):
 # 6. Around the two: the other extension points of the scheduling framework
 # =====================================================================================================================
 
-#   pre_enqueue(pod)                 why the pod is not ready to be tried, or None
-#   queue_sort(pod)                  a key: pods with lower ones are tried first (one rule only)
-#   metadata, function, reduce       PreFilter and Filter, or PreScore, Score and NormalizeScore
-#   post_filter(pod, failed, snapshot)  no node fits: the name of one that is to be nominated, or None
-#   reserve(pod, node, snapshot)     takes note that the pod goes to the node; may raise Unschedulable
-#   unreserve(pod, snapshot)         forgets that; also called if nothing was reserved; returns requests to send, or None
-#   permit(pod, node, snapshot)      None approves, Unschedulable denies; seconds: ask again each poll, for so long
-#   pre_bind(pod, node, snapshot)    None; or requests to send, after which it is asked again next poll
-#   bind(pod, node_name)             binds the pod and returns True; else the next rule is asked, and at last the script
-#   post_bind(pod, node_name)        the pod is bound
+#   pre_enqueue(pod)                    returns why the pod is not ready to be tried, or None
+#   queue_sort(pod)                     returns a key: pods with lower ones are tried first
+#   metadata, function, reduce          PreFilter and Filter; or PreScore, Score and NormalizeScore
+#   post_filter(pod, failed, snapshot)  no node fits: returns the name of one that is to be nominated, or None
+#   reserve(pod, node, snapshot)        takes note that the pod goes to the node; may raise Unschedulable
+#   unreserve(pod, snapshot)            forgets that, even if there is nothing to forget; returns requests, or None
+#   permit(pod, node, snapshot)         None approves, Unschedulable denies; seconds: ask again each poll, for so long
+#   pre_bind(pod, node, snapshot)       returns None; or requests, and is asked again in the poll after these were sent
+#   bind(pod, node_name)                binds the pod and returns True; else the next is asked, and at last the script
+#   post_bind(pod, node_name)           the pod is bound
 #
-# A request is a tuple of method, path and body. bind and post_bind run in threads of their own.
+# They are options of the decorators. A request is (method, path, body). bind and post_bind run in threads of their own.
 
 
 @dataclass
@@ -1865,7 +1865,7 @@ class Decision:
     since: float = field(default_factory=time.monotonic)
 
 
-def leave_pending(decision, error):
+def give_up(decision, error):
     """Turn the decision into one to leave the pod pending. What nobody expected of a rule fails this pod only."""
     if isinstance(error, ApiError):
         raise error
@@ -1886,22 +1886,21 @@ def ready(pod, policy):
         return False
 
 
-def nominate(pod, failed, snapshot, policy):
-    """Return the node on which a rule has made room for the pod, or None."""
-    return next(filter(None, (hook(pod, failed, snapshot) for hook in policy.hooks("post_filter"))), None)
-
-
 def assume(decision, snapshot):
     """Put the pod on its node, with the consent of the rules that reserve and permit. Return the decision."""
-    if decision.node:
-        node = snapshot.nodes[decision.node]
-        node.add(decision.pod)
-        try:
-            for hook in decision.policy.hooks("reserve"):
-                hook(decision.pod, node, snapshot)
-        except Exception as error:
-            node.remove(decision.pod)
-            leave_pending(decision, error)
+    pod, policy, node = decision.pod, decision.policy, snapshot.nodes.get(decision.node)
+    try:
+        if node:
+            node.add(pod)
+            for hook in policy.hooks("reserve"):
+                hook(pod, node, snapshot)
+        elif len(decision.failed) == len(snapshot.nodes):
+            nominated = (hook(pod, decision.failed, snapshot) for hook in policy.hooks("post_filter"))
+            decision.nominated = next(filter(None, nominated), None)
+    except Exception as error:
+        if node:
+            node.remove(pod)
+        give_up(decision, error)
     return permit(decision, snapshot) if decision.node else decision
 
 
@@ -1921,7 +1920,7 @@ def permit(decision, snapshot):
     except Exception as error:
         if node:
             node.remove(pod)
-        leave_pending(decision, error)
+        give_up(decision, error)
     return decision
 
 
@@ -2019,39 +2018,16 @@ PLUGIN_ARGUMENTS = {  # those that change what a plugin decides
     "VolumeBinding": {"bindTimeoutSeconds": int},  # nothing waits here but the pod
     "DefaultPreemption": {"minCandidateNodesPercentage": int, "minCandidateNodesAbsolute": int},
 }
-STRATEGIES = {"": "LeastRequestedPriority", "LeastAllocated": "LeastRequestedPriority",
-              "MostAllocated": "MostRequestedPriority", "RequestedToCapacityRatio": "RequestedToCapacityRatioPriority"}
-
-
-ELECTION_TIMES = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
+SHAPED = "with a shape"  # as a name of the user's own, since it has a legacy argument
+STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
+              "RequestedToCapacityRatio": SHAPED}
+ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
 
 
 class Profiles(dict):
     """{schedulerName: Policy}, with what a KubeSchedulerConfiguration says of leader election."""
 
     election = {}
-
-
-def duration(text):
-    """Read a duration such as 15s, 1m30s or 500ms, in seconds. Raises ValueError."""
-    parts = re.findall(r"([0-9]+(?:\.[0-9]*)?)(ms|s|m|h)", text)
-    if not text or "".join(map("".join, parts)) != text:
-        raise ValueError(f'"{text}" is not a duration, such as 15s or 1m30s')
-    return sum(float(number) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for number, unit in parts)
-
-
-def election_settings(settings, problems):
-    """Return leaderElection with its times in seconds."""
-    times = {}
-    for name in ELECTION_TIMES.keys() & settings.keys():
-        try:
-            times[name] = duration(settings[name])
-        except ValueError as error:
-            problems.append(f"leaderElection.{name}: {error}")
-    settings = {**ELECTION_TIMES, **settings, **times}
-    if not problems and not settings["leaseDuration"] > settings["renewDeadline"] > settings["retryPeriod"] > 0:
-        problems.append("leaderElection: expected leaseDuration > renewDeadline > retryPeriod > 0")
-    return settings
 
 
 def read_configuration(document, scheduler_name):
@@ -2063,28 +2039,90 @@ def read_configuration(document, scheduler_name):
     if version not in DEFAULT_PLUGINS:
         raise PolicyError(f'apiVersion "{document.get("apiVersion")}": write one of '
                           + ", ".join(GROUP + known for known in sorted(DEFAULT_PLUGINS)))
-    body = decode({k: v for k, v in document.items() if k not in ("kind", "apiVersion")}, CONFIGURATION, "", problems)
-    extenders = [decode(extender, EXTENDER, f"extenders[{i}]", problems, str.lower)
-                 for i, extender in enumerate(body.get("extenders", []))]
-    policies, profiles = Profiles(), body.get("profiles") or [{}]
-    policies.election = election_settings(body.get("leaderElection", {}), problems)
+    body = decode({key: value for key, value in document.items() if key not in ("kind", "apiVersion")},
+                  CONFIGURATION, "", problems)
+    extenders = []
+    for i, extender in enumerate(body.get("extenders", [])):
+        timeout = seconds_in(extender, "httpTimeout", f"extenders[{i}]", problems) or 0
+        extenders.append(decode(extender | {"httpTimeout": int(timeout * 10**9)}, EXTENDER, f"extenders[{i}]", problems,
+                                str.lower))
+    policies, profiles, election = Profiles(), body.get("profiles") or [{}], body.get("leaderElection", {})
+    policies.election = election | {
+        name: seconds_in(election, name, "leaderElection", problems) or default for name, default in ELECTION.items()}
+    if not policies.election["leaseDuration"] > policies.election["renewDeadline"] > policies.election["retryPeriod"]:
+        problems.append("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
     for i, profile in enumerate(profiles):
         name, place = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else ""), f"profiles[{i}]"
         if not name or name in policies:
             problems.append(f"{place}.schedulerName: each profile needs one of its own")
-        policies[name] = read_profile(profile, version, extenders, place, problems)
+        try:
+            policies[name] = read_profile(profile, version, extenders, place, problems)
+        except PolicyError as error:
+            problems += error.args
     if problems:
         raise PolicyError(*problems)
     return policies
 
 
+def seconds_in(thing, name, place, problems):
+    """Return a field with a duration such as 15s, 1m30s or 500ms in seconds, None if it is not there."""
+    text = thing.get(name)
+    parts = re.findall(r"([0-9]+(?:\.[0-9]*)?)(ms|s|m|h)", str(text))
+    if "".join(map("".join, parts)) == text:
+        return sum(float(number) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for number, unit in parts)
+    if text is not None:
+        problems.append(f'{place}.{name}: "{text}" is not a duration, such as 15s or 1m30s')
+
+
 def read_profile(profile, version, extenders, place, problems):
     """Return a profile as a Policy, by way of the legacy entries that mean the same; append what is wrong with it."""
-    plugins, arguments = profile.get("plugins", {}), {}
-    known = [*PLUGINS, *PREDICATES, *PRIORITIES]
-    for point, sets in plugins.items():
+    plugins, arguments = profile.get("plugins", {}), plugin_arguments(profile, place, problems)
+
+    def entries(point, which):
+        """Return the legacy entries for what is enabled at a point: filter's predicates, or score's priorities."""
+        for name, weight in enabled(point, plugins, version).items():
+            rule, args = PLUGINS.get(name, (name, name))[which], arguments.get(name, {})
+            if rule == "LeastRequestedPriority":
+                rule, args = strategy(args.get("scoringStrategy", {}))
+            elif rule == "SelectorSpreadPriority" and args.get("defaultingType") == "List":
+                rule = "EvenPodsSpreadPriority"
+            if rule in (PREDICATES, PRIORITIES)[which] or rule == SHAPED:
+                yield {"name": rule, "weight": weight or 1, "place": f"{place}.plugins.{point}: {name}",
+                       **({"argument": args} if args and (name not in PLUGINS or rule == SHAPED) else {})}
+
+    policy = build_policy({
+        "predicates": [*entries("filter", 0)], "priorities": [*entries("score", 1)], "extenders": extenders,
+        "ignoredResources": arguments.get("NodeResourcesFit", {}).get("ignoredResources", []),
+        "hardPodAffinitySymmetricWeight": arguments.get("InterPodAffinity", {}).get("hardPodAffinityWeight", 1),
+    }, profile=True)
+    points = {attribute: enabled(point, plugins, version) for point, attribute in POINTS.items()}
+    points["unreserve"] = points["reserve"]
+    known = {*PLUGINS, *(rule.name for rule in policy.predicates + policy.priorities)}
+    others = {name: arguments.get(name) for names in points.values() for name in names if name not in known}
+    policy.others = choose(f"{place}.plugins", [{"name": name, **({"argument": args} if args else {})}
+                                                for name, args in others.items()],
+                           PRIORITIES | PREDICATES, problems, [], {})
+    plugin_of = {rule: plugin for plugin, rules in PLUGINS.items() for rule in rules}
+    for rules in (policy.predicates, policy.priorities, policy.others):
+        rules[:] = [replace(rule, **{attribute: None for attribute, names in points.items()
+                                     if plugin_of.get(rule.name, rule.name) not in names}) for rule in rules]
+    return policy
+
+
+def strategy(scoring):
+    """Return the priority, and its argument, for NodeResourcesFit's scoringStrategy."""
+    kind = scoring.get("type") or "LeastAllocated"
+    return STRATEGIES.get(kind), {"requestedToCapacityRatioArguments": {
+        "resources": scoring.get("resources") or CPU_AND_MEMORY, **scoring.get("requestedToCapacityRatio", {})}}
+
+
+def plugin_arguments(profile, place, problems):
+    """Return {plugin: its arguments}, and append what is wrong with these and with the plugins' names."""
+    arguments, known = {}, [*PLUGINS, *PREDICATES, *PRIORITIES]
+    for point, sets in profile.get("plugins", {}).items():
         problems += [f'{place}.plugins.{point}.{verb}[{i}]: unknown plugin "{entry.get("name")}"'
-                     f'{did_you_mean(entry.get("name"), known)}' for verb, entries in sets.items()
+                     f'{did_you_mean(entry.get("name"), known) or "; is a file missing in --plugins?"}'
+                     for verb, entries in sets.items()
                      for i, entry in enumerate(entries) if entry.get("name") not in [*known, "*"]]
     for i, config in enumerate(profile.get("pluginConfig", [])):
         name, where = config.get("name", ""), f"{place}.pluginConfig[{i}]"
@@ -2092,44 +2130,11 @@ def read_profile(profile, version, extenders, place, problems):
         fields = rule.argument if rule and isinstance(rule.argument, dict) else PLUGIN_ARGUMENTS.get(name)
         if fields is None:
             problems.append(f'{where}: plugin "{name}" takes no arguments{did_you_mean(name, known)}')
-            continue
-        args = {key: value for key, value in config.get("args", {}).items() if key not in ("kind", "apiVersion")}
-        arguments[name] = decode(args, fields, f"{where}.args", problems)
-        problems += [f"{where}.args.{problem}" for problem in unsupported(arguments[name])]
-
-    def entry(name, rule, weight=1):
-        """Return the legacy entry for a plugin's rule."""
-        args = arguments.get(name, {})
-        strategy = args.get("scoringStrategy", {})
-        if name == "PodTopologySpread" and rule in PRIORITIES and args.get("defaultingType") == "List":
-            rule = "EvenPodsSpreadPriority"
-        if name == "NodeResourcesFit" and rule in PRIORITIES:
-            rule = STRATEGIES.get(strategy.get("type", ""), rule)
-            if rule not in PRIORITIES:
-                args = {"requestedToCapacityRatioArguments": {
-                    "resources": CPU_AND_MEMORY, **strategy, **strategy.get("requestedToCapacityRatio", {})}}
-        takes_argument = args and (name not in PLUGINS or rule not in PRIORITIES and rule not in PREDICATES)
-        return {"name": rule, "weight": weight or 1, **({"argument": args} if takes_argument else {})}
-
-    filters, scores = ([entry(name, rule, weight) for name, weight in enabled(point, plugins, version).items()
-                        if (rule := PLUGINS.get(name, (name, name))[i]) in catalogue]
-                       for i, (point, catalogue) in enumerate((("filter", PREDICATES), ("score", PRIORITIES))))
-    policy = build_policy({
-        "predicates": filters, "priorities": scores, "extenders": extenders,
-        "ignoredResources": arguments.get("NodeResourcesFit", {}).get("ignoredResources", []),
-        "hardPodAffinitySymmetricWeight": arguments.get("InterPodAffinity", {}).get("hardPodAffinityWeight", 1),
-    }, profile=True)
-    points = {attribute: enabled(point, plugins, version) for point, attribute in POINTS.items()}
-    points["unreserve"] = points["reserve"]
-    used = {rule.name for rule in policy.predicates + policy.priorities}
-    policy.others = choose(f"{place}.plugins", [entry(name, name) for name in {
-        name: 0 for plugins in points.values() for name in plugins if name not in PLUGINS and name not in used}],
-        {**PRIORITIES, **PREDICATES}, problems, [], {})
-    plugin_of = {rule: plugin for plugin, rules in PLUGINS.items() for rule in rules}
-    for rules in (policy.predicates, policy.priorities, policy.others):
-        rules[:] = [replace(rule, **{attribute: None for attribute, plugins in points.items()
-                                     if plugin_of.get(rule.name, rule.name) not in plugins}) for rule in rules]
-    return policy
+        else:
+            args = {key: value for key, value in config.get("args", {}).items() if key not in ("kind", "apiVersion")}
+            arguments[name] = decode(args, fields, f"{where}.args", problems)
+            problems += [f"{where}.args.{problem}" for problem in unsupported(arguments[name])]
+    return arguments
 
 
 def enabled(point, plugins, version):
@@ -2155,14 +2160,13 @@ def enabled(point, plugins, version):
 
 def unsupported(args):
     """Yield which arguments ask for something that this script does not do."""
-    strategy = args.get("scoringStrategy", {})
-    if strategy.get("type", "") not in STRATEGIES:
-        yield f'scoringStrategy.type: expected one of {", ".join(filter(None, STRATEGIES))}'
-    if strategy.get("type") == "RequestedToCapacityRatio":
-        strategy = {}
-    for place, resources in (("", args.get("resources")), ("scoringStrategy.", strategy.get("resources"))):
-        if resources and sorted(resources, key=str) != CPU_AND_MEMORY:
-            yield f"{place}resources: only cpu and memory, each of weight 1, can be scored here"
+    scoring = args.get("scoringStrategy", {})
+    if scoring.get("type") not in (None, "", *STRATEGIES):
+        yield f"scoringStrategy.type: expected one of {', '.join(STRATEGIES)}"
+    if scoring.get("type") != "RequestedToCapacityRatio":
+        for place, resources in (("", args.get("resources")), ("scoringStrategy.", scoring.get("resources"))):
+            if resources and sorted(resources, key=str) != CPU_AND_MEMORY:
+                yield f"{place}resources: only cpu and memory, each of weight 1, can be scored here"
     if args.get("defaultConstraints"):
         yield "defaultConstraints: only kube-scheduler's own default constraints (System), or none, can be had here"
 
@@ -2478,9 +2482,11 @@ class Cluster:
         """Bind the pod, while the loop goes on: by a rule, by an extender, or by a POST of a Binding."""
         pod, policy = decision.pod, decision.policy
         self.assumed[pod.uid] = pod, decision.node, time.monotonic()
-        binders = [] if isinstance(self.api, DryRun) else policy.hooks("bind") + [
-            extender.bind for extender in policy.extenders if self.live and extender.cares("bind", pod)]
-        self.send(self.post_binding, decision, binders, pod=pod, decision=decision)
+        binders, afterwards = ([], []) if isinstance(self.api, DryRun) else (policy.hooks("bind") + [
+            extender.bind for extender in policy.extenders if self.live and extender.cares("bind", pod)],
+            policy.hooks("post_bind"))
+        requests = decision.requests if self.live else []
+        self.send(self.post_binding, pod, decision.node, requests, binders, afterwards, pod=pod, decision=decision)
         self.settle(snapshot)
 
     def leave_pending(self, decision, snapshot):
@@ -2550,12 +2556,11 @@ class Cluster:
         if trouble:
             raise trouble
 
-    def post_binding(self, decision, binders):
+    def post_binding(self, pod, node_name, prepare, binders, afterwards):
         """Bind the pod to the node, with the event Scheduled; or only prepare what it is to wait for ("reserved")."""
-        pod, node_name = decision.pod, decision.node
-        for request in sum(filter(None, decision.requests), []):
+        for request in sum(filter(None, prepare), []):
             self.api.request(*request)
-        if any(requests is not None for requests in decision.requests):
+        if any(requests is not None for requests in prepare):
             return "reserved"
         if not any(binder(pod, node_name) for binder in binders):
             self.api.request("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", body={
@@ -2564,7 +2569,7 @@ class Cluster:
                 "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}})
         with contextlib.suppress(ApiError):
             self.post_event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {node_name}")
-        for hook in decision.policy.hooks("post_bind"):
+        for hook in afterwards:
             try:
                 hook(pod, node_name)
             except Exception as error:  # the pod is bound all the same
@@ -2657,7 +2662,7 @@ class LeaderElection:
     def __init__(self, api, name, settings):
         self.api, self.identity = api, f"{socket.gethostname()}_{uuid.uuid4()}"
         self.lease_duration, self.renew_deadline, self.retry_period = (
-            settings.get(field, default) for field, default in ELECTION_TIMES.items())
+            settings.get(name, default) for name, default in ELECTION.items())
         namespace, name = settings.get("resourceNamespace") or "kube-system", settings.get("resourceName") or name
         self.metadata = {"namespace": namespace, "name": name}
         self.path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
@@ -2699,7 +2704,7 @@ class LeaderElection:
                     before - self.observed_at < self.lease_duration):
                 return False
             self.write(lease, self.identity)
-        except (ApiError, Malformed) as error:
+        except (ApiError, TypeError, ValueError) as error:
             if not isinstance(error, ApiError) or error.status != 409:  # another one was faster
                 warn_once(f"leader election: {error}")
             return False
@@ -2870,7 +2875,8 @@ def record(decision):
     return {"pod": decision.pod.key, "node": decision.node, "feasible": decision.feasible,
             "failed": {node: sum(against.values(), []) for node, against in decision.failed.items()},
             "failedBy": {node: list(against) for node, against in decision.failed.items()},
-            "raw": decision.raw, "scores": decision.scores, "total": decision.total, "message": decision.message}
+            "raw": decision.raw, "scores": decision.scores, "total": decision.total, "held": decision.held,
+            "message": decision.message}
 
 
 def in_words(decision):
@@ -2902,7 +2908,8 @@ def explain(decision, screen):
 
     Of many nodes that fit it has the best; many that do not are put together by what is against them.
     """
-    asked = [part.title for part in decision.policy.predicates + decision.policy.extenders]
+    asked = [rule.title for rule in decision.policy.predicates] + [
+        extender.title for extender in decision.policy.extenders if extender.verbs["filter"]]
     ranked = sorted(decision.feasible, key=lambda name: (-decision.total[name], name != decision.node, name))
     best, more = ranked[:ROWS], ranked[ROWS:]
     failing = {}

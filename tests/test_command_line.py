@@ -42,7 +42,7 @@ def test_json_is_a_line_per_decision_with_all_that_it_rests_on():
                    "node-old": ["node(s) were unschedulable"]},
         "failedBy": {"control-plane": ["PodToleratesNodeTaints"], "node-gpu": ["PodToleratesNodeTaints"],
                      "node-old": ["CheckNodeUnschedulable"]},
-        "raw": report["raw"], "scores": report["scores"], "total": report["total"], "message": None}
+        "raw": report["raw"], "scores": report["scores"], "total": report["total"], "held": False, "message": None}
     assert report["raw"]["NodeAffinityPriority"] == {"node-a": 1, "node-b": 0}, "the weight of the one term"
     assert report["scores"]["NodeAffinityPriority"] == {"node-a": 200, "node-b": 0}, "weight 2"
     assert report["total"] == {name: sum(scores[name] for scores in report["scores"].values())

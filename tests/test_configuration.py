@@ -63,7 +63,8 @@ def test_the_default_plugins_of_each_version(version, scores):
         {"filter": {"disabled": plugins("*"), "enabled": plugins("NodePorts", "NodeName")}},
         ["PodFitsHostPorts", "HostName"]),
     "another point's * changes nothing here": ({"score": {"disabled": plugins("*")}}, FILTERS),
-    "a plugin enabled for other points only does not filter": ({"permit": {"enabled": plugins("Coscheduling")}}, FILTERS),
+    "a plugin enabled for other points only does not filter": (
+        {"permit": {"enabled": plugins("Coscheduling")}}, FILTERS),
 })
 @pytest.mark.parametrize("version", ["v1beta1", "v1"])
 def test_plugins_enabled_and_disabled(version, points, filters):
@@ -122,6 +123,12 @@ def test_arguments_change_what_a_plugin_does():
     assert settings["PodFitsResources"] == ["example.com/gpu"] and settings["InterPodAffinityPriority"] == [17]
 
 
+def test_extenders_have_their_timeouts_as_durations():
+    [policy] = load(extenders=[{"urlPrefix": "http://x", "filterVerb": "filter", "httpTimeout": "1m30s",
+                                "enableHTTPS": True}]).values()
+    assert [extender.timeout for extender in policy.extenders] == [90]
+
+
 def test_a_profile_leaves_only_the_extension_points_that_it_enables():
     arguments = [{"name": "sample-plugin", "args": {"favorite_number": 3}}]
     two = {"preFilter": {"enabled": plugins("sample-plugin")}, "filter": {"enabled": plugins("sample-plugin")}}
@@ -137,7 +144,7 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
 
 @table("document, said", {
     "an unknown plugin": (configuration({"plugins": {"filter": {"enabled": plugins("NodePort")}}}),
-                          'profiles[0].plugins.filter.enabled[0]: unknown plugin "NodePort"; did you mean "NodePorts"?'),
+                          'profiles[0].plugins.filter.enabled[0]: unknown plugin "NodePort"; did you mean "NodePorts"'),
     "an unknown extension point": (configuration({"plugins": {"filters": {}}}),
                                    'profiles[0].plugins.filters: unknown field; did you mean "filter"?'),
     "an unknown version": (configuration(version="v2"), 'apiVersion "kubescheduler.config.k8s.io/v2": write one of '
@@ -152,7 +159,9 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
     "an argument that the plugin rejects": (
         configuration({"plugins": {"filter": {"enabled": plugins("sample-plugin")}},
                        "pluginConfig": [{"name": "sample-plugin", "args": {"favorite_number": -7}}]}),
-        "favorite_number must not be negative"),
+        "profiles[0].plugins.filter: sample-plugin: favorite_number must not be negative"),
+    "an extender that never answers": (configuration(extenders=[{"urlPrefix": "http://x", "httpTimeout": "never"}]),
+                                       'extenders[0].httpTimeout: "never" is not a duration, such as 15s or 1m30s'),
     "arguments for a plugin that takes none": (
         configuration({"pluginConfig": [{"name": "NodeName", "args": {"x": 1}}]}),
         'profiles[0].pluginConfig[0]: plugin "NodeName" takes no arguments'),
@@ -221,7 +230,7 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
     running = start_scheduler("--server", control_plane.server, "--plugins", RULES, "--interval=0.2",
                               "--policy", tmp_path / "config.yaml")
     wait_for("both pods are bound", lambda: len(control_plane.places()) == 2)
-    assert control_plane.places() == {"default/space": "edge", "default/sample": "cloud"}, "resources do not count in space"
+    assert control_plane.places() == {"default/space": "edge", "default/sample": "cloud"}, "space knows no resources"
     assert {(key, component) for key, _, component in control_plane.events("Scheduled")} == {
         ("default/space", "spacecloud"), ("default/sample", "sample-scheduler")}
     running.terminate()

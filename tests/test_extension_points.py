@@ -46,8 +46,8 @@ def decide(policies, incoming, *objects):
 def test_custom_predicate(wanted, feasible):
     decision = decide(built(["CustomPredicatePolicy"]), pod("p", labels=wanted), node("a"), node("b"))
     assert decision.feasible == feasible
-    assert decision.message == (None if feasible else "0/2 nodes are available: 2 node(s) were not the one that the pod "
-                                                      "names.")
+    message = "0/2 nodes are available: 2 node(s) were not the one that the pod names."
+    assert decision.message == (None if feasible else message)
 
 
 def test_custom_priority_is_mapped_reduced_and_weighed():
@@ -63,8 +63,8 @@ def test_a_priority_that_leaves_its_range_leaves_the_pod_pending():
     finally:
         del scheduler.PRIORITIES["TooMuch"]
     assert decide(policies, pod("p"), node("a"), node("b")).message == (
-        'applying score defaultWeights on Score plugins: plugin "TooMuch" returns an invalid score 101, it should in the '
-        "range of [0, 100] after normalizing")
+        'applying score defaultWeights on Score plugins: plugin "TooMuch" returns an invalid score 101, it should in '
+        "the range of [0, 100] after normalizing")
     assert decide(policies, pod("p"), node("a")).node == "a", "a single node is not scored, as in kube-scheduler"
 
 
@@ -77,8 +77,8 @@ def test_a_priority_that_leaves_its_range_leaves_the_pod_pending():
                         'predicates[0].argument.favorite_number: expected a whole number, got "many"'),
     "and its names": ({"name": "sample-plugin", "argument": {"favourite_color": "red"}},
                       'predicates[0].argument.favourite_color: unknown field; did you mean "favorite_color"?'),
-    "a name that nobody has registered": ({"name": "sample-plugins"}, 'predicates[0]: unknown predicate "sample-plugins"; '
-                                                                      'did you mean "sample-plugin"?'),
+    "a name that nobody has registered": (
+        {"name": "sample-plugins"}, 'predicates[0]: unknown predicate "sample-plugins"; did you mean "sample-plugin"?'),
 })
 def test_arguments_of_custom_rules(entry, said, tmp_path):
     path = tmp_path / "policy.json"
@@ -284,6 +284,32 @@ def test_extension_points_are_called_in_the_frameworks_order(spy):
     assert server.places()["p"] in "nm"
 
 
+def test_to_choose_a_node_is_not_to_act_on_it(spy):
+    """As --explain relies on."""
+    cluster = scheduler.Cluster(Server(node("n"), node("m"), pod("p")))
+    for reasons in ([], ["node(s) were full"]):
+        spy.answers["filter"] = reasons
+        [waiting] = cluster.pending_pods(spy.policies)
+        scheduler.schedule(waiting, cluster.snapshot(spy.policies), spy.policies["my-scheduler"])
+    assert set(spy.seen) == {"pre_enqueue", "pre_filter", "filter", "pre_score", "score", "reduce"}
+
+
+def test_a_dry_run_calls_no_rule_that_binds(spy):
+    server = Server(node("n"), pod("p"))
+    make_pass(server, spy, scheduler.Cluster(scheduler.DryRun(server)))
+    assert "pre_bind" in spy.seen and not {"bind", "post_bind"} & set(spy.seen)
+    assert server.places() == {}
+
+
+def test_among_manifests_nothing_waits_for_what_a_rule_wants_to_be_sent(spy):
+    spy.answers["pre_bind"] = [("PATCH", "/api/v1/namespaces/default/pods/p", {})]
+    manifests = scheduler.Manifests()
+    for thing in (node("n"), pod("p")):
+        manifests.add(thing)
+    make_pass(manifests, spy)
+    assert manifests.objects["pods", "default", "p"]["spec"]["nodeName"] == "n"
+
+
 def test_pre_enqueue_keeps_a_pod_out_of_the_queue(spy):
     spy.answers["pre_enqueue"] = lambda pod: "not yet" if pod.name == "early" else None
     server = Server(node("n"), pod("early"), pod("late"))
@@ -340,7 +366,9 @@ def test_pre_bind_sends_its_requests_and_is_asked_again_before_the_binding(spy):
     requests = [[("PATCH", "/api/v1/namespaces/default/pods/p", {"metadata": {"labels": {"prepared": "yes"}}})], None]
     spy.answers["pre_bind"] = lambda *_: requests.pop(0)
     server = Server(node("n"), pod("p"))
-    cluster, _ = make_pass(server, spy)
+    cluster = scheduler.Cluster(server)
+    cluster.live = True
+    make_pass(server, spy, cluster)
     assert server.places() == {} and "bind" not in spy.seen
     make_pass(server, spy, cluster)
     assert server.places() == {"p": "n"} and spy.seen.count("bind") == 1

@@ -115,9 +115,10 @@ def test_with_the_readmes_rights_nothing_is_forbidden_and_no_right_is_idle(no_le
                {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"}, "spec": {
                    "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local",
                    "hostPath": {"path": "/data"}}}]
-    volumes += [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "default"},
-                 "spec": {"storageClassName": name, "accessModes": ["ReadWriteOnce"],
-                          "resources": {"requests": {"storage": "1Gi"}}}} for name in ("local", "made")]
+    volumes += [{"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                 "metadata": {"name": name, "namespace": "default"}, "spec": {
+                     "storageClassName": name, "accessModes": ["ReadWriteOnce"],
+                     "resources": {"requests": {"storage": "1Gi"}}}} for name in ("local", "made")]
     subprocess.run([*kubectl, "apply", "-f", "-"], input=yaml.safe_dump_all(volumes), text=True, check=True,
                    capture_output=True)
     control_plane.request("PATCH", "persistentvolumes/disk/status", {"status": {"phase": "Available"}},

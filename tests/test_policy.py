@@ -46,7 +46,8 @@ def policy(predicates=(), priorities=(), **more):
         policy([{"name": "HostName"}, {"name": "PodFitsResource"}]),
         'predicates[1]: unknown predicate "PodFitsResource"; did you mean "PodFitsResources"?'),
     "a priority that is none": (
-        policy((), [{"name": "Cheapest", "weight": 1}]), 'priorities[0]: unknown priority "Cheapest"'),
+        policy((), [{"name": "Cheapest", "weight": 1}]),
+        'priorities[0]: unknown priority "Cheapest"; is a file missing in --plugins?'),
     "a field with a typo": (
         policy(hardPodAffinitySymetricWeight=1),
         'hardPodAffinitySymetricWeight: unknown field; did you mean "hardPodAffinitySymmetricWeight"?'),

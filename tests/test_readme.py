@@ -19,7 +19,8 @@ def block(beginning):
     """The first block of code behind a text."""
     lines = itertools.dropwhile(lambda line: not line.startswith("    "),
                                 README[README.index(beginning):].splitlines())
-    return textwrap.dedent("\n".join(itertools.takewhile(lambda line: line.startswith("    ") or not line, lines))).strip()
+    lines = itertools.takewhile(lambda line: line.startswith("    ") or not line, lines)
+    return textwrap.dedent("\n".join(lines)).strip()
 
 
 def run_exercise(number, folder):
@@ -63,8 +64,8 @@ def test_exercise_3_affinity(tmp_path):
 def test_exercise_4_spreading(tmp_path):
     before, after = run_exercise(4, tmp_path)
     assert places(before).keys() == {"web-1", "web-2", "web-3"}
-    assert ("default/web-4 stays pending: 0/2 nodes are available: 1 Too many pods, 1 node(s) didn't match pod topology "
-            "spread constraints.") in before
+    assert ("default/web-4 stays pending: 0/2 nodes are available: 1 Too many pods, 1 node(s) didn't match pod "
+            "topology spread constraints.") in before
     assert places(after)["web-4"] == "east-1"
 
 
