@@ -2522,7 +2522,7 @@ class Cluster:
 
     def retry_later(self, pod):
         """Back off from a pod; return what is remembered of it."""
-        wait = self.waiting[pod.uid]
+        wait = self.waiting.setdefault(pod.uid, Wait())  # it may have gone meanwhile
         wait.attempts += 1
         wait.retry_at = time.monotonic() + backoff(wait.attempts)
         return wait
@@ -2545,9 +2545,9 @@ class Cluster:
             elif error.status not in (404, 409):  # the pod is gone, somebody bound it: both are everyday life
                 warn_once(f"{pod.key}: {error}")
             self.doubt |= error.unknown or error.status == 409
-            self.retry_later(pod)
+            remembered = self.retry_later(pod)
             if decision is None:
-                self.waiting[pod.uid].told = None if error.trouble else self.waiting[pod.uid].told
+                remembered.told = None if error.trouble else remembered.told
             elif not error.unknown:
                 log.debug("%s is not bound to %s: %s", pod.key, decision.node, error)
                 del self.assumed[pod.uid]
@@ -2900,7 +2900,7 @@ def legend(policy, screen):
     return [*(screen.paint(line, DIM) for line in lines), ""]
 
 
-ROWS = 10  # of nodes that fit, and of nodes that do not, that explain shows before it folds them
+ROWS, BEST = 10, 5  # explain shows up to ROWS nodes that fit, and that do not; of more, the BEST or their number
 
 
 def explain(decision, screen):
@@ -2911,7 +2911,7 @@ def explain(decision, screen):
     asked = [rule.title for rule in decision.policy.predicates] + [
         extender.title for extender in decision.policy.extenders if extender.verbs["filter"]]
     ranked = sorted(decision.feasible, key=lambda name: (-decision.total[name], name != decision.node, name))
-    best, more = ranked[:ROWS], ranked[ROWS:]
+    best = ranked if len(ranked) <= ROWS else ranked[:BEST]
     failing = {}
     for name, against in decision.failed.items():
         failing.setdefault(json.dumps(against) if len(decision.failed) > ROWS else name, (against, []))[1].append(name)
@@ -2926,13 +2926,14 @@ def explain(decision, screen):
     columns = [[""] * (height - len(head)) + head + cells for head, cells in columns]
 
     lines = [screen.paint(line, BOLD) for line in screen.fold(in_words(decision), rest="    ")]
-    for block in fold_columns(columns, screen.width) if decision.failed or best else []:
+    for i, block in enumerate(fold_columns(columns, screen.width) if decision.failed or best else []):
         table = align(zip(*block))
+        lines += [""] * (i > 0)
         lines += [screen.paint(line, DIM) for line in table[:height] if line]
         lines += [screen.paint(line, "" if i else GREEN) for i, line in enumerate(table[height:])]
     ties = sum(decision.total[name] == decision.total[decision.node] for name in ranked)
-    if more:
-        lines.append(f"  and {len(more)} more, with totals down to {decision.total[more[-1]]}")
+    if len(ranked) > len(best):
+        lines.append(f"  and {len(ranked) - len(best)} more that fit, down to a total of {decision.total[ranked[-1]]}")
     if ties > 1:
         lines.append(f"  {ties} nodes (* and =) have the highest total: any of them is taken, at random")
     for against, names in sorted(failing.values(), key=lambda group: -len(group[1])):
@@ -2941,7 +2942,7 @@ def explain(decision, screen):
         lines += [line[:margin] + screen.paint(line[margin:], RED)
                   for line in screen.fold(why, first, " " * (margin + len(asked) + 3))]
         if len(names) > 1:
-            lines += screen.fold(", ".join(map(shorten, names)), " " * 4, " " * 4)[:2]
+            lines.append("    " + textwrap.shorten(", ".join(map(shorten, names)), screen.width - 4, placeholder=" …"))
     return [*lines, ""]
 
 

@@ -16,8 +16,8 @@ def explained(*arguments, **options):
     """Run --explain; return {pod: the lines of its table}."""
     run = run_scheduler("--explain", *arguments, **options)
     assert (run.returncode, run.stderr) == (0, "")
-    blocks = [block.splitlines() for block in run.stdout.split("\n\n")[1:]]
-    return {block[0].split()[0]: block for block in blocks if "/" in block[0]}
+    tables = re.split(r"^(?=\S+/\S+ (?:->|stays))", run.stdout.partition("\n\nNAMESPACE")[0], flags=re.M)[1:]
+    return {table.split()[0]: table.rstrip().splitlines() for table in tables}
 
 
 def manifest(folder, *objects):
@@ -93,7 +93,7 @@ def test_many_nodes_many_rules_and_long_names_are_folded_into_80_columns(tmp_pat
                       ROOT / "policy.json" if policy is None else tmp_path / "policy.json")["default/p"]
     assert max(map(len, lines)) <= 80
     text = "\n".join(lines)
-    assert "  and 20 more, with totals down to " in text
+    assert "  and 25 more that fit, down to a total of " in text
     assert len({line for line in lines if re.match(r"[*=] ip-10-0-\d+-17", line)}) >= 1
     assert re.search(r"^  15 nodes +✗·+ CheckNodeUnschedulable: ", text, re.M), text
     assert re.search(r"^  15 nodes +✓✗?.*PodFitsResources: ", text, re.M), text
