@@ -1965,7 +1965,7 @@ PLUGINS = {  # plugin -> its predicate and its priority
     "NodeResourcesBalancedAllocation": (None, "BalancedResourceAllocation"),
     "ImageLocality": (None, "ImageLocalityPriority"), "NodePreferAvoidPods": (None, "NodePreferAvoidPodsPriority"),
     "NodeResourcesLeastAllocated": (None, "LeastRequestedPriority"), "CinderLimits": ("MaxCinderVolumeCount", None),
-    "NodeResourcesMostAllocated": (None, "MostRequestedPriority"),
+    "NodeResourcesMostAllocated": (None, "MostRequestedPriority"), "SelectorSpread": (None, "SelectorSpreadPriority"),
     "PrioritySort": (None, None), "SchedulingGates": (None, None),  # the script does as these three do
     "DefaultBinder": (None, None), "DefaultPreemption": (None, None),  # ... and it preempts nobody
 }
@@ -2102,7 +2102,7 @@ def read_profile(profile, version, extenders, place, problems):
     policy.others = choose(f"{place}.plugins", [{"name": name, **({"argument": args} if args else {})}
                                                 for name, args in others.items()],
                            PRIORITIES | PREDICATES, problems, [], {})
-    plugin_of = {rule: plugin for plugin, rules in PLUGINS.items() for rule in rules}
+    plugin_of = {rule: plugin for plugin, rules in reversed(PLUGINS.items()) for rule in rules}
     for rules in (policy.predicates, policy.priorities, policy.others):
         rules[:] = [replace(rule, **{attribute: None for attribute, names in points.items()
                                      if plugin_of.get(rule.name, rule.name) not in names}) for rule in rules]
@@ -2119,11 +2119,10 @@ def strategy(scoring):
 def plugin_arguments(profile, place, problems):
     """Return {plugin: its arguments}, and append what is wrong with these and with the plugins' names."""
     arguments, known = {}, [*PLUGINS, *PREDICATES, *PRIORITIES]
-    for point, sets in profile.get("plugins", {}).items():
-        problems += [f'{place}.plugins.{point}.{verb}[{i}]: unknown plugin "{entry.get("name")}"'
+    for point, plugins in profile.get("plugins", {}).items():
+        problems += [f'{place}.plugins.{point}.enabled[{i}]: unknown plugin "{entry.get("name", "")}"'
                      f'{did_you_mean(entry.get("name"), known) or "; is a file missing in --plugins?"}'
-                     for verb, entries in sets.items()
-                     for i, entry in enumerate(entries) if entry.get("name") not in [*known, "*"]]
+                     for i, entry in enumerate(plugins.get("enabled", [])) if entry.get("name") not in known]
     for i, config in enumerate(profile.get("pluginConfig", [])):
         name, where = config.get("name", ""), f"{place}.pluginConfig[{i}]"
         rule = PREDICATES.get(name) or PRIORITIES.get(name)
@@ -3134,13 +3133,40 @@ def main(argv=None):
     cluster = Cluster(DryRun(api) if options.dry_run else api)
     if options.dry_run:
         cluster.TRUST = math.inf  # no list will ever show what we bind
-    screen, introduced = Screen(dry), None
+    screen, stop = Screen(dry), threading.Event()
+    report = reporter(options, screen)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: (stop.set(), signal.signal(number, signal.SIG_DFL)))
+    if isinstance(options.explain, str):
+        return explain_pod(cluster, policy_file.policies, options.explain, report)
+    if other:
+        outcomes = {min(file.path, os.path.relpath(file.path), key=len): outcome(api, file.policies, options, stop)
+                    for file in (policy_file, other)}
+        if options.output == "json":
+            print(json.dumps(outcomes))
+        else:
+            screen.print(*comparison(outcomes))
+        return 0
+    names = ", ".join(policy_file.policies)
+    if not options.cluster:
+        log.info("%s: polling %s by %s", names, options.server, options.policy)
+        return poll(cluster, policy_file, report, stop, options)
+    if not cluster.pending_pods(policy_file.policies):
+        log.info("no pod waits for %s: none without a node has this spec.schedulerName", names)
+    schedule_manifests(cluster, policy_file.policies, report, stop, options.once)
+    if options.output == "text":
+        screen.print(*overview(cluster))
+    return 0
+
+
+def reporter(options, screen):
+    """Return a function that prints a decision, and before it, if there is one, a remark."""
+    introduced = None
 
     def report(decision, remark=""):
-        """Print a decision."""
         nonlocal introduced
         if options.output == "json":
-            print(json.dumps(record(decision) | ({"dryRun": True} if options.dry_run else {})), flush=True)
+            print(json.dumps(record(decision) | {"dryRun": True} if options.dry_run else record(decision)), flush=True)
         elif not options.explain:
             screen.print(in_words(decision))
         else:
@@ -3149,39 +3175,20 @@ def main(argv=None):
                 screen.print(*legend(introduced, screen))
             screen.print(*screen.fold(remark), *explain(decision, screen))
 
-    if isinstance(options.explain, str):
-        try:
-            explain_pod(cluster, policy_file.policies, options.explain, report)
-        except ApiError as error:
-            log.error("%s", error)
-            return 1
-        return 0
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: (stop.set(), signal.signal(number, signal.SIG_DFL)))
-    if other:
-        outcomes = {min(file.path, os.path.relpath(file.path), key=len): outcome(api, file.policies, options, stop)
-                    for file in (policy_file, other)}
-        screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
-        return 0
-    names = ", ".join(policy_file.policies)
-    if not options.cluster:
-        log.info("%s: polling %s by %s", names, options.server, options.policy)
-        election = None
-        if options.leader_elect or policy_file.policies.election.get("leaderElect"):
-            election = LeaderElection(cluster.api, options.scheduler_name, policy_file.policies.election)
-            if not election.lead(stop):
-                return 0
-        code = run(cluster, policy_file, report, stop, options.interval, options.once)
-        if election:
-            election.release()
-        return 1 if election and election.lost else code
-    if not cluster.pending_pods(policy_file.policies):
-        log.info("no pod waits for %s: none without a node has this spec.schedulerName", names)
-    schedule_manifests(cluster, policy_file.policies, report, stop, options.once)
-    if options.output == "text":
-        screen.print(*overview(cluster))
-    return 0
+    return report
+
+
+def poll(cluster, policy_file, report, stop, options):
+    """Schedule a live cluster's pods; where a leader is elected, only while leading. Return the exit code."""
+    settings, election = policy_file.policies.election, None
+    if options.leader_elect or settings.get("leaderElect"):
+        election = LeaderElection(cluster.api, options.scheduler_name, settings)
+        if not election.lead(stop):
+            return 0
+    code = run(cluster, policy_file, report, stop, options.interval, options.once)
+    if election:
+        election.release()
+    return 1 if election and election.lost else code
 
 
 def schedule_manifests(cluster, policies, report, stop, once):
@@ -3202,21 +3209,27 @@ def load_plugins(path):
 
 
 def explain_pod(cluster, policies, key, report):
-    """Show where a pod would go now, even one that has a node, or that nobody would try. Raises ApiError."""
+    """Show where a pod would go now, even one that has a node, or that nobody would try. Return the exit code."""
     namespace, _, name = key.rpartition("/")
-    raws, _ = cluster.list("pods", f"metadata.namespace={namespace or 'default'},metadata.name={name}")
-    pods, _ = cluster.parse(Pod, raws)
-    if not pods:
-        raise ApiError(404, f'pod "{namespace or "default"}/{name}" not found; write --explain NAMESPACE/NAME')
-    snapshot, pod, place = cluster.snapshot(policies), pods[0], pods[0].node_name
-    if pod.uid in getattr(snapshot.nodes.get(place), "pods", {}):
-        snapshot.nodes[place].remove(pod)
-    pod.node_name = ""
-    state = (f"is on {place}" if place else "is being deleted" if pod.terminating else
-             "has scheduling gates" if pod.gated else
-             f"is left to {pod.scheduler}" if pod.scheduler not in policies else "")
-    decision = schedule(pod, snapshot, policies.get(pod.scheduler) or next(iter(policies.values())))
+    try:
+        raws, _ = cluster.list("pods", f"metadata.namespace={namespace or 'default'},metadata.name={name}")
+        pods, _ = cluster.parse(Pod, raws)
+        if not pods:
+            log.error('pod "%s/%s" not found; write --explain NAMESPACE/NAME', namespace or "default", name)
+            return 1
+        snapshot, pod, place = cluster.snapshot(policies), pods[0], pods[0].node_name
+        if place in snapshot.nodes and pod.uid in snapshot.nodes[place].pods:
+            snapshot.nodes[place].remove(pod)
+        pod.node_name = ""
+        state = (f"is on {place}" if place else "is being deleted" if pod.terminating else
+                 "has scheduling gates" if pod.gated else
+                 f"is left to {pod.scheduler}" if pod.scheduler not in policies else "")
+        decision = schedule(pod, snapshot, policies.get(pod.scheduler) or next(iter(policies.values())))
+    except ApiError as error:
+        log.error("%s", error)
+        return 1
     report(decision, state and f"{pod.key} {state}. If it were to be scheduled now:")
+    return 0
 
 
 def outcome(manifests, policies, options, stop):
@@ -3236,6 +3249,8 @@ def outcome(manifests, policies, options, stop):
 if __name__ == "__main__":
     try:
         sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
     except BrokenPipeError:  # whoever read our output has gone, as head does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

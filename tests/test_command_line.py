@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -143,6 +144,15 @@ def test_a_signal_ends_the_wait_for_a_proxy_with_exit_code_0(start_scheduler):
     waiting.send_signal(signal.SIGTERM)
     out, err = waiting.communicate(timeout=10)
     assert (waiting.returncode, out, err) == (0, "", "")
+
+
+def test_a_signal_while_it_waits_for_manifests_is_no_traceback():
+    waiting = subprocess.Popen([*SCHEDULER, "--cluster", "-", "-v"], text=True, stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(2)
+    waiting.send_signal(signal.SIGINT)
+    out, err = waiting.communicate(timeout=10)
+    assert (waiting.returncode, out, err) == (130, "", "")
 
 
 def test_help_teaches():

@@ -62,6 +62,7 @@ def test_the_default_plugins_of_each_version(version, scores):
     "* disables all defaults": (
         {"filter": {"disabled": plugins("*"), "enabled": plugins("NodePorts", "NodeName")}},
         ["PodFitsHostPorts", "HostName"]),
+    "a plugin that nobody knows may be disabled": ({"filter": {"disabled": plugins("Yesteryear")}}, FILTERS),
     "another point's * changes nothing here": ({"score": {"disabled": plugins("*")}}, FILTERS),
     "a plugin enabled for other points only does not filter": (
         {"permit": {"enabled": plugins("Coscheduling")}}, FILTERS),
