@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A Kubernetes scheduler that you can read in an evening.
+"""A Kubernetes scheduler to read, to run and to change.
 
 It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler and have no node yet, applies the
 predicates and priorities that a legacy Policy file names, and POSTs a Binding for each. Under the same Policy it gives
 the answers of kube-scheduler 1.20, among the last releases to read such files.
 
 The chapters follow the questions of a newcomer: 1. The loop. 2. The Policy. 3. Pods, nodes, quantities. 4. Predicates.
-5. Priorities. 6. The cluster: what is read, remembered and written. 7. The command line.
+5. Priorities. 6. Around the two: the other extension points. 7. KubeSchedulerConfiguration, the Policy of today. 8. The
+cluster: what is read, remembered and written. 9. What people see. 10. The command line.
 """
 
 import argparse
