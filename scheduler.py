@@ -6,8 +6,8 @@ predicates and priorities that a legacy Policy file names, and POSTs a Binding f
 the answers of kube-scheduler 1.20, among the last releases to read such files.
 
 The chapters follow the questions of a newcomer: 1. The loop. 2. The Policy. 3. Pods, nodes, quantities. 4. Predicates.
-5. Priorities. 6. Around the two: the other extension points. 7. KubeSchedulerConfiguration, the Policy of today. 8. The
-cluster: what is read, remembered and written. 9. What people see. 10. The command line.
+5. Priorities. 6. From the decision to the binding: the other extension points. 7. KubeSchedulerConfiguration, what a
+Policy is called today. 8. The cluster: what is read, remembered and written. 9. What people see. 10. The command line.
 """
 
 import argparse
@@ -465,21 +465,24 @@ def did_you_mean(word, known):
     return f'; did you mean "{near[0]}"?' if near else ""
 
 
-def build_policy(document, profile=False):
-    """Find the rules that a decoded Policy names; of a profile, no others, and in the order in which it names them.
+def build_policy(document, profile=None):
+    """Find the rules that a decoded Policy names.
+
+    `profile`: the Policy stands for a profile, so its rules stay in this order, and have these {rule: arguments}.
 
     Upstream: createFromConfig in pkg/scheduler/factory.go.
     """
     problems, notices, extenders = [], [], document["extenders"]
     ignored = [resource.get("name") for extender in extenders for resource in extender.get("managedResources", [])
-               if resource.get("ignoredByScheduler")] + document.get("ignoredResources", [])
+               if resource.get("ignoredByScheduler")]
     entries = document.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
     general = ALIASES["GeneralPredicates"] if any(e.get("name") == "GeneralPredicates" for e in entries) else []
     order = list(PREDICATES)
     order[2:2] = general  # GeneralPredicates comes right behind CheckNodeUnschedulable
-    settings = {"PodFitsResources": ignored,
-                "InterPodAffinityPriority": [document.get("hardPodAffinitySymmetricWeight") or 1]}
-    mandatory = [] if profile else [{"name": name} for name in MANDATORY_PREDICATES]
+    settings = {"LeastRequestedPriority": [CPU_AND_MEMORY], "MostRequestedPriority": [CPU_AND_MEMORY],
+                "InterPodAffinityPriority": [document.get("hardPodAffinitySymmetricWeight") or 1], **(profile or {})}
+    settings["PodFitsResources"] = settings.get("PodFitsResources", []) + ignored
+    mandatory = [] if profile is not None else [{"name": name} for name in MANDATORY_PREDICATES]
     predicates = choose("predicates", entries + mandatory, PREDICATES, problems, notices, settings)
     entries = document.get("priorities", [{"name": name, "weight": w} for name, w in DEFAULT_PRIORITIES.items()])
     priorities = merge_spreading(choose("priorities", entries, PRIORITIES, problems, notices, settings))
@@ -488,7 +491,7 @@ def build_policy(document, profile=False):
         problems.append("hardPodAffinitySymmetricWeight: must be from 0 to 100")
     if problems:
         raise PolicyError(*problems)
-    if not profile:
+    if profile is None:
         predicates.sort(key=lambda rule: order.index(rule.name))
     extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(extenders)]
     return Policy(predicates, priorities, sorted(extenders, key=lambda extender: extender.ignorable),
@@ -1548,6 +1551,15 @@ def match_inter_pod_affinity(pod, node, metadata):
 # =====================================================================================================================
 
 
+def in_range(rule, points):
+    """Return the scores that a priority has given. Raises Unschedulable if one is not from 0 to 100."""
+    for score in points.values():
+        if not 0 <= score <= 100:
+            raise Unschedulable(f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an '
+                                f"invalid score {score}, it should in the range of [0, 100] after normalizing")
+    return points
+
+
 def normalize(points):
     """Stretch scores so that the highest becomes 100. Upstream: DefaultNormalizeScore in plugins/helper."""
     highest = max(points.values())
@@ -1559,28 +1571,40 @@ def normalize_reversed(points):
     return {name: 100 - score for name, score in normalize(points).items()}
 
 
-def usage(pod, node):
-    """Yield for cpu (millicores) and memory (bytes) what would be requested with the pod there, and what there is."""
-    for name in ("cpu", "memory"):
-        yield node.nonzero[name] + pod.nonzero_incoming[name], node.allocatable.get(name, 0)
+CPU_AND_MEMORY = {"cpu": 1, "memory": 1}
+
+
+def usage(pod, node, weights=CPU_AND_MEMORY):
+    """Yield for each resource what would be requested with the pod there, what there is, and the resource's weight."""
+    for name, weight in weights.items():
+        if name in LITTLE:
+            used = node.nonzero[name] + pod.nonzero_incoming[name]
+        else:
+            used = node.requested.get(name, 0) + pod.requests.get(name, 0)
+        yield used, node.allocatable.get(name, 0), weight
 
 
 @priority("LeastRequestedPriority")
-def least_requested(pod, node):
-    """The share of cpu and memory that stays free, in percent, averaged: spreads the load."""
-    return sum((there - used) * 100 // there if there >= used and there else 0 for used, there in usage(pod, node)) // 2
+def least_requested(pod, node, arguments):
+    """The share of cpu and memory that stays free, in percent, averaged: spreads the load.
+
+    `arguments`: {resource: weight} for the mean, as a KubeSchedulerConfiguration may have it.
+    """
+    return sum((there - used) * 100 // there * weight if there >= used and there else 0
+               for used, there, weight in usage(pod, node, arguments[0])) // sum(arguments[0].values())
 
 
 @priority("MostRequestedPriority")
-def most_requested(pod, node):
+def most_requested(pod, node, arguments):
     """The share of cpu and memory that is then requested, in percent, averaged: fills node after node."""
-    return sum(used * 100 // there if there >= used and there else 0 for used, there in usage(pod, node)) // 2
+    return sum(used * 100 // there * weight if there >= used and there else 0
+               for used, there, weight in usage(pod, node, arguments[0])) // sum(arguments[0].values())
 
 
 @priority("BalancedResourceAllocation")
 def balanced_resource_allocation(pod, node):
     """100 where cpu and memory are used to the same degree, less the more they differ; 0 where one is used up."""
-    cpu, memory = (used / there if there else 1.0 for used, there in usage(pod, node))
+    cpu, memory = (used / there if there else 1.0 for used, there, _ in usage(pod, node))
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
 
 
@@ -1608,10 +1632,7 @@ def requested_to_capacity_ratio(pod, node, arguments):
     shape = [(point.get("utilization", 0), 10 * point.get("score", 0)) for point in arguments[0]["shape"]]
     weights = {resource.get("name", ""): resource["weight"] for resource in arguments[0].get("resources", [])}
     score_sum = weight_sum = 0
-    for name, weight in weights.items():
-        there, used = node.allocatable.get(name, 0), node.requested.get(name, 0) + pod.requests.get(name, 0)
-        if name in LITTLE:
-            used = node.nonzero[name] + pod.nonzero_incoming[name]
+    for used, there, weight in usage(pod, node, weights):
         score = along(shape, 100 - (there - used) * 100 // there if there >= used and there else 100)
         if score > 0:
             score_sum, weight_sum = score_sum + score * weight, weight_sum + weight
@@ -1823,6 +1844,20 @@ def inter_pod_affinity(pod, node, metadata):
     return sum(metadata[pair] for pair in node.labels.items())
 
 
+class Dice(random.Random):
+    """What breaks ties. With a seed, each pod has throws of its own, so that its decision can be replayed alone."""
+
+    base = None
+
+    def throw_for(self, pod):
+        """Begin with a pod."""
+        if self.base is not None:
+            self.seed(f"{self.base} {pod.key}")
+
+
+RANDOM = Dice()
+
+
 @priority("RandomPriority")
 def random_priority(pod, node):
     """Any score: the tutorials' random scheduler as a priority of ours."""
@@ -1830,7 +1865,7 @@ def random_priority(pod, node):
 
 
 # =====================================================================================================================
-# 6. Around the two: the other extension points of the scheduling framework
+# 6. From the decision to the binding: the other extension points of the scheduling framework
 # =====================================================================================================================
 
 #   pre_enqueue(pod)                    returns why the pod is not ready to be tried, or None
@@ -1925,29 +1960,6 @@ def permit(decision, snapshot):
     return decision
 
 
-def in_range(rule, points):
-    """Return the scores that a priority has given. Raises Unschedulable if one is not from 0 to 100."""
-    for score in points.values():
-        if not 0 <= score <= 100:
-            raise Unschedulable(f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an '
-                                f"invalid score {score}, it should in the range of [0, 100] after normalizing")
-    return points
-
-
-class Dice(random.Random):
-    """What breaks ties. With a seed, each pod has throws of its own, so that its decision can be replayed alone."""
-
-    base = None
-
-    def throw_for(self, pod):
-        """Begin with a pod."""
-        if self.base is not None:
-            self.seed(f"{self.base} {pod.key}")
-
-
-RANDOM = Dice()
-
-
 # =====================================================================================================================
 # 7. KubeSchedulerConfiguration: what a Policy is called today
 # =====================================================================================================================
@@ -1996,7 +2008,6 @@ PROVIDERS = {  # what --policy may name instead of a file
 
 PLUGIN_SET = {"enabled": [{"name": str, "weight": int}], "disabled": [{"name": str, "weight": int}]}
 RESOURCES = [{"name": str, "weight": int}]
-CPU_AND_MEMORY = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
 CONFIGURATION = {
     "profiles": [{"schedulerName": str, "pluginConfig": [{"name": str, "args": dict}], "percentageOfNodesToScore": int,
                   "plugins": dict.fromkeys([*POINTS, "preFilter", "filter", "preScore", "score", "multiPoint"],
@@ -2093,9 +2104,8 @@ def read_profile(profile, version, extenders, place, problems):
 
     policy = build_policy({
         "predicates": [*entries("filter", 0)], "priorities": [*entries("score", 1)], "extenders": extenders,
-        "ignoredResources": arguments.get("NodeResourcesFit", {}).get("ignoredResources", []),
         "hardPodAffinitySymmetricWeight": arguments.get("InterPodAffinity", {}).get("hardPodAffinityWeight", 1),
-    }, profile=True)
+    }, profile=settings(arguments))
     points = {attribute: enabled(point, plugins, version) for point, attribute in POINTS.items()}
     points["unreserve"] = points["reserve"]
     known = {*PLUGINS, *(rule.name for rule in policy.predicates + policy.priorities)}
@@ -2114,7 +2124,23 @@ def strategy(scoring):
     """Return the priority, and its argument, for NodeResourcesFit's scoringStrategy."""
     kind = scoring.get("type") or "LeastAllocated"
     return STRATEGIES.get(kind), {"requestedToCapacityRatioArguments": {
-        "resources": scoring.get("resources") or CPU_AND_MEMORY, **scoring.get("requestedToCapacityRatio", {})}}
+        "resources": [{"name": name, "weight": weight} for name, weight in weights(scoring).items()],
+        **scoring.get("requestedToCapacityRatio", {})}}
+
+
+def weights(scoring):
+    """Return {resource: weight} of arguments with `resources`; without a weight, 1."""
+    return {resource.get("name", ""): resource.get("weight") or 1 for resource in scoring.get("resources", [])
+            } or CPU_AND_MEMORY
+
+
+def settings(arguments):
+    """Return {rule: arguments} of the plugins whose legacy rules have none of their own."""
+    fit = arguments.get("NodeResourcesFit", {})
+    return {"PodFitsResources": fit.get("ignoredResources", []), **{
+        rule: [weights(arguments.get(plugin, {}) or fit.get("scoringStrategy", {}))] for rule, plugin in (
+            ("LeastRequestedPriority", "NodeResourcesLeastAllocated"),
+            ("MostRequestedPriority", "NodeResourcesMostAllocated"))}}
 
 
 def plugin_arguments(profile, place, problems):
@@ -2133,7 +2159,7 @@ def plugin_arguments(profile, place, problems):
         else:
             args = {key: value for key, value in config.get("args", {}).items() if key not in ("kind", "apiVersion")}
             arguments[name] = decode(args, fields, f"{where}.args", problems)
-            problems += [f"{where}.args.{problem}" for problem in unsupported(arguments[name])]
+            problems += [f"{where}.args.{problem}" for problem in argument_problems(name, arguments[name])]
     return arguments
 
 
@@ -2158,15 +2184,17 @@ def enabled(point, plugins, version):
         name: weight for name, weight in kept.items() if name not in on} | on
 
 
-def unsupported(args):
-    """Yield which arguments ask for something that this script does not do."""
+def argument_problems(name, args):
+    """Yield what is wrong with a plugin's arguments, or asks for something that this script does not do."""
     scoring = args.get("scoringStrategy", {})
     if scoring.get("type") not in (None, "", *STRATEGIES):
         yield f"scoringStrategy.type: expected one of {', '.join(STRATEGIES)}"
-    if scoring.get("type") != "RequestedToCapacityRatio":
-        for place, resources in (("", args.get("resources")), ("scoringStrategy.", scoring.get("resources"))):
-            if resources and sorted(resources, key=str) != CPU_AND_MEMORY:
-                yield f"{place}resources: only cpu and memory, each of weight 1, can be scored here"
+    for place, resources in (("", args.get("resources", [])),
+                             ("scoringStrategy.", scoring.get("resources", []))):
+        if any(not 0 <= resource.get("weight", 1) <= 100 for resource in resources):
+            yield f"{place}resources: weights are from 1 to 100"
+    if name == "NodeResourcesBalancedAllocation" and weights(args) != CPU_AND_MEMORY:
+        yield "resources: only cpu and memory can be balanced here"
     if args.get("defaultConstraints"):
         yield "defaultConstraints: only kube-scheduler's own default constraints (System), or none, can be had here"
 

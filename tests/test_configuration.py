@@ -124,6 +124,24 @@ def test_arguments_change_what_a_plugin_does():
     assert settings["PodFitsResources"] == ["example.com/gpu"] and settings["InterPodAffinityPriority"] == [17]
 
 
+@table("version, plugin, kind", {
+    "NodeResourcesFit": ("v1", "NodeResourcesFit", "LeastAllocated"),
+    "and packed": ("v1", "NodeResourcesFit", "MostAllocated"),
+    "NodeResourcesLeastAllocated": ("v1beta1", "NodeResourcesLeastAllocated", None),
+    "NodeResourcesMostAllocated": ("v1beta1", "NodeResourcesMostAllocated", None),
+})
+def test_resources_are_weighed_as_the_arguments_say(version, plugin, kind):
+    resources = [{"name": "cpu", "weight": 3}, {"name": "example.com/gpu"}]
+    args = {"scoringStrategy": {"type": kind, "resources": resources}} if kind else {"resources": resources}
+    [policy] = load({"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins(plugin)}},
+                     "pluginConfig": [{"name": plugin, "args": args}]}, version=version).values()
+    [rule] = policy.priorities
+    there = scheduler.Node(node("n", cpu="10", status={"allocatable": {
+        "cpu": "10", "memory": "1Gi", "pods": "9", "example.com/gpu": "4"}}))
+    score = rule.function(scheduler.Pod(pod("p", {"cpu": "2", "example.com/gpu": "1"})), there)
+    assert score == ((3 * 20 + 25) // 4 if "Most" in f"{plugin}{kind}" else (3 * 80 + 75) // 4)
+
+
 def test_extenders_have_their_timeouts_as_durations():
     [policy] = load(extenders=[{"urlPrefix": "http://x", "filterVerb": "filter", "httpTimeout": "1m30s",
                                 "enableHTTPS": True}]).values()
@@ -167,9 +185,13 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         configuration({"pluginConfig": [{"name": "NodeName", "args": {"x": 1}}]}),
         'profiles[0].pluginConfig[0]: plugin "NodeName" takes no arguments'),
     "an argument that this script cannot follow": (
+        configuration({"pluginConfig": [{"name": "NodeResourcesBalancedAllocation", "args": {
+            "resources": [{"name": "example.com/gpu", "weight": 1}]}}]}),
+        "profiles[0].pluginConfig[0].args.resources: only cpu and memory can be balanced here"),
+    "a weight that is none": (
         configuration({"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
-            "type": "MostAllocated", "resources": [{"name": "example.com/gpu", "weight": 1}]}}}]}),
-        "profiles[0].pluginConfig[0].args.scoringStrategy.resources: only cpu and memory, each of weight 1"),
+            "resources": [{"name": "cpu", "weight": -1}]}}}]}),
+        "profiles[0].pluginConfig[0].args.scoringStrategy.resources: weights are from 1 to 100"),
     "an unknown strategy": (
         configuration({"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "Best"}}}]}),
         "scoringStrategy.type: expected one of LeastAllocated, MostAllocated, RequestedToCapacityRatio"),

@@ -75,7 +75,10 @@ PROFILE = {
         "score": {"disabled": [{"name": "NodeResourcesLeastAllocated"}, {"name": "InterPodAffinity"}],
                   "enabled": [{"name": "NodeResourcesMostAllocated", "weight": 3},
                               {"name": "InterPodAffinity", "weight": 5}]}},
-        "pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 30}},
+        "pluginConfig": [{"name": "NodeResourcesMostAllocated", "args": {"resources": [
+                             {"name": "cpu", "weight": 3}, {"name": "ephemeral-storage", "weight": 1},
+                             {"name": "memory", "weight": 2}]}},
+                         {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 30}},
                          {"name": "PodTopologySpread", "args": {"defaultingType": "List"}}]}]}
 
 
