@@ -20,6 +20,17 @@ def policy_of(case):
     return scheduler.build_policy(scheduler.decode_policy(dict(case["policy"])))
 
 
+PLUGIN = {rule: plugin for plugin, rules in reversed(scheduler.PLUGINS.items()) for rule in rules} | {
+    "LeastRequestedPriority": "NodeResourcesLeastAllocated", "EvenPodsSpreadPriority": "PodTopologySpread",
+    "CheckNodeLabelPresence": "NodeLabel", "CheckServiceAffinity": "ServiceAffinity"}
+
+
+def by_plugin(policy, of):
+    """Rename what is sorted by rule after the plugins, as kube-scheduler's answers are."""
+    names = {rule.title: PLUGIN.get(rule.name, rule.name) for rule in policy.predicates + policy.priorities}
+    return {names[title]: value for title, value in of.items()}
+
+
 CASES = {line["case"]["id"]: line for line in GOLDEN}
 
 
@@ -51,6 +62,12 @@ def test_the_decision_is_kube_schedulers(name):
     for key, pod in pods.items():
         decision = scheduler.schedule(pod, cluster.snapshot({"my-scheduler": policy}), policy)
         assert not differences(expected[key], scheduler.record(decision)), f"{key} (theirs, ours)"
+        if "error" not in expected[key] and not expected[key]["prefilter"]:
+            assert by_plugin(policy, decision.scores) == expected[key]["scores"], key
+            for name, against in decision.failed.items():
+                theirs = expected[key]["failed" if policy.always_check_all else "first_failed"][name]
+                assert by_plugin(policy, against).keys() == (
+                    theirs.keys() if policy.always_check_all else {theirs["plugin"]}), (key, name)
 
 
 @pytest.mark.parametrize("name", list(CASES)[::12])
