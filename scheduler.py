@@ -2958,11 +2958,11 @@ def explain(decision, screen):
         table = align(zip(*block))
         lines += [""] * (i > 0)
         lines += [screen.paint(line, DIM) for line in table[:height] if line]
-        lines += [screen.paint(line, "" if i else GREEN) for i, line in enumerate(table[height:])]
-    ties = sum(decision.total[name] == decision.total[decision.node] for name in ranked)
+        lines += [screen.paint(line, GREEN if line.startswith("*") else "") for line in table[height:]]
+    ties = list(decision.total.values()).count(max(decision.total.values(), default=0))
     if len(ranked) > len(best):
         lines.append(f"  and {len(ranked) - len(best)} more that fit, down to a total of {decision.total[ranked[-1]]}")
-    if ties > 1:
+    if ties > 1 and decision.node:
         lines.append(f"  {ties} nodes (* and =) have the highest total: any of them is taken, at random")
     for against, names in sorted(failing.values(), key=lambda group: -len(group[1])):
         why = "; ".join(f"{title}: {', '.join(reasons)}" for title, reasons in against.items())
@@ -2978,10 +2978,9 @@ def row_label(decision, names):
     """Return how a row of explain begins: * marks the chosen node, = others that have the same total."""
     if len(names) > 1:
         return f"  {len(names)} nodes"
-    mark, [name] = " ", names
-    if decision.node and decision.total.get(name) == decision.total[decision.node]:
-        mark = "*" if name == decision.node else "="
-    return f"{mark} {shorten(name)}"
+    [name] = names
+    ties = decision.node and decision.total.get(name) == decision.total[decision.node]
+    return f"{'*' if name == decision.node else '=' if ties else ' '} {shorten(name)}"
 
 
 def shorten(name):

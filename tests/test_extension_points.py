@@ -349,7 +349,7 @@ def test_post_filter_nominates_a_node(spy):
     "that refuses": (scheduler.Unschedulable("no"), "no"),
     "that breaks": (RuntimeError("oops"), "RuntimeError in a rule: oops"),
 })
-def test_a_hook(spy, point, before, error, message):
+def test_a_hook_that_fails_leaves_its_pod_pending(spy, point, before, error, message):
     spy.answers[point] = error
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}), pod("a", {"cpu": "1"}))
     cluster, decisions = make_pass(server, spy)
@@ -360,6 +360,13 @@ def test_a_hook(spy, point, before, error, message):
     cluster.waiting.clear()
     make_pass(server, spy, cluster)
     assert len(server.places()) == 2, "what was refused left nothing behind; this rule does not look at resources"
+
+
+def test_a_pod_that_is_refused_after_it_had_a_node_can_be_explained(spy):
+    spy.answers["reserve"] = scheduler.Unschedulable("no")
+    _, [decision] = make_pass(Server(node("n"), node("m"), pod("p")), spy)
+    assert [line.split() for line in scheduler.explain(decision, scheduler.Screen())[-3:-1]] == [
+        ["m", "✓", "7→7×1", "7"], ["n", "✓", "7→7×1", "7"]]
 
 
 def test_pre_bind_sends_its_requests_and_is_asked_again_before_the_binding(spy):

@@ -61,6 +61,7 @@ def test_the_decision_is_kube_schedulers(name):
     assert pods.keys() == {key for key, pod in expected.items() if not pod.get("skipped")}
     for key, pod in pods.items():
         decision = scheduler.schedule(pod, cluster.snapshot({"my-scheduler": policy}), policy)
+        assert max(map(len, scheduler.explain(decision, scheduler.Screen()))) <= 80
         assert not differences(expected[key], scheduler.record(decision)), f"{key} (theirs, ours)"
         if "error" not in expected[key] and not expected[key]["prefilter"]:
             assert by_plugin(policy, decision.scores) == expected[key]["scores"], key
@@ -128,3 +129,5 @@ def test_nonsense_in_the_objects_raises_nothing(seed):
             raise AssertionError(f"{replaced}") from error
         cluster.pool.shutdown()
         assert all(decision.node or decision.message for decision in decisions)
+        for decision in decisions:  # each can be shown in every form
+            assert json.dumps(scheduler.record(decision)) and scheduler.explain(decision, scheduler.Screen())
