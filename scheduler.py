@@ -1035,13 +1035,15 @@ def pod_fits_resources(pod, node, arguments):
     """The node has room for one more pod, and free of each resource what the pod requests.
 
     cpu, memory and ephemeral-storage count even where the pod requests none of them, other resources if the pod names
-    them; a pod that requests nothing at all fits a full node. `arguments`: resources that an extender looks after.
+    them; a pod that requests nothing at all fits a full node. `arguments`: resources that others look after, or their
+    groups: example.com/gpu, example.com/.
     """
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
     if pod.requests != NOTHING:
         for name, amount in pod.requests.items():
-            if node.allocatable.get(name, 0) < node.requested.get(name, 0) + amount and name not in arguments:
+            if node.allocatable.get(name, 0) < node.requested.get(name, 0) + amount and (
+                    name not in arguments and name.partition("/")[0] + "/" not in arguments):
                 yield f"Insufficient {name}"
 
 
@@ -2020,7 +2022,8 @@ CONFIGURATION = {
     "delayCacheUntilActive": bool,
 }
 PLUGIN_ARGUMENTS = {  # those that change what a plugin decides
-    "NodeResourcesFit": {"ignoredResources": [str], "scoringStrategy": {
+    "NodeAffinity": {"addedAffinity": dict},
+    "NodeResourcesFit": {"ignoredResources": [str], "ignoredResourceGroups": [str], "scoringStrategy": {
         "type": str, "resources": RESOURCES,
         "requestedToCapacityRatio": {"shape": [{"utilization": int, "score": int}]}}},
     "InterPodAffinity": {"hardPodAffinityWeight": int},
@@ -2057,11 +2060,12 @@ def read_configuration(document, scheduler_name):
     for i, extender in enumerate(body.get("extenders", [])):
         timeout = seconds_in(extender, "httpTimeout", f"extenders[{i}]", problems) or 0
         extenders.append(decode(extender | {"httpTimeout": int(timeout * 10**9)}, EXTENDER, f"extenders[{i}]", problems,
-                                str.lower))
+                                lambda name: name.replace("Https", "HTTPS")))
     policies, profiles, election = Profiles(), body.get("profiles") or [{}], body.get("leaderElection", {})
     policies.election = election | {
         name: seconds_in(election, name, "leaderElection", problems) or default for name, default in ELECTION.items()}
-    if not policies.election["leaseDuration"] > policies.election["renewDeadline"] > policies.election["retryPeriod"]:
+    times = [policies.election[name] for name in ELECTION]
+    if policies.election.get("leaderElect") and not times[0] > times[1] > times[2]:
         problems.append("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
     for i, profile in enumerate(profiles):
         name, place = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else ""), f"profiles[{i}]"
@@ -2088,7 +2092,8 @@ def seconds_in(thing, name, place, problems):
 
 def read_profile(profile, version, extenders, place, problems):
     """Return a profile as a Policy, by way of the legacy entries that mean the same; append what is wrong with it."""
-    plugins, arguments = profile.get("plugins", {}), plugin_arguments(profile, place, problems)
+    plugins, notices = profile.get("plugins", {}), []
+    arguments = plugin_arguments(profile, place, problems, notices)
 
     def entries(point, which):
         """Return the legacy entries for what is enabled at a point: filter's predicates, or score's priorities."""
@@ -2106,6 +2111,7 @@ def read_profile(profile, version, extenders, place, problems):
         "predicates": [*entries("filter", 0)], "priorities": [*entries("score", 1)], "extenders": extenders,
         "hardPodAffinitySymmetricWeight": arguments.get("InterPodAffinity", {}).get("hardPodAffinityWeight", 1),
     }, profile=settings(arguments))
+    policy.notices += notices
     points = {attribute: enabled(point, plugins, version) for point, attribute in POINTS.items()}
     points["unreserve"] = points["reserve"]
     known = {*PLUGINS, *(rule.name for rule in policy.predicates + policy.priorities)}
@@ -2137,27 +2143,35 @@ def weights(scoring):
 def settings(arguments):
     """Return {rule: arguments} of the plugins whose legacy rules have none of their own."""
     fit = arguments.get("NodeResourcesFit", {})
-    return {"PodFitsResources": fit.get("ignoredResources", []), **{
+    groups = [f"{group}/" for group in fit.get("ignoredResourceGroups", [])]
+    return {"PodFitsResources": fit.get("ignoredResources", []) + groups, **{
         rule: [weights(arguments.get(plugin, {}) or fit.get("scoringStrategy", {}))] for rule, plugin in (
             ("LeastRequestedPriority", "NodeResourcesLeastAllocated"),
             ("MostRequestedPriority", "NodeResourcesMostAllocated"))}}
 
 
-def plugin_arguments(profile, place, problems):
-    """Return {plugin: its arguments}, and append what is wrong with these and with the plugins' names."""
+def plugin_arguments(profile, place, problems, notices):
+    """Return {plugin: its arguments}, and append what is wrong with these and with the plugins that are enabled."""
     arguments, known = {}, [*PLUGINS, *PREDICATES, *PRIORITIES]
     for point, plugins in profile.get("plugins", {}).items():
-        problems += [f'{place}.plugins.{point}.enabled[{i}]: unknown plugin "{entry.get("name", "")}"'
-                     f'{did_you_mean(entry.get("name"), known) or "; is a file missing in --plugins?"}'
-                     for i, entry in enumerate(plugins.get("enabled", [])) if entry.get("name") not in known]
+        for i, entry in enumerate(plugins.get("enabled", [])):
+            name, where = entry.get("name", ""), f"{place}.plugins.{point}.enabled[{i}]"
+            rules = dict(zip(("filter", "score"), PLUGINS.get(name, (name, name))))
+            if name not in known:
+                hint = did_you_mean(name, known) or "; is a file missing in --plugins?"
+                problems.append(f'{where}: unknown plugin "{name}"{hint}')
+            elif point in rules and rules[point] not in {"filter": PREDICATES, "score": PRIORITIES}[point]:
+                problems.append(f'{where}: plugin "{name}" does not {point}')
     for i, config in enumerate(profile.get("pluginConfig", [])):
         name, where = config.get("name", ""), f"{place}.pluginConfig[{i}]"
         rule = PREDICATES.get(name) or PRIORITIES.get(name)
         fields = rule.argument if rule and isinstance(rule.argument, dict) else PLUGIN_ARGUMENTS.get(name)
-        if fields is None:
-            problems.append(f'{where}: plugin "{name}" takes no arguments{did_you_mean(name, known)}')
-        else:
-            args = {key: value for key, value in config.get("args", {}).items() if key not in ("kind", "apiVersion")}
+        args = {key: value for key, value in config.get("args", {}).items() if key not in ("kind", "apiVersion")}
+        if name in arguments:
+            problems.append(f'{where}: there are arguments for "{name}" already')
+        elif fields is None and args:
+            notices.append(f'{where}: no arguments are known of plugin "{name}"{did_you_mean(name, PLUGIN_ARGUMENTS)}')
+        elif args:
             arguments[name] = decode(args, fields, f"{where}.args", problems)
             problems += [f"{where}.args.{problem}" for problem in argument_problems(name, arguments[name])]
     return arguments
@@ -2195,6 +2209,10 @@ def argument_problems(name, args):
             yield f"{place}resources: weights are from 1 to 100"
     if name == "NodeResourcesBalancedAllocation" and weights(args) != CPU_AND_MEMORY:
         yield "resources: only cpu and memory can be balanced here"
+    if args.get("addedAffinity"):
+        yield "addedAffinity: cannot be had here"
+    if args.get("defaultingType", "List") not in ("List", "System"):
+        yield "defaultingType: expected List or System"
     if args.get("defaultConstraints"):
         yield "defaultConstraints: only kube-scheduler's own default constraints (System), or none, can be had here"
 

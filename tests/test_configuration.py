@@ -118,10 +118,23 @@ def test_scores(profile, scores):
 
 def test_arguments_change_what_a_plugin_does():
     [policy] = load({"pluginConfig": [
-        {"name": "NodeResourcesFit", "args": {"ignoredResources": ["example.com/gpu"]}},
+        {"name": "NodeResourcesFit", "args": {"ignoredResources": ["example.com/gpu"],
+                                              "ignoredResourceGroups": ["example.org"]}},
         {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 17}}]}).values()
     settings = {rule.name: rule.arguments for rule in policy.predicates + policy.priorities}
-    assert settings["PodFitsResources"] == ["example.com/gpu"] and settings["InterPodAffinityPriority"] == [17]
+    assert settings["InterPodAffinityPriority"] == [17]
+    wanted = scheduler.Pod(pod("p", {f"example.{domain}/{name}": "1" for domain in ("com", "org") for name in (
+        "gpu", "fpga")}))
+    fits = {rule.name: rule for rule in policy.predicates}["PodFitsResources"]
+    assert list(fits.function(wanted, scheduler.Node(node("n")))) == ["Insufficient example.com/fpga"]
+
+
+def test_arguments_of_plugins_that_take_none_are_no_error():
+    [policy] = load({"pluginConfig": [{"name": "NodeName", "args": {"x": 1}}, {"name": "NodeAfinity", "args": {"x": 1}},
+                                       {"name": "NodePorts", "args": {}}]}).values()
+    assert policy.notices == [
+        'profiles[0].pluginConfig[0]: no arguments are known of plugin "NodeName"',
+        'profiles[0].pluginConfig[1]: no arguments are known of plugin "NodeAfinity"; did you mean "NodeAffinity"?']
 
 
 @table("version, plugin, kind", {
@@ -181,9 +194,21 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         "profiles[0].plugins.filter: sample-plugin: favorite_number must not be negative"),
     "an extender that never answers": (configuration(extenders=[{"urlPrefix": "http://x", "httpTimeout": "never"}]),
                                        'extenders[0].httpTimeout: "never" is not a duration, such as 15s or 1m30s'),
-    "arguments for a plugin that takes none": (
-        configuration({"pluginConfig": [{"name": "NodeName", "args": {"x": 1}}]}),
-        'profiles[0].pluginConfig[0]: plugin "NodeName" takes no arguments'),
+    "a plugin at a point that it does not extend": (
+        configuration({"plugins": {"filter": {"enabled": plugins("ImageLocality")}}}),
+        'profiles[0].plugins.filter.enabled[0]: plugin "ImageLocality" does not filter'),
+    "arguments that come twice": (
+        configuration({"pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 1}}] * 2}),
+        'profiles[0].pluginConfig[1]: there are arguments for "InterPodAffinity" already'),
+    "a weight out of range": (
+        configuration({"pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 101}}]}),
+        "hardPodAffinitySymmetricWeight: must be from 0 to 100"),
+    "an unknown kind of defaulting": (
+        configuration({"pluginConfig": [{"name": "PodTopologySpread", "args": {"defaultingType": "All"}}]}),
+        "profiles[0].pluginConfig[0].args.defaultingType: expected List or System"),
+    "an extender's field with a typo": (
+        configuration(extenders=[{"urlPrefx": "http://x"}]),
+        'extenders[0].urlPrefx: unknown field; did you mean "urlPrefix"?'),
     "an argument that this script cannot follow": (
         configuration({"pluginConfig": [{"name": "NodeResourcesBalancedAllocation", "args": {
             "resources": [{"name": "example.com/gpu", "weight": 1}]}}]}),
@@ -197,7 +222,8 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         "scoringStrategy.type: expected one of LeastAllocated, MostAllocated, RequestedToCapacityRatio"),
     "a lease that is no duration": (configuration(leaderElection={"leaseDuration": "15"}),
                                     'leaderElection.leaseDuration: "15" is not a duration, such as 15s or 1m30s'),
-    "a lease that ends before it is renewed": (configuration(leaderElection={"leaseDuration": "5s"}),
+    "a lease that ends before it is renewed": (configuration(leaderElection={
+        "leaderElect": True, "leaseDuration": "5s"}),
                                                "leaderElection: expected leaseDuration > renewDeadline > retryPeriod"),
 })
 def test_what_is_wrong_is_said_in_a_line(document, said, tmp_path):
