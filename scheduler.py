@@ -3022,7 +3022,7 @@ def numbers_downward(count):
 
 def in_humps(title):
     """Break a name such as LeastRequestedPriority into lines that make a narrow column."""
-    words = re.sub(r"(?<=[a-z])(?=[A-Z+])", " ", title.split()[0])
+    words = re.sub(r"(?<=[a-z])(?=[A-Z+])", " ", title.partition(" ")[0])
     return [line.replace(" ", "") for line in textwrap.wrap(words, 10)]
 
 
@@ -3056,13 +3056,14 @@ def align(rows):
 def comparison(outcomes):
     """Return what compare has found as tables for people."""
     titles, places = list(outcomes), [outcome["pods"] for outcome in outcomes.values()]
-    moved = [key for key in places[0] if len({of[key] for of in places}) > 1]
-    text = align([["POD", *titles]] + [[key, *(of[key] or "<none>" for of in places)] for key in moved]) + [""]
+    pods = sorted({key for of in places for key in of})  # profiles may be for other schedulers
+    moved = [key for key in pods if len({of.get(key) for of in places}) > 1]
+    text = align([["POD", *titles]] + [[key, *(of.get(key) or "<none>" for of in places)] for key in moved]) + [""]
     rows = [["", *titles], ["pods that fit", *(f"{sum(map(bool, of.values()))} of {len(of)}" for of in places)]]
     for resource, shares in outcomes[titles[0]]["utilization"].items():
         rows += [[f"{resource} utilization of a node, {part}", *(
             f"{outcome['utilization'][resource][part]:.1f}%" for outcome in outcomes.values())] for part in shares]
-    return [*(text if moved else []), f"{len(moved)} of {len(places[0])} pods land elsewhere.", "", *align(rows)]
+    return [*(text if moved else []), f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(rows)]
 
 
 def overview(cluster):

@@ -268,6 +268,26 @@ def test_compare_gives_the_same_as_json(tmp_path):
     assert packed["utilization"]["cpu"]["max"] == 100
 
 
+def test_what_is_compared_may_be_for_other_schedulers(tmp_path):
+    path = manifest(tmp_path, node("a"), pod("mine"), pod("theirs", schedulerName="theirs"))
+    (tmp_path / "theirs.json").write_text(json.dumps({
+        "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "theirs"}]}))
+    run = run_scheduler("--cluster", path, "--compare", tmp_path / "theirs.json", cwd=ROOT)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert [line.split() for line in run.stdout.splitlines()[1:3]] == [
+        ["default/mine", "a", "<none>"], ["default/theirs", "<none>", "a"]]
+
+
+def test_a_rule_without_a_name_can_be_explained(tmp_path):
+    (tmp_path / "policy.json").write_text(json.dumps({
+        "kind": "Policy", "apiVersion": "v1", "priorities": [
+            {"name": "", "weight": 1, "argument": {"labelPreference": {"label": "x"}}}]}))
+    lines = explained("--cluster", manifest(tmp_path, node("a"), node("b"), pod("p")),
+                      "--policy", tmp_path / "policy.json")["default/p"]
+    assert any(line.endswith("100×1  100") for line in lines)
+
+
 def test_compared_with_itself_no_pod_lands_elsewhere_though_nodes_tie(tmp_path):
     path = manifest(tmp_path, *(node(name) for name in "abcdefgh"), *(pod(f"p{i}") for i in range(8)))
     (tmp_path / "same.json").write_text((ROOT / "policy.json").read_text())
