@@ -402,9 +402,11 @@ TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole 
 
 
 def argument_fields(catalogue, entry, legacy):
-    """Return what fields an entry's argument may have: those of the custom rule that it names, or the legacy ones."""
+    """Return what fields an entry's argument may have: those of the rule that it names, or one for each other rule."""
     rule = catalogue.get(str(entry.get("name"))) if isinstance(entry, dict) else None
-    return rule.argument if rule and isinstance(rule.argument, dict) else legacy
+    if rule and isinstance(rule.argument, dict):
+        return rule.argument
+    return {rule.argument: dict for rule in catalogue.values() if rule.argument and type(rule.argument) is str} | legacy
 
 
 def decode_policy(document):

@@ -1,10 +1,13 @@
 """--explain, --compare: what people see of a decision, and that it is what the decision was made of."""
 
+import io
 import json
 import os
 import pty
 import re
 import subprocess
+import sys
+import threading
 
 import scheduler
 from conftest import ROOT, SCHEDULER, node, pod, run_scheduler, table
@@ -141,11 +144,30 @@ def test_output_that_has_no_such_characters_is_no_traceback():
     assert (run.returncode, run.stderr) == (0, "") and "* node-a" in run.stdout
 
 
-def test_a_long_pass_shows_progress_on_a_terminal(tmp_path):
-    nodes = [node(f"n{i:03}", cpu="64", memory="64Gi") for i in range(100)]
-    path = manifest(tmp_path, *nodes, *(pod(f"p{i:04}") for i in range(800)))
-    assert re.search(r"\033\[K\d+ of 800 pods\r", on_a_terminal("--cluster", path))
-    assert "of 800 pods" not in run_scheduler("--cluster", path).stderr
+@table("terminal, shown", {
+    "on a terminal": (True, "\033[K1 of 3 pods\r\033[K2 of 3 pods\r"),
+    "not elsewhere": (False, ""),
+})
+def test_a_pass_that_takes_long_shows_progress(monkeypatch, terminal, shown):
+    """Each pod takes a second here, but for the first."""
+    screen = io.StringIO()
+    screen.isatty = lambda: terminal
+    monkeypatch.setattr(sys, "stderr", screen)
+    times = iter([0, 0, 1, 1, 2, 2])
+    monkeypatch.setattr(scheduler.time, "monotonic", lambda: next(times))
+    assert list(scheduler.with_progress("abc")) == list("abc")
+    assert screen.getvalue() == shown
+
+
+def test_progress_is_shown_during_a_pass(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(scheduler, "with_progress", lambda pods: seen.append(list(pods)) or seen[-1])
+    manifests = scheduler.Manifests()
+    for thing in (node("n"), pod("p")):
+        manifests.add(thing)
+    policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
+    scheduler.schedule_pending_pods(scheduler.Cluster(manifests), policies, lambda decision: None, threading.Event())
+    assert [[waiting.name for waiting in pods] for pods in seen] == [["p"]]
 
 
 @table("key, first", {

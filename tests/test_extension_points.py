@@ -91,6 +91,19 @@ def test_arguments_of_custom_rules(entry, said, tmp_path):
         assert f"PreFilter default/web-1: 5 nodes, arguments [{SAMPLE}]" in run.stderr
 
 
+def test_a_custom_rule_may_be_configured_under_names_of_the_users_own():
+    """As the built-in labelPreference is."""
+    scheduler.priority("Favourite", argument="favourite")(
+        lambda pod, node, arguments: 50 * sum(argument["node"] == node.name for argument in arguments))
+    try:
+        policies = built((), [{"name": name, "weight": 1, "argument": {"favourite": {"node": node_name}}}
+                              for name, node_name in {"First": "a", "Second": "b"}.items()])
+    finally:
+        del scheduler.PRIORITIES["Favourite"]
+    decision = decide(policies, pod("p"), node("a"), node("b"), node("c"))
+    assert decision.scores == {"First+Second": {"a": 100, "b": 100, "c": 0}}, "two entries weigh twice as much"
+
+
 def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(json.dumps(policy(["sample-plugin"])))

@@ -60,7 +60,7 @@ def test_one_replica_schedules_and_another_takes_over_when_it_dies(no_lease, tmp
     taken = time.monotonic() - died
     spec = lease(control_plane)["spec"]
     assert spec["holderIdentity"] != holder and spec["leaseTransitions"] == 1 and spec["leaseDurationSeconds"] == 3
-    assert 2 < taken < 10, "when the Lease of 3 s has run out, and not before"
+    assert 2 < taken < 20, "when the Lease of 3 s has run out, and not before"
 
     second.terminate()
     assert second.wait(10) == 0
