@@ -482,6 +482,7 @@ def build_policy(document, profile=None):
     order = list(PREDICATES)
     order[2:2] = general  # GeneralPredicates comes right behind CheckNodeUnschedulable
     settings = {"LeastRequestedPriority": [CPU_AND_MEMORY], "MostRequestedPriority": [CPU_AND_MEMORY],
+                "SelectorSpreadPriority": [DEFAULT_SPREAD],
                 "InterPodAffinityPriority": [document.get("hardPodAffinitySymmetricWeight") or 1], **(profile or {})}
     settings["PodFitsResources"] = settings.get("PodFitsResources", []) + ignored
     mandatory = [] if profile is not None else [{"name": name} for name in MANDATORY_PREDICATES]
@@ -1468,24 +1469,37 @@ class Spread:
             self.node_taints != "Honor" or not hostile_taints(pod, node))
 
 
-def spread_constraints(pod, when, stage):
-    """Return the pod's constraints with this whenUnsatisfiable; an invalid one fails the attempt, at this stage."""
+OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")
+
+
+def spread_constraints(pod, when, stage, snapshot, arguments):
+    """Return the pod's constraints with this whenUnsatisfiable; an invalid one fails the attempt, at this stage.
+
+    A pod that has none of any kind gets those in `arguments`, for the pods that the same Services,
+    ReplicationControllers, ReplicaSets and StatefulSets select. Upstream: buildDefaultConstraints in podtopologyspread.
+    """
+    raws, owned = pick(pod.spec, list, "topologySpreadConstraints", of=dict), []
     try:
+        if not raws and any(constraint["whenUnsatisfiable"] == when for constraint in sum(arguments, [])):
+            for resource in OWNERS:
+                for owner in in_namespace(pod, snapshot, resource):
+                    selector = pick(owner, dict, "spec", "selector")
+                    selector = label_selector({"matchLabels": selector} if resource in OWNERS[:2] else selector)
+                    owned += selector if satisfies(pod.labels, selector) else []
+            raws = sum(arguments, []) if owned else []
         return [Spread(
             pick(raw, str, "topologyKey"), pick(raw, int, "maxSkew"),
-            with_label_keys(label_selector(raw.get("labelSelector")), pod.labels, raw),
+            owned or with_label_keys(label_selector(raw.get("labelSelector")), pod.labels, raw),
             pick(raw, int, "minDomains") or 1, pick(raw, str, "nodeAffinityPolicy") or "Honor",
-            pick(raw, str, "nodeTaintsPolicy") or "Ignore")
-            for raw in pick(pod.spec, list, "topologySpreadConstraints", of=dict)
-            if raw.get("whenUnsatisfiable") == when]
+            pick(raw, str, "nodeTaintsPolicy") or "Ignore") for raw in raws if raw.get("whenUnsatisfiable") == when]
     except InvalidSelector as error:
         raise Unschedulable(f"running {stage} topology spread constraints: {error}") from error
 
 
-def hard_spread(pod, nodes, snapshot):
+def hard_spread(pod, nodes, snapshot, arguments):
     """The pod's DoNotSchedule constraints, each with its domains {value: matching pods there} and the least number."""
     constraints = spread_constraints(
-        pod, "DoNotSchedule", 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard')
+        pod, "DoNotSchedule", 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard', snapshot, arguments)
     spread = []
     for constraint in constraints:
         domains = {node.labels[constraint.key]: 0 for node in nodes if constraint.includes(pod, node)
@@ -1498,7 +1512,7 @@ def hard_spread(pod, nodes, snapshot):
     return spread
 
 
-@predicate("EvenPodsSpread", metadata=hard_spread)
+@predicate("EvenPodsSpread", metadata=hard_spread, needs=OWNERS)
 def even_pods_spread(pod, node, metadata):
     """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
     for constraint, domains, least in metadata:
@@ -1719,18 +1733,15 @@ def node_label(pod, node, arguments):
     return 100 * met // len(arguments)
 
 
-def soft_spread(pod, nodes, snapshot):
-    """Score the nodes by the pod's ScheduleAnyway constraints: {node: matching pods around it, weighed}.
+def soft_spread(pod, nodes, snapshot, arguments):
+    """Score the nodes by the pod's ScheduleAnyway constraints, or default ones: {node: weighed number of pods around}.
 
     Domains of many values weigh more. A node without some topology key is out (None). Upstream: podtopologyspread.
     """
-    return spread_scores(pod, nodes, snapshot, spread_constraints(
-        pod, "ScheduleAnyway",
-        'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'))
+    constraints = spread_constraints(
+        pod, "ScheduleAnyway", 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft',
+        snapshot, arguments)
 
-
-def spread_scores(pod, nodes, snapshot, constraints):
-    """Score the nodes by these constraints."""
     def complete(node):
         return all(constraint.key in node.labels for constraint in constraints)
 
@@ -1752,25 +1763,8 @@ def spread_scores(pod, nodes, snapshot, constraints):
 
 
 HOSTNAME = "kubernetes.io/hostname"
-OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")
-
-
-def default_spread(pod, nodes, snapshot):
-    """Score by the pod's own constraints; if it has none of any kind, by kube-scheduler's default ones.
-
-    These spread the pods that the same Services, ReplicationControllers, ReplicaSets and StatefulSets select.
-    """
-    requirements = []
-    for resource in OWNERS:
-        for owner in in_namespace(pod, snapshot, resource):
-            selector = pick(owner, dict, "spec", "selector")
-            selector = label_selector({"matchLabels": selector} if resource in OWNERS[:2] else selector)
-            if satisfies(pod.labels, selector):
-                requirements += selector
-    if requirements and not pick(pod.spec, list, "topologySpreadConstraints"):
-        return spread_scores(pod, nodes, snapshot, [
-            Spread(HOSTNAME, 3, requirements), Spread("topology.kubernetes.io/zone", 5, requirements)])
-    return soft_spread(pod, nodes, snapshot)
+DEFAULT_SPREAD = [{"topologyKey": HOSTNAME, "maxSkew": 3, "whenUnsatisfiable": "ScheduleAnyway"},
+                  {"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 5, "whenUnsatisfiable": "ScheduleAnyway"}]
 
 
 def normalize_spread(points):
@@ -1805,8 +1799,8 @@ def service_spread(pod, nodes, snapshot, arguments):
     return {name: int(score) for name, score in scores.items()}
 
 
-@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread)
-@priority("SelectorSpreadPriority", metadata=default_spread, reduce=normalize_spread, needs=OWNERS)
+@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, needs=OWNERS)
+@priority("SelectorSpreadPriority", metadata=soft_spread, reduce=normalize_spread, needs=OWNERS)
 @priority("ServiceAffinity", metadata=service_spread, needs=("services",), argument="serviceAntiAffinity",
           check=needs_argument)
 def score_among_all(pod, node, metadata):
@@ -2029,7 +2023,8 @@ PLUGIN_ARGUMENTS = {  # those that change what a plugin decides
         "type": str, "resources": RESOURCES,
         "requestedToCapacityRatio": {"shape": [{"utilization": int, "score": int}]}}},
     "InterPodAffinity": {"hardPodAffinityWeight": int},
-    "PodTopologySpread": {"defaultingType": str, "defaultConstraints": [dict]},
+    "PodTopologySpread": {"defaultingType": str, "defaultConstraints": [
+        {"maxSkew": int, "topologyKey": str, "whenUnsatisfiable": str}]},
     "NodeResourcesLeastAllocated": {"resources": RESOURCES}, "NodeResourcesMostAllocated": {"resources": RESOURCES},
     "NodeResourcesBalancedAllocation": {"resources": RESOURCES},
     "VolumeBinding": {"bindTimeoutSeconds": int},  # nothing waits here but the pod
@@ -2103,8 +2098,6 @@ def read_profile(profile, version, extenders, place, problems):
             rule, args = PLUGINS.get(name, (name, name))[which], arguments.get(name, {})
             if rule == "LeastRequestedPriority":
                 rule, args = strategy(args.get("scoringStrategy", {}))
-            elif rule == "SelectorSpreadPriority" and args.get("defaultingType") == "List":
-                rule = "EvenPodsSpreadPriority"
             if rule in (PREDICATES, PRIORITIES)[which] or rule == SHAPED:
                 yield {"name": rule, "weight": weight or 1, "place": f"{place}.plugins.{point}: {name}",
                        **({"argument": args} if args and (name not in PLUGINS or rule == SHAPED) else {})}
@@ -2146,7 +2139,10 @@ def settings(arguments):
     """Return {rule: arguments} of the plugins whose legacy rules have none of their own."""
     fit = arguments.get("NodeResourcesFit", {})
     groups = [f"{group}/" for group in fit.get("ignoredResourceGroups", [])]
-    return {"PodFitsResources": fit.get("ignoredResources", []) + groups, **{
+    spread = arguments.get("PodTopologySpread", {})
+    spread = spread.get("defaultConstraints", []) if spread.get("defaultingType") == "List" else DEFAULT_SPREAD
+    return {"PodFitsResources": fit.get("ignoredResources", []) + groups, "EvenPodsSpread": [spread],
+            "SelectorSpreadPriority": [spread], **{
         rule: [weights(arguments.get(plugin, {}) or fit.get("scoringStrategy", {}))] for rule, plugin in (
             ("LeastRequestedPriority", "NodeResourcesLeastAllocated"),
             ("MostRequestedPriority", "NodeResourcesMostAllocated"))}}
@@ -2213,10 +2209,14 @@ def argument_problems(name, args):
         yield "resources: only cpu and memory can be balanced here"
     if args.get("addedAffinity"):
         yield "addedAffinity: cannot be had here"
-    if args.get("defaultingType", "List") not in ("List", "System"):
-        yield "defaultingType: expected List or System"
-    if args.get("defaultConstraints"):
-        yield "defaultConstraints: only kube-scheduler's own default constraints (System), or none, can be had here"
+    constraints = args.get("defaultConstraints", [])
+    if args.get("defaultingType", "List") not in ("List", *["System"] * (not constraints)):
+        yield "defaultingType: expected List, or, without defaultConstraints, System"
+    for i, constraint in enumerate(constraints):
+        if constraint.get("maxSkew", 0) < 1 or not constraint.get("topologyKey") or constraint.get(
+                "whenUnsatisfiable") not in ("DoNotSchedule", "ScheduleAnyway"):
+            yield (f"defaultConstraints[{i}]: expected a positive maxSkew, a topologyKey, and DoNotSchedule or "
+                   "ScheduleAnyway in whenUnsatisfiable")
 
 
 # =====================================================================================================================

@@ -108,9 +108,6 @@ def test_multi_point(points, filters):
                 "requestedToCapacityRatio": {"shape": [{"utilization": 0, "score": 0}, {
                     "utilization": 100, "score": 10}]}}}}]},
         {"RequestedToCapacityRatio": 3}),
-    "no default spreading": (
-        {"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("PodTopologySpread")}}, "pluginConfig": [
-            {"name": "PodTopologySpread", "args": {"defaultingType": "List"}}]}, {"EvenPodsSpreadPriority": 1}),
 })
 def test_scores(profile, scores):
     assert rules(load(profile)["my-scheduler"])[1] == scores
@@ -127,6 +124,27 @@ def test_arguments_change_what_a_plugin_does():
         "gpu", "fpga")}))
     fits = {rule.name: rule for rule in policy.predicates}["PodFitsResources"]
     assert list(fits.function(wanted, scheduler.Node(node("n")))) == ["Insufficient example.com/fpga"]
+
+
+@table("args, feasible, spreads", {
+    "kube-scheduler's default constraints are preferences": ({}, ["a", "b"], True),
+    "none at all": ({"defaultingType": "List"}, ["a", "b"], False),
+    "one of the user's own": ({"defaultingType": "List", "defaultConstraints": [
+        {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}]}, ["b"], False),
+})
+def test_default_spread_constraints(args, feasible, spreads):
+    policies = load({"pluginConfig": [{"name": "PodTopologySpread", "args": args}]})
+    manifests = scheduler.Manifests()
+    service = {"kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}}}
+    labels = {name: {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "z"} for name in "ab"}
+    for thing in (service, *(node(name, labels=labels[name]) for name in "ab"),
+                  pod("there", labels={"app": "web"}, nodeName="a"), pod("p", labels={"app": "web"})):
+        manifests.add(thing)
+    cluster = scheduler.Cluster(manifests)
+    [waiting] = cluster.pending_pods(policies)
+    decision = scheduler.schedule(waiting, cluster.snapshot(policies), policies["my-scheduler"])
+    assert decision.feasible == feasible
+    assert (len(set(decision.scores["SelectorSpreadPriority"].values())) > 1) == spreads
 
 
 def test_arguments_of_plugins_that_take_none_are_no_error():
@@ -205,7 +223,11 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         "hardPodAffinitySymmetricWeight: must be from 0 to 100"),
     "an unknown kind of defaulting": (
         configuration({"pluginConfig": [{"name": "PodTopologySpread", "args": {"defaultingType": "All"}}]}),
-        "profiles[0].pluginConfig[0].args.defaultingType: expected List or System"),
+        "profiles[0].pluginConfig[0].args.defaultingType: expected List"),
+    "default constraints that are none": (
+        configuration({"pluginConfig": [{"name": "PodTopologySpread", "args": {
+            "defaultingType": "List", "defaultConstraints": [{"maxSkew": 0}]}}]}),
+        "profiles[0].pluginConfig[0].args.defaultConstraints[0]: expected a positive maxSkew, a topologyKey"),
     "an extender's field with a typo": (
         configuration(extenders=[{"urlPrefx": "http://x"}]),
         'extenders[0].urlPrefx: unknown field; did you mean "urlPrefix"?'),

@@ -79,7 +79,9 @@ PROFILE = {
                              {"name": "cpu", "weight": 3}, {"name": "ephemeral-storage", "weight": 1},
                              {"name": "memory", "weight": 2}]}},
                          {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 30}},
-                         {"name": "PodTopologySpread", "args": {"defaultingType": "List"}}]}]}
+                         {"name": "PodTopologySpread", "args": {"defaultingType": "List", "defaultConstraints": [
+                             {"maxSkew": 3, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"},
+                             {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"}]}}]}]}
 
 
 def flags(policy, control_plane, folder):
