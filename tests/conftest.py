@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
+import scheduler  # noqa: E402
+
 SCHEDULER = [sys.executable, str(ROOT / "scheduler.py")]
 
 
@@ -47,6 +49,21 @@ def wait_for(what, condition, seconds=30):
             return value
         assert time.monotonic() < deadline, f"waited {seconds} s in vain until {what}"
         time.sleep(0.05)
+
+
+def cluster_of(*objects):
+    """A cluster that is made of these objects."""
+    manifests = scheduler.Manifests()
+    for thing in objects:
+        manifests.add(thing)
+    return scheduler.Cluster(manifests)
+
+
+def decide(policies, incoming, *objects):
+    """The decision about a pod among these objects."""
+    cluster = cluster_of(incoming, *objects)
+    [waiting] = [waiting for waiting in cluster.pending_pods(policies) if waiting.raw is incoming]
+    return scheduler.schedule(waiting, cluster.snapshot(policies), policies[waiting.scheduler])
 
 
 def table(names, rows):

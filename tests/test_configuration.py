@@ -7,7 +7,7 @@ import pytest
 import scheduler
 import tutorial_rules  # noqa: F401 (registers its rules)
 import yaml
-from conftest import ROOT, node, pod, run_scheduler, table, wait_for
+from conftest import ROOT, decide, node, pod, run_scheduler, table, wait_for
 
 RULES = ROOT / "tests" / "tutorial_rules.py"
 FILTERS = """CheckNodeUnschedulable HostName PodToleratesNodeTaints MatchNodeSelector PodFitsHostPorts PodFitsResources
@@ -134,15 +134,11 @@ def test_arguments_change_what_a_plugin_does():
 })
 def test_default_spread_constraints(args, feasible, spreads):
     policies = load({"pluginConfig": [{"name": "PodTopologySpread", "args": args}]})
-    manifests = scheduler.Manifests()
     service = {"kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}}}
     labels = {name: {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "z"} for name in "ab"}
-    for thing in (service, *(node(name, labels=labels[name]) for name in "ab"),
-                  pod("there", labels={"app": "web"}, nodeName="a"), pod("p", labels={"app": "web"})):
-        manifests.add(thing)
-    cluster = scheduler.Cluster(manifests)
-    [waiting] = cluster.pending_pods(policies)
-    decision = scheduler.schedule(waiting, cluster.snapshot(policies), policies["my-scheduler"])
+    web = {"app": "web"}
+    decision = decide(policies, pod("p", labels=web), service, pod("there", labels=web, nodeName="a"),
+                      *(node(name, labels=labels[name]) for name in "ab"))
     assert decision.feasible == feasible
     assert (len(set(decision.scores["SelectorSpreadPriority"].values())) > 1) == spreads
 

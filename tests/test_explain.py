@@ -10,7 +10,7 @@ import sys
 import threading
 
 import scheduler
-from conftest import ROOT, SCHEDULER, node, pod, run_scheduler, table
+from conftest import ROOT, SCHEDULER, cluster_of, node, pod, run_scheduler, table
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
 
@@ -162,11 +162,9 @@ def test_a_pass_that_takes_long_shows_progress(monkeypatch, terminal, shown):
 def test_progress_is_shown_during_a_pass(tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(scheduler, "with_progress", lambda pods: seen.append(list(pods)) or seen[-1])
-    manifests = scheduler.Manifests()
-    for thing in (node("n"), pod("p")):
-        manifests.add(thing)
     policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
-    scheduler.schedule_pending_pods(scheduler.Cluster(manifests), policies, lambda decision: None, threading.Event())
+    cluster = cluster_of(node("n"), pod("p"))
+    scheduler.schedule_pending_pods(cluster, policies, lambda decision: None, threading.Event())
     assert [[waiting.name for waiting in pods] for pods in seen] == [["p"]]
 
 
@@ -328,10 +326,7 @@ def test_compare_with_wrong_usage(arguments, said, tmp_path):
 
 
 def test_a_seed_gives_each_pod_the_same_node_whoever_came_before_it():
-    manifests = scheduler.Manifests()
-    for thing in [*(node(f"n{i}") for i in range(9)), *(pod(f"p{i}") for i in range(9))]:
-        manifests.add(thing)
-    cluster = scheduler.Cluster(manifests)
+    cluster = cluster_of(*(node(f"n{i}") for i in range(9)), *(pod(f"p{i}") for i in range(9)))
     policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
     scheduler.RANDOM.base = "1"
     try:

@@ -8,6 +8,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import conftest
 import pytest
 import scheduler
 from conftest import free_port, node, pod, run_scheduler, table
@@ -61,13 +62,7 @@ def decide(extenders, incoming=None, nodes="abc", priorities=()):
     policies = {"my-scheduler": scheduler.build_policy(scheduler.decode_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": list(priorities),
         "extenders": extenders}))}
-    manifests = scheduler.Manifests()
-    for name in nodes:
-        manifests.add(node(name))
-    manifests.add(incoming or pod("p"))
-    cluster = scheduler.Cluster(manifests)
-    [waiting] = cluster.pending_pods(policies)
-    return scheduler.schedule(waiting, cluster.snapshot(policies), policies["my-scheduler"])
+    return conftest.decide(policies, incoming or pod("p"), *map(node, nodes))
 
 
 @pytest.mark.parametrize("names_only", [False, True])

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 import scheduler
 import tutorial_rules  # noqa: F401 (registers its rules)
-from conftest import ROOT, node, pod, run_scheduler, table, wait_for
+from conftest import ROOT, cluster_of, decide, node, pod, run_scheduler, table, wait_for
 from test_loop import Server
 
 RULES = ROOT / "tests" / "tutorial_rules.py"
@@ -25,17 +25,6 @@ def policy(predicates=(), priorities=(), **more):
 def built(*arguments, **options):
     """A Policy, built, as the only profile."""
     return {"my-scheduler": scheduler.build_policy(scheduler.decode_policy(policy(*arguments, **options)))}
-
-
-def decide(policies, incoming, *objects):
-    """The decision about a pod among these objects."""
-    manifests = scheduler.Manifests()
-    for thing in [incoming, *objects]:
-        manifests.add(thing)
-    cluster = scheduler.Cluster(manifests)
-    [waiting] = [waiting for waiting in cluster.pending_pods(policies)
-                 if waiting.name == incoming["metadata"]["name"]]
-    return scheduler.schedule(waiting, cluster.snapshot(policies), policies["my-scheduler"])
 
 
 @table("wanted, feasible", {
@@ -316,11 +305,8 @@ def test_a_dry_run_calls_no_rule_that_binds(spy):
 
 def test_among_manifests_nothing_waits_for_what_a_rule_wants_to_be_sent(spy):
     spy.answers["pre_bind"] = [("PATCH", "/api/v1/namespaces/default/pods/p", {})]
-    manifests = scheduler.Manifests()
-    for thing in (node("n"), pod("p")):
-        manifests.add(thing)
-    make_pass(manifests, spy)
-    assert manifests.objects["pods", "default", "p"]["spec"]["nodeName"] == "n"
+    cluster, _ = make_pass(None, spy, cluster_of(node("n"), pod("p")))
+    assert cluster.api.objects["pods", "default", "p"]["spec"]["nodeName"] == "n"
 
 
 def test_pre_enqueue_keeps_a_pod_out_of_the_queue(spy):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import scheduler
-from conftest import run_scheduler
+from conftest import cluster_of, run_scheduler
 
 GOLDEN = [json.loads(line) for line in gzip.open(Path(__file__).parent / "golden" / "decisions.jsonl.gz", "rt")]
 
@@ -53,10 +53,7 @@ def differences(expected, decision):
 @pytest.mark.parametrize("name", CASES)
 def test_the_decision_is_kube_schedulers(name):
     case, expected = CASES[name]["case"], {pod["pod"]: pod for pod in CASES[name]["expect"]["pods"]}
-    policy, manifests = policy_of(CASES[name]["case"]), scheduler.Manifests()
-    for thing in case["objects"]:
-        manifests.add(thing)
-    cluster = scheduler.Cluster(manifests)
+    policy, cluster = policy_of(case), cluster_of(*case["objects"])
     pods = {pod.key: pod for pod in cluster.pending_pods({"my-scheduler": policy})}
     assert pods.keys() == {key for key, pod in expected.items() if not pod.get("skipped")}
     for key, pod in pods.items():

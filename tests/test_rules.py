@@ -1,5 +1,6 @@
 """Rules and quantities where the golden cases do not reach: rows are sentences."""
 
+import conftest
 import pytest
 import scheduler
 from conftest import node, pod, table
@@ -217,12 +218,7 @@ def decide(rules, incoming, nodes, others=(), objects=(), priorities=()):
     policy = scheduler.build_policy(scheduler.decode_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": name} for name in rules],
         "priorities": [{"name": name, "weight": 1} for name in priorities]}))
-    manifests = scheduler.Manifests()
-    for thing in [incoming, *nodes, *others, *objects]:
-        manifests.add(thing)
-    cluster = scheduler.Cluster(manifests)
-    [waiting] = cluster.pending_pods({"my-scheduler": policy})
-    return scheduler.schedule(waiting, cluster.snapshot({"my-scheduler": policy}), policy)
+    return conftest.decide({"my-scheduler": policy}, incoming, *nodes, *others, *objects)
 
 
 def zones(*names):
