@@ -347,19 +347,19 @@ class PolicyFile:
 
 
 def changes(before, after):
-    """Yield a line for each scheduler name on what is different, or one that nothing is."""
+    """Return a line for each scheduler name on what is different, or one that nothing is."""
     lines = [f"+ profile {name}" for name in after if name not in before] + [
         f"- profile {name}" for name in before if name not in after]
     for name in [name for name in after if name in before]:
         line = ", ".join(policy_changes(before[name], after[name]))
-        lines += [f"{name}: {line}" if line and len(after) > 1 else line] if line else []
+        lines += [f"{name}: {line}" if len(after) > 1 else line] if line else []
     return lines or ["says the same as before"]
 
 
 def policy_changes(before, after):
     """Yield what is different between two Policies: "+ HostName", "LeastRequestedPriority weight 1 → 5", ...."""
-    for old, new in ((before.predicates, after.predicates), (before.priorities, after.priorities)):
-        old, new = {rule.title: rule for rule in old}, {rule.title: rule for rule in new}
+    for kind in ("predicates", "priorities", "others"):
+        old, new = ({rule.title: rule for rule in getattr(policy, kind)} for policy in (before, after))
         yield from (f"+ {title}" for title in new if title not in old)
         yield from (f"- {title}" for title in old if title not in new)
         for title in old.keys() & new.keys():

@@ -315,8 +315,9 @@ def test_an_edit_of_a_profile_is_said_by_its_name(tmp_path, caplog):
 
     write({"schedulerName": "a"}, {"schedulerName": "b"})
     file = scheduler.PolicyFile(path, "my-scheduler")
-    write({"schedulerName": "a", "plugins": {"score": {"enabled": plugins(ImageLocality=5)}}}, {"schedulerName": "c"})
+    write({"schedulerName": "a", "plugins": {"score": {"enabled": plugins(ImageLocality=5)},
+                                             "permit": {"enabled": plugins("Coscheduling")}}}, {"schedulerName": "c"})
     file.current()
     assert caplog.messages == [f"{path}: + profile c", f"{path}: - profile b",
-                               f"{path}: a: ImageLocalityPriority weight 1 → 5"]
+                               f"{path}: a: ImageLocalityPriority weight 1 → 5, + Coscheduling"]
     assert list(file.policies) == ["a", "c"]
