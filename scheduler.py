@@ -2915,7 +2915,7 @@ class Screen:
         return textwrap.wrap(text, self.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
 
-BOLD, DIM, RED, GREEN = "1", "2", "31", "1;32"
+BOLD, DIM, RED, GREEN = "1", "2", "91", "1;32"
 
 
 def record(decision):

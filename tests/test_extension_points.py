@@ -194,6 +194,37 @@ def test_pod_capacity_of_node_counts_the_nominated_and_the_terminating(control_p
                               headers={"Content-Type": "application/merge-patch+json"})
 
 
+def test_the_tutorials_rules_together_on_a_real_cluster(control_plane, tmp_path):
+    (tmp_path / "policy.json").write_text(json.dumps(policy(
+        ["CustomPredicatePolicy", "SpaceCloud", {"name": "sample-plugin", "argument": SAMPLE}],
+        [{"name": "CustomPriorityPolicy", "weight": 2}])))
+    control_plane.create(
+        node("short"), node("the-longest-name"), node("edge", labels={"kubernetes.io/role": "edge"}),
+        pod("named", labels={"node": "short"}), pod("space", metadata={"annotations": {"type": "space"}}), pod("any"),
+        pod("lost", labels={"node": "nowhere"}))
+    run = run_scheduler("--server", control_plane.server, "--plugins", RULES, "--policy", tmp_path / "policy.json",
+                        "--once")
+    assert run.returncode == 0
+    assert control_plane.places() == {
+        "default/named": "short", "default/space": "edge", "default/any": "the-longest-name"}
+    assert f"PreFilter default/any: 3 nodes, arguments [{SAMPLE}]" in run.stderr
+    assert "PreBind default/any: the-longest-name" in run.stderr and "PreBind default/lost" not in run.stderr
+    assert [message for _, message, _ in control_plane.events("FailedScheduling")] == [
+        "0/3 nodes are available: 3 node(s) were not the one that the pod names."]
+
+
+@table("provider, place", {
+    "DefaultProvider spreads": ("DefaultProvider", "empty"),
+    "ClusterAutoscalerProvider packs": ("ClusterAutoscalerProvider", "busy"),
+})
+def test_algorithm_providers_on_a_real_cluster(control_plane, provider, place):
+    control_plane.create(node("busy"), node("empty"), pod("other", {"cpu": "2", "memory": "4Gi"}),
+                         pod("p", {"cpu": "1", "memory": "2Gi"}))
+    control_plane.bind("other", "busy")
+    assert run_scheduler("--server", control_plane.server, "--policy", provider, "--once").returncode == 0
+    assert control_plane.places()["default/p"] == place
+
+
 @table("annotations, feasible", {
     "a space pod runs at the edge only": ({"type": "space"}, ["edge"]),
     "another type runs everywhere": ({"type": "ground"}, ["cloud", "edge"]),
@@ -211,17 +242,13 @@ def test_the_random_scheduler_is_a_policy_of_two_lists():
     assert set(places) == {"a", "b", "c"}
 
 
-@table("provider, place", {
-    "DefaultProvider spreads": ("DefaultProvider", "empty"),
-    "ClusterAutoscalerProvider packs": ("ClusterAutoscalerProvider", "busy"),
-})
-def test_algorithm_providers(provider, place):
-    """A pod of balanced size, so that only the least or most requested node makes a difference."""
-    policies = scheduler.load_policies(provider, "my-scheduler")
-    busy = pod("other", {"cpu": "2", "memory": "4Gi"}, nodeName="busy")
-    decision = decide(policies, pod("p", {"cpu": "1", "memory": "2Gi"}), node("busy"), node("empty"), busy)
-    assert decision.node == place
-    assert len(policies["my-scheduler"].predicates) == 15 and len(decision.scores) == 8
+def test_algorithm_providers_mean_the_built_in_sets():
+    [[default], [autoscaler]] = [scheduler.load_policies(name, "my-scheduler").values()
+                                 for name in ("DefaultProvider", "ClusterAutoscalerProvider")]
+    assert len(default.predicates) == len(autoscaler.predicates) == 15
+    names = [{rule.name: rule.weight for rule in policy.priorities} for policy in (default, autoscaler)]
+    assert names[0].pop("LeastRequestedPriority") == names[1].pop("MostRequestedPriority") == 1
+    assert names[0] == names[1] and len(names[0]) == 7
 
 
 # --- every extension point, in the loop
