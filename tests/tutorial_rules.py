@@ -9,7 +9,7 @@ the scheduling framework are options too: reserve, permit, pre_bind, ... (chapte
 
 import logging
 
-from scheduler import predicate, priority
+from scheduler import Unschedulable, predicate, priority
 
 log = logging.getLogger("scheduler")
 
@@ -104,15 +104,36 @@ def sample_plugin(pod, node, metadata):
 
 # Pods of a group are bound together or not at all: the label `group` names it, `group-size` says how many they are.
 
+hopeless = set()  # groups of which a pod fits nowhere
+
+
+def by_group(pod):
+    """Try the pods of a group one after another."""
+    return -pod.priority, pod.labels.get("group", ""), pod.created
+
+
+def group_has_hope(pod, node, snapshot):
+    """Begin anew when a pod of the group gets a node."""
+    hopeless.discard(pod.labels.get("group"))
+
+
+def group_has_none(pod, failed, snapshot):
+    """Have those that wait for this pod, which fits nowhere, give their room to other groups."""
+    hopeless.add(pod.labels.get("group"))
+
+
 def group_is_complete(pod, node, snapshot):
     """Let the pod wait, for up to half a minute, until as many pods of its group as it needs have a node."""
     group, size = pod.labels.get("group"), int(pod.labels.get("group-size", 1))
     placed = sum(other.labels.get("group") == group and other.namespace == pod.namespace
                  for there in snapshot.nodes.values() for other in there.pods.values())
+    if group in hopeless and placed < size:
+        raise Unschedulable(f"there is no room for all {size} pods of group {group}")
     return 30 if group and placed < size else None
 
 
-@predicate("Coscheduling", permit=group_is_complete)
+@predicate("Coscheduling", queue_sort=by_group, reserve=group_has_hope, post_filter=group_has_none,
+           permit=group_is_complete)
 def coscheduling(pod, node):
     """Pods of a group are bound together, or not at all."""
     return []
