@@ -1134,8 +1134,9 @@ def service_pairs(pod, nodes, snapshot, arguments):
 
 def services_of(pod, snapshot):
     """Return the selectors of the services that select the pod."""
-    selectors = [pick(service, dict, "spec").get("selector") for service in in_namespace(pod, snapshot, "services")]
-    return [selector for selector in selectors if selector is not None and selector.items() <= pod.labels.items()]
+    selectors = [pick(service, dict, "spec", "selector", of=str) for service in in_namespace(pod, snapshot, "services")
+                 if pick(service, dict, "spec").get("selector") is not None]
+    return [selector for selector in selectors if selector.items() <= pod.labels.items()]
 
 
 def in_namespace(pod, snapshot, resource):
