@@ -81,6 +81,7 @@ def schedule_pending_pods(cluster, policies, report, stop):
     snapshot = cluster.snapshot(policies)
 
     def decisions():
+        """Decide about the pending pods one by one, then about those that a rule has held up (framework: Permit)."""
         for pod in with_progress(cluster.due(pending)):
             if stop.is_set():
                 return
@@ -239,6 +240,7 @@ def register(catalogue, name, **options):
     """Return a decorator that makes a function the rule of this name."""
 
     def decorate(function):
+        """Register the function, and return it as it is."""
         if name in catalogue:
             raise ValueError(f'there is a rule "{name}" already')
         catalogue[name] = Rule(name, function, **options)
@@ -2182,6 +2184,7 @@ def enabled(point, plugins, version):
     Upstream: mergePluginSet and expandMultiPointPlugins.
     """
     def merged(defaults, own):
+        """Return what a profile enables, and what it leaves of the defaults."""
         off = {entry.get("name") for entry in own.get("disabled", [])}
         on = {entry.get("name"): entry.get("weight", 0) for entry in own.get("enabled", [])}
         return on, {name: weight for name, weight in defaults.items() if not off & {name, "*"}}
@@ -3214,6 +3217,7 @@ def reporter(options, screen):
     introduced = None
 
     def report(decision, remark=""):
+        """Print a decision."""
         nonlocal introduced
         if options.output == "json":
             print(json.dumps(record(decision) | {"dryRun": True} if options.dry_run else record(decision)), flush=True)
