@@ -1908,8 +1908,13 @@ def give_up(decision, error):
         raise error
     decision.node, decision.message = None, str(error)
     if not isinstance(error, (Unschedulable, Malformed)):
-        decision.message = f"{type(error).__name__} in a rule: {one_line(error)}"
+        decision.message = broken(error)
         log.debug("%s", decision.pod.key, exc_info=error)
+
+
+def broken(error):
+    """Say in a line what nobody expected of a rule."""
+    return f"{type(error).__name__} in a rule: {one_line(error)}"
 
 
 def ready(pod, policy):
@@ -1919,7 +1924,7 @@ def ready(pod, policy):
     try:
         return not any(hook(pod) for hook in policy.hooks("pre_enqueue"))
     except Exception as error:
-        warn_once(f"{pod.key} is not tried: {type(error).__name__} in a rule: {one_line(error)}")
+        warn_once(f"{pod.key} is not tried: {broken(error)}")
         return False
 
 
@@ -1931,7 +1936,7 @@ def assume(decision, snapshot):
             node.add(pod)
             for hook in policy.hooks("reserve"):
                 hook(pod, node, snapshot)
-        elif len(decision.failed) == len(snapshot.nodes):
+        elif decision.failed and len(decision.failed) == len(snapshot.nodes):
             nominated = (hook(pod, decision.failed, snapshot) for hook in policy.hooks("post_filter"))
             decision.nominated = next(filter(None, nominated), None)
     except Exception as error:
@@ -2033,7 +2038,7 @@ PLUGIN_ARGUMENTS = {  # those that change what a plugin decides
     "VolumeBinding": {"bindTimeoutSeconds": int},  # nothing waits here but the pod
     "DefaultPreemption": {"minCandidateNodesPercentage": int, "minCandidateNodesAbsolute": int},
 }
-SHAPED = "with a shape"  # as a name of the user's own, since it has a legacy argument
+SHAPED = "RequestedToCapacityRatioPriority"  # no rule's name, but one of the user's own, as its legacy argument wants
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
               "RequestedToCapacityRatio": SHAPED}
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
@@ -2112,11 +2117,11 @@ def read_profile(profile, version, extenders, place, problems):
     policy.notices += notices
     points = {attribute: enabled(point, plugins, version) for point, attribute in POINTS.items()}
     points["unreserve"] = points["reserve"]
-    known = {*PLUGINS, *(rule.name for rule in policy.predicates + policy.priorities)}
-    others = {name: arguments.get(name) for names in points.values() for name in names if name not in known}
+    catalogue, used = PRIORITIES | PREDICATES, {rule.name for rule in policy.predicates + policy.priorities}
+    others = {name: arguments.get(name) for names in points.values() for name in names
+              if name in catalogue and name not in used}
     policy.others = choose(f"{place}.plugins", [{"name": name, **({"argument": args} if args else {})}
-                                                for name, args in others.items()],
-                           PRIORITIES | PREDICATES, problems, [], {})
+                                                for name, args in others.items()], catalogue, problems, [], {})
     plugin_of = {rule: plugin for plugin, rules in reversed(PLUGINS.items()) for rule in rules}
     for rules in (policy.predicates, policy.priorities, policy.others):
         rules[:] = [replace(rule, **{attribute: None for attribute, names in points.items()
@@ -2413,7 +2418,7 @@ class Cluster:
         self.facts = None  # what the last snapshot was made of
         self.changed = False  # whether that differs from the one before
         self.pool = ThreadPoolExecutor(4)  # a few kept-alive connections, on which writes go while the loop goes on
-        self.writes = collections.deque()  # (future, pod, node name or None)
+        self.writes = collections.deque()  # (future, pod, the Decision that it carries out or None)
 
     # --- reading
 
@@ -2465,7 +2470,7 @@ class Cluster:
             try:
                 pods.sort(key=sort)
             except Exception as error:
-                warn_once(f"the queue is sorted by priority and age, for {type(error).__name__} in a rule: {error}")
+                warn_once(f"the queue is sorted by priority and age, for {broken(error)}")
         return sorted(pods, key=lambda pod: pod.uid not in self.reserved)  # these first, lest others take their room
 
     def snapshot(self, policies=()):
@@ -2557,7 +2562,7 @@ class Cluster:
                 for request in hook(pod, snapshot) or ():
                     self.send(self.api.request, *request, pod=pod)
             except Exception as error:
-                warn_once(f"{pod.key}: {type(error).__name__} in a rule: {one_line(error)}")
+                warn_once(f"{pod.key}: {broken(error)}")
 
     def send(self, function, *arguments, pod, decision=None):
         """Write in a thread of its own. `decision`: what this carries out."""
@@ -2625,7 +2630,7 @@ class Cluster:
             try:
                 hook(pod, node_name)
             except Exception as error:  # the pod is bound all the same
-                warn_once(f"{pod.key}: {type(error).__name__} in a rule: {one_line(error)}")
+                warn_once(f"{pod.key}: {broken(error)}")
         return "bound"
 
     def post_failure(self, decision):
@@ -2719,7 +2724,7 @@ class LeaderElection:
         self.metadata = {"namespace": namespace, "name": name}
         self.path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self.observed, self.observed_at, self.renewed_at = None, 0, 0
-        self.lost = False
+        self.lost, self.keeper = False, None
 
     def lead(self, stop):
         """Wait until this replica leads; return whether it does. From then on it renews, or sets `stop` and `lost`."""
@@ -2728,7 +2733,8 @@ class LeaderElection:
         if stop.is_set():
             return False
         log.info("%s became leader", self.identity)
-        threading.Thread(target=self.keep, args=[stop], daemon=True).start()
+        self.keeper = threading.Thread(target=self.keep, args=[stop], daemon=True)
+        self.keeper.start()
         return True
 
     def keep(self, stop):
@@ -2743,12 +2749,7 @@ class LeaderElection:
         """Try to acquire or renew the Lease; return whether that succeeded."""
         before = time.monotonic()
         try:
-            try:
-                lease = self.api.request("GET", f"{self.path}/{self.metadata['name']}")
-            except ApiError as error:
-                if error.status != 404:
-                    raise
-                lease = {"metadata": self.metadata}
+            lease = self.read()
             spec = pick(lease, dict, "spec")
             if spec != self.observed:
                 self.observed, self.observed_at = spec, before
@@ -2762,6 +2763,15 @@ class LeaderElection:
             return False
         self.renewed_at = before
         return True
+
+    def read(self):
+        """Return the Lease; one that is still to be created has no resourceVersion. Raises ApiError."""
+        try:
+            return self.api.request("GET", f"{self.path}/{self.metadata['name']}")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return {"metadata": self.metadata}
 
     def write(self, lease, holder):
         """Create or update the Lease with this holder. Raises ApiError, 409 if it has changed meanwhile."""
@@ -2777,9 +2787,10 @@ class LeaderElection:
         self.observed, self.observed_at = pick(answer, dict, "spec"), time.monotonic()
 
     def release(self):
-        """Let another replica lead at once."""
+        """Let another replica lead at once, when `stop` is set: else this one would renew again."""
+        self.keeper.join(self.retry_period)
         with contextlib.suppress(ApiError, Malformed):
-            lease = self.api.request("GET", f"{self.path}/{self.metadata['name']}")
+            lease = self.read()
             if pick(lease, str, "spec", "holderIdentity") == self.identity:
                 self.write(lease, "")
 
@@ -3234,15 +3245,16 @@ def reporter(options, screen):
 
 def poll(cluster, policy_file, report, stop, options):
     """Schedule a live cluster's pods; where a leader is elected, only while leading. Return the exit code."""
-    settings, election = policy_file.policies.election, None
-    if options.leader_elect or settings.get("leaderElect"):
-        election = LeaderElection(cluster.api, options.scheduler_name, settings)
-        if not election.lead(stop):
-            return 0
+    settings = policy_file.policies.election
+    if not (options.leader_elect or settings.get("leaderElect")):
+        return run(cluster, policy_file, report, stop, options.interval, options.once)
+    election = LeaderElection(cluster.api, options.scheduler_name, settings)
+    if not election.lead(stop):
+        return 0
     code = run(cluster, policy_file, report, stop, options.interval, options.once)
-    if election:
-        election.release()
-    return 1 if election and election.lost else code
+    stop.set()
+    election.release()
+    return 1 if election.lost else code
 
 
 def schedule_manifests(cluster, policies, report, stop, once):

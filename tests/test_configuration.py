@@ -169,6 +169,12 @@ def test_resources_are_weighed_as_the_arguments_say(version, plugin, kind):
     assert score == ((3 * 20 + 25) // 4 if "Most" in f"{plugin}{kind}" else (3 * 80 + 75) // 4)
 
 
+def test_an_unknown_plugin_is_said_once():
+    with pytest.raises(scheduler.PolicyError) as error:
+        load({"plugins": {"permit": {"enabled": plugins("Nobody")}}})
+    assert len(error.value.args) == 1
+
+
 def test_extenders_have_their_timeouts_as_durations():
     [policy] = load(extenders=[{"urlPrefix": "http://x", "filterVerb": "filter", "httpTimeout": "1m30s",
                                 "enableHTTPS": True}]).values()

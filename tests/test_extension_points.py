@@ -366,6 +366,11 @@ def test_post_filter_nominates_a_node(spy):
     assert body["status"]["nominatedNodeName"] == "n"
 
 
+def test_post_filter_is_not_asked_where_there_are_no_nodes(spy):
+    _, [decision] = make_pass(Server(pod("p")), spy)
+    assert decision.message == "no nodes available to schedule pods" and "post_filter" not in spy.seen
+
+
 @table("point, before", {
     "Reserve": ("reserve", ["reserve", "unreserve"]),
     "Permit": ("permit", ["reserve", "permit", "unreserve"]),

@@ -82,6 +82,12 @@ def test_a_leader_that_stops_lets_the_next_lead_at_once(no_lease, start_schedule
     assert time.monotonic() - stopped < 10, "without waiting for 15 s"
 
 
+def test_a_single_pass_lets_go_of_the_lease(no_lease, tmp_path):
+    run = run_scheduler("--server", no_lease.server, "--once", "--policy", election(tmp_path, retryPeriod="10ms"))
+    assert run.returncode == 0
+    assert lease(no_lease)["spec"]["holderIdentity"] == ""
+
+
 def test_a_leader_that_cannot_renew_stops(no_lease, tmp_path, start_scheduler):
     control_plane = no_lease
     leader = start_scheduler("--server", control_plane.server, "--interval=0.1", "--policy", election(tmp_path))
