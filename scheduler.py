@@ -178,13 +178,6 @@ def select_host(total):
     return RANDOM.choice([name for name, score in total.items() if score == best])
 
 
-def fit_error(failed):
-    """Sum the reasons up like kube-scheduler's FitError: "0/3 nodes are available: 1 Insufficient cpu, 2 ...."."""
-    counts = collections.Counter(reason for against in failed.values() for reasons in against.values()
-                                 for reason in reasons)
-    return f"0/{len(failed)} nodes are available: {', '.join(sorted(f'{n} {why}' for why, n in counts.items()))}."
-
-
 # =====================================================================================================================
 # 2. The Policy
 # =====================================================================================================================
@@ -211,7 +204,7 @@ class Rule:
     argument: object = ""  # the member of an entry's `argument` that configures it; or {field: type} of all of this
     check: callable = lambda arguments: ()  # yields what is wrong with the arguments
     title: str = ""  # what the Policy calls it
-    arguments: list = ()  # what the Policy's entries give as argument; functions with such a parameter get it
+    arguments: list = field(default_factory=list)  # what the Policy gives, else this; functions that want them get them
     weight: int = 1
 
     def prepare(self, pod, nodes, snapshot):
@@ -318,14 +311,8 @@ class PolicyFile:
 
     def __init__(self, path, scheduler_name):
         self.path, self.scheduler_name = path, scheduler_name
-        self.seen = self.signature()
-        self.policies = load_policies(path, scheduler_name)
-        self.say(notice for policy in self.policies.values() for notice in policy.notices)
-
-    def say(self, lines):
-        """Log what is to be known of the file."""
-        for line in lines:
-            log.warning("%s: %s", self.path, line)
+        self.policies, self.seen = None, "nothing yet"
+        self.current()
 
     def signature(self):
         """Return what tells one state of the file from another."""
@@ -340,9 +327,12 @@ class PolicyFile:
             self.seen = signature
             try:
                 before, self.policies = self.policies, load_policies(self.path, self.scheduler_name)
-                self.say(changes(before, self.policies))
-                self.say(notice for policy in self.policies.values() for notice in policy.notices)
+                notices = [notice for policy in self.policies.values() for notice in policy.notices]
+                for line in notices if before is None else changes(before, self.policies) + notices:
+                    log.warning("%s: %s", self.path, line)
             except PolicyError as error:
+                if self.policies is None:
+                    raise
                 for line in error.args:
                     log.error("%s; the last good Policy stays", line)
         return self.policies
@@ -469,78 +459,74 @@ def did_you_mean(word, known):
     return f'; did you mean "{near[0]}"?' if near else ""
 
 
-def build_policy(document, profile=None):
-    """Find the rules that a decoded Policy names.
-
-    `profile`: the Policy stands for a profile, so its rules stay in this order, and have these {rule: arguments}.
-
-    Upstream: createFromConfig in pkg/scheduler/factory.go.
-    """
+def build_policy(document):
+    """Find the rules that a decoded Policy names. Upstream: createFromConfig in pkg/scheduler/factory.go."""
     problems, notices, extenders = [], [], document["extenders"]
-    ignored = [resource.get("name") for extender in extenders for resource in extender.get("managedResources", [])
-               if resource.get("ignoredByScheduler")]
     entries = document.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
     general = ALIASES["GeneralPredicates"] if any(e.get("name") == "GeneralPredicates" for e in entries) else []
     order = list(PREDICATES)
     order[2:2] = general  # GeneralPredicates comes right behind CheckNodeUnschedulable
-    settings = {"LeastRequestedPriority": [CPU_AND_MEMORY], "MostRequestedPriority": [CPU_AND_MEMORY],
-                "SelectorSpreadPriority": [DEFAULT_SPREAD],
-                "InterPodAffinityPriority": [document.get("hardPodAffinitySymmetricWeight") or 1], **(profile or {})}
-    settings["PodFitsResources"] = settings.get("PodFitsResources", []) + ignored
-    mandatory = [] if profile is not None else [{"name": name} for name in MANDATORY_PREDICATES]
-    predicates = choose("predicates", entries + mandatory, PREDICATES, problems, notices, settings)
+    entries = entries + [{"name": name} for name in MANDATORY_PREDICATES]
+    predicates = set_up(find("predicates", entries, PREDICATES, problems, notices), PREDICATES, problems, {
+        "PodFitsResources": [resource.get("name") for extender in extenders
+                             for resource in extender.get("managedResources", []) if resource.get("ignoredByScheduler")]})
     entries = document.get("priorities", [{"name": name, "weight": w} for name, w in DEFAULT_PRIORITIES.items()])
-    priorities = merge_spreading(choose("priorities", entries, PRIORITIES, problems, notices, settings))
+    priorities = set_up(find("priorities", entries, PRIORITIES, problems, notices), PRIORITIES, problems, {
+        "InterPodAffinityPriority": [document.get("hardPodAffinitySymmetricWeight") or 1]})
     problems += [*weight_problems(entries), *extender_problems(extenders)]
     if not 0 <= document.get("hardPodAffinitySymmetricWeight", 0) <= 100:
         problems.append("hardPodAffinitySymmetricWeight: must be from 0 to 100")
     if problems:
         raise PolicyError(*problems)
-    if profile is None:
-        predicates.sort(key=lambda rule: order.index(rule.name))
-    extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(extenders)]
-    return Policy(predicates, priorities, sorted(extenders, key=lambda extender: extender.ignorable),
-                  document.get("alwaysCheckAllPredicates", False), notices)
+    return Policy(sorted(predicates, key=lambda rule: order.index(rule.name)), merge_spreading(priorities),
+                  extenders_of(extenders), document.get("alwaysCheckAllPredicates", False), notices)
 
 
-def choose(where, entries, catalogue, problems, notices, settings):
-    """Return the rules that a Policy's entries name, set up as these say; several entries for one rule make one.
+def find(where, entries, catalogue, problems, notices):
+    """Yield (rule name, what to call it, place, arguments, weight) for the rules that a Policy's entries mean.
 
     An entry under a rule's own name takes it as it is. One under a name of the user's own says by its argument which
-    rule it means. `settings` are arguments that come from elsewhere in the Policy.
+    rule it means.
     """
-    named = {}  # rule name -> [(place, entry, its argument, what to call it)]
     for i, entry in enumerate(entries):
-        place, title, argument = entry.get("place", f"{where}[{i}]"), entry.get("name", ""), entry.get("argument")
+        place, title, argument = f"{where}[{i}]", entry.get("name", ""), entry.get("argument")
         if title == "EqualPriority":
             continue  # a constant changes no ranking
-        names, value = [name for name in ALIASES.get(title, [title]) if name in catalogue], None
-        rule = catalogue.get(title)
-        if rule and isinstance(rule.argument, dict):
-            value = argument
+        names, arguments = [name for name in ALIASES.get(title, [title]) if name in catalogue], []
+        if title in catalogue and isinstance(catalogue[title].argument, dict):
+            arguments = [] if argument is None else [argument]
         elif argument is not None and len(argument) != 1:
             problems.append(f"{place}: the argument must have exactly one member")
         elif names and argument:
             notices.append(f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
         elif argument:
             [(member, value)] = argument.items()
-            names = [rule.name for rule in catalogue.values() if rule.argument == member]
+            names, arguments = [rule.name for rule in catalogue.values() if rule.argument == member], [value]
         elif not names:
             noun = "predicate" if catalogue is PREDICATES else "priority"
             problems.append(f'{place}: unknown {noun} "{title}"'
                             f'{did_you_mean(title, [*catalogue, *ALIASES]) or "; is a file missing in --plugins?"}')
         for name in names:
-            named.setdefault(name, []).append((place, entry, value, title if len(names) == 1 else name))
-    rules = []
+            yield name, title if len(names) == 1 else name, place, arguments, entry.get("weight", 1)
+
+
+def set_up(uses, catalogue, problems, settings=None):
+    """Return the rules that are used, with their arguments; what is used several times makes one rule.
+
+    `settings`: {rule: arguments} for those whose uses give none.
+    """
+    named, rules = {}, []
+    for name, *use in uses:
+        named.setdefault(name, []).append(use)
     for name, uses in named.items():
-        rule, (place, entry, *_) = catalogue[name], uses[-1]
-        arguments = [value for _, _, value, _ in uses if value is not None] or settings.get(name, [])
-        problems += [f"{place}: {problem}" for problem in rule.check(arguments)]
-        title = "+".join(dict.fromkeys(title for *_, title in uses))
-        parts = {name: functools.partial(part, arguments=arguments) for name, part in vars(rule).items()
-                 if callable(part) and "arguments" in inspect.signature(part).parameters and name != "check"}
+        rule, (titles, places, given, weights) = catalogue[name], zip(*uses)
+        arguments = sum(given, []) or (settings or {}).get(name) or rule.arguments
+        problems += [f"{places[-1]}: {problem}" for problem in rule.check(arguments)]
+        parts = {part: functools.partial(function, arguments=arguments) for part, function in vars(rule).items()
+                 if callable(function) and "arguments" in inspect.signature(function).parameters and part != "check"}
         # As upstream: the last weight counts, n arguments weigh n times as much, and of that 32 bits are left.
-        weight = (entry.get("weight", 1) * max(1, len(arguments)) + 2**31) % 2**32 - 2**31 or 1
+        weight = (weights[-1] * max(1, len(arguments)) + 2**31) % 2**32 - 2**31 or 1
+        title = "+".join(dict.fromkeys(titles))
         rules.append(replace(rule, **parts, title=title, arguments=arguments, weight=weight))
     return rules
 
@@ -570,6 +556,12 @@ def weight_problems(priorities):
                 yield f"{place}: only one entry may have {member}, and {before} has"
             elif weight != its_weight:
                 yield f"{place}.weight: must be {its_weight} as in {before}; all with {member} weigh the same"
+
+
+def extenders_of(configs):
+    """Return the extenders in the order in which they are asked: ignorable ones last."""
+    extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
+    return sorted(extenders, key=lambda extender: extender.ignorable)
 
 
 def extender_problems(extenders):
@@ -1605,7 +1597,7 @@ def usage(pod, node, weights=CPU_AND_MEMORY):
         yield used, node.allocatable.get(name, 0), weight
 
 
-@priority("LeastRequestedPriority")
+@priority("LeastRequestedPriority", arguments=[CPU_AND_MEMORY])
 def least_requested(pod, node, arguments):
     """The share of cpu and memory that stays free, in percent, averaged: spreads the load.
 
@@ -1615,7 +1607,7 @@ def least_requested(pod, node, arguments):
                for used, there, weight in usage(pod, node, arguments[0])) // sum(arguments[0].values())
 
 
-@priority("MostRequestedPriority")
+@priority("MostRequestedPriority", arguments=[CPU_AND_MEMORY])
 def most_requested(pod, node, arguments):
     """The share of cpu and memory that is then requested, in percent, averaged: fills node after node."""
     return sum(used * 100 // there * weight if there >= used and there else 0
@@ -1803,7 +1795,8 @@ def service_spread(pod, nodes, snapshot, arguments):
 
 
 @priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, needs=OWNERS)
-@priority("SelectorSpreadPriority", metadata=soft_spread, reduce=normalize_spread, needs=OWNERS)
+@priority("SelectorSpreadPriority", metadata=soft_spread, reduce=normalize_spread, needs=OWNERS,
+          arguments=[DEFAULT_SPREAD])
 @priority("ServiceAffinity", metadata=service_spread, needs=("services",), argument="serviceAntiAffinity",
           check=needs_argument)
 def score_among_all(pod, node, metadata):
@@ -1900,6 +1893,13 @@ class Decision:
     held: bool = False  # whether a rule does not permit the binding yet
     requests: list = ()  # what rules want to be sent before the Binding: lists, or None
     since: float = field(default_factory=time.monotonic)
+
+
+def fit_error(failed):
+    """Sum the reasons up like kube-scheduler's FitError: "0/3 nodes are available: 1 Insufficient cpu, 2 ...."."""
+    counts = collections.Counter(reason for against in failed.values() for reasons in against.values()
+                                 for reason in reasons)
+    return f"0/{len(failed)} nodes are available: {', '.join(sorted(f'{n} {why}' for why, n in counts.items()))}."
 
 
 def give_up(decision, error):
@@ -2038,9 +2038,19 @@ PLUGIN_ARGUMENTS = {  # those that change what a plugin decides
     "VolumeBinding": {"bindTimeoutSeconds": int},  # nothing waits here but the pod
     "DefaultPreemption": {"minCandidateNodesPercentage": int, "minCandidateNodesAbsolute": int},
 }
-SHAPED = "RequestedToCapacityRatioPriority"  # no rule's name, but one of the user's own, as its legacy argument wants
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
-              "RequestedToCapacityRatio": SHAPED}
+              "RequestedToCapacityRatio": "RequestedToCapacityRatio"}
+RULE_ARGUMENTS = {  # rule -> what its arguments are by those of its plugin
+    "PodFitsResources": lambda args: args.get("ignoredResources", []) + [
+        f"{group}/" for group in args.get("ignoredResourceGroups", [])],
+    "EvenPodsSpread": lambda args: [default_spread(args)],
+    "SelectorSpreadPriority": lambda args: [default_spread(args)],
+    "InterPodAffinityPriority": lambda args: [args.get("hardPodAffinityWeight", 1)],
+    "LeastRequestedPriority": lambda args: [weights(args)],
+    "MostRequestedPriority": lambda args: [weights(args)],
+    "RequestedToCapacityRatio": lambda args: [{**args.get("requestedToCapacityRatio", {}), "resources": [
+        {"name": name, "weight": weight} for name, weight in weights(args).items()]}],
+}
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
 
 
@@ -2066,6 +2076,7 @@ def read_configuration(document, scheduler_name):
         timeout = seconds_in(extender, "httpTimeout", f"extenders[{i}]", problems) or 0
         extenders.append(decode(extender | {"httpTimeout": int(timeout * 10**9)}, EXTENDER, f"extenders[{i}]", problems,
                                 lambda name: name.replace("Https", "HTTPS")))
+    problems += extender_problems(extenders)
     policies, profiles, election = Profiles(), body.get("profiles") or [{}], body.get("leaderElection", {})
     policies.election = election | {
         name: seconds_in(election, name, "leaderElection", problems) or default for name, default in ELECTION.items()}
@@ -2076,10 +2087,7 @@ def read_configuration(document, scheduler_name):
         name, place = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else ""), f"profiles[{i}]"
         if not name or name in policies:
             problems.append(f"{place}.schedulerName: each profile needs one of its own")
-        try:
-            policies[name] = read_profile(profile, version, extenders, place, problems)
-        except PolicyError as error:
-            problems += error.args
+        policies[name] = read_profile(profile, version, extenders, place, problems)
     if problems:
         raise PolicyError(*problems)
     return policies
@@ -2096,32 +2104,33 @@ def seconds_in(thing, name, place, problems):
 
 
 def read_profile(profile, version, extenders, place, problems):
-    """Return a profile as a Policy, by way of the legacy entries that mean the same; append what is wrong with it."""
+    """Return a profile as a Policy; append what is wrong with it."""
     plugins, notices = profile.get("plugins", {}), []
     arguments = plugin_arguments(profile, place, problems, notices)
 
-    def entries(point, which):
-        """Return the legacy entries for what is enabled at a point: filter's predicates, or score's priorities."""
-        for name, weight in enabled(point, plugins, version).items():
-            rule, args = PLUGINS.get(name, (name, name))[which], arguments.get(name, {})
-            if rule == "LeastRequestedPriority":
-                rule, args = strategy(args.get("scoringStrategy", {}))
-            if rule in (PREDICATES, PRIORITIES)[which] or rule == SHAPED:
-                yield {"name": rule, "weight": weight or 1, "place": f"{place}.plugins.{point}: {name}",
-                       **({"argument": args} if args and (name not in PLUGINS or rule == SHAPED) else {})}
+    def uses(point, catalogue, which):
+        """Return the rules that are enabled at a point, each as `find` has it, once."""
+        found = {}
+        for plugin, weight in enabled(point, plugins, version).items():
+            rule, args = PLUGINS.get(plugin, (plugin, plugin))[which], arguments.get(plugin, {})
+            if plugin == "NodeResourcesFit" and catalogue is PRIORITIES:
+                args = args.get("scoringStrategy", {})
+                rule = STRATEGIES.get(args.get("type") or "LeastAllocated")
+            own = [args] if args and plugin not in PLUGINS else []
+            if rule in catalogue:
+                found[rule] = (rule, rule, f"{place}.plugins.{point}: {plugin}",
+                               RULE_ARGUMENTS[rule](args) if rule in RULE_ARGUMENTS else own, weight or 1)
+        return found.values()
 
-    policy = build_policy({
-        "predicates": [*entries("filter", 0)], "priorities": [*entries("score", 1)], "extenders": extenders,
-        "hardPodAffinitySymmetricWeight": arguments.get("InterPodAffinity", {}).get("hardPodAffinityWeight", 1),
-    }, profile=settings(arguments))
-    policy.notices += notices
+    policy = Policy(set_up(uses("filter", PREDICATES, 0), PREDICATES, problems),
+                    set_up(uses("score", PRIORITIES, 1), PRIORITIES, problems), extenders_of(extenders), False, notices)
     points = {attribute: enabled(point, plugins, version) for point, attribute in POINTS.items()}
     points["unreserve"] = points["reserve"]
     catalogue, used = PRIORITIES | PREDICATES, {rule.name for rule in policy.predicates + policy.priorities}
-    others = {name: arguments.get(name) for names in points.values() for name in names
-              if name in catalogue and name not in used}
-    policy.others = choose(f"{place}.plugins", [{"name": name, **({"argument": args} if args else {})}
-                                                for name, args in others.items()], catalogue, problems, [], {})
+    policy.others = set_up([
+        (name, name, f"{place}.plugins", [arguments[name]] if name in arguments else [], 1)
+        for name in dict.fromkeys(name for names in points.values() for name in names)
+        if name in catalogue and name not in used], catalogue, problems)
     plugin_of = {rule: plugin for plugin, rules in reversed(PLUGINS.items()) for rule in rules}
     for rules in (policy.predicates, policy.priorities, policy.others):
         rules[:] = [replace(rule, **{attribute: None for attribute, names in points.items()
@@ -2129,31 +2138,15 @@ def read_profile(profile, version, extenders, place, problems):
     return policy
 
 
-def strategy(scoring):
-    """Return the priority, and its argument, for NodeResourcesFit's scoringStrategy."""
-    kind = scoring.get("type") or "LeastAllocated"
-    return STRATEGIES.get(kind), {"requestedToCapacityRatioArguments": {
-        "resources": [{"name": name, "weight": weight} for name, weight in weights(scoring).items()],
-        **scoring.get("requestedToCapacityRatio", {})}}
-
-
-def weights(scoring):
+def weights(args):
     """Return {resource: weight} of arguments with `resources`; without a weight, 1."""
-    return {resource.get("name", ""): resource.get("weight") or 1 for resource in scoring.get("resources", [])
+    return {resource.get("name", ""): resource.get("weight") or 1 for resource in args.get("resources", [])
             } or CPU_AND_MEMORY
 
 
-def settings(arguments):
-    """Return {rule: arguments} of the plugins whose legacy rules have none of their own."""
-    fit = arguments.get("NodeResourcesFit", {})
-    groups = [f"{group}/" for group in fit.get("ignoredResourceGroups", [])]
-    spread = arguments.get("PodTopologySpread", {})
-    spread = spread.get("defaultConstraints", []) if spread.get("defaultingType") == "List" else DEFAULT_SPREAD
-    return {"PodFitsResources": fit.get("ignoredResources", []) + groups, "EvenPodsSpread": [spread],
-            "SelectorSpreadPriority": [spread], **{
-        rule: [weights(arguments.get(plugin, {}) or fit.get("scoringStrategy", {}))] for rule, plugin in (
-            ("LeastRequestedPriority", "NodeResourcesLeastAllocated"),
-            ("MostRequestedPriority", "NodeResourcesMostAllocated"))}}
+def default_spread(args):
+    """Return the spread constraints for pods that have none."""
+    return args.get("defaultConstraints", []) if args.get("defaultingType") == "List" else DEFAULT_SPREAD
 
 
 def plugin_arguments(profile, place, problems, notices):
@@ -2168,6 +2161,8 @@ def plugin_arguments(profile, place, problems, notices):
                 problems.append(f'{where}: unknown plugin "{name}"{hint}')
             elif point in rules and rules[point] not in {"filter": PREDICATES, "score": PRIORITIES}[point]:
                 problems.append(f'{where}: plugin "{name}" does not {point}')
+            if not 0 <= entry.get("weight", 0) < 2**31:
+                problems.append(f"{where}.weight: must be from 1 to {2**31 - 1}")
     for i, config in enumerate(profile.get("pluginConfig", [])):
         name, where = config.get("name", ""), f"{place}.pluginConfig[{i}]"
         rule = PREDICATES.get(name) or PRIORITIES.get(name)
@@ -2216,6 +2211,8 @@ def argument_problems(name, args):
             yield f"{place}resources: weights are from 1 to 100"
     if name == "NodeResourcesBalancedAllocation" and weights(args) != CPU_AND_MEMORY:
         yield "resources: only cpu and memory can be balanced here"
+    if not 0 <= args.get("hardPodAffinityWeight", 1) <= 100:
+        yield "hardPodAffinityWeight: must be from 0 to 100"
     if args.get("addedAffinity"):
         yield "addedAffinity: cannot be had here"
     constraints = args.get("defaultConstraints", [])
@@ -2745,8 +2742,8 @@ class LeaderElection:
                 self.lost = True
                 stop.set()
 
-    def holds(self):
-        """Try to acquire or renew the Lease; return whether that succeeded."""
+    def holds(self, holder=None):
+        """Try to acquire or renew the Lease, or to let go of it for the holder ""; return whether that succeeded."""
         before = time.monotonic()
         try:
             lease = self.read()
@@ -2756,7 +2753,7 @@ class LeaderElection:
             if spec.get("holderIdentity") not in (None, "", self.identity) and (
                     before - self.observed_at < self.lease_duration):
                 return False
-            self.write(lease, self.identity)
+            self.write(lease, self.identity if holder is None else holder)
         except (ApiError, TypeError, ValueError) as error:
             if not isinstance(error, ApiError) or error.status != 409:  # another one was faster
                 warn_once(f"leader election: {error}")
@@ -2789,10 +2786,7 @@ class LeaderElection:
     def release(self):
         """Let another replica lead at once, when `stop` is set: else this one would renew again."""
         self.keeper.join(self.retry_period)
-        with contextlib.suppress(ApiError, Malformed):
-            lease = self.read()
-            if pick(lease, str, "spec", "holderIdentity") == self.identity:
-                self.write(lease, "")
+        self.holds("")
 
 
 class Manifests:

@@ -126,6 +126,19 @@ def test_arguments_change_what_a_plugin_does():
     assert list(fits.function(wanted, scheduler.Node(node("n")))) == ["Insufficient example.com/fpga"]
 
 
+@table("plugin, args, rule, arguments", {
+    "a weight of 0 leaves required affinity out": (
+        "InterPodAffinity", {"hardPodAffinityWeight": 0}, "InterPodAffinityPriority", [0]),
+    "without a weight it is 1": ("InterPodAffinity", {}, "InterPodAffinityPriority", [1]),
+    "another plugin's resources are not for NodeResourcesFit": (
+        "NodeResourcesLeastAllocated", {"resources": [{"name": "memory", "weight": 5}]}, "LeastRequestedPriority",
+        [{"cpu": 1, "memory": 1}]),
+})
+def test_a_rule_has_the_arguments_of_its_plugin(plugin, args, rule, arguments):
+    [policy] = load({"pluginConfig": [{"name": plugin, "args": args}]}).values()
+    assert {rule.name: rule.arguments for rule in policy.priorities}[rule] == arguments
+
+
 @table("args, feasible, spreads", {
     "kube-scheduler's default constraints are preferences": ({}, ["a", "b"], True),
     "none at all": ({"defaultingType": "List"}, ["a", "b"], False),
@@ -222,7 +235,7 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         'profiles[0].pluginConfig[1]: there are arguments for "InterPodAffinity" already'),
     "a weight out of range": (
         configuration({"pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 101}}]}),
-        "hardPodAffinitySymmetricWeight: must be from 0 to 100"),
+        "profiles[0].pluginConfig[0].args.hardPodAffinityWeight: must be from 0 to 100"),
     "an unknown kind of defaulting": (
         configuration({"pluginConfig": [{"name": "PodTopologySpread", "args": {"defaultingType": "All"}}]}),
         "profiles[0].pluginConfig[0].args.defaultingType: expected List"),
