@@ -468,8 +468,8 @@ def build_policy(document):
     order[2:2] = general  # GeneralPredicates comes right behind CheckNodeUnschedulable
     entries = entries + [{"name": name} for name in MANDATORY_PREDICATES]
     predicates = set_up(find("predicates", entries, PREDICATES, problems, notices), PREDICATES, problems, {
-        "PodFitsResources": [resource.get("name") for extender in extenders
-                             for resource in extender.get("managedResources", []) if resource.get("ignoredByScheduler")]})
+        "PodFitsResources": [resource.get("name") for extender in extenders for resource in extender.get(
+            "managedResources", []) if resource.get("ignoredByScheduler")]})
     entries = document.get("priorities", [{"name": name, "weight": w} for name, w in DEFAULT_PRIORITIES.items()])
     priorities = set_up(find("priorities", entries, PRIORITIES, problems, notices), PRIORITIES, problems, {
         "InterPodAffinityPriority": [document.get("hardPodAffinitySymmetricWeight") or 1]})
@@ -701,6 +701,9 @@ def pod_amounts(spec, overhead, default):
     return total
 
 
+WHEN = "DuringSchedulingIgnoredDuringExecution"  # is required, or preferred
+
+
 class Pod:
     """What the scheduler knows of a pod, read once from the API's JSON. Raises Malformed."""
 
@@ -756,17 +759,21 @@ class Pod:
     @functools.cached_property
     def required_terms(self):
         """The terms of required node affinity, of which one must match; None without such affinity."""
-        path = "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
-        if not pick(self.spec, dict, *path):
-            return None
-        return valid_terms(pick(self.spec, list, *path, "nodeSelectorTerms", of=dict))
+        required = pick(self.spec, dict, "affinity", "nodeAffinity").get(f"required{WHEN}")
+        return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
 
     @functools.cached_property
     def preferred_terms(self):
-        """The (weight, term) pairs of preferred node affinity. Raises InvalidSelector if one is invalid."""
-        path = "affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution"
-        terms = [(pick(preferred, int, "weight"), node_selector_term(pick(preferred, dict, "preference")))
-                 for preferred in pick(self.spec, list, *path, of=dict) if preferred.get("weight")]
+        """The (weight, term) pairs of preferred node affinity. Raises InvalidSelector, with all that is wrong."""
+        terms, problems = [], {}
+        for preferred in pick(self.spec, list, "affinity", "nodeAffinity", f"preferred{WHEN}", of=dict):
+            weight = pick(preferred, int, "weight")
+            try:
+                terms.append((weight, weight and node_selector_term(pick(preferred, dict, "preference"))))
+            except InvalidSelector as error:
+                problems[str(error)] = None  # once, as upstream's Aggregate does
+        if problems:
+            raise InvalidSelector(f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems))
         return [(weight, term) for weight, term in terms if term]
 
     @functools.cached_property
@@ -778,10 +785,10 @@ class Pod:
         lists, problem = {}, None
         for side in ("Affinity", "AntiAffinity"):
             for when in ("required", "preferred"):
-                name, path = f"{when}{side}Terms", (f"pod{side}", f"{when}DuringSchedulingIgnoredDuringExecution")
+                name = f"{when}{side}Terms"
                 try:
                     lists[name] = [AffinityTerm(self, term) for term in pick(
-                        self.spec, list, "affinity", *path, of=dict)]
+                        self.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict)]
                 except InvalidSelector as error:
                     lists[name], problem = [], f"parsing pod: {name}: {error}"
         return lists, problem
@@ -884,8 +891,12 @@ def requirement(expression):
     values = pick(expression, list, "values", of=str)
     if operator not in OPERATORS:
         raise InvalidSelector(f'"{operator}" is not a valid node selector operator')
-    if not values if operator in ("In", "NotIn") else len(values) != (operator in ("Gt", "Lt")):
-        raise InvalidSelector(f"{len(values)} values are not right for operator {operator}")
+    if operator in ("In", "NotIn") and not values:
+        raise InvalidSelector("for 'in', 'notin' operators, values set can't be empty")
+    if operator in ("Exists", "DoesNotExist") and values:
+        raise InvalidSelector("values set must be empty for exists and does not exist")
+    if operator in ("Gt", "Lt") and len(values) != 1:
+        raise InvalidSelector("for 'Gt', 'Lt' operators, exactly one value is required")
     if operator in ("Gt", "Lt") and int64(values[0]) is None:
         raise InvalidSelector("for 'Gt', 'Lt' operators, the value must be an integer")
     for value in values:
@@ -951,7 +962,8 @@ def node_selector_term(term):
                  for field in pick(term, list, "matchFields", of=dict)]
     for _, operator, values in on_fields:
         if operator not in ("In", "NotIn") or len(values) != 1:
-            raise InvalidSelector(f'"{operator}" with {len(values)} values is not a valid node field selector')
+            raise InvalidSelector(f"unexpected number of value ({len(values)}) for node field selector operator "
+                                  f'"{operator}"')
     return (on_labels, on_fields) if on_labels or on_fields else None
 
 
@@ -1370,12 +1382,13 @@ def smallest_volume(claim, node, snapshot, taken):
                 owner.get("uid") and owner["uid"] != claim["metadata"].get("uid")):
             continue
         if (name in taken or storage(volume, "capacity") < wanted or pick(volume, str, "metadata", "deletionTimestamp")
-                or (spec.get("volumeMode") or "Filesystem") != (claim["spec"].get("volumeMode") or "Filesystem")):
+                or (spec.get("volumeMode") or "Filesystem") != (claim["spec"].get("volumeMode") or "Filesystem")
+                or class_of(volume) != class_of(claim)):
             continue
         if owner:
             return volume if reaches(volume, node) else None
-        if (pick(volume, str, "status", "phase") == "Available" and class_of(volume) == class_of(claim)
-                and satisfies(pick(volume, dict, "metadata", "labels"), selector) and reaches(volume, node)
+        if (pick(volume, str, "status", "phase") == "Available" and reaches(volume, node)
+                and satisfies(pick(volume, dict, "metadata", "labels"), selector)
                 and set(pick(claim, list, "spec", "accessModes")) <= set(pick(spec, list, "accessModes"))
                 and (best is None or storage(volume, "capacity") < storage(best, "capacity"))):
             best = volume
@@ -1477,10 +1490,11 @@ def spread_constraints(pod, when, stage, snapshot, arguments):
     try:
         if not raws and any(constraint["whenUnsatisfiable"] == when for constraint in sum(arguments, [])):
             for resource in OWNERS:
-                for owner in in_namespace(pod, snapshot, resource):
-                    selector = pick(owner, dict, "spec", "selector")
-                    selector = label_selector({"matchLabels": selector} if resource in OWNERS[:2] else selector)
-                    owned += selector if satisfies(pod.labels, selector) else []
+                selectors = [pick(owner, dict, "spec", "selector") for owner in in_namespace(pod, snapshot, resource)]
+                with contextlib.suppress(InvalidSelector):  # upstream, too, goes on without the whole kind
+                    selectors = [label_selector({"matchLabels": selector} if resource in OWNERS[:2] else selector)
+                                 for selector in selectors]
+                    owned += sum((selector for selector in selectors if satisfies(pod.labels, selector)), [])
             raws = sum(arguments, []) if owned else []
         return [Spread(
             pick(raw, str, "topologyKey"), pick(raw, int, "maxSkew"),
@@ -1591,7 +1605,7 @@ def usage(pod, node, weights=CPU_AND_MEMORY):
     """Yield for each resource what would be requested with the pod there, what there is, and the resource's weight."""
     for name, weight in weights.items():
         if name in LITTLE:
-            used = node.nonzero[name] + pod.nonzero_incoming[name]
+            used = node.nonzero[name] + pod.nonzero_incoming.get(name, 0)
         else:
             used = node.requested.get(name, 0) + pod.requests.get(name, 0)
         yield used, node.allocatable.get(name, 0), weight
@@ -2161,6 +2175,8 @@ def plugin_arguments(profile, place, problems, notices):
                 problems.append(f'{where}: unknown plugin "{name}"{hint}')
             elif point in rules and rules[point] not in {"filter": PREDICATES, "score": PRIORITIES}[point]:
                 problems.append(f'{where}: plugin "{name}" does not {point}')
+            elif name == "SelectorSpread" and point == "score":
+                notices.append(f"{where}: SelectorSpread scores as PodTopologySpread with its default constraints does")
             if not 0 <= entry.get("weight", 0) < 2**31:
                 problems.append(f"{where}.weight: must be from 1 to {2**31 - 1}")
     for i, config in enumerate(profile.get("pluginConfig", [])):
@@ -2259,6 +2275,7 @@ class Wait:
     retry_at: float = 0  # monotonic seconds
     shown: str = None  # what was last printed of it
     told: str = None  # what its event and its PodScheduled condition say
+    reserved: bool = False  # whether it has a node in mind, on which something is prepared for it
 
 
 class Extender:
@@ -2409,7 +2426,6 @@ class Cluster:
         self.waiting = {}  # uid -> Wait
         self.assigned = set()  # the uids of the pods that have a node
         self.trouble, self.failures = None, 0  # what is wrong with the API server; how many polls failed in a row
-        self.reserved = set()  # the uids of the pods that have a node in mind, on which something is prepared for them
         self.doubt = True  # whether the next snapshot must be consistent
         self.newest = 0  # the highest resource version of a cached list of assigned pods
         self.facts = None  # what the last snapshot was made of
@@ -2461,14 +2477,13 @@ class Cluster:
             raws, _ = self.list("pods", f"spec.schedulerName={name},spec.nodeName=")
             pods += [pod for pod in self.parse(Pod, raws)[0] if ready(pod, policy)]
         self.waiting = {pod.uid: self.waiting.get(pod.uid) or Wait(told=pod.told) for pod in pods}
-        self.reserved &= self.waiting.keys()
         pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
         for sort in {sort for policy in policies.values() for sort in policy.hooks("queue_sort")}:
             try:
                 pods.sort(key=sort)
             except Exception as error:
                 warn_once(f"the queue is sorted by priority and age, for {broken(error)}")
-        return sorted(pods, key=lambda pod: pod.uid not in self.reserved)  # these first, lest others take their room
+        return sorted(pods, key=lambda pod: not self.waiting[pod.uid].reserved)  # first, lest others take their room
 
     def snapshot(self, policies=()):
         """Read the nodes and the pods on them, and put what we have bound ourselves where it belongs."""
@@ -2508,7 +2523,7 @@ class Cluster:
         for pod in pods:
             if pod.uid in self.assumed or pod.uid in self.assigned or pod.uid in self.held:
                 log.debug("%s has its node already, which the list does not show yet", pod.key)
-            elif self.changed or pod.uid in self.reserved or self.waiting[pod.uid].retry_at <= time.monotonic():
+            elif (wait := self.waiting[pod.uid]).reserved or self.changed or wait.retry_at <= time.monotonic():
                 yield pod
 
     def is_news(self, decision):
@@ -2546,7 +2561,7 @@ class Cluster:
     def leave_pending(self, decision, snapshot):
         """Back off; tell the user in an event and in the pod's condition why, if they do not say so already."""
         pod, wait = decision.pod, self.retry_later(decision.pod)
-        self.reserved.discard(pod.uid)
+        wait.reserved = False
         self.unreserve(pod, decision.policy, snapshot)
         if decision.message != wait.told:
             wait.told = decision.message
@@ -2588,7 +2603,7 @@ class Cluster:
             future, pod, decision = self.writes.popleft()
             error = future.exception()
             if error is None and future.result() == "reserved":
-                self.reserved.add(pod.uid)
+                self.waiting[pod.uid].reserved = True
                 del self.assumed[pod.uid]
             if error is None:
                 continue

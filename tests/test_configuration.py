@@ -164,6 +164,12 @@ def test_arguments_of_plugins_that_take_none_are_no_error():
         'profiles[0].pluginConfig[1]: no arguments are known of plugin "NodeAfinity"; did you mean "NodeAffinity"?']
 
 
+def test_a_plugin_that_scores_otherwise_than_upstream_is_said():
+    [policy] = load({"plugins": {"score": {"enabled": plugins("SelectorSpread")}}}).values()
+    assert policy.notices == ["profiles[0].plugins.score.enabled[0]: SelectorSpread scores as PodTopologySpread with "
+                              "its default constraints does"]
+
+
 @table("version, plugin, kind", {
     "NodeResourcesFit": ("v1", "NodeResourcesFit", "LeastAllocated"),
     "and packed": ("v1", "NodeResourcesFit", "MostAllocated"),

@@ -351,3 +351,64 @@ def test_kube_max_pd_vols_sets_the_limit_of_cloud_disks(monkeypatch):
     monkeypatch.setattr(scheduler, "KUBE_MAX_PD_VOLS", 2)
     assert decide(["MaxGCEPDVolumeCount"], disks, [node("a")]).message == (
         "0/1 nodes are available: 1 node(s) exceed max volume count.")
+
+
+def preferring(*terms):
+    """A spec that prefers nodes that meet these terms."""
+    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "preference": term} for term in terms]}}}
+
+
+def local_volume(name, class_name):
+    """A volume that is set aside for the claim "data"."""
+    return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
+        "storageClassName": class_name, "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+        "claimRef": {"namespace": "default", "name": "data"}}, "status": {"phase": "Available"}}
+
+
+CLAIM = [
+    {"kind": "StorageClass", "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner",
+     "volumeBindingMode": "WaitForFirstConsumer"},
+    {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "default"}, "spec": {
+        "storageClassName": "local", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]
+DATA = pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+INVALID = ("invalid label value: \"-1\": at key: \"gen\": a valid label must be an empty string or consist of "
+           "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. "
+           "'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+           "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')")
+
+
+@table("rule, incoming, objects, message", {
+    "required node affinity without terms": (
+        "MatchNodeSelector",
+        pod("p", affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}), [],
+        "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity."),
+    "a volume that is set aside for the claim": (
+        "CheckVolumeBinding", DATA, [*CLAIM, local_volume("v", "local")], None),
+    "one that is, but of another class": (
+        "CheckVolumeBinding", DATA, [*CLAIM, local_volume("v", "other")],
+        "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind."),
+    "preferences of which one is invalid": (
+        "NodeAffinityPriority", pod("p", **preferring(expression("In", "-1"), expression("Exists"))), [],
+        f'running Score plugins: plugin "NodeAffinity" failed with: {INVALID}'),
+    "preferences of which two are invalid, each in its way": (
+        "NodeAffinityPriority", pod("p", **preferring(*(expression(operator, "-1") for operator in ("In", "Exists")))),
+        [], f'running Score plugins: plugin "NodeAffinity" failed with: [{INVALID}, values set must be empty for '
+            "exists and does not exist]"),
+    "preferences that are invalid in the same way": (
+        "NodeAffinityPriority", pod("p", **preferring(*[expression("NotIn")] * 2)), [],
+        "running Score plugins: plugin \"NodeAffinity\" failed with: for 'in', 'notin' operators, values set can't be "
+        "empty"),
+    "a ReplicaSet whose selector is invalid": (
+        "SelectorSpreadPriority", pod("p", labels={"app": "web"}),
+        [{"kind": "ReplicaSet", "metadata": {"name": "r", "namespace": "default"}, "spec": {
+            "selector": expression("In", "-1")}}], None),
+    "a pod without containers": (
+        "LeastRequestedPriority", {**pod("p"), "spec": {"schedulerName": "my-scheduler"}}, [], None),
+})
+def test_what_few_have_tried(rule, incoming, objects, message):
+    """The real kube-scheduler's answers to objects that the golden cases do not have."""
+    rules = ([rule], []) if rule in scheduler.PREDICATES else ([], [rule])
+    decision = decide(rules[0], incoming, [node("a"), node("b")], objects=objects, priorities=rules[1])
+    assert decision.message == message
+    assert (decision.feasible == ["a", "b"]) == (message is None)

@@ -84,6 +84,29 @@ PROFILE = {
                              {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"}]}}]}]}
 
 
+def random_policy(chance):
+    """A Policy of some rules, with some weights and arguments."""
+    def some(things):
+        return chance.sample(things, chance.randint(0, len(things)))
+
+    utilizations = sorted(chance.sample(range(101), 3))
+    return DEFAULTS | {
+        "alwaysCheckAllPredicates": chance.random() < 0.5, "hardPodAffinitySymmetricWeight": chance.randint(0, 100),
+        "predicates": [{"name": name} for name in some(scheduler.DEFAULT_PREDICATES + ["HostName", "PodFitsPorts"])] + [
+            {"name": f"with {label}", "argument": {"labelsPresence": {
+                "labels": [label], "presence": chance.random() < 0.5}}} for label in some(["retiring", "disk"])],
+        "priorities": [{"name": name, "weight": chance.randint(1, 100)} for name in some(
+            [*scheduler.DEFAULT_PRIORITIES, "MostRequestedPriority", "ServiceSpreadingPriority"])] + [
+            {"name": f"prefer {label}", "weight": 2, "argument": {"labelPreference": {
+                "label": label, "presence": chance.random() < 0.5}}} for label in some(["fast", "disk"])] + [
+            {"name": f"spread over {label}", "weight": 3, "argument": {"serviceAntiAffinity": {"label": label}}}
+            for label in some(["rack", ZONE])] + [
+            {"name": name, "weight": 5, "argument": {"requestedToCapacityRatioArguments": {
+                "shape": [{"utilization": each, "score": chance.randint(0, 10)} for each in utilizations],
+                "resources": [{"name": name, "weight": chance.randint(1, 5)} for name in (
+                    "cpu", "memory", *some(["ephemeral-storage"]))]}}} for name in some(["by its use"])]}
+
+
 def flags(policy, control_plane, folder):
     """Return what makes kube-scheduler obey a Policy, a KubeSchedulerConfiguration or a provider, and what makes us."""
     if isinstance(policy, str):
@@ -104,6 +127,7 @@ def flags(policy, control_plane, folder):
     "everything at once": (ALL, 250),
     "a profile": (PROFILE, 120),
     "a provider": ("ClusterAutoscalerProvider", 120),
+    **{f"rules drawn at random, {seed}": (random_policy(random.Random(seed)), 20) for seed in range(20)},
 })
 def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_path, policy, count):
     """A few hundred pods, one at a time: both see the same cluster, and give the same node or the same reasons."""
@@ -144,4 +168,5 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
     kube_scheduler.wait()
     for app in ("web", "db"):
         control_plane.request("DELETE", f"namespaces/default/services/{app}")
-    assert unique > count / 3 and pending > 2, "the pods are various enough to tell"
+    if count > 100:
+        assert unique > count / 3 and pending > 2, "the pods are various enough to tell"
