@@ -2813,29 +2813,53 @@ class Manifests:
     def load(self, path):
         """Read a file, or standard input for -; name and leave out what is no object. Raises OSError, ValueError."""
         for document in parse(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")):
-            try:
-                if document is not None:
-                    self.add(document)
-            except Malformed as error:
-                log.warning("%s: left out: %s", path, error)
+            for thing in self.unpack(document):
+                try:
+                    self.add(thing)
+                except Malformed as error:
+                    log.warning("%s: left out: %s", path, error)
+
+    def unpack(self, document):
+        """Yield a document, or the items of a List, of any depth; nothing for an empty document."""
+        if isinstance(document, dict) and type(document.get("items")) is list:
+            kind = str(document.get("kind", "")).removesuffix("List")
+            for item in document["items"]:
+                yield from self.unpack({"kind": kind, **item} if isinstance(item, dict) else item)
+        elif document is not None:
+            yield document
 
     def add(self, document):
-        """Take in an object, or the items of a List."""
+        """Take in an object. Raises Malformed."""
         kind = pick(document, str, "kind")
-        if kind.endswith("List") and "items" in document:
-            for item in pick(document, list, "items", of=dict):
-                self.add({"kind": kind[:-4], **item})
-            return
         name = pick(document, str, "metadata", "name")
         if not kind or not name:
             raise Malformed("expected a Kubernetes object with kind and metadata.name, got "
                             f"{json.dumps(document, default=str)[:60]}")
+        try:
+            self.try_out(kind, document)
+        except Malformed as error:
+            raise Malformed(f"{kind} {name}: {error}") from error
         resource = kind.lower() + ("es" if kind.endswith("s") else "s")
         metadata = document["metadata"]  # whose creation time is the place in the file, where it has none
         metadata["creationTimestamp"] = metadata.get("creationTimestamp") or f"{len(self.objects):09}"
         if resource not in ("nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes"):
             metadata["namespace"] = pick(metadata, str, "namespace") or "default"
         self.objects[resource, metadata.get("namespace"), name] = document
+
+    def try_out(self, kind, thing):
+        """Read what rules read of an object, since no API server has checked it. (Pods and nodes are read anyway.)"""
+        if kind in ("Service", "ReplicationController"):
+            pick(thing, dict, "spec", "selector", of=str)
+        elif kind in ("ReplicaSet", "StatefulSet", "PersistentVolumeClaim"):
+            with contextlib.suppress(InvalidSelector):  # which kube-scheduler meets, too
+                label_selector(pick(thing, dict, "spec", "selector"))
+        if kind in ("PersistentVolumeClaim", "PersistentVolume"):
+            class_of(thing)
+            storage(thing, *["resources", "requests"] if kind == "PersistentVolumeClaim" else ["capacity"])
+            pick(thing, list, "spec", "accessModes", of=str)
+            valid_terms(pick(thing, list, "spec", "nodeAffinity", "required", "nodeSelectorTerms", of=dict))
+            for labels in ("labels", "annotations"):
+                pick(thing, dict, "metadata", labels, of=str)
 
     def request(self, method, path, body=None, params=None):
         """Answer a list, or a Binding; take in other writes unseen."""

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import scheduler
+import yaml
 from conftest import ROOT, SCHEDULER, free_port, run_scheduler, table
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
@@ -121,12 +122,32 @@ def test_wrong_usage_is_exit_code_2(arguments, said):
     assert said in run.stderr and "Traceback" not in run.stderr
 
 
-def test_a_document_that_is_no_object_is_named_and_the_others_go_on():
-    run = run_scheduler("--cluster", "-", input="just text\n---\nkind: Node\nmetadata: {name: n}\n")
-    assert run.returncode == 0
-    assert run.stderr.splitlines() == [
-        '-: left out: it: expected an object, got "just text"',
-        "no pod waits for my-scheduler: none without a node has this spec.schedulerName"]
+@table("thing, said", {
+    "text": ("just text", 'it: expected an object, got "just text"'),
+    "an object without a name": (
+        {"kind": "Pod"}, 'expected a Kubernetes object with kind and metadata.name, got {"kind": "Pod"}'),
+    "a Service that selects by a list": (
+        {"kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": ["web"]}},
+        'Service s: spec.selector: expected an object, got ["web"]'),
+    "a ReplicaSet that selects by a number": (
+        {"kind": "ReplicaSet", "metadata": {"name": "r"}, "spec": {"selector": {"matchLabels": {"v": 1}}}},
+        "ReplicaSet r: matchLabels[v]: expected a string, got 1"),
+    "a volume of no size": (
+        {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {"capacity": {"storage": "big"}}},
+        'PersistentVolume v: "big" is not a quantity, such as 100m, 0.5 or 1.5Gi'),
+    "a claim for no size": (
+        {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {"resources": {"requests": 5}}},
+        "PersistentVolumeClaim c: spec.resources.requests: expected an object, got 5"),
+})
+def test_a_malformed_object_is_named_and_the_others_go_on(thing, said):
+    others = [{"kind": "Node", "metadata": {"name": name}} for name in ("a", "b")]
+    for text in (yaml.safe_dump({"kind": "List", "items": [others[0], thing, others[1]]}),
+                 yaml.safe_dump_all([others[0], thing, others[1]])):
+        run = run_scheduler("--cluster", "-", input=text)
+        assert run.returncode == 0
+        assert run.stderr.splitlines() == [
+            f"-: left out: {said}", "no pod waits for my-scheduler: none without a node has this spec.schedulerName"]
+        assert re.findall("^[ab] ", run.stdout, re.MULTILINE) == ["a ", "b "]
 
 
 def test_without_a_proxy_a_line_says_how_to_start_it():
