@@ -201,7 +201,7 @@ class Rule:
     pre_bind: callable = None
     bind: callable = None
     post_bind: callable = None
-    argument: object = ""  # the member of an entry's `argument` that configures it; or {field: type} of all of this
+    argument: object = None  # the member of an entry's `argument` that configures it; or {field: type} of all of this
     check: callable = lambda arguments: ()  # yields what is wrong with the arguments
     title: str = ""  # what the Policy calls it
     arguments: list = field(default_factory=list)  # what the Policy gives, else this; functions that want them get them
@@ -398,7 +398,7 @@ def argument_fields(catalogue, entry, legacy):
     rule = catalogue.get(str(entry.get("name"))) if isinstance(entry, dict) else None
     if rule and isinstance(rule.argument, dict):
         return rule.argument
-    return {rule.argument: dict for rule in catalogue.values() if rule.argument and type(rule.argument) is str} | legacy
+    return {rule.argument: dict for rule in catalogue.values() if type(rule.argument) is str} | legacy
 
 
 def decode_policy(document):
@@ -523,7 +523,7 @@ def set_up(uses, catalogue, problems, settings=None):
         arguments = sum(given, []) or (settings or {}).get(name) or rule.arguments
         problems += [f"{places[-1]}: {problem}" for problem in rule.check(arguments)]
         parts = {part: functools.partial(function, arguments=arguments) for part, function in vars(rule).items()
-                 if callable(function) and "arguments" in inspect.signature(function).parameters and part != "check"}
+                 if callable(function) and "arguments" in inspect.signature(function).parameters}
         # As upstream: the last weight counts, n arguments weigh n times as much, and of that 32 bits are left.
         weight = (weights[-1] * max(1, len(arguments)) + 2**31) % 2**32 - 2**31 or 1
         title = "+".join(dict.fromkeys(titles))
@@ -961,7 +961,9 @@ def node_selector_term(term):
     on_fields = [(pick(field, str, "key"), pick(field, str, "operator"), pick(field, list, "values", of=str))
                  for field in pick(term, list, "matchFields", of=dict)]
     for _, operator, values in on_fields:
-        if operator not in ("In", "NotIn") or len(values) != 1:
+        if operator not in ("In", "NotIn"):
+            raise InvalidSelector(f'"{operator}" is not a valid node field selector operator')
+        if len(values) != 1:
             raise InvalidSelector(f"unexpected number of value ({len(values)}) for node field selector operator "
                                   f'"{operator}"')
     return (on_labels, on_fields) if on_labels or on_fields else None
@@ -1189,7 +1191,7 @@ def cloud_disks(pod, snapshot, kind, source, field):
         storage_class = snapshot.objects["storageclasses"].get(pick(claim or {}, str, "spec", "storageClassName"), {})
         if volume and pick(volume, dict, "spec", source):
             disks.add(pick(volume, str, "spec", source, field))
-        elif claim and not volume and storage_class.get("provisioner") == f"kubernetes.io/{kind}":
+        elif not volume and storage_class.get("provisioner") == f"kubernetes.io/{kind}":
             disks.add((key,))
     return disks
 
@@ -1221,7 +1223,7 @@ def csi_volumes(pod, snapshot):
         provisioner = snapshot.objects["storageclasses"].get(class_of(claim or {}), {}).get("provisioner")
         if volume and pick(volume, dict, "spec", "csi"):
             volumes.add(tuple(pick(volume, str, "spec", "csi", part) for part in ("driver", "volumeHandle")))
-        elif claim and not volume and provisioner and provisioner not in MIGRATABLE:
+        elif not volume and provisioner and provisioner not in MIGRATABLE:
             volumes.add((provisioner, (key,)))
     return volumes
 
@@ -1462,9 +1464,9 @@ class Spread:
     key: str
     max_skew: int
     requirements: list  # on the pods that it counts
-    min_domains: int = 1
-    node_affinity: str = "Honor"  # whether nodes that the pod does not want are no domains
-    node_taints: str = "Ignore"  # whether nodes whose taints it does not tolerate are none
+    min_domains: int  # with fewer, one is taken to be empty
+    node_affinity: str  # unless "Ignore", nodes that the pod does not want are no domains
+    node_taints: str  # if "Honor", nodes whose taints it does not tolerate are none
 
     def counts(self, pod, node):
         """Count the pods on a node that matter to this constraint of the pod."""
@@ -1499,8 +1501,8 @@ def spread_constraints(pod, when, stage, snapshot, arguments):
         return [Spread(
             pick(raw, str, "topologyKey"), pick(raw, int, "maxSkew"),
             owned or with_label_keys(label_selector(raw.get("labelSelector")), pod.labels, raw),
-            pick(raw, int, "minDomains") or 1, pick(raw, str, "nodeAffinityPolicy") or "Honor",
-            pick(raw, str, "nodeTaintsPolicy") or "Ignore") for raw in raws if raw.get("whenUnsatisfiable") == when]
+            pick(raw, int, "minDomains"), pick(raw, str, "nodeAffinityPolicy"), pick(raw, str, "nodeTaintsPolicy"))
+            for raw in raws if raw.get("whenUnsatisfiable") == when]
     except InvalidSelector as error:
         raise Unschedulable(f"running {stage} topology spread constraints: {error}") from error
 
@@ -1516,7 +1518,7 @@ def hard_spread(pod, nodes, snapshot, arguments):
         for node in nodes:
             if node.labels.get(constraint.key) in domains:
                 domains[node.labels[constraint.key]] += constraint.counts(pod, node)
-        least = min(domains.values(), default=None) if len(domains) >= constraint.min_domains else 0
+        least = min(domains.values(), default=0) if len(domains) >= constraint.min_domains else 0
         spread.append((constraint, domains, least))
     return spread
 
@@ -1529,7 +1531,7 @@ def even_pods_spread(pod, node, metadata):
             yield "node(s) didn't match pod topology spread constraints (missing required label)"
             return
         here = domains.get(node.labels[constraint.key], 0) + satisfies(pod.labels, constraint.requirements)
-        if least is not None and here - least > constraint.max_skew:
+        if here - least > constraint.max_skew:
             yield "node(s) didn't match pod topology spread constraints"
             return
 
@@ -1660,7 +1662,7 @@ def requested_to_capacity_ratio(pod, node, arguments):
     weights = {resource.get("name", ""): resource["weight"] for resource in arguments[0].get("resources", [])}
     score_sum = weight_sum = 0
     for used, there, weight in usage(pod, node, weights):
-        score = along(shape, 100 - (there - used) * 100 // there if there >= used and there else 100)
+        score = along(shape, 100 - (there - used) * 100 // there if there else 100)
         if score > 0:
             score_sum, weight_sum = score_sum + score * weight, weight_sum + weight
     return (2 * score_sum + weight_sum) // (2 * weight_sum) if weight_sum else 0  # rounded, halves up
@@ -2130,10 +2132,9 @@ def read_profile(profile, version, extenders, place, problems):
             if plugin == "NodeResourcesFit" and catalogue is PRIORITIES:
                 args = args.get("scoringStrategy", {})
                 rule = STRATEGIES.get(args.get("type") or "LeastAllocated")
-            own = [args] if args and plugin not in PLUGINS else []
             if rule in catalogue:
-                found[rule] = (rule, rule, f"{place}.plugins.{point}: {plugin}",
-                               RULE_ARGUMENTS[rule](args) if rule in RULE_ARGUMENTS else own, weight or 1)
+                read = RULE_ARGUMENTS.get(rule, lambda args: [args] if args else [])
+                found[rule] = rule, rule, f"{place}.plugins.{point}: {plugin}", read(args), weight or 1
         return found.values()
 
     policy = Policy(set_up(uses("filter", PREDICATES, 0), PREDICATES, problems),
@@ -2212,8 +2213,7 @@ def enabled(point, plugins, version):
     on, kept = merged(defaults["multiPoint"], plugins.get("multiPoint", {}))
     everywhere = kept | on
     on, kept = merged(everywhere, plugins.get(point, {}))
-    return {name: weight for name, weight in on.items() if name in everywhere} | {
-        name: weight for name, weight in kept.items() if name not in on} | on
+    return {name: weight for name, weight in on.items() if name in everywhere} | kept | on
 
 
 def argument_problems(name, args):
@@ -2599,7 +2599,7 @@ class Cluster:
     def settle(self, snapshot, wait=False):
         """Take in the answers to our writes, all of them if `wait`. Raises ApiError if the API server is in trouble."""
         trouble = None
-        while self.writes and (wait or trouble or self.writes[0][0].done()):
+        while self.writes and (wait or self.writes[0][0].done()):
             future, pod, decision = self.writes.popleft()
             error = future.exception()
             if error is None and future.result() == "reserved":
@@ -2865,7 +2865,7 @@ class Manifests:
         """Answer a list, or a Binding; take in other writes unseen."""
         *_, name, last = path.split("/")
         if method == "GET":
-            selected = functools.partial(self.selected, (params or {}).get("fieldSelector", ""))
+            selected = functools.partial(self.selected, params["fieldSelector"])
             return {"items": [thing for key, thing in self.objects.items() if key[0] == last and selected(thing)]}
         if last == "binding":
             pod = self.objects["pods", body["metadata"]["namespace"], name]
@@ -3237,7 +3237,7 @@ def main(argv=None):
     if isinstance(options.explain, str):
         return explain_pod(cluster, policy_file.policies, options.explain, report)
     if other:
-        outcomes = {min(file.path, os.path.relpath(file.path), key=len): outcome(api, file.policies, options, stop)
+        outcomes = {file.path.removeprefix(os.getcwd() + os.sep): outcome(api, file.policies, options, stop)
                     for file in (policy_file, other)}
         if options.output == "json":
             print(json.dumps(outcomes))

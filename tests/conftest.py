@@ -71,6 +71,12 @@ def table(names, rows):
     return pytest.mark.parametrize(names, rows.values(), ids=rows.keys())
 
 
+@pytest.fixture(autouse=True)
+def nothing_said_yet():
+    """What is said once is said once in each test."""
+    scheduler.warn_once.cache_clear()
+
+
 def free_port():
     """A TCP port on which nobody listens."""
     with socket.socket() as listener:

@@ -50,7 +50,8 @@ BETA = {"BalancedResourceAllocation": 1, "ImageLocalityPriority": 1, "InterPodAf
     "v1": ("v1", BETA | {"NodeAffinityPriority": 2, "InterPodAffinityPriority": 2, "TaintTolerationPriority": 3}),
 })
 def test_the_default_plugins_of_each_version(version, scores):
-    assert rules(load(version=version)["my-scheduler"]) == (FILTERS, scores)
+    policy = load(version=version)["my-scheduler"]
+    assert rules(policy) == (FILTERS, scores) and not policy.always_check_all
 
 
 @table("points, filters", {
@@ -188,6 +189,23 @@ def test_resources_are_weighed_as_the_arguments_say(version, plugin, kind):
     assert score == ((3 * 20 + 25) // 4 if "Most" in f"{plugin}{kind}" else (3 * 80 + 75) // 4)
 
 
+@table("times, seconds", {
+    "kube-scheduler's times": ({}, (15, 10, 2)),
+    "others": ({"leaseDuration": "1m30s", "retryPeriod": "500ms"}, (90, 10, 0.5)),
+})
+def test_the_times_of_leader_election(times, seconds):
+    election = load(leaderElection={"leaderElect": True, **times}).election
+    assert election["leaderElect"] and tuple(election[name] for name in scheduler.ELECTION) == seconds
+
+
+@pytest.mark.parametrize("kind", ["LeastAllocated", "MostAllocated"])
+def test_a_resource_that_is_neither_there_nor_wanted_scores_0(kind):
+    [policy] = load({"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("NodeResourcesFit")}},
+                     "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
+                         "type": kind, "resources": [{"name": "example.com/gpu"}]}}}]}).values()
+    assert policy.priorities[0].function(scheduler.Pod(pod("p")), scheduler.Node(node("n"))) == 0
+
+
 def test_an_unknown_plugin_is_said_once():
     with pytest.raises(scheduler.PolicyError) as error:
         load({"plugins": {"permit": {"enabled": plugins("Nobody")}}})
@@ -210,7 +228,9 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
     [policy] = load({"plugins": {"permit": {"enabled": plugins("Coscheduling")}}}).values()
     assert [rule.name for rule in policy.others] == ["Coscheduling"] and len(policy.hooks("permit")) == 1
     [policy] = load({"plugins": {"preBind": {"disabled": plugins("*")}}}).values()
-    assert policy.hooks("pre_bind") == []
+    assert policy.hooks("pre_bind") == [] and len(policy.hooks("unreserve")) == 1
+    [policy] = load({"plugins": {"reserve": {"disabled": plugins("*")}}}).values()
+    assert policy.hooks("unreserve") == []
 
 
 @table("document, said", {
@@ -249,6 +269,9 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         configuration({"pluginConfig": [{"name": "PodTopologySpread", "args": {
             "defaultingType": "List", "defaultConstraints": [{"maxSkew": 0}]}}]}),
         "profiles[0].pluginConfig[0].args.defaultConstraints[0]: expected a positive maxSkew, a topologyKey"),
+    "an extender that scores, but has no weight": (
+        configuration(extenders=[{"urlPrefix": "http://x", "prioritizeVerb": "score"}]),
+        "extenders[0].weight: must be positive where there is a prioritizeVerb"),
     "an extender's field with a typo": (
         configuration(extenders=[{"urlPrefx": "http://x"}]),
         'extenders[0].urlPrefx: unknown field; did you mean "urlPrefix"?'),
@@ -256,6 +279,12 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         configuration({"pluginConfig": [{"name": "NodeResourcesBalancedAllocation", "args": {
             "resources": [{"name": "example.com/gpu", "weight": 1}]}}]}),
         "profiles[0].pluginConfig[0].args.resources: only cpu and memory can be balanced here"),
+    "another": (
+        configuration({"pluginConfig": [{"name": "NodeAffinity", "args": {"addedAffinity": {"x": 1}}}]}),
+        "profiles[0].pluginConfig[0].args.addedAffinity: cannot be had here"),
+    "a plugin's weight that is none": (
+        configuration({"plugins": {"score": {"enabled": plugins(NodeAffinity=-1)}}}),
+        "profiles[0].plugins.score.enabled[0].weight: must be from 1 to 2147483647"),
     "a weight that is none": (
         configuration({"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
             "resources": [{"name": "cpu", "weight": -1}]}}}]}),

@@ -10,7 +10,7 @@ import sys
 import threading
 
 import scheduler
-from conftest import ROOT, SCHEDULER, cluster_of, node, pod, run_scheduler, table
+from conftest import ROOT, SCHEDULER, cluster_of, free_port, node, pod, run_scheduler, table
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
 
@@ -209,6 +209,12 @@ def test_explain_a_pod_that_is_not_there(tmp_path):
     run = explain_one(tmp_path, "kube-system/nobody")
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr == 'pod "kube-system/nobody" not found; write --explain NAMESPACE/NAME\n'
+
+
+def test_explain_a_pod_without_a_proxy():
+    run = run_scheduler("--server", f"http://127.0.0.1:{free_port()}", "--explain", "web")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.startswith("cannot reach http://127.0.0.1:") and run.stderr.count("\n") == 1
 
 
 def test_explain_on_the_control_plane_binds_and_writes_nothing(control_plane):

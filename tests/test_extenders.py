@@ -58,7 +58,6 @@ def service():
 
 def decide(extenders, incoming=None, nodes="abc", priorities=()):
     """The decision about a pod under a Policy with these extenders."""
-    scheduler.warn_once.cache_clear()
     policies = {"my-scheduler": scheduler.build_policy(scheduler.decode_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": list(priorities),
         "extenders": extenders}))}
@@ -79,6 +78,18 @@ def test_a_filter_is_asked_about_the_nodes_and_its_reasons_are_kept(service, nam
         "a", "b", "c"]
 
 
+@table("names_only, answer, feasible", {
+    "names": (True, {"NodeNames": ["b"]}, ["b"]),
+    "nodes, though it was asked about names": (True, {"Nodes": {"items": [node("b")]}}, ["b"]),
+    "names, though it was asked about nodes": (False, {"NodeNames": ["b"], "Nodes": {"items": [node("c")]}}, ["c"]),
+    "nothing": (False, {}, []),
+})
+def test_what_a_filter_may_answer(service, names_only, answer, feasible):
+    service.answers["filter"] = 200, answer
+    decision = decide([{"urlPrefix": service.url, "filterVerb": "filter", "nodeCacheCapable": names_only}])
+    assert decision.feasible == feasible
+
+
 def test_what_no_extender_lets_pass_is_counted_in_the_message(service):
     service.answers["filter"] = 200, {"Nodes": {"items": []}, "FailedNodes": {"a": "a is haunted", "b": "a is haunted"}}
     decision = decide([{"urlPrefix": service.url, "filterVerb": "filter"}])
@@ -94,6 +105,13 @@ def test_scores_are_multiplied_by_the_weight_and_by_ten_and_added(service):
     assert decision.total["b"] - decision.total["c"] == 300
     decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 3}])
     assert decision.total == {"a": 30, "b": 300, "c": 0}, "without priorities nodes start at 0, as in kube-scheduler"
+
+
+def test_the_scores_of_an_extender_can_be_seen(service):
+    service.answers["prioritize"] = 200, [{"Host": "a", "Score": 1}, {"Host": "b", "Score": 10}]
+    decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 3}])
+    rows = [line.split() for line in scheduler.explain(decision, scheduler.Screen()) if line[2:3] in list("abc")]
+    assert rows == [["*", "b", "✓✓", "300", "300"], ["a", "✓✓", "30", "30"], ["c", "✓✓", "0", "0"]]
 
 
 @table("resources, container, asked", {
@@ -147,6 +165,17 @@ def test_scores_that_cannot_be_had_are_left_out(service, status, answer, caplog)
     decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 1}])
     assert decision.scores == {} and decision.node
     assert caplog.messages[0].endswith("its scores are left out")
+
+
+def test_an_extender_is_not_asked_where_there_is_nothing_to_decide(service):
+    extenders = [{"urlPrefix": service.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1}]
+    service.answers["filter"] = 200, {"Nodes": {"items": [node("a")]}}
+    assert decide(extenders, nodes="a").node == "a"
+    assert [verb for verb, _ in service.asked] == ["filter"], "a single node needs no score"
+    assert decide(extenders * 2, pod("p", tolerations=[]), nodes="").node is None
+    service.answers["filter"] = 200, {"Nodes": {"items": []}}
+    assert decide(extenders * 2, nodes="a").node is None
+    assert len(service.asked) == 2, "where no node is left, the next one is not asked"
 
 
 def test_ignorable_extenders_are_asked_last(service):

@@ -412,6 +412,21 @@ def test_pre_bind_sends_its_requests_and_is_asked_again_before_the_binding(spy):
     assert server.places() == {"p": "n"} and spy.seen.count("bind") == 1
 
 
+def test_unreserve_has_its_requests_sent(spy):
+    request = "PATCH", "/api/v1/namespaces/default/pods/p", {"metadata": {"labels": {"prepared": None}}}
+    spy.answers |= {"filter": ["no"], "unreserve": [request]}
+    server = Server(node("n"), pod("p"))
+    make_pass(server, spy)
+    assert [(method, path, body) for method, path, _, body in server.requests if path == request[1]] == [request]
+
+
+def test_an_unreserve_that_breaks_changes_nothing(spy, caplog):
+    spy.answers |= {"filter": ["no"], "unreserve": RuntimeError("oops")}
+    server = Server(node("n"), pod("p"))
+    _, [decision] = make_pass(server, spy)
+    assert decision.message == "0/1 nodes are available: 1 no." and "oops" in caplog.text
+
+
 def test_bind_may_be_done_by_a_rule(spy):
     server = Server(node("n"), pod("p"))
     spy.answers["bind"] = lambda pod, node_name: pod.name == "p"
@@ -455,6 +470,20 @@ def test_permit_holds_a_pod_with_its_room_until_it_approves(spy):
     assert server.places() == {"z": "n"} and spy.seen.count("reserve") == 1
 
 
+@table("point", {"reserve": ("reserve",), "permit": ("permit",), "pre_bind": ("pre_bind",)})
+def test_who_is_refused_gives_the_room_back_at_once(spy, point):
+    spy.policies["my-scheduler"].predicates += built(["PodFitsResources"])["my-scheduler"].predicates
+
+    def refuse(pod, *_):
+        if pod.name == "z":
+            raise scheduler.Unschedulable("not z")
+
+    spy.answers[point[0]] = refuse
+    server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}), pod("z", {"cpu": "1"}))
+    _, decisions = make_pass(server, spy)
+    assert [(decision.pod.name, decision.node) for decision in decisions] == [("z", None), ("p", "n")]
+
+
 def test_permit_that_is_not_given_in_time_gives_the_room_back(spy, monkeypatch):
     server = Server(node("n"), pod("p"))
     spy.answers["permit"] = 60
@@ -474,6 +503,24 @@ def test_a_held_pod_that_is_deleted_is_forgotten(spy):
     make_pass(server, spy, cluster)
     assert [decision.pod.name for decision in cluster.held.values()] == ["q"]
     assert spy.seen.count("unreserve") == 1
+
+
+def test_a_held_pod_that_somebody_binds_is_forgotten(spy):
+    server = Server(node("n"), node("m"), pod("p"))
+    spy.answers["permit"] = 60
+    cluster, _ = make_pass(server, spy)
+    server.objects["pods", "default", "p"]["spec"]["nodeName"] = "m"
+    server.add(pod("q"))
+    make_pass(server, spy, cluster)
+    assert [decision.pod.name for decision in cluster.held.values()] == ["q"]
+    assert spy.seen.count("unreserve") == 1
+
+
+def test_a_binding_that_is_refused_is_unreserved(spy):
+    server = Server(node("n"), pod("p"))
+    server.failures["binding"] = [409]
+    make_pass(server, spy)
+    assert spy.seen[-1] == "unreserve" and "post_bind" not in spy.seen
 
 
 def test_a_held_pod_whose_node_goes_is_placed_anew(spy):

@@ -9,7 +9,7 @@ import time
 import pytest
 import scheduler
 import yaml
-from conftest import ROOT, free_port, node, pod, run_scheduler, wait_for
+from conftest import ROOT, free_port, node, pod, run_scheduler, table, wait_for
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 [MANIFESTS] = re.findall("^```yaml\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
@@ -103,6 +103,66 @@ def test_a_leader_that_cannot_renew_stops(no_lease, tmp_path, start_scheduler):
     _, err = leader.communicate(timeout=15)
     assert (leader.returncode, err) == (1, "leader election lost\n")
     assert lease(control_plane)["spec"]["holderIdentity"] == "somebody"
+
+
+class Leases:
+    """An API server with a Lease, or that answers with a status."""
+
+    def __init__(self, lease):
+        self.lease = lease
+
+    def request(self, method, path, body=None):
+        if method != "GET":
+            self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": "2"}}
+        if not isinstance(self.lease, dict):
+            raise scheduler.ApiError(self.lease, f"status {self.lease}")
+        return self.lease
+
+
+def held_by(identity, **more):
+    """A Lease."""
+    return {"metadata": {"name": "my-scheduler", "resourceVersion": "1"}, "spec": {
+        "holderIdentity": identity, "leaseTransitions": 4, **more}}
+
+
+@table("lease, after, held, said", {
+    "there is none yet": (404, 0, True, []),
+    "nobody holds it": (held_by(""), 0, True, []),
+    "another one holds it": (held_by("another"), 0, False, []),
+    "and has not renewed it, but may still": (held_by("another"), 14.9, False, []),
+    "and has not renewed it in time": (held_by("another"), 15, True, []),
+    "it cannot be read": (403, 0, False, ["leader election: status 403"]),
+    "it is no Lease": ({"metadata": {}, "spec": []}, 0, False, [
+        "leader election: spec: expected an object, got []"]),
+    "it counts in words": (held_by("", leaseTransitions="four"), 0, False, [
+        'leader election: can only concatenate str (not "int") to str']),
+})
+def test_who_holds_the_lease(lease, after, held, said, monkeypatch, caplog):
+    now = [1000.0]
+    monkeypatch.setattr(scheduler.time, "monotonic", lambda: now[0])
+    leases = Leases(lease)
+    election = scheduler.LeaderElection(leases, "my-scheduler", {})
+    holds = [election.holds()]
+    now[0] += after
+    holds.append(election.holds())
+    assert (holds[-1], caplog.messages) == (held, said)
+    if held:
+        spec = leases.lease["spec"]
+        assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (election.identity, 15)
+        assert spec["leaseTransitions"] == (0 if lease == 404 else 5)
+
+
+def test_of_two_that_try_at_once_one_leads(caplog):
+    leases = Leases(held_by(""))
+    election = scheduler.LeaderElection(leases, "my-scheduler", {})
+
+    def conflict(method, path, body=None):
+        if method == "GET":
+            return leases.lease
+        raise scheduler.ApiError(409, "somebody was faster")
+
+    leases.request = conflict
+    assert not election.holds() and caplog.messages == []
 
 
 def test_with_the_readmes_rights_nothing_is_forbidden_and_no_right_is_idle(no_lease, tmp_path):

@@ -13,7 +13,7 @@ class Server(scheduler.Manifests):
 
     def __init__(self, *objects):
         super().__init__()
-        self.requests, self.failures, self.page, self.shown = [], {}, 10**9, None
+        self.requests, self.failures, self.page, self.shown, self.pending = [], {}, 10**9, None, []
         self.put(*objects)
 
     def put(self, *objects):
@@ -36,6 +36,8 @@ class Server(scheduler.Manifests):
             return answer
         if self.shown is not None and params.get("resourceVersion") == "0" and path.endswith("pods"):
             answer = {"items": [item for item in answer["items"] if item["metadata"]["name"] in self.shown]}
+        if path.endswith("pods") and params["fieldSelector"].endswith("spec.nodeName="):
+            answer["items"] += self.pending
         start = int(params.get("continue", 0))
         page = answer["items"][start:start + self.page]
         more = {"continue": str(start + self.page)} if start + self.page < len(answer["items"]) else {}
@@ -149,6 +151,15 @@ def test_lists_are_paged_and_start_again_when_a_page_has_expired():
     assert not any("resourceVersion" in params and "continue" in params for _, _, params, _ in server.requests)
 
 
+def test_lists_that_expire_again_and_again_are_trouble():
+    server = Server(node("n"), pod("p"))
+    server.failures["pods"] = [410] * 5
+    cluster = scheduler_of(server)
+    with pytest.raises(scheduler.ApiError, match="the list of pods expired again and again"):
+        make_pass(cluster)
+    assert make_pass(cluster) == 1
+
+
 @table("status, carried_out, assumed", {
     "somebody bound it": (409, False, False),
     "it is gone": (404, False, False),
@@ -163,13 +174,16 @@ def test_a_binding_that_fails(status, carried_out, assumed, clock):
     """The pod is bound once in the end, and its room is kept as long as it may be bound already."""
     server = Server(node("n", cpu="1"), pod("first", {"cpu": "1"}))
     server.failures["binding"] = [(status, carried_out)]
-    cluster = scheduler_of(server)
+    cluster, snapshots = scheduler_of(server), []
+    take = cluster.snapshot
+    cluster.snapshot = lambda policies: snapshots.append(take(policies)) or snapshots[-1]
     try:
         make_pass(cluster)
     except scheduler.ApiError as trouble:
         assert trouble.status == status and (status in (0, 429) or status >= 500)
         assert trouble.retry_after == (7 if status == 429 else 0)
     assert (cluster.assumed.keys() == {"uid-first"}) == assumed
+    assert ("uid-first" in snapshots[0].nodes["n"].pods) == assumed
     if status == 404:
         del server.objects["pods", "default", "first"]
     server.put(pod("second", {"cpu": "1"}))
@@ -196,6 +210,31 @@ def test_a_list_that_lags_neither_binds_twice_nor_overcommits(clock):
     clock.now += 60
     make_pass(cluster)
     assert server.places() == {"a": "n", "b": "n"} and len(server.sent("POST", "/binding")) == 2
+
+
+def test_a_pod_that_a_stale_list_shows_as_pending_is_not_bound_again(clock):
+    server = Server(node("n"), pod("a"))
+    cluster = scheduler_of(server)
+    make_pass(cluster)
+    server.pending = [pod("a", metadata={"uid": "uid-a"})]
+    for name in "bc":  # the assigned pods first do not show it either, then do
+        server.shown = None if name == "c" else {"b"}
+        server.put(pod(name))
+        make_pass(cluster)
+        clock.now += 5
+    assert len(server.sent("POST", "a/binding")) == 1 and server.places().keys() == {"a", "b", "c"}
+
+
+def test_a_pod_that_a_consistent_list_shows_takes_up_room_once():
+    server = Server(node("n", cpu="2"), pod("a", {"cpu": "1"}), pod("gone"))
+    server.failures["binding"] = [None, 409]
+    cluster = scheduler_of(server)
+    make_pass(cluster)
+    assert cluster.doubt and "uid-a" in cluster.assumed, "as somebody else binds pods, the next list is consistent"
+    server.put(pod("b", {"cpu": "1"}))
+    make_pass(cluster)
+    assert server.places()["b"] == "n"
+    assert "resourceVersion" not in server.sent("GET", "/pods")[-1][2]
 
 
 def test_a_list_that_goes_back_in_time_is_read_again_consistently():
@@ -277,6 +316,8 @@ def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
         return len(server.sent("POST", "/events")), len(server.sent("PATCH", "/status"))
 
     assert retry(5) == (1, 1)
+    [condition] = server.sent("PATCH", "/status")[0][3]["status"]["conditions"]
+    assert condition["lastTransitionTime"].endswith("Z")
     server.put(node("m", cpu="1"))
     assert retry(5) == (2, 2)
     server.failures["events"] = [500]
@@ -289,7 +330,6 @@ def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
 
 @table("refused", {"events": ("events",), "conditions": ("status",)})
 def test_what_rbac_does_not_let_us_say_is_not_tried_again_and_again(refused, clock, caplog):
-    scheduler.warn_once.cache_clear()
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}), pod("small"))
     server.failures[refused[0]] = [403] * 100
     cluster = scheduler_of(server)
@@ -301,9 +341,18 @@ def test_what_rbac_does_not_let_us_say_is_not_tried_again_and_again(refused, clo
     assert caplog.messages == ["status 403"]
 
 
+def test_a_condition_whose_message_alone_changes_has_made_no_transition():
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}, status={"conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "another one"}]}))
+    make_pass(scheduler_of(server))
+    [condition] = server.sent("PATCH", "/status")[0][3]["status"]["conditions"]
+    assert "lastTransitionTime" not in condition
+
+
 def test_after_a_restart_nothing_is_written_again():
     message = "0/1 nodes are available: 1 Insufficient cpu."
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}, status={"conditions": [
+        {"type": "Ready", "status": "False", "message": "not yet"},
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]}))
     decisions = []
     make_pass(scheduler_of(server), decisions)
@@ -324,7 +373,6 @@ def test_after_a_restart_nothing_is_written_again():
         node("odd", taints=[7]), "node odd is left out: spec.taints[0]: expected an object, got 7"),
 })
 def test_a_malformed_object_is_named_in_a_line_once_and_the_others_go_on(thing, said, caplog):
-    scheduler.warn_once.cache_clear()
     server = Server(node("n"), thing, pod("fine"))
     cluster = scheduler_of(server)
     make_pass(cluster)
@@ -334,8 +382,19 @@ def test_a_malformed_object_is_named_in_a_line_once_and_the_others_go_on(thing, 
     assert caplog.messages == [said]
 
 
+@table("spec", {
+    "one that has ended": ({"status": {"phase": "Failed"}},),
+    "one that is being deleted": ({"metadata": {"deletionTimestamp": "2024-01-01T00:00:00Z"}},),
+    "one with scheduling gates": ({"schedulingGates": [{"name": "quota"}]},),
+})
+def test_pods_that_are_passed_over(spec):
+    server, decisions = Server(node("n"), pod("p", **spec[0])), []
+    make_pass(scheduler_of(server), decisions)
+    assert decisions == [] and server.places() == {}
+
+
 def test_nothing_is_added_to_a_node_with_a_pod_that_cannot_be_read():
-    server = Server(node("a"), node("b"), pod("odd", {"cpu": "much"}, nodeName="a"), pod("fine"))
+    server = Server(node("a"), node("b", cpu="1"), pod("odd", {"cpu": "much"}, nodeName="a"), pod("fine"))
     make_pass(scheduler_of(server))
     assert server.places() == {"odd": "a", "fine": "b"}
 

@@ -71,6 +71,10 @@ def policy(predicates=(), priorities=(), **more):
         policy([{"name": "A", "argument": {"labelsPresence": {"labels": ["x"], "presence": True}}},
                 {"name": "B", "argument": {"labelsPresence": {"labels": ["x"]}}}]),
         'predicates[1]: label "x" cannot be wanted both present and absent'),
+    "a label preferred both ways": (
+        policy((), [{"name": "A", "weight": 1, "argument": {"labelPreference": {"label": "x", "presence": True}}},
+                    {"name": "B", "weight": 1, "argument": {"labelPreference": {"label": "x"}}}]),
+        'priorities[1]: label "x" cannot be wanted both present and absent'),
     "labelPreference entries that weigh differently": (
         policy((), [{"name": "A", "weight": 1, "argument": {"labelPreference": {"label": "x"}}},
                     {"name": "B", "weight": 2, "argument": {"labelPreference": {"label": "y"}}}]),
@@ -79,6 +83,16 @@ def policy(predicates=(), priorities=(), **more):
         policy((), [{"name": "Pack", "weight": 1, "argument": {"requestedToCapacityRatioArguments": {
             "shape": [{"utilization": 50}, {"utilization": 50}]}}}]),
         "priorities[0]: the utilization values of shape must ascend"),
+    "an entry that is null": (policy([None]), 'predicates[0]: unknown predicate ""; is a file missing in --plugins?'),
+    "a certificate that is not base64": (
+        policy(extenders=[{"urlPrefix": "https://x", "tlsConfig": {"caData": "no!"}}]),
+        'extenders[0].tlsConfig.caData: expected base64 text, got "no!"'),
+    "a certificate that is not there": (
+        policy(extenders=[{"urlPrefix": "https://x", "tlsConfig": {"certFile": "/nowhere", "keyData": "S0VZ"}}]),
+        "extenders[0].tlsConfig.certFile: there is no file /nowhere"),
+    "a CA that is not to be asked": (
+        policy(extenders=[{"urlPrefix": "https://x", "tlsConfig": {"caData": "Q0E=", "insecure": True}}]),
+        "extenders[0].tlsConfig: give either a CA or insecure"),
     "a rule that needs an argument under its own name": (
         policy((), [{"name": "NodeLabel", "weight": 1}]),
         "priorities[0]: needs an argument, under a name of your own"),
@@ -94,6 +108,7 @@ def test_what_is_wrong_is_said_in_a_line(text, line, tmp_path):
     "apiVersion alone is enough": ('{"apiVersion": "v1", "predicates": []}', True),
     "kind alone is not": ('{"kind": "Policy", "predicates": []}', False),
     "a kind that is no string": ('{"kind": 0, "apiVersion": "v1"}', False),
+    "a key that is a list": ("apiVersion: v1\n? [kind]\n: Policy\n", False),
     "nothing at all means all defaults": ("", True),
     "null does too": ("null", True),
     "Go's names, without a version": ('{"Predicates": [{"Name": "HostName"}]}', True),

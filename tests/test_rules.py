@@ -86,6 +86,7 @@ def port(number, **more):
     "the same port": (port(80), port(80), False),
     "another port": (port(80), port(81), True),
     "another protocol": (port(80), port(80, protocol="UDP"), True),
+    "no protocol is TCP": (port(80), port(80, protocol="TCP"), False),
     "another address": (port(80, hostIP="10.0.0.1"), port(80, hostIP="10.0.0.2"), True),
     "the same address": (port(80, hostIP="10.0.0.1"), port(80, hostIP="10.0.0.1"), False),
     "all addresses take this one too": (port(80, hostIP="10.0.0.1"), port(80, hostIP="0.0.0.0"), False),
@@ -254,12 +255,18 @@ TEAMS = [{"kind": "Namespace", "metadata": {"name": name, "labels": {"team": tea
     "named ones and selected ones": (
         pod("p", **near({"app": "db"}, namespaces=["bank"], namespaceSelector={"matchLabels": {"team": "red"}})),
         pod("o", namespace="bank", labels={"app": "db"}, nodeName="a"), ["a"]),
+    "if it selects namespaces, its own is not one by default": (
+        pod("p", **near({"app": "db"}, namespaceSelector={"matchLabels": {"team": "red"}})),
+        pod("o", labels={"app": "db"}, nodeName="a"), []),
     "matchLabelKeys: of its own version": (
         pod("p", labels={"v": "2"}, **near({"app": "db"}, matchLabelKeys=["v"])),
         pod("o", labels={"app": "db", "v": "2"}, nodeName="a"), ["a"]),
     "matchLabelKeys: of another version": (
         pod("p", labels={"v": "2"}, **near({"app": "db"}, matchLabelKeys=["v"])),
         pod("o", labels={"app": "db", "v": "1"}, nodeName="a"), []),
+    "matchLabelKeys: of a label that it does not have": (
+        pod("p", **near({"app": "db"}, matchLabelKeys=["v"])),
+        pod("o", labels={"app": "db", "v": "1"}, nodeName="a"), ["a"]),
     "mismatchLabelKeys: of another tenant": (
         pod("p", labels={"t": "x"}, **near({"app": "db"}, "podAntiAffinity", mismatchLabelKeys=["t"])),
         pod("o", labels={"app": "db", "t": "y"}, nodeName="a"), ["b"]),
@@ -290,6 +297,8 @@ TAINTED = [node("a", labels={"zone": "east"}),
     "without it one zone alone is enough": (spread(), zones("east"), ["a"]),
     "nodeTaintsPolicy Ignore: a zone that it may not use counts": (spread(), TAINTED, []),
     "nodeTaintsPolicy Honor: it does not": (spread(nodeTaintsPolicy="Honor"), TAINTED, ["a"]),
+    "nodeTaintsPolicy Honor: one that it may use does": (
+        spread(nodeTaintsPolicy="Honor"), zones("east", "west"), ["b"]),
     "nodeAffinityPolicy Honor: a zone that it does not want does not count": (
         spread() | {"nodeSelector": {"zone": "east"}}, zones("east", "west"), ["a"]),
     "nodeAffinityPolicy Ignore: it does": (
@@ -319,6 +328,12 @@ def test_read_write_once_pod(modes, used, fits):
                                         "same name and ReadWriteOncePod access mode.")
 
 
+def test_an_ephemeral_volume_has_a_claim_named_after_its_pod():
+    ephemeral = pod("p", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}])
+    assert decide(["CheckVolumeBinding"], ephemeral, [node("a")]).message == (
+        '0/1 nodes are available: 1 persistentvolumeclaim "p-scratch" not found.')
+
+
 @table("rule, status, spec, reasons", {
     "a node that is ready": ("CheckNodeCondition", {"Ready": "True"}, {}, []),
     "a node that is not": ("CheckNodeCondition", {"Ready": "Unknown"}, {}, ["node(s) were not ready"]),
@@ -340,9 +355,27 @@ def test_predicates_of_older_releases(rule, status, spec, reasons):
     assert verdict(rule, pod("p"), node("n", status={"conditions": conditions}, **spec)) == reasons
 
 
+def test_a_pod_that_names_a_node_fits_no_other():
+    named = pod("p", nodeName="m")
+    assert verdict("HostName", named, node("m")) == []
+    assert verdict("HostName", named, node("n")) == ["node(s) didn't match the requested hostname"]
+
+
+@pytest.mark.parametrize("annotation", ["{", "[]", '{"preferAvoidPods": ["all"]}'])
+def test_an_annotation_that_cannot_be_read_avoids_nobody(annotation):
+    target = node("n")
+    target["metadata"]["annotations"] = {"scheduler.alpha.kubernetes.io/preferAvoidPods": annotation}
+    owned = pod("p", metadata={"ownerReferences": [{"kind": "ReplicaSet", "uid": "u", "controller": True}]})
+    rule = scheduler.PRIORITIES["NodePreferAvoidPodsPriority"]
+    assert rule.function(scheduler.Pod(owned), scheduler.Node(target)) == 100
+
+
 def test_memory_pressure_is_for_best_effort_pods_only():
     target = node("n", status={"conditions": [{"type": "MemoryPressure", "status": "True"}]})
     assert verdict("CheckNodeMemoryPressure", pod("p", {"cpu": "1m"}), target) == []
+    limited = pod("p", containers=[{"name": "c", "resources": {"limits": {"cpu": "1m"}}}])
+    assert verdict("CheckNodeMemoryPressure", limited, target) == []
+    assert verdict("CheckNodeMemoryPressure", pod("p"), node("n")) == []
 
 
 def test_kube_max_pd_vols_sets_the_limit_of_cloud_disks(monkeypatch):
@@ -351,64 +384,3 @@ def test_kube_max_pd_vols_sets_the_limit_of_cloud_disks(monkeypatch):
     monkeypatch.setattr(scheduler, "KUBE_MAX_PD_VOLS", 2)
     assert decide(["MaxGCEPDVolumeCount"], disks, [node("a")]).message == (
         "0/1 nodes are available: 1 node(s) exceed max volume count.")
-
-
-def preferring(*terms):
-    """A spec that prefers nodes that meet these terms."""
-    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
-        {"weight": 1, "preference": term} for term in terms]}}}
-
-
-def local_volume(name, class_name):
-    """A volume that is set aside for the claim "data"."""
-    return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
-        "storageClassName": class_name, "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
-        "claimRef": {"namespace": "default", "name": "data"}}, "status": {"phase": "Available"}}
-
-
-CLAIM = [
-    {"kind": "StorageClass", "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner",
-     "volumeBindingMode": "WaitForFirstConsumer"},
-    {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "default"}, "spec": {
-        "storageClassName": "local", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]
-DATA = pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
-INVALID = ("invalid label value: \"-1\": at key: \"gen\": a valid label must be an empty string or consist of "
-           "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. "
-           "'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-           "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')")
-
-
-@table("rule, incoming, objects, message", {
-    "required node affinity without terms": (
-        "MatchNodeSelector",
-        pod("p", affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}), [],
-        "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity."),
-    "a volume that is set aside for the claim": (
-        "CheckVolumeBinding", DATA, [*CLAIM, local_volume("v", "local")], None),
-    "one that is, but of another class": (
-        "CheckVolumeBinding", DATA, [*CLAIM, local_volume("v", "other")],
-        "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind."),
-    "preferences of which one is invalid": (
-        "NodeAffinityPriority", pod("p", **preferring(expression("In", "-1"), expression("Exists"))), [],
-        f'running Score plugins: plugin "NodeAffinity" failed with: {INVALID}'),
-    "preferences of which two are invalid, each in its way": (
-        "NodeAffinityPriority", pod("p", **preferring(*(expression(operator, "-1") for operator in ("In", "Exists")))),
-        [], f'running Score plugins: plugin "NodeAffinity" failed with: [{INVALID}, values set must be empty for '
-            "exists and does not exist]"),
-    "preferences that are invalid in the same way": (
-        "NodeAffinityPriority", pod("p", **preferring(*[expression("NotIn")] * 2)), [],
-        "running Score plugins: plugin \"NodeAffinity\" failed with: for 'in', 'notin' operators, values set can't be "
-        "empty"),
-    "a ReplicaSet whose selector is invalid": (
-        "SelectorSpreadPriority", pod("p", labels={"app": "web"}),
-        [{"kind": "ReplicaSet", "metadata": {"name": "r", "namespace": "default"}, "spec": {
-            "selector": expression("In", "-1")}}], None),
-    "a pod without containers": (
-        "LeastRequestedPriority", {**pod("p"), "spec": {"schedulerName": "my-scheduler"}}, [], None),
-})
-def test_what_few_have_tried(rule, incoming, objects, message):
-    """The real kube-scheduler's answers to objects that the golden cases do not have."""
-    rules = ([rule], []) if rule in scheduler.PREDICATES else ([], [rule])
-    decision = decide(rules[0], incoming, [node("a"), node("b")], objects=objects, priorities=rules[1])
-    assert decision.message == message
-    assert (decision.feasible == ["a", "b"]) == (message is None)
