@@ -1369,9 +1369,10 @@ def can_provision(storage_class, node):
     """Say whether the class's provisioner makes volumes for this node."""
     topologies = [pick(term, list, "matchLabelExpressions", of=dict)
                   for term in pick(storage_class, list, "allowedTopologies", of=dict)]
-    return storage_class.get("provisioner") not in (None, "", "kubernetes.io/no-provisioner") and (
-        not topologies or any(term and all(node.labels.get(expression.get("key")) in pick(expression, list, "values")
-                                           for expression in term) for term in topologies))
+    return pick(storage_class, str, "provisioner") not in ("", "kubernetes.io/no-provisioner") and (
+        not topologies or any(term and all(
+            node.labels.get(pick(expression, str, "key")) in pick(expression, list, "values", of=str)
+            for expression in term) for term in topologies))
 
 
 def smallest_volume(claim, node, snapshot, taken):
@@ -2860,6 +2861,11 @@ class Manifests:
             valid_terms(pick(thing, list, "spec", "nodeAffinity", "required", "nodeSelectorTerms", of=dict))
             for labels in ("labels", "annotations"):
                 pick(thing, dict, "metadata", labels, of=str)
+        if kind == "StorageClass":
+            can_provision(thing, Node({}))
+        for driver in pick(thing, list, "spec", "drivers", of=dict) if kind == "CSINode" else ():
+            pick(driver, str, "name")
+            pick(driver, int, "allocatable", "count")
 
     def request(self, method, path, body=None, params=None):
         """Answer a list, or a Binding; take in other writes unseen."""

@@ -138,6 +138,17 @@ def test_wrong_usage_is_exit_code_2(arguments, said):
     "a claim for no size": (
         {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {"resources": {"requests": 5}}},
         "PersistentVolumeClaim c: spec.resources.requests: expected an object, got 5"),
+    "a StorageClass with two provisioners": (
+        {"kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": ["a", "b"]},
+        'StorageClass s: provisioner: expected a string, got ["a", "b"]'),
+    "a StorageClass for zones by number": (
+        {"kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": "p", "allowedTopologies": [
+            {"matchLabelExpressions": [{"key": "zone", "values": [1]}]}]},
+        "StorageClass s: values[0]: expected a string, got 1"),
+    "a CSINode with any number of volumes": (
+        {"kind": "CSINode", "metadata": {"name": "a"}, "spec": {"drivers": [
+            {"name": "d", "allocatable": {"count": "any"}}]}},
+        'CSINode a: allocatable.count: expected a whole number, got "any"'),
 })
 def test_a_malformed_object_is_named_and_the_others_go_on(thing, said):
     others = [{"kind": "Node", "metadata": {"name": name}} for name in ("a", "b")]

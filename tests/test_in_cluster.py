@@ -152,6 +152,17 @@ def test_who_holds_the_lease(lease, after, held, said, monkeypatch, caplog):
         assert spec["leaseTransitions"] == (0 if lease == 404 else 5)
 
 
+def test_the_lease_may_have_another_name_and_place():
+    leases = Leases(404)
+    asked = []
+    plain = leases.request
+    leases.request = lambda method, path, body=None: asked.append((method, path)) or plain(method, path, body)
+    scheduler.LeaderElection(leases, "my-scheduler", {"resourceName": "ours", "resourceNamespace": "team"}).holds()
+    place = "/apis/coordination.k8s.io/v1/namespaces/team/leases"
+    assert asked == [("GET", f"{place}/ours"), ("POST", place)]
+    assert leases.lease["metadata"] == {"namespace": "team", "name": "ours", "resourceVersion": "2"}
+
+
 def test_of_two_that_try_at_once_one_leads(caplog):
     leases = Leases(held_by(""))
     election = scheduler.LeaderElection(leases, "my-scheduler", {})

@@ -73,10 +73,9 @@ def mounting(*claims, disks=(), **more):
         {"name": name, "awsElasticBlockStore": {"volumeID": name}} for name in disks])
 
 
-def on_nitro(count):
-    """A node of AWS's Nitro, and a pod with so many disks."""
-    nitro = node("a", labels={"beta.kubernetes.io/instance-type": "m5.large"})
-    return mounting(disks=[f"disk-{i}" for i in range(count)]), [nitro]
+def on_nitro(count, label="beta.kubernetes.io/instance-type"):
+    """A pod with so many disks, and a node of AWS's Nitro."""
+    return mounting(disks=[f"disk-{i}" for i in range(count)]), [node("a", labels={label: "m5.large"})]
 
 
 def csi_node(**limits):
@@ -120,6 +119,19 @@ CASES = {
         "NodeAffinityPriority", pod("p", **affinity(preferred=[term(requirement("In", "x" * 64))])), [],
         f'running Score plugins: plugin "NodeAffinity" failed with: invalid label value: "{"x" * 64}": at key: "gen": '
         "must be no more than 63 characters"),
+    "a preference for one that is too long and no label value either": (
+        "NodeAffinityPriority", pod("p", **affinity(preferred=[term(requirement("In", "-" * 64))])), [],
+        'running Score plugins: plugin "NodeAffinity" failed with: '
+        + INVALID.replace('"-1"', f'"{"-" * 64}"').replace("a valid", "must be no more than 63 characters; a valid")),
+    "a preference for numbers below none, two, or a word": (
+        "NodeAffinityPriority",
+        pod("p", **affinity(preferred=[term(requirement("Lt", *values)) for values in ((), ("1", "2"), ("x",))])), [],
+        "running Score plugins: plugin \"NodeAffinity\" failed with: [for 'Gt', 'Lt' operators, exactly one value is "
+        "required, for 'Gt', 'Lt' operators, the value must be an integer]"),
+    "a preference for the absence of a value": (
+        "NodeAffinityPriority", pod("p", **affinity(preferred=[term(requirement("DoesNotExist", "x"))])), [],
+        'running Score plugins: plugin "NodeAffinity" failed with: values set must be empty for exists and does not '
+        "exist"),
     "an invalid preference that weighs nothing": (
         "NodeAffinityPriority",
         pod("p", **affinity(preferred=[(0, term(requirement("In"))), (1, term(requirement("In", "west", key=ZONE)))])),
@@ -166,12 +178,16 @@ CASES = {
         [service({}), pod("first", labels=WEB, nodeName="c")], dict.fromkeys(ALL, 100)),
     "labels of which the Policy does not say whether they are wanted": (
         {"name": "Absent", "argument": {"labelsPresence": {"labels": ["gen"]}}}, pod("p"), [], ALL),
+    "no labels that are to be there, or not": ({"name": "Any", "argument": {"labelsPresence": {}}}, pod("p"), [], ALL),
+    "no labels that bind a service": (
+        {"name": "Any", "argument": {"serviceAffinity": {}}}, pod("p", labels=WEB),
+        [service(WEB), pod("first", labels=WEB, nodeName="c")], ALL),
     "a label of which the Policy does not say whether it is preferred": (
         {"name": "Absent", "weight": 2, "argument": {"labelPreference": {"label": "gen"}}}, pod("p"), [],
         dict.fromkeys(ALL, 200)),
     "a node that has less than is used there": (
         {"name": "Fill", "weight": 1, "argument": {"requestedToCapacityRatioArguments": {
-            "shape": [{"utilization": 0, "score": 0}, {"utilization": 90, "score": 10}],
+            "shape": [{}, {"utilization": 90, "score": 10}],
             "resources": [{"name": "cpu", "weight": 1}, {"name": "example.com/gpu", "weight": 1}]}}},
         pod("p", {"cpu": "3"}), [machine("a", cpu="2"), machine("b", **{"example.com/gpu": "2"})],
         {"a": 100, "b": 83, "c": 92}),
@@ -185,6 +201,9 @@ CASES = {
     "one that is set aside for another claim": (
         "CheckVolumeBinding", mounting("data"), [LOCAL, claim(), volume("v", claimRef={
             "namespace": "default", "name": "another"})], NO_VOLUMES),
+    "one that is set aside for another namespace's": (
+        "CheckVolumeBinding", mounting("data"), [LOCAL, claim(), volume("v", claimRef={
+            "namespace": "other", "name": "data"})], NO_VOLUMES),
     "a volume that is going": (
         "CheckVolumeBinding", mounting("data"),
         [LOCAL, claim(), volume("v", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"})], NO_VOLUMES),
@@ -207,6 +226,7 @@ CASES = {
         'running "VolumeZone" filter plugin for pod "p": PersistentVolumeClaim had no pv name and storageClass name'),
     "as many disks as a Nitro node can attach": ("MaxEBSVolumeCount", *on_nitro(25), ALL),
     "one disk more than that": ("MaxEBSVolumeCount", *on_nitro(26), ["b", "c"]),
+    "and by its newer label": ("MaxEBSVolumeCount", *on_nitro(26, "node.kubernetes.io/instance-type"), ["b", "c"]),
     "a claim that may be for an EBS disk, beside the only one": (
         "MaxEBSVolumeCount", mounting("data", disks=["disk"]),
         [machine("a", **{"attachable-volumes-aws-ebs": "1"}), claim(of="ebs"),
