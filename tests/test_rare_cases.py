@@ -36,9 +36,9 @@ def affinity(required=None, preferred=()):
             {"weight": weight, "preference": preference} for weight, preference in weighed]}}}
 
 
-def near(selector, side="podAffinity"):
-    """A spec that must be, or must not be, in a zone with pods that a selector selects."""
-    return {"affinity": {side: {"requiredDuringSchedulingIgnoredDuringExecution": [
+def near(selector):
+    """A spec that must be in a zone with pods that a selector selects."""
+    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": ZONE, "labelSelector": selector}]}}}
 
 
@@ -66,9 +66,9 @@ def volume(name, of="local", phase="Available", metadata=None, **spec):
         "status": {"phase": phase}}
 
 
-def mounting(*claims, disks=(), **more):
+def mounting(*claims, disks=()):
     """A pod with these claims, and with EBS disks."""
-    return pod("p", **more, volumes=[
+    return pod("p", volumes=[
         {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims] + [
         {"name": name, "awsElasticBlockStore": {"volumeID": name}} for name in disks])
 
