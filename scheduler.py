@@ -59,11 +59,10 @@ log = logging.getLogger("scheduler")
 
 def run(cluster, policy_file, report, stop, interval, once):
     """Poll until `stop` is set, or once. Return the exit code."""
-    trouble = None
     while not stop.is_set():
+        trouble = None
         try:
             schedule_pending_pods(cluster, policy_file.current(), report, stop)
-            trouble = None
         except ApiError as error:
             trouble = error
         pause = cluster.seconds_until_recovery(trouble)
@@ -130,7 +129,7 @@ def schedule(pod, snapshot, policy):
 
 def nodes_that_fit(pod, snapshot, policy):
     """Ask the predicates about every node, in kube-scheduler's order; the first that fails ends a node."""
-    nodes, predicates, fitting, failed = list(snapshot.nodes.values()), [], [], {}
+    nodes, predicates, failed = list(snapshot.nodes.values()), [], {}
     for rule in policy.predicates:
         try:
             predicates.append((rule.title, rule.prepare(pod, nodes, snapshot)))
@@ -146,8 +145,7 @@ def nodes_that_fit(pod, snapshot, policy):
                     break
         if against:
             failed[node.name] = against
-        else:
-            fitting.append(node)
+    fitting = [node for node in nodes if node.name not in failed]
     for extender in policy.extenders:
         fitting = extender.filter(pod, fitting, failed)
     return fitting, failed
@@ -764,7 +762,7 @@ class Pod:
 
     @functools.cached_property
     def preferred_terms(self):
-        """The (weight, term) pairs of preferred node affinity. Raises InvalidSelector, with all that is wrong."""
+        """The (weight, term) pairs of preferred node affinity. Raises Unschedulable, with all that is wrong."""
         terms, problems = [], {}
         for preferred in pick(self.spec, list, "affinity", "nodeAffinity", f"preferred{WHEN}", of=dict):
             weight = pick(preferred, int, "weight")
@@ -773,7 +771,8 @@ class Pod:
             except InvalidSelector as error:
                 problems[str(error)] = None  # once, as upstream's Aggregate does
         if problems:
-            raise InvalidSelector(f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems))
+            problem = f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems)
+            raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {problem}')
         return [(weight, term) for weight, term in terms if term]
 
     @functools.cached_property
@@ -1678,18 +1677,10 @@ def along(shape, x):
     return shape[-1][1]
 
 
-def preferred_terms(pod, nodes, snapshot):
-    """The pod's preferred node affinity; one invalid term fails the pod."""
-    try:
-        return pod.preferred_terms
-    except InvalidSelector as error:
-        raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {error}') from error
-
-
-@priority("NodeAffinityPriority", metadata=preferred_terms, reduce=normalize)
-def node_affinity(pod, node, metadata):
+@priority("NodeAffinityPriority", reduce=normalize)
+def node_affinity(pod, node):
     """The summed weights of the preferred node affinity terms that the node meets."""
-    return sum(weight for weight, term in metadata if term_matches(term, node))
+    return sum(weight for weight, term in pod.preferred_terms if term_matches(term, node))
 
 
 @priority("TaintTolerationPriority", reduce=normalize_reversed)
@@ -2208,12 +2199,9 @@ def enabled(point, plugins, version):
         return on, {name: weight for name, weight in defaults.items() if not off & {name, "*"}}
 
     defaults = DEFAULT_PLUGINS[version]
-    if "multiPoint" not in defaults:
-        on, kept = merged(defaults.get(point, {}), plugins.get(point, {}))
-        return kept | on
-    on, kept = merged(defaults["multiPoint"], plugins.get("multiPoint", {}))
+    on, kept = merged(defaults.get("multiPoint", {}), plugins.get("multiPoint", {}))
     everywhere = kept | on
-    on, kept = merged(everywhere, plugins.get(point, {}))
+    on, kept = merged(everywhere | defaults.get(point, {}), plugins.get(point, {}))
     return {name: weight for name, weight in on.items() if name in everywhere} | kept | on
 
 
@@ -2419,9 +2407,9 @@ class Cluster:
     GROUPS = {"replicasets": "apis/apps/v1", "statefulsets": "apis/apps/v1",  # others are in the core group, api/v1
               "storageclasses": "apis/storage.k8s.io/v1", "csinodes": "apis/storage.k8s.io/v1"}
 
-    def __init__(self, api):
-        self.api = api
-        self.live = isinstance(api, Proxy)  # in a dry run, or among manifests, nobody else is to act on what we decide
+    def __init__(self, api, dry_run=False):
+        self.api, self.dry_run = api, dry_run
+        self.live = isinstance(api, Proxy) and not dry_run  # whether others are to act on what we decide
         self.assumed = {}  # uid -> (pod, node name, since)
         self.held = {}  # uid -> Decision that a rule does not permit yet
         self.waiting = {}  # uid -> Wait
@@ -2491,7 +2479,8 @@ class Cluster:
         nodes = self.parse(Node, self.list("nodes")[0])[0]
         nodes = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}  # the cache has no order
         assigned = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-        consistent = self.doubt or any(time.monotonic() - since > self.TRUST for *_, since in self.assumed.values())
+        consistent = self.doubt or not self.dry_run and any(
+            time.monotonic() - since > self.TRUST for *_, since in self.assumed.values())
         raws, version = self.list("pods", assigned, consistent)
         if not consistent and version < self.newest:  # another API server answers now, whose cache lags
             consistent = True
@@ -2552,11 +2541,10 @@ class Cluster:
         """Bind the pod, while the loop goes on: by a rule, by an extender, or by a POST of a Binding."""
         pod, policy = decision.pod, decision.policy
         self.assumed[pod.uid] = pod, decision.node, time.monotonic()
-        binders, afterwards = ([], []) if isinstance(self.api, DryRun) else (policy.hooks("bind") + [
-            extender.bind for extender in policy.extenders if self.live and extender.cares("bind", pod)],
-            policy.hooks("post_bind"))
-        requests = decision.requests if self.live else []
-        self.send(self.post_binding, pod, decision.node, requests, binders, afterwards, pod=pod, decision=decision)
+        binders = policy.hooks("bind") + [
+            extender.bind for extender in policy.extenders if self.live and extender.cares("bind", pod)]
+        self.send(self.post_binding, pod, decision.node, decision.requests if self.live else [], binders,
+                  policy.hooks("post_bind"), pod=pod, decision=decision)
         self.settle(snapshot)
 
     def leave_pending(self, decision, snapshot):
@@ -2578,8 +2566,9 @@ class Cluster:
                 warn_once(f"{pod.key}: {broken(error)}")
 
     def send(self, function, *arguments, pod, decision=None):
-        """Write in a thread of its own. `decision`: what this carries out."""
-        self.writes.append((self.pool.submit(function, *arguments), pod, decision))
+        """Write in a thread of its own, but nothing in a dry run. `decision`: what this carries out."""
+        if not self.dry_run:
+            self.writes.append((self.pool.submit(function, *arguments), pod, decision))
 
     def seconds_until_recovery(self, trouble):
         """Say once what is wrong with the API server, and once that it is over; return how long to leave it alone."""
@@ -2889,17 +2878,6 @@ class Manifests:
             if (actual == value) == bool(differs):
                 return False
         return True
-
-
-class DryRun:
-    """An API server to which nothing is written."""
-
-    def __init__(self, api):
-        self.api = api
-
-    def request(self, method, path, body=None, params=None):
-        """Pass on what reads."""
-        return self.api.request(method, path, body, params) if method == "GET" else {}
 
 
 class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
@@ -3233,9 +3211,7 @@ def main(argv=None):
         except (OSError, ValueError) as error:
             log.error("%s: %s", path, one_line(error))
             return 2
-    cluster = Cluster(DryRun(api) if options.dry_run else api)
-    if options.dry_run:
-        cluster.TRUST = math.inf  # no list will ever show what we bind
+    cluster = Cluster(api, options.dry_run)
     screen, stop = Screen(dry), threading.Event()
     report = reporter(options, screen)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -3285,7 +3261,7 @@ def reporter(options, screen):
 def poll(cluster, policy_file, report, stop, options):
     """Schedule a live cluster's pods; where a leader is elected, only while leading. Return the exit code."""
     settings = policy_file.policies.election
-    if not (options.leader_elect or settings.get("leaderElect")):
+    if options.dry_run or not (options.leader_elect or settings.get("leaderElect")):
         return run(cluster, policy_file, report, stop, options.interval, options.once)
     election = LeaderElection(cluster.api, options.scheduler_name, settings)
     if not election.lead(stop):
