@@ -1237,9 +1237,11 @@ def max_csi_volume_count(pod, node, metadata):
     A driver's limit is in the CSINode object, else in the node's allocatable. Upstream: nodevolumelimits/csi.go.
     """
     volumes = csi_volumes(pod, metadata)
-    attached = set().union(*(csi_volumes(other, metadata) for other in node.pods.values())) if volumes else set()
-    limits = {driver.get("name"): pick(driver, dict, "allocatable").get("count") for driver in pick(
-        metadata.objects["csinodes"].get(node.name, {}), list, "spec", "drivers", of=dict)} if volumes else {}
+    if not volumes:
+        return
+    attached = set().union(*(csi_volumes(other, metadata) for other in node.pods.values()))
+    drivers = pick(metadata.objects["csinodes"].get(node.name, {}), list, "spec", "drivers", of=dict)
+    limits = {driver.get("name"): pick(driver, dict, "allocatable").get("count") for driver in drivers}
     for driver in {driver for driver, _ in volumes - attached}:
         resource = f"attachable-volumes-csi-{driver}"
         if len(resource) >= 63:
@@ -1283,6 +1285,11 @@ def claims_to_bind(pod, nodes, snapshot):
     if any(storage_class.get("volumeBindingMode") != "WaitForFirstConsumer" for _, storage_class in delayed):
         raise Rejected("pod has unbound immediate PersistentVolumeClaims")
     return bound, sorted(delayed, key=lambda pair: storage(pair[0], "resources", "requests")), snapshot
+
+
+def volume_mode(thing):
+    """Return the mode of a claim or a volume."""
+    return pick(thing, str, "spec", "volumeMode") or "Filesystem"
 
 
 def storage(thing, *path):
@@ -1376,25 +1383,23 @@ def can_provision(storage_class, node):
 
 def smallest_volume(claim, node, snapshot, taken):
     """Return the smallest free volume that serves the claim on the node, or the one set aside for it, or None."""
-    wanted, best = storage(claim, "resources", "requests"), None
+    wanted, mine, free = storage(claim, "resources", "requests"), claim["metadata"], []
     selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
     for name, volume in snapshot.objects["persistentvolumes"].items():
-        spec, owner = pick(volume, dict, "spec"), pick(volume, dict, "spec", "claimRef")
-        if owner and any(owner.get(part) != claim["metadata"].get(part) for part in ("name", "namespace")) or (
-                owner.get("uid") and owner["uid"] != claim["metadata"].get("uid")):
+        owner = pick(volume, dict, "spec", "claimRef")
+        if owner and (any(owner.get(part) != mine.get(part) for part in ("name", "namespace"))
+                      or owner.get("uid") not in (None, "", mine.get("uid"))):
             continue
         if (name in taken or storage(volume, "capacity") < wanted or pick(volume, str, "metadata", "deletionTimestamp")
-                or (spec.get("volumeMode") or "Filesystem") != (claim["spec"].get("volumeMode") or "Filesystem")
-                or class_of(volume) != class_of(claim)):
+                or volume_mode(volume) != volume_mode(claim) or class_of(volume) != class_of(claim)):
             continue
         if owner:
             return volume if reaches(volume, node) else None
         if (pick(volume, str, "status", "phase") == "Available" and reaches(volume, node)
                 and satisfies(pick(volume, dict, "metadata", "labels"), selector)
-                and set(pick(claim, list, "spec", "accessModes")) <= set(pick(spec, list, "accessModes"))
-                and (best is None or storage(volume, "capacity") < storage(best, "capacity"))):
-            best = volume
-    return best
+                and set(pick(claim, list, "spec", "accessModes")) <= set(pick(volume, list, "spec", "accessModes"))):
+            free.append(volume)
+    return min(free, key=lambda volume: storage(volume, "capacity"), default=None)
 
 
 def reaches(volume, node):
@@ -1613,21 +1618,25 @@ def usage(pod, node, weights=CPU_AND_MEMORY):
         yield used, node.allocatable.get(name, 0), weight
 
 
+def mean_share(pod, node, weights, part):
+    """Return the weighted mean of part(used, there) in percent of what there is; what is short counts 0."""
+    return sum(100 * part(used, there) // there * weight if there >= used and there else 0
+               for used, there, weight in usage(pod, node, weights)) // sum(weights.values())
+
+
 @priority("LeastRequestedPriority", arguments=[CPU_AND_MEMORY])
 def least_requested(pod, node, arguments):
     """The share of cpu and memory that stays free, in percent, averaged: spreads the load.
 
     `arguments`: {resource: weight} for the mean, as a KubeSchedulerConfiguration may have it.
     """
-    return sum((there - used) * 100 // there * weight if there >= used and there else 0
-               for used, there, weight in usage(pod, node, arguments[0])) // sum(arguments[0].values())
+    return mean_share(pod, node, arguments[0], lambda used, there: there - used)
 
 
 @priority("MostRequestedPriority", arguments=[CPU_AND_MEMORY])
 def most_requested(pod, node, arguments):
     """The share of cpu and memory that is then requested, in percent, averaged: fills node after node."""
-    return sum(used * 100 // there * weight if there >= used and there else 0
-               for used, there, weight in usage(pod, node, arguments[0])) // sum(arguments[0].values())
+    return mean_share(pod, node, arguments[0], lambda used, there: used)
 
 
 @priority("BalancedResourceAllocation")
@@ -1786,11 +1795,12 @@ def needs_argument(arguments):
 
 def service_spread(pod, nodes, snapshot, arguments):
     """Score the nodes by the share of the service's pods that are not on nodes with the same value of the label."""
-    selectors = services_of(pod, snapshot)
-    counts = {node.name: sum(
-        not other.terminating and other.namespace == pod.namespace and selectors[0].items() <= other.labels.items()
-        for other in node.pods.values()) if selectors and selectors[0] else 0 for node in nodes}
-    total, scores = sum(counts.values()), dict.fromkeys(counts, 0.0)
+    selector = next(iter(services_of(pod, snapshot)), {})
+    counts = collections.Counter(
+        node.name for node in nodes for other in node.pods.values()
+        if selector and selector.items() <= other.labels.items() and other.namespace == pod.namespace
+        and not other.terminating)
+    total, scores = counts.total(), {node.name: 0.0 for node in nodes}
     for argument in arguments:
         groups, label = collections.Counter(), argument.get("label", "")
         for node in nodes:
@@ -3104,16 +3114,17 @@ def overview(cluster):
     """Return all pods with their nodes, as `kubectl get pods -o wide` does, and how full the nodes are."""
     nodes = cluster.snapshot().nodes.values()
     place = {uid: node.name for node in nodes for uid in node.pods}
-    pods = cluster.parse(Pod, cluster.list("pods")[0])[0]
-    return ["", *align([["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"]] + [
-        [pod.namespace, pod.name, pod.phase or "Pending", f"{pod.requests['cpu']}m",
-         f"{pod.requests['memory'] // 2**20}Mi", place.get(pod.uid, "<none>")] for pod in pods]),
-        "", *align([["NODE", "PODS", "CPU", "MEMORY"]] + [
-            [node.name, f"{len(node.pods)}/{node.max_pods}"] + [
-                f"{used // unit}{suffix}/{there // unit}{suffix} ({100 * used // max(there, 1)}%)"
-                for used, there, unit, suffix in (
-                    (node.requested["cpu"], node.allocatable["cpu"], 1, "m"),
-                    (node.requested["memory"], node.allocatable["memory"], 2**20, "Mi"))] for node in nodes])]
+    pods = [["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"]]
+    for pod in cluster.parse(Pod, cluster.list("pods")[0])[0]:
+        pods.append([pod.namespace, pod.name, pod.phase or "Pending", f"{pod.requests['cpu']}m",
+                     f"{pod.requests['memory'] // 2**20}Mi", place.get(pod.uid, "<none>")])
+    fill = [["NODE", "PODS", "CPU", "MEMORY"]]
+    for node in nodes:
+        fill.append([node.name, f"{len(node.pods)}/{node.max_pods}"])
+        for resource, unit, suffix in ("cpu", 1, "m"), ("memory", 2**20, "Mi"):
+            used, there = node.requested[resource], node.allocatable[resource]
+            fill[-1].append(f"{used // unit}{suffix}/{there // unit}{suffix} ({100 * used // max(there, 1)}%)")
+    return ["", *align(pods), "", *align(fill)]
 
 
 def with_progress(pods):
