@@ -522,8 +522,8 @@ def set_up(uses, catalogue, problems, settings=None):
         problems += [f"{places[-1]}: {problem}" for problem in rule.check(arguments)]
         parts = {part: functools.partial(function, arguments=arguments) for part, function in vars(rule).items()
                  if callable(function) and "arguments" in inspect.signature(function).parameters}
-        # As upstream: the last weight counts, n arguments weigh n times as much, and of that 32 bits are left.
-        weight = (weights[-1] * max(1, len(arguments)) + 2**31) % 2**32 - 2**31 or 1
+        # As upstream: the last weight counts, n uses with arguments weigh n times as much, of which 32 bits are left.
+        weight = (weights[-1] * max(1, sum(map(bool, given))) + 2**31) % 2**32 - 2**31 or 1
         title = "+".join(dict.fromkeys(titles))
         rules.append(replace(rule, **parts, title=title, arguments=arguments, weight=weight))
     return rules
@@ -1790,7 +1790,7 @@ def normalize_spread(points):
 def needs_argument(arguments):
     """Yield what is wrong if a rule that lives by its arguments has none."""
     if not arguments:
-        yield "needs an argument, under a name of your own"
+        yield "needs an argument; in a Policy, under a name of your own"
 
 
 def service_spread(pod, nodes, snapshot, arguments):
@@ -2003,11 +2003,15 @@ PLUGINS = {  # plugin -> its predicate and its priority
     "ImageLocality": (None, "ImageLocalityPriority"), "NodePreferAvoidPods": (None, "NodePreferAvoidPodsPriority"),
     "NodeResourcesLeastAllocated": (None, "LeastRequestedPriority"), "CinderLimits": ("MaxCinderVolumeCount", None),
     "NodeResourcesMostAllocated": (None, "MostRequestedPriority"), "SelectorSpread": (None, "SelectorSpreadPriority"),
+    "NodeLabel": ("CheckNodeLabelPresence", "NodeLabel"),
+    "ServiceAffinity": ("CheckServiceAffinity", "ServiceAffinity"),
+    "RequestedToCapacityRatio": (None, "RequestedToCapacityRatio"),
     "PrioritySort": (None, None), "SchedulingGates": (None, None),  # the script does as these three do
     "DefaultBinder": (None, None), "DefaultPreemption": (None, None),  # ... and it preempts nobody
 }
 # Upstream: getDefaultConfig in pkg/scheduler/algorithmprovider (1.20), getDefaultPlugins in apis/config/v1* (later).
-FILTERS = dict.fromkeys(name for name, (filter, _) in PLUGINS.items() if filter and name != "CinderLimits")
+FILTERS = dict.fromkeys(name for name, (filter, _) in PLUGINS.items()
+                        if filter and name not in ("CinderLimits", "NodeLabel", "ServiceAffinity"))
 BETA_SCORES = {"NodeResourcesBalancedAllocation": 1, "ImageLocality": 1, "InterPodAffinity": 1, "NodeResourcesFit": 1,
                "NodeAffinity": 1, "PodTopologySpread": 2, "TaintToleration": 1}
 BETA_POINTS = {"filter": FILTERS, "score": BETA_SCORES, **dict.fromkeys(["reserve", "preBind"], {"VolumeBinding": 0})}
@@ -2053,6 +2057,10 @@ PLUGIN_ARGUMENTS = {  # those that change what a plugin decides
         {"maxSkew": int, "topologyKey": str, "whenUnsatisfiable": str}]},
     "NodeResourcesLeastAllocated": {"resources": RESOURCES}, "NodeResourcesMostAllocated": {"resources": RESOURCES},
     "NodeResourcesBalancedAllocation": {"resources": RESOURCES},
+    "RequestedToCapacityRatio": {"shape": [{"utilization": int, "score": int}], "resources": RESOURCES},
+    "NodeLabel": {"presentLabels": [str], "absentLabels": [str],
+                  "presentLabelsPreference": [str], "absentLabelsPreference": [str]},
+    "ServiceAffinity": {"affinityLabels": [str], "antiAffinityLabelsPreference": [str]},
     "VolumeBinding": {"bindTimeoutSeconds": int},  # nothing waits here but the pod
     "DefaultPreemption": {"minCandidateNodesPercentage": int, "minCandidateNodesAbsolute": int},
 }
@@ -2066,8 +2074,15 @@ RULE_ARGUMENTS = {  # rule -> what its arguments are by those of its plugin
     "InterPodAffinityPriority": lambda args: [args.get("hardPodAffinityWeight", 1)],
     "LeastRequestedPriority": lambda args: [weights(args)],
     "MostRequestedPriority": lambda args: [weights(args)],
-    "RequestedToCapacityRatio": lambda args: [{**args.get("requestedToCapacityRatio", {}), "resources": [
+    "RequestedToCapacityRatio": lambda args: [{**args.get("requestedToCapacityRatio", args), "resources": [
         {"name": name, "weight": weight} for name, weight in weights(args).items()]}],
+    "CheckNodeLabelPresence": lambda args: [
+        {"labels": args.get("presentLabels", []), "presence": True}, {"labels": args.get("absentLabels", [])}],
+    "NodeLabel": lambda args: [
+        {"label": label, "presence": True} for label in args.get("presentLabelsPreference", [])] + [
+        {"label": label} for label in args.get("absentLabelsPreference", [])],
+    "CheckServiceAffinity": lambda args: [{"labels": args.get("affinityLabels", [])}],
+    "ServiceAffinity": lambda args: [{"label": label} for label in args.get("antiAffinityLabelsPreference") or [""]],
 }
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
 
@@ -2143,6 +2158,7 @@ def read_profile(profile, version, extenders, place, problems):
                     set_up(uses("score", PRIORITIES, 1), PRIORITIES, problems), extenders_of(extenders), False, notices)
     points = {attribute: enabled(point, plugins, version) for point, attribute in POINTS.items()}
     points["unreserve"] = points["reserve"]
+    # Rules that neither filter nor score may have other extension points; of all rules, only those that are enabled.
     catalogue, used = PRIORITIES | PREDICATES, {rule.name for rule in policy.predicates + policy.priorities}
     policy.others = set_up([
         (name, name, f"{place}.plugins", [arguments[name]] if name in arguments else [], 1)
@@ -2163,7 +2179,7 @@ def weights(args):
 
 def default_spread(args):
     """Return the spread constraints for pods that have none."""
-    return args.get("defaultConstraints", []) if args.get("defaultingType") == "List" else DEFAULT_SPREAD
+    return args.get("defaultConstraints") or ([] if args.get("defaultingType") == "List" else DEFAULT_SPREAD)
 
 
 def plugin_arguments(profile, place, problems, notices):
@@ -2190,7 +2206,8 @@ def plugin_arguments(profile, place, problems, notices):
         if name in arguments:
             problems.append(f'{where}: there are arguments for "{name}" already')
         elif fields is None and args:
-            notices.append(f'{where}: no arguments are known of plugin "{name}"{did_you_mean(name, PLUGIN_ARGUMENTS)}')
+            hint = "" if name in known else did_you_mean(name, PLUGIN_ARGUMENTS)
+            notices.append(f'{where}: no arguments are known of plugin "{name}"{hint}')
         elif args:
             arguments[name] = decode(args, fields, f"{where}.args", problems)
             problems += [f"{where}.args.{problem}" for problem in argument_problems(name, arguments[name])]
@@ -2286,7 +2303,7 @@ class Extender:
         self.verbs = {name: config.get(f"{name}Verb", "") for name in ("filter", "prioritize", "bind")}
         self.weight, self.ignorable = config.get("weight", 0), config.get("ignorable", False)
         self.names_only = config.get("nodeCacheCapable", False)
-        self.resources = {resource["name"] for resource in config.get("managedResources", [])}
+        self.resources = {resource.get("name") for resource in config.get("managedResources", [])}
         self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
         self.session = requests.Session()
         self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it

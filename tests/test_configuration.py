@@ -109,6 +109,10 @@ def test_multi_point(points, filters):
                 "requestedToCapacityRatio": {"shape": [{"utilization": 0, "score": 0}, {
                     "utilization": 100, "score": 10}]}}}}]},
         {"RequestedToCapacityRatio": 3}),
+    "several labels, which weigh no more than one": (
+        {"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins(NodeLabel=3)}}, "pluginConfig": [
+            {"name": "NodeLabel", "args": {"presentLabelsPreference": ["a", "b"], "absentLabelsPreference": ["c"]}}]},
+        {"NodeLabel": 3}),
 })
 def test_scores(profile, scores):
     assert rules(load(profile)["my-scheduler"])[1] == scores
@@ -143,6 +147,8 @@ def test_a_rule_has_the_arguments_of_its_plugin(plugin, args, rule, arguments):
 @table("args, feasible, spreads", {
     "kube-scheduler's default constraints are preferences": ({}, ["a", "b"], True),
     "none at all": ({"defaultingType": "List"}, ["a", "b"], False),
+    "a preference of the user's own, for the node without a web pod": ({"defaultConstraints": [
+        {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway"}]}, ["a", "b"], False),
     "one of the user's own": ({"defaultingType": "List", "defaultConstraints": [
         {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}]}, ["b"], False),
 })
@@ -155,6 +161,36 @@ def test_default_spread_constraints(args, feasible, spreads):
                       *(node(name, labels=labels[name]) for name in "ab"))
     assert decision.feasible == feasible
     assert (len(set(decision.scores["SelectorSpreadPriority"].values())) > 1) == spreads
+
+
+SHAPE = [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]
+
+
+@table("plugin, args, feasible, totals", {
+    "labels that must be there": ("NodeLabel", {
+        "presentLabels": ["disk"], "presentLabelsPreference": ["disk"]}, ["a"], {"a": 100}),
+    "labels that must not": ("NodeLabel", {
+        "absentLabels": ["disk"], "absentLabelsPreference": ["disk", "rack"]}, ["b"], {"b": 50}),
+    "labels of the nodes of the service's pods": ("ServiceAffinity", {
+        "affinityLabels": ["disk"], "antiAffinityLabelsPreference": ["rack"]}, ["a"], {"a": 0}),
+    "labels by which a service is spread": ("ServiceAffinity", {
+        "antiAffinityLabelsPreference": ["rack"]}, ["a", "b"], {"a": 0, "b": 100}),
+    "no labels by which it is": ("ServiceAffinity", {}, ["a", "b"], {"a": 0, "b": 0}),
+    "a shape": ("RequestedToCapacityRatio", {"shape": SHAPE, "resources": [{"name": "cpu", "weight": 1}]},
+                ["a", "b"], {"a": 49, "b": 99}),
+    "a shape for cpu and memory": ("RequestedToCapacityRatio", {"shape": SHAPE}, ["a", "b"], {"a": 60, "b": 95}),
+})
+def test_plugins_that_became_others_since(plugin, args, feasible, totals):
+    both = plugin != "RequestedToCapacityRatio"
+    policies = load({"plugins": {"filter": {"disabled": plugins("*"), "enabled": plugins(*[plugin] * both)},
+                                 "score": {"disabled": plugins("*"), "enabled": plugins(plugin)}},
+                     "pluginConfig": [{"name": plugin, "args": args}]}, version="v1beta1")
+    service = {"kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}}}
+    decision = decide(policies, pod("p", labels={"app": "web"}), service,
+                      pod("there", {"cpu": "5", "memory": "100Mi"}, labels={"app": "web"}, nodeName="a"),
+                      node("a", cpu="10", memory="1Gi", labels={"disk": "ssd", "rack": "1"}),
+                      node("b", cpu="10", memory="2Gi", labels={"rack": "2"}))
+    assert (decision.feasible, decision.total) == (feasible, totals)
 
 
 def test_arguments_of_plugins_that_take_none_are_no_error():
@@ -251,6 +287,9 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         configuration({"plugins": {"filter": {"enabled": plugins("sample-plugin")}},
                        "pluginConfig": [{"name": "sample-plugin", "args": {"favorite_number": -7}}]}),
         "profiles[0].plugins.filter: sample-plugin: favorite_number must not be negative"),
+    "an extender with a nameless resource": (
+        configuration(extenders=[{"urlPrefix": "http://x", "managedResources": [{}]}]),
+        'extenders[0].managedResources[0].name: "" is not the name of an extended resource, such as example.com/gpu'),
     "an extender that never answers": (configuration(extenders=[{"urlPrefix": "http://x", "httpTimeout": "never"}]),
                                        'extenders[0].httpTimeout: "never" is not a duration, such as 15s or 1m30s'),
     "a plugin at a point that it does not extend": (

@@ -95,7 +95,7 @@ def policy(predicates=(), priorities=(), **more):
         "extenders[0].tlsConfig: give either a CA or insecure"),
     "a rule that needs an argument under its own name": (
         policy((), [{"name": "NodeLabel", "weight": 1}]),
-        "priorities[0]: needs an argument, under a name of your own"),
+        "priorities[0]: needs an argument; in a Policy, under a name of your own"),
 })
 def test_what_is_wrong_is_said_in_a_line(text, line, tmp_path):
     path = tmp_path / "policy.json"
