@@ -1518,9 +1518,11 @@ def hard_spread(pod, nodes, snapshot, arguments):
         pod, "DoNotSchedule", 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard', snapshot, arguments)
     spread = []
     for constraint in constraints:
-        domains = {node.labels[constraint.key]: 0 for node in nodes if constraint.includes(pod, node)
-                   and all(other.key in node.labels for other in constraints)}
-        for node in nodes:
+        eligible = [node for node in nodes if constraint.includes(pod, node)
+                    and all(other.key in node.labels for other in constraints)]
+        domains = {node.labels[constraint.key]: 0 for node in eligible}
+        # In a domain, 1.20 counts the pods on all nodes, later versions, which have these policies, on eligible ones.
+        for node in eligible if constraint.node_affinity or constraint.node_taints else nodes:
             if node.labels.get(constraint.key) in domains:
                 domains[node.labels[constraint.key]] += constraint.counts(pod, node)
         least = min(domains.values(), default=0) if len(domains) >= constraint.min_domains else 0

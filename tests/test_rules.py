@@ -290,6 +290,10 @@ TAINTED = [node("a", labels={"zone": "east"}),
            node("b", labels={"zone": "west"}, taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])]
 
 
+CROWDED = [node("a", labels={"zone": "east"}, taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}]),
+           node("b", labels={"zone": "west"})]
+
+
 @table("spec, nodes, feasible", {
     "the emptier zone": (spread(), zones("east", "west"), ["b"]),
     "minDomains: too few zones count as an empty one": (spread(minDomains=3), zones("east", "west"), ["b"]),
@@ -297,6 +301,14 @@ TAINTED = [node("a", labels={"zone": "east"}),
     "without it one zone alone is enough": (spread(), zones("east"), ["a"]),
     "nodeTaintsPolicy Ignore: a zone that it may not use counts": (spread(), TAINTED, []),
     "nodeTaintsPolicy Honor: it does not": (spread(nodeTaintsPolicy="Honor"), TAINTED, ["a"]),
+    "nodeTaintsPolicy Ignore: pods on a node that it may not use count for their zone": (
+        spread(), [*CROWDED, node("c", labels={"zone": "east"})], ["b"]),
+    "nodeTaintsPolicy Honor: they do not": (
+        spread(nodeTaintsPolicy="Honor"), [*CROWDED, node("c", labels={"zone": "east"})], ["b", "c"]),
+    "nodeAffinityPolicy Honor: pods on a node that it does not want do not count for their zone": (
+        spread(nodeAffinityPolicy="Honor") | {"nodeSelector": {"disk": "ssd"}},
+        [*zones("east"), *(node(name, labels={"zone": zone, "disk": "ssd"})
+                           for name, zone in (("b", "west"), ("c", "east")))], ["b", "c"]),
     "nodeTaintsPolicy Honor: one that it may use does": (
         spread(nodeTaintsPolicy="Honor"), zones("east", "west"), ["b"]),
     "nodeAffinityPolicy Honor: a zone that it does not want does not count": (
