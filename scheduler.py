@@ -136,15 +136,12 @@ def nodes_that_fit(pod, snapshot, policy):
         except Rejected as reason:  # by a rule that need not look at the nodes
             return [], {node.name: {f"{rule.title} (whatever the node)": [str(reason)]} for node in nodes}
     for node in nodes:
-        against = {}
         for title, predicate in predicates:
             reasons = list(predicate(pod, node))
             if reasons:
-                against[title] = reasons
+                failed.setdefault(node.name, {})[title] = reasons
                 if not policy.always_check_all:
                     break
-        if against:
-            failed[node.name] = against
     fitting = [node for node in nodes if node.name not in failed]
     for extender in policy.extenders:
         fitting = extender.filter(pod, fitting, failed)
