@@ -768,8 +768,9 @@ class Pod:
             except InvalidSelector as error:
                 problems[str(error)] = None  # once, as upstream's Aggregate does
         if problems:
-            problem = f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems)
-            raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {problem}')
+            problem = ", ".join(problems)
+            raise Unschedulable('running Score plugins: plugin "NodeAffinity" failed with: '
+                                + (f"[{problem}]" if len(problems) > 1 else problem))
         return [(weight, term) for weight, term in terms if term]
 
     @functools.cached_property

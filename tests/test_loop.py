@@ -196,6 +196,18 @@ def test_a_binding_that_fails(status, carried_out, assumed, clock):
     assert Counter(path for _, path, _, _ in server.sent("POST", "first/binding")).total() <= 2
 
 
+def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
+    server, decisions = Server(node("n", cpu="1"), pod("first", {"cpu": "1"})), []
+    cluster = scheduler.Cluster(server, dry_run=True)
+    make_pass(cluster, decisions)
+    server.put(pod("second", {"cpu": "1"}, priority=10))
+    for _ in range(3):
+        clock.now += 20
+        make_pass(cluster, decisions)
+    assert [(decision.pod.name, decision.node) for decision in decisions] == [("first", "n"), ("second", None)]
+    assert {method for method, *_ in server.requests} == {"GET"}
+
+
 def test_a_list_that_lags_neither_binds_twice_nor_overcommits(clock):
     server = Server(node("n", cpu="2"), pod("a", {"cpu": "1"}))
     cluster = scheduler_of(server)

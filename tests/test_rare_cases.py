@@ -204,6 +204,8 @@ CASES = {
     "one that is set aside for another namespace's": (
         "CheckVolumeBinding", mounting("data"), [LOCAL, claim(), volume("v", claimRef={
             "namespace": "other", "name": "data"})], NO_VOLUMES),
+    "a volume that says that it is for a file system, which a claim that does not say wants": (
+        "CheckVolumeBinding", mounting("data"), [LOCAL, claim(), volume("v", volumeMode="Filesystem")], ALL),
     "a volume that is going": (
         "CheckVolumeBinding", mounting("data"),
         [LOCAL, claim(), volume("v", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"})], NO_VOLUMES),
