@@ -520,7 +520,11 @@ def set_up(uses, catalogue, problems, settings=None):
         parts = {part: functools.partial(function, arguments=arguments) for part, function in vars(rule).items()
                  if callable(function) and "arguments" in inspect.signature(function).parameters}
         # As upstream: the last weight counts, n uses with arguments weigh n times as much, of which 32 bits are left.
-        weight = (weights[-1] * max(1, sum(map(bool, given))) + 2**31) % 2**32 - 2**31 or 1
+        times = max(1, sum(map(bool, given)))
+        weight = weights[-1] * times % 2**32 or 1
+        if weight >= 2**31 and weights[-1] > 0:
+            problems.append(f"{places[-1]}.weight: must be from 1 to {2**31 - 1}, got {weights[-1]}"
+                            + f" × {times}" * (times > 1))
         title = "+".join(dict.fromkeys(titles))
         rules.append(replace(rule, **parts, title=title, arguments=arguments, weight=weight))
     return rules
@@ -543,7 +547,7 @@ def weight_problems(priorities):
     first = {}  # argument member -> (place, weight) of its first entry
     for i, entry in enumerate(priorities):
         place, weight = f"priorities[{i}]", entry.get("weight", 0)
-        if not 0 < weight < (2**63 - 1) // 10 or weight & 2**31:
+        if not 0 < weight < (2**63 - 1) // 10:
             yield f"{place}.weight: must be from 1 to {2**31 - 1}, got {weight}"
         for member in entry.get("argument", {}):
             before, its_weight = first.setdefault(member, (place, weight))

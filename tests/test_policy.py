@@ -59,6 +59,10 @@ def policy(predicates=(), priorities=(), **more):
     "a weight that 32 bits make negative": (
         policy((), [{"name": "LeastRequestedPriority", "weight": 2**31}]),
         "priorities[0].weight: must be from 1 to 2147483647, got 2147483648"),
+    "two weights that together are more": (
+        policy((), [{"name": label, "weight": 2**30, "argument": {"labelPreference": {"label": label}}}
+                    for label in "ab"]),
+        "priorities[1].weight: must be from 1 to 2147483647, got 1073741824 × 2"),
     "predicates that are no list": (
         '{"kind": "Policy", "apiVersion": "v1", "predicates": "all"}', 'predicates: expected a list, got "all"'),
     "a key twice": ('{"kind": "Policy", "kind": "Policy"}', 'duplicate key "kind"'),
@@ -149,6 +153,20 @@ def test_all_that_is_wrong_is_said_at_once():
 def test_predicates_run_in_kube_schedulers_order(names, order):
     built = scheduler.build_policy(scheduler.decode_policy(json.loads(policy([{"name": name} for name in names]))))
     assert [rule.name for rule in built.predicates] == order.split()
+
+
+@table("weights, weighs", {
+    "one preference": ([3], 3),
+    "two are one rule, which weighs twice as much": ([3, 3], 6),
+    "what 32 bits leave of a weight": ([2**32 + 5], 5),
+    "or 1, where they leave nothing": ([2**30] * 4, 1),
+    "the most that there can be": ([2**31 - 1], 2**31 - 1),
+})
+def test_preferred_labels_weigh_together(weights, weighs):
+    [rule] = scheduler.build_policy(scheduler.decode_policy(json.loads(policy((), [
+        {"name": f"prefer-{i}", "weight": weight, "argument": {"labelPreference": {"label": f"label-{i}"}}}
+        for i, weight in enumerate(weights)])))).priorities
+    assert rule.weight == weighs
 
 
 def test_the_shipped_policy_loads_without_a_word():
