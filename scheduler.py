@@ -2252,7 +2252,7 @@ def argument_problems(name, args):
     if args.get("addedAffinity"):
         yield "addedAffinity: cannot be had here"
     constraints = args.get("defaultConstraints", [])
-    if args.get("defaultingType", "List") not in ("List", *["System"] * (not constraints)):
+    if (args.get("defaultingType") or "List") not in ("List", *["System"] * (not constraints)):
         yield "defaultingType: expected List, or, without defaultConstraints, System"
     for i, constraint in enumerate(constraints):
         if constraint.get("maxSkew", 0) < 1 or not constraint.get("topologyKey") or constraint.get(
@@ -2510,8 +2510,8 @@ class Cluster:
         nodes = self.parse(Node, self.list("nodes")[0])[0]
         nodes = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}  # the cache has no order
         assigned = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-        consistent = self.doubt or not self.dry_run and any(
-            time.monotonic() - since > self.TRUST for *_, since in self.assumed.values())
+        overdue = any(time.monotonic() - since > self.TRUST for *_, since in self.assumed.values())
+        consistent = self.doubt or overdue and not self.dry_run  # whose bindings no list will ever show
         raws, version = self.list("pods", assigned, consistent)
         if not consistent and version < self.newest:  # another API server answers now, whose cache lags
             consistent = True
