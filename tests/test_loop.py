@@ -208,6 +208,17 @@ def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
     assert {method for method, *_ in server.requests} == {"GET"}
 
 
+def test_a_dry_run_needs_no_lease():
+    """Or it would wait for as long as those replicas run that write."""
+    server = Server(node("n"), pod("p"))
+    options = scheduler.read_arguments(["--dry-run", "--leader-elect", "--once"])
+    policies, decisions = scheduler.PolicyFile(options.policy, options.scheduler_name), []
+    code = scheduler.poll(
+        scheduler.Cluster(server, dry_run=True), policies, decisions.append, threading.Event(), options)
+    assert (code, [decision.node for decision in decisions]) == (0, ["n"])
+    assert not any("leases" in path for _, path, _, _ in server.requests)
+
+
 def test_a_list_that_lags_neither_binds_twice_nor_overcommits(clock):
     server = Server(node("n", cpu="2"), pod("a", {"cpu": "1"}))
     cluster = scheduler_of(server)
