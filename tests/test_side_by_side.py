@@ -71,15 +71,21 @@ PROFILE = {
     "apiVersion": "kubescheduler.config.k8s.io/v1beta1", "kind": "KubeSchedulerConfiguration",
     "leaderElection": {"leaderElect": False}, "profiles": [{"schedulerName": "kube", "plugins": {
         "filter": {"disabled": [{"name": "NodeName"}, {"name": "TaintToleration"}],
-                   "enabled": [{"name": "TaintToleration"}]},
+                   "enabled": [{"name": "TaintToleration"}, {"name": "NodeLabel"}]},
         "score": {"disabled": [{"name": "NodeResourcesLeastAllocated"}, {"name": "InterPodAffinity"}],
                   "enabled": [{"name": "NodeResourcesMostAllocated", "weight": 3},
-                              {"name": "InterPodAffinity", "weight": 5}]}},
+                              {"name": "InterPodAffinity", "weight": 5}, {"name": "NodeLabel", "weight": 2},
+                              {"name": "ServiceAffinity", "weight": 4}, {"name": "RequestedToCapacityRatio"}]}},
         "pluginConfig": [{"name": "NodeResourcesMostAllocated", "args": {"resources": [
                              {"name": "cpu", "weight": 3}, {"name": "ephemeral-storage", "weight": 1},
                              {"name": "memory", "weight": 2}]}},
                          {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 30}},
-                         {"name": "PodTopologySpread", "args": {"defaultingType": "List", "defaultConstraints": [
+                         {"name": "NodeLabel", "args": {
+                             "absentLabels": ["retiring"], "presentLabelsPreference": ["fast", "disk"]}},
+                         {"name": "ServiceAffinity", "args": {"antiAffinityLabelsPreference": ["rack"]}},
+                         {"name": "RequestedToCapacityRatio", "args": {
+                             "shape": [{"utilization": 20, "score": 9}, {"utilization": 80, "score": 1}]}},
+                         {"name": "PodTopologySpread", "args": {"defaultConstraints": [
                              {"maxSkew": 3, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"},
                              {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"}]}}]}]}
 
