@@ -120,7 +120,6 @@ def schedule(pod, snapshot, policy):
         if not fitting:
             raise Unschedulable(fit_error(decision.failed))
         decision.raw, decision.scores, decision.total = prioritize(pod, fitting, snapshot, policy)
-        decision.feasible = [node.name for node in fitting]
         decision.node = select_host(decision.total)
     except Exception as error:
         give_up(decision, error)
@@ -1905,16 +1904,20 @@ class Decision:
     pod: Pod
     policy: Policy
     node: str = None  # the chosen node
-    feasible: list = field(default_factory=list)  # the names of the nodes that fit
     failed: dict = field(default_factory=dict)  # node -> predicate -> the reasons why it does not fit
     raw: dict = field(default_factory=dict)  # priority -> node -> the score as the rule gave it
     scores: dict = field(default_factory=dict)  # priority -> node -> score, 0 to 100, x weight
-    total: dict = field(default_factory=dict)  # node -> the sum of its scores
+    total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
     message: str = None  # without a node: why, in kube-scheduler's words
     nominated: str = None  # without a node: one on which a rule has made room
     held: bool = False  # whether a rule does not permit the binding yet
     requests: list = ()  # what rules want to be sent before the Binding: lists, or None
     since: float = field(default_factory=time.monotonic)
+
+    @property
+    def feasible(self):
+        """The names of the nodes that fit."""
+        return list(self.total)
 
 
 def fit_error(failed):
