@@ -147,7 +147,7 @@ def test_a_rule_has_the_arguments_of_its_plugin(plugin, args, rule, arguments):
 @table("args, feasible, spreads", {
     "kube-scheduler's default constraints are preferences": ({}, ["a", "b"], True),
     "none at all": ({"defaultingType": "List"}, ["a", "b"], False),
-    "a preference of the user's own, for the node without a web pod": ({"defaultConstraints": [
+    "a preference of the user's own, which needs no type": ({"defaultConstraints": [
         {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway"}]}, ["a", "b"], False),
     "one of the user's own": ({"defaultingType": "List", "defaultConstraints": [
         {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}]}, ["b"], False),

@@ -286,12 +286,10 @@ def spread(**more):
 
 
 WEB = [pod("o", labels={"app": "web", "v": "1"}, nodeName="a")]
-TAINTED = [node("a", labels={"zone": "east"}),
-           node("b", labels={"zone": "west"}, taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])]
-
-
-CROWDED = [node("a", labels={"zone": "east"}, taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}]),
-           node("b", labels={"zone": "west"})]
+TAINTS = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
+TAINTED = [node("a", labels={"zone": "east"}), node("b", labels={"zone": "west"}, taints=TAINTS)]
+CROWDED = [node("a", labels={"zone": "east"}, taints=TAINTS), node("b", labels={"zone": "west"}),
+           node("c", labels={"zone": "east"})]
 
 
 @table("spec, nodes, feasible", {
@@ -302,9 +300,8 @@ CROWDED = [node("a", labels={"zone": "east"}, taints=[{"key": "k", "value": "v",
     "nodeTaintsPolicy Ignore: a zone that it may not use counts": (spread(), TAINTED, []),
     "nodeTaintsPolicy Honor: it does not": (spread(nodeTaintsPolicy="Honor"), TAINTED, ["a"]),
     "nodeTaintsPolicy Ignore: pods on a node that it may not use count for their zone": (
-        spread(), [*CROWDED, node("c", labels={"zone": "east"})], ["b"]),
-    "nodeTaintsPolicy Honor: they do not": (
-        spread(nodeTaintsPolicy="Honor"), [*CROWDED, node("c", labels={"zone": "east"})], ["b", "c"]),
+        spread(), CROWDED, ["b"]),
+    "nodeTaintsPolicy Honor: they do not": (spread(nodeTaintsPolicy="Honor"), CROWDED, ["b", "c"]),
     "nodeAffinityPolicy Honor: pods on a node that it does not want do not count for their zone": (
         spread(nodeAffinityPolicy="Honor") | {"nodeSelector": {"disk": "ssd"}},
         [*zones("east"), *(node(name, labels={"zone": zone, "disk": "ssd"})
