@@ -11,7 +11,6 @@ Policy is called today. 8. The cluster: what is read, remembered and written. 9.
 """
 
 import argparse
-import base64
 import collections
 import contextlib
 import copy
@@ -31,14 +30,13 @@ import signal
 import socket
 import statistics
 import sys
-import tempfile
 import textwrap
 import threading
 import time
 import traceback
 import uuid
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, TimeoutError, wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from fractions import Fraction
@@ -47,7 +45,7 @@ from urllib.parse import urlsplit
 
 import requests
 import yaml
-from urllib3.exceptions import InsecureRequestWarning
+from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 log = logging.getLogger("scheduler")
 
@@ -73,37 +71,25 @@ def run(cluster, policy_file, report, stop, interval, once):
 
 
 def schedule_pending_pods(cluster, policies, report, stop):
-    """Make one pass: list the pending pods, look at the cluster, place pod after pod. Return how many were bound."""
-    pending = cluster.pending_pods(policies)
-    if not pending:
-        return 0
-    snapshot = cluster.snapshot(policies)
-
-    def decisions():
-        """Decide about the pending pods one by one, then about those that a rule has held up (framework: Permit)."""
-        for pod in with_progress(cluster.due(pending)):
-            if stop.is_set():
-                return
-            decision = schedule(pod, snapshot, policies[pod.scheduler])
-            # Assume that the Binding will succeed, so that the next pod of this pass sees this one on its node.
-            yield assume(decision, snapshot)
-        for decision in cluster.take_held(snapshot):
-            yield permit(decision, snapshot)
-
-    bound = 0
+    """Make one pass: decide about the pending pods, one after another. Return how many were bound."""
+    writer, bound = cluster.writer, 0
     try:
-        for decision in decisions():
-            if cluster.is_news(decision):
+        for pod, snapshot in cluster.queue(policies):
+            if stop.is_set():
+                break
+            decision = pod.record.take_held() or schedule(pod, snapshot, policies[pod.scheduler])
+            assume(decision, snapshot)  # that it will be bound, so that the next pod sees this one on its node
+            if pod.record.is_news(decision):
                 report(decision)
             if decision.node is None:
-                cluster.leave_pending(decision, snapshot)
+                writer.leave_pending(decision, snapshot)
             elif decision.held:
-                cluster.hold(decision)
+                pod.record.kept = decision
             else:
-                cluster.bind(decision, snapshot)
+                writer.bind(decision, snapshot)
                 bound += 1
     finally:
-        cluster.settle(snapshot, wait=True)
+        writer.settle()
     return bound
 
 
@@ -111,16 +97,13 @@ def schedule(pod, snapshot, policy):
     """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
     decision = Decision(pod, policy)
     try:
-        RANDOM.throw_for(pod)
-        if pod.beyond_us:
-            raise Unschedulable(pod.beyond_us)
         if not snapshot.nodes:
             raise Unschedulable("no nodes available to schedule pods")
         fitting, decision.failed = nodes_that_fit(pod, snapshot, policy)
         if not fitting:
             raise Unschedulable(fit_error(decision.failed))
         decision.raw, decision.scores, decision.total = prioritize(pod, fitting, snapshot, policy)
-        decision.node = select_host(decision.total)
+        decision.node = select_host(pod, decision.total)
     except Exception as error:
         give_up(decision, error)
     return decision
@@ -135,8 +118,8 @@ def nodes_that_fit(pod, snapshot, policy):
         except Rejected as reason:  # by a rule that need not look at the nodes
             return [], {node.name: {f"{rule.title} (whatever the node)": [str(reason)]} for node in nodes}
     for node in nodes:
-        for title, predicate in predicates:
-            reasons = list(predicate(pod, node))
+        for title, fits in predicates:
+            reasons = list(map(str, fits(pod, node)))
             if reasons:
                 failed.setdefault(node.name, {})[title] = reasons
                 if not policy.always_check_all:
@@ -149,27 +132,21 @@ def nodes_that_fit(pod, snapshot, policy):
 
 def prioritize(pod, fitting, snapshot, policy):
     """Score the nodes that fit: each priority gives each node 0 to 100, times the priority's weight."""
-    raw, scores = {}, {}
+    names, raw, scores = [node.name for node in fitting], {}, {}
+    if not policy.priorities and not policy.extenders:
+        return raw, scores, dict.fromkeys(names, 1)  # one node is as good as another
     for rule in policy.priorities:
-        try:
-            priority = rule.prepare(pod, fitting, snapshot)
-            raw[rule.title] = {node.name: priority(pod, node) for node in fitting}
-            points = in_range(rule, rule.reduce(raw[rule.title]))
-        except Unschedulable:
-            if len(fitting) > 1:
-                raise
-            continue  # kube-scheduler takes a single candidate unscored, and so meets no error either
-        scores[rule.title] = {name: score * rule.weight for name, score in points.items()}
+        raw[rule.title], points = rule.score(pod, fitting, snapshot)
+        scores[rule.title] = {name: points[name] * rule.weight for name in names}
     for extender in policy.extenders:
         scores |= extender.prioritize(pod, fitting)
-    start = 0 if policy.priorities or policy.extenders else 1  # with nothing to go by, every node is as good
-    return raw, scores, {node.name: start + sum(points[node.name] for points in scores.values()) for node in fitting}
+    return raw, scores, {name: sum(points[name] for points in scores.values()) for name in names}
 
 
-def select_host(total):
+def select_host(pod, total):
     """Take the node with the highest total; of several, any."""
     best = max(total.values())
-    return RANDOM.choice([name for name, score in total.items() if score == best])
+    return dice(pod.key).choice([name for name, score in total.items() if score == best])
 
 
 # =====================================================================================================================
@@ -179,58 +156,64 @@ def select_host(total):
 
 @dataclass
 class Rule:
-    """A predicate or a priority: its function, and what the Policy says about it."""
+    """A predicate or a priority: a function of a pod and a node, and what the Policy says about it."""
 
     name: str
     function: callable
-    metadata: callable = None  # computes, once per pod, what the function takes as `metadata`
-    needs: tuple = ()  # the resources that it may look at in snapshot.objects
-    reduce: callable = lambda points: points  # for a priority: turns the nodes' raw scores into 0 to 100
-    pre_enqueue: callable = None  # these nine see to the other extension points of the framework: chapter 6
-    queue_sort: callable = None
-    post_filter: callable = None
-    reserve: callable = None
-    unreserve: callable = None
-    permit: callable = None
-    pre_bind: callable = None
-    bind: callable = None
-    post_bind: callable = None
-    argument: object = None  # the member of an entry's `argument` that configures it; or {field: type} of all of this
+    metadata: callable = None  # works out, once per pod, what the function takes as `metadata` (upstream: PreFilter)
+    reduce: callable = None  # turns the scores of all nodes into 0 to 100, where the function itself does not
+    argument: dict = None  # what the Policy may say in an entry's `argument`: {field: type}
+    member: str = None  # the member of `argument` that says this, under any name that the Policy gives the rule
     check: callable = lambda arguments: ()  # yields what is wrong with the arguments
+    hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 6
     title: str = ""  # what the Policy calls it
-    arguments: list = field(default_factory=list)  # what the Policy gives, else this; functions that want them get them
+    arguments: list = field(default_factory=list)  # what the Policy gives, else these
     weight: int = 1
 
     def prepare(self, pod, nodes, snapshot):
-        """Return the rule as a function of (pod, node) alone, for this pod.
-
-        Most rules are just that. One that looks further has a metadata function, which sees the pod, the nodes in
-        question and the whole snapshot (legacy: predicate metadata; framework: PreFilter and PreScore).
-        """
+        """Return the rule as a function of (pod, node) alone, its metadata worked out for this pod."""
         if not self.metadata:
             return self.function
         return functools.partial(self.function, metadata=self.metadata(pod, nodes, snapshot))
 
-    @property
-    def summary(self):
-        """Return what the rule says of itself: the first paragraph of its docstring."""
-        function = self.metadata if self.function is score_among_all else self.function
-        while isinstance(function, functools.partial):
-            function = function.func
-        return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
+    def score(self, pod, nodes, snapshot):
+        """Return {node: raw score} and {node: score from 0 to 100}. Raises Unschedulable."""
+        try:
+            priority = self.prepare(pod, nodes, snapshot)
+            raw = {node.name: priority(pod, node) for node in nodes}
+            return raw, in_range(self, self.reduce(raw) if self.reduce else raw)
+        except Unschedulable:
+            if len(nodes) > 1:
+                raise
+            return {nodes[0].name: None}, {nodes[0].name: 0}  # kube-scheduler takes a single candidate unscored
+
+    def use(self, title, arguments, weight=1):
+        """Return the rule as the Policy calls it; those of its functions that take `arguments` get them."""
+
+        def fill_in(function):
+            takes = function and "arguments" in inspect.signature(function).parameters
+            return functools.partial(function, arguments=arguments) if takes else function
+
+        return replace(self, title=title, arguments=arguments, weight=weight, function=fill_in(self.function),
+                       metadata=fill_in(self.metadata), reduce=fill_in(self.reduce),
+                       hooks={point: fill_in(hook) for point, hook in self.hooks.items()})
 
 
 PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
+HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
+    "pre_enqueue": "preEnqueue", "queue_sort": "queueSort", "post_filter": "postFilter", "reserve": "reserve",
+    "unreserve": "reserve", "permit": "permit", "pre_bind": "preBind", "bind": "bind", "post_bind": "postBind",
+}
 
 
 def register(catalogue, name, **options):
     """Return a decorator that makes a function the rule of this name."""
+    hooks = {point: options.pop(point) for point in HOOKS.keys() & options.keys()}
 
     def decorate(function):
-        """Register the function, and return it as it is."""
         if name in catalogue:
             raise ValueError(f'there is a rule "{name}" already')
-        catalogue[name] = Rule(name, function, **options)
+        catalogue[name] = Rule(name, function, hooks=hooks, **options)
         return function
 
     return decorate
@@ -256,6 +239,15 @@ ALIASES = {  # names that stand for others
     "GeneralPredicates": ["PodFitsResources", "HostName", "PodFitsHostPorts", "MatchNodeSelector"],
     "PodFitsPorts": ["PodFitsHostPorts"],
     "ServiceSpreadingPriority": ["SelectorSpreadPriority"],
+    "EqualPriority": [],  # a constant changes no ranking
+}
+SAID_BY_TAINTS = """
+    CheckNodeCondition CheckNodeMemoryPressure CheckNodeDiskPressure CheckNodePIDPressure
+    PodToleratesNodeNoExecuteTaints""".split()  # names of predicates up to 1.18
+PROVIDERS = {  # what --policy may name instead of a file. Upstream: algorithmprovider/registry.go
+    "DefaultProvider": {"kind": "Policy", "apiVersion": "v1"},
+    "ClusterAutoscalerProvider": {"kind": "Policy", "apiVersion": "v1", "priorities": [
+        {"name": name.replace("Least", "Most"), "weight": weight} for name, weight in DEFAULT_PRIORITIES.items()]},
 }
 
 
@@ -265,19 +257,26 @@ class Policy:
 
     predicates: list
     priorities: list
-    extenders: list
-    always_check_all: bool
-    notices: list  # what the user should know of it, a line each
+    extenders: list = field(default_factory=list)
+    always_check_all: bool = False
+    notices: list = field(default_factory=list)  # what the user should know of it, a line each
     others: list = field(default_factory=list)  # rules of which only other extension points are active
+    election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
 
-    @property
-    def needs(self):
-        """The resources that the active rules look at, beside nodes and pods."""
-        return {resource for rule in self.predicates + self.priorities + self.others for resource in rule.needs}
+    def rules(self):
+        """Return all active rules."""
+        return self.predicates + self.priorities + self.others
 
     def hooks(self, point):
         """Return the functions of the active rules for an extension point, such as "reserve"."""
-        return [hook for rule in self.predicates + self.priorities + self.others if (hook := getattr(rule, point))]
+        return [rule.hooks[point] for rule in self.rules() if point in rule.hooks]
+
+    def summary(self):
+        """Return what it consists of, for comparison: {title: (weight, details)}."""
+        parts = {rule.title: (rule.weight, rule.arguments, sorted(rule.hooks)) for rule in self.rules()}
+        if self.always_check_all:
+            parts["alwaysCheckAllPredicates"] = 1, None
+        return parts | {extender.title: (extender.weight, extender.config) for extender in self.extenders}
 
 
 class PolicyError(Exception):
@@ -285,19 +284,19 @@ class PolicyError(Exception):
 
 
 def load_policies(path, scheduler_name):
-    """Read a Policy file, JSON or YAML; like kube-scheduler, only its first document. Return {schedulerName: Policy}.
-
-    It may be a KubeSchedulerConfiguration, too, or the name of an algorithm provider. Raises PolicyError.
-    """
-    try:
+    """Return {schedulerName: Policy} of a Policy, a KubeSchedulerConfiguration or a provider. Raises PolicyError."""
+    try:  # like kube-scheduler, with a file's first document only
         document = PROVIDERS.get(path) or next(parse(Path(path).read_text("utf-8-sig")), None)
         if isinstance(document, dict) and document.get("kind") == "KubeSchedulerConfiguration":
             return read_configuration(document, scheduler_name)
-        return Profiles({scheduler_name: build_policy(decode_policy(document))})
+        policy = build_policy(decode_policy(document))
+        if path in PROVIDERS:  # their predicates run in the order of the plugins
+            policy.predicates.sort(key=lambda rule: [predicate for predicate, _ in PLUGINS.values()].index(rule.name))
+        return {scheduler_name: policy}
     except (OSError, ValueError) as error:
         raise PolicyError(f"{path}: {one_line(error)}") from error
     except PolicyError as error:
-        raise PolicyError(*(f"{path}: {line}" for line in error.args)) from error
+        raise PolicyError(*(f"{path}: {line[:500]}" for line in error.args)) from error
 
 
 class PolicyFile:
@@ -305,145 +304,108 @@ class PolicyFile:
 
     def __init__(self, path, scheduler_name):
         self.path, self.scheduler_name = path, scheduler_name
-        self.policies, self.seen = None, "nothing yet"
+        self.policies, self.signature = None, "none yet"
         self.current()
-
-    def signature(self):
-        """Return what tells one state of the file from another."""
-        with contextlib.suppress(OSError):
-            stat = Path(self.path).stat()
-            return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
     def current(self):
         """Return the Policies, read again if the file has changed. If it is broken, say so, and keep the last."""
-        signature = self.signature()
-        if signature != self.seen:
-            self.seen = signature
-            try:
-                before, self.policies = self.policies, load_policies(self.path, self.scheduler_name)
-                notices = [notice for policy in self.policies.values() for notice in policy.notices]
-                for line in notices if before is None else changes(before, self.policies) + notices:
-                    log.warning("%s: %s", self.path, line)
-            except PolicyError as error:
-                if self.policies is None:
-                    raise
-                for line in error.args:
-                    log.error("%s; the last good Policy stays", line)
+        signature = None
+        with contextlib.suppress(OSError):
+            stat = Path(self.path).stat()
+            signature = stat.st_mtime_ns, stat.st_size, stat.st_ino
+        if signature == self.signature:
+            return self.policies
+        self.signature, before = signature, self.policies
+        try:
+            self.policies = load_policies(self.path, self.scheduler_name)
+        except PolicyError as error:
+            if not before:
+                raise
+            for line in error.args:
+                log.error("%s; the last good Policy stays", line)
+            return before
+        lines = changes(before, self.policies) if before else []
+        for line in lines + [notice for policy in self.policies.values() for notice in policy.notices]:
+            log.warning("%s: %s", self.path, line)
         return self.policies
 
 
 def changes(before, after):
-    """Return a line for each scheduler name on what is different, or one that nothing is."""
-    lines = [f"+ profile {name}" for name in after if name not in before] + [
-        f"- profile {name}" for name in before if name not in after]
+    """Return a line for each profile on what is different ("+ HostName, - ...", ...), or one that nothing is."""
+    lines = [f"+ profile {name}" for name in after if name not in before]
+    lines += [f"- profile {name}" for name in before if name not in after]
     for name in [name for name in after if name in before]:
-        line = ", ".join(policy_changes(before[name], after[name]))
-        lines += [f"{name}: {line}" if len(after) > 1 else line] if line else []
+        old, new = before[name].summary(), after[name].summary()
+        parts = [f"+ {title}" for title in new if title not in old]
+        parts += [f"- {title}" for title in old if title not in new]
+        for title in [title for title in new if title in old]:
+            if new[title][0] != old[title][0]:
+                parts.append(f"{title} weight {old[title][0]} → {new[title][0]}")
+            elif new[title] != old[title]:
+                parts.append(f"{title} changed")
+        if parts:
+            lines.append((f"{name}: " if len(after) > 1 else "") + ", ".join(parts))
     return lines or ["says the same as before"]
 
 
-def policy_changes(before, after):
-    """Yield what is different between two Policies: "+ HostName", "LeastRequestedPriority weight 1 → 5", ...."""
-    for kind in ("predicates", "priorities", "others"):
-        old, new = ({rule.title: rule for rule in getattr(policy, kind)} for policy in (before, after))
-        yield from (f"+ {title}" for title in new if title not in old)
-        yield from (f"- {title}" for title in old if title not in new)
-        for title in old.keys() & new.keys():
-            if old[title].weight != new[title].weight:
-                yield f"{title} weight {old[title].weight} → {new[title].weight}"
-            if old[title].arguments != new[title].arguments:
-                yield f"{title} argument changed"
-    if before.always_check_all != after.always_check_all:
-        yield f"alwaysCheckAllPredicates {json.dumps(after.always_check_all)}"
-    if [extender.config for extender in before.extenders] != [extender.config for extender in after.extenders]:
-        yield "extenders changed"
-
-
-# What a Policy may say: {field: type}, [type] for a list of it.
-# Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types.go.
+# What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any of these}.
+# What an argument may say is said with each rule. Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types.go.
+WEIGHT = range(1, 2**31)
 POLICY = {
-    "predicates": [lambda entry: {"name": str, "argument": argument_fields(PREDICATES, entry, {
-        "serviceAffinity": {"labels": [str]},
-        "labelsPresence": {"labels": [str], "presence": bool}})}],
-    "priorities": [lambda entry: {"name": str, "weight": int, "argument": argument_fields(PRIORITIES, entry, {
-        "serviceAntiAffinity": {"label": str},
-        "labelPreference": {"label": str, "presence": bool},
-        "requestedToCapacityRatioArguments": {
-            "shape": [{"utilization": int, "score": int}], "resources": [{"name": str, "weight": int}]}})}],
-    "extenders": [dict],
-    "hardPodAffinitySymmetricWeight": int,
-    "alwaysCheckAllPredicates": bool,
+    "kind": str, "apiVersion": str,
+    "predicates": [{"name": str, "argument": dict}],
+    "priorities": [{"name": str, "weight": WEIGHT, "argument": dict}],
+    "extenders": [dict], "hardPodAffinitySymmetricWeight": range(101), "alwaysCheckAllPredicates": bool,
 }
 EXTENDER = {
     "urlPrefix": str, "filterVerb": str, "preemptVerb": str, "prioritizeVerb": str, "bindVerb": str, "weight": int,
     "enableHttps": bool, "httpTimeout": int, "nodeCacheCapable": bool, "ignorable": bool,
     "managedResources": [{"name": str, "ignoredByScheduler": bool}],
-    "tlsConfig": {"insecure": bool, "serverName": str, "certFile": str, "keyFile": str, "caFile": str,
-                  "certData": bytes, "keyData": bytes, "caData": bytes},
+    "tlsConfig": {"insecure": bool, "caFile": str, "certFile": str, "keyFile": str,
+                  "serverName": str, "caData": str, "certData": str, "keyData": str},
 }
-EXTENDED_RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-                               r"/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
-TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "true or false",
-              bytes: "base64 text"}
-
-
-def argument_fields(catalogue, entry, legacy):
-    """Return what fields an entry's argument may have: those of the rule that it names, or one for each other rule."""
-    rule = catalogue.get(str(entry.get("name"))) if isinstance(entry, dict) else None
-    if rule and isinstance(rule.argument, dict):
-        return rule.argument
-    return {rule.argument: dict for rule in catalogue.values() if type(rule.argument) is str} | legacy
+TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "true or false"}
 
 
 def decode_policy(document):
     """Check a document as strictly as kube-scheduler does, and return it without its nulls. Raises PolicyError."""
-    document = {} if document is None else document
-    if not isinstance(document, dict):
-        raise PolicyError("expected a Policy: an object with kind, apiVersion, predicates and priorities")
-    kind, version = ("" if document.get(key) is None else document[key] for key in ("kind", "apiVersion"))
-    if kind not in ("", "Policy") or version not in ("", "v1", "kubescheduler.config.k8s.io/v1"):
-        raise PolicyError(f'kind "{kind}", apiVersion "{version}": write kind Policy, apiVersion v1')
-    body, problems = {k: v for k, v in document.items() if k not in ("kind", "apiVersion")}, []
-    if not version and POLICY.keys() & body.keys():
-        raise PolicyError("write kind Policy and apiVersion v1")
-    # Without a version, kube-scheduler reads into its internal type, whose fields are spelled as in Go.
-    policy = decode(body, POLICY, "", problems, str if version else lambda name: name[0].upper() + name[1:])
-    policy["extenders"] = [decode(extender, EXTENDER, f"extenders[{i}]", problems, str.lower)
+    if not isinstance(document, dict) or not document.keys() & {"kind", "apiVersion"}:
+        raise PolicyError("expected a Policy: an object with kind Policy, apiVersion v1, predicates and priorities")
+    kind, version, problems = document.get("kind"), document.get("apiVersion"), []
+    if kind != "Policy" or version not in ("v1", "kubescheduler.config.k8s.io/v1"):
+        raise PolicyError(f'kind "{kind or ""}", apiVersion "{version or ""}": write kind Policy, apiVersion v1')
+    policy = decode(document, POLICY, "", problems)
+    # Upstream reads extenders by Go's own JSON package: names in any case, and unknown ones are ignored.
+    policy["extenders"] = [decode(extender, EXTENDER, f"extenders[{i}]", problems, lenient=True)
                            for i, extender in enumerate(policy.get("extenders", []))]
     if problems:
         raise PolicyError(*problems)
     return policy
 
 
-def decode(value, schema, where, problems, spell=str):
-    """Check a value against a schema, append what is wrong to `problems`, and return it without nulls.
-
-    `spell` turns a field's name into the document's spelling. With str.lower the reading is lenient, as upstream reads
-    extenders, by Go's own JSON package: names match in any case, and unknown fields are ignored.
-    """
-    expected, lenient = schema if isinstance(schema, type) else type(schema), spell is str.lower
+def decode(value, schema, where, problems, lenient=False):
+    """Check a value against a schema, append what is wrong to `problems`, and return it without nulls."""
+    expected = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
     if value is None:
         return expected()
-    if expected is bytes:
-        try:
-            return base64.b64decode(value, validate=True)
-        except (TypeError, ValueError):
-            value = str(value)
-    if type(value) is not expected or (expected is int and not -(2**63) <= value < 2**63):
-        problems.append(f"{where}: expected {TYPE_NAMES[expected]}, got {json.dumps(value, default=str)[:60]}")
+    wanted, fits = TYPE_NAMES[expected], type(value) is expected and not (expected is int and abs(value) >= 2**63)
+    if isinstance(schema, (range, set)):
+        wanted = f"from {schema[0]} to {schema[-1]}" if expected is int else f"one of {', '.join(sorted(schema))}"
+        fits = fits and value in schema
+    if not fits:
+        problems.append(f"{where}: expected {wanted}, got {json.dumps(value, default=str)[:60]}")
         return expected()
     if isinstance(schema, list):
-        return [decode(item, schema[0](item) if inspect.isfunction(schema[0]) else schema[0], f"{where}[{i}]", problems,
-                       spell) for i, item in enumerate(value)]
+        return [decode(item, schema[0], f"{where}[{i}]", problems, lenient) for i, item in enumerate(value)]
     if not isinstance(schema, dict):
         return value
-    fields, decoded = {spell(name): name for name in schema}, {}
+    names, decoded = {name.lower() if lenient else name: name for name in schema}, {}
     for key, item in value.items():
-        name, place = fields.get(str(key).lower() if lenient else key), f"{where}.{key}".lstrip(".")
-        if not name and not lenient:
-            problems.append(f'{place}: unknown field{did_you_mean(key, fields)}')
-        elif name and item is not None:
-            decoded[name] = decode(item, schema[name], place, problems, spell)
+        name, place = names.get(key.lower() if lenient else key), f"{where}.{key}".lstrip(".")
+        if name and item is not None:
+            decoded[name] = decode(item, schema[name], place, problems, lenient)
+        elif not name and not lenient:
+            problems.append(f"{place}: unknown field{did_you_mean(key, names)}")
     return decoded
 
 
@@ -455,85 +417,84 @@ def did_you_mean(word, known):
 
 def build_policy(document):
     """Find the rules that a decoded Policy names. Upstream: createFromConfig in pkg/scheduler/factory.go."""
-    problems, notices, extenders = [], [], document["extenders"]
+    problems, notices = [], []
+    ignored = [resource.get("name") for extender in document["extenders"]
+               for resource in extender.get("managedResources", []) if resource.get("ignoredByScheduler")]
+    settings = {"PodFitsResources": ignored,
+                "InterPodAffinityPriority": [document.get("hardPodAffinitySymmetricWeight") or 1]}
     entries = document.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
-    general = ALIASES["GeneralPredicates"] if any(e.get("name") == "GeneralPredicates" for e in entries) else []
     order = list(PREDICATES)
-    order[2:2] = general  # GeneralPredicates comes right behind CheckNodeUnschedulable
+    if any(entry.get("name") == "GeneralPredicates" for entry in entries):
+        order[1:1] = ALIASES["GeneralPredicates"]  # right behind CheckNodeUnschedulable
     entries = entries + [{"name": name} for name in MANDATORY_PREDICATES]
-    predicates = set_up(find("predicates", entries, PREDICATES, problems, notices), PREDICATES, problems, {
-        "PodFitsResources": [resource.get("name") for extender in extenders for resource in extender.get(
-            "managedResources", []) if resource.get("ignoredByScheduler")]})
+    predicates = set_up(find("predicates", entries, PREDICATES, problems, notices), settings, problems)
     entries = document.get("priorities", [{"name": name, "weight": w} for name, w in DEFAULT_PRIORITIES.items()])
-    priorities = set_up(find("priorities", entries, PRIORITIES, problems, notices), PRIORITIES, problems, {
-        "InterPodAffinityPriority": [document.get("hardPodAffinitySymmetricWeight") or 1]})
-    problems += [*weight_problems(entries), *extender_problems(extenders)]
-    if not 0 <= document.get("hardPodAffinitySymmetricWeight", 0) <= 100:
-        problems.append("hardPodAffinitySymmetricWeight: must be from 0 to 100")
+    priorities = set_up(find("priorities", entries, PRIORITIES, problems, notices), settings, problems)
+    extenders = extenders_of(document["extenders"], problems)
     if problems:
         raise PolicyError(*problems)
     return Policy(sorted(predicates, key=lambda rule: order.index(rule.name)), merge_spreading(priorities),
-                  extenders_of(extenders), document.get("alwaysCheckAllPredicates", False), notices)
+                  extenders, document.get("alwaysCheckAllPredicates", False), notices)
+
+
+# A rule as an entry of the Policy uses it: title is what the entry calls it. Several entries may use the same rule.
+Use = collections.namedtuple("Use", "rule title place weight argument", defaults=[None])
 
 
 def find(where, entries, catalogue, problems, notices):
-    """Yield (rule name, what to call it, place, arguments, weight) for the rules that a Policy's entries mean.
-
-    An entry under a rule's own name takes it as it is. One under a name of the user's own says by its argument which
-    rule it means.
-    """
+    """Yield how the entries use rules: by name, or under names of the user's own, where the argument says which."""
+    members = {rule.member: rule for rule in catalogue.values() if rule.member}
     for i, entry in enumerate(entries):
-        place, title, argument = f"{where}[{i}]", entry.get("name", ""), entry.get("argument")
-        if title == "EqualPriority":
-            continue  # a constant changes no ranking
-        names, arguments = [name for name in ALIASES.get(title, [title]) if name in catalogue], []
-        if title in catalogue and isinstance(catalogue[title].argument, dict):
-            arguments = [] if argument is None else [argument]
-        elif argument is not None and len(argument) != 1:
+        place, title, weight = f"{where}[{i}]", entry.get("name", ""), entry.get("weight", 1)
+        if where == "priorities" and "weight" not in entry:
+            problems.append(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
+        rules = [catalogue[name] for name in ALIASES.get(title, [title]) if name in catalogue]
+        takes_argument = any(rule.argument and not rule.member for rule in rules)
+        schema = rules[0].argument if takes_argument else {name: rule.argument for name, rule in members.items()}
+        argument = decode(entry["argument"], schema, f"{place}.argument", problems) if "argument" in entry else None
+        if title in SAID_BY_TAINTS:
+            notices.append(f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
+        elif argument is not None and len(argument) != 1 and not takes_argument:
             problems.append(f"{place}: the argument must have exactly one member")
-        elif names and argument:
-            notices.append(f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
+        elif rules:
+            if argument and not takes_argument:
+                argument = None
+                notices.append(f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
+            for rule in rules:
+                yield Use(rule, title if len(rules) == 1 else rule.name, place, weight, argument)
         elif argument:
             [(member, value)] = argument.items()
-            names, arguments = [rule.name for rule in catalogue.values() if rule.argument == member], [value]
-        elif not names:
+            yield Use(members[member], title, place, weight, value)
+        elif title != "EqualPriority":  # a constant, which changes no ranking
             noun = "predicate" if catalogue is PREDICATES else "priority"
-            problems.append(f'{place}: unknown {noun} "{title}"'
-                            f'{did_you_mean(title, [*catalogue, *ALIASES]) or "; is a file missing in --plugins?"}')
-        for name in names:
-            yield name, title if len(names) == 1 else name, place, arguments, entry.get("weight", 1)
+            hint = did_you_mean(title, [*catalogue, *ALIASES]) or "; is a file missing in --plugins?"
+            problems.append(f'{place}: unknown {noun} "{title}"{hint}')
 
 
-def set_up(uses, catalogue, problems, settings=None):
-    """Return the rules that are used, with their arguments; what is used several times makes one rule.
-
-    `settings`: {rule: arguments} for those whose uses give none.
-    """
-    named, rules = {}, []
-    for name, *use in uses:
-        named.setdefault(name, []).append(use)
-    for name, uses in named.items():
-        rule, (titles, places, given, weights) = catalogue[name], zip(*uses)
-        arguments = sum(given, []) or (settings or {}).get(name) or rule.arguments
-        problems += [f"{places[-1]}: {problem}" for problem in rule.check(arguments)]
-        parts = {part: functools.partial(function, arguments=arguments) for part, function in vars(rule).items()
-                 if callable(function) and "arguments" in inspect.signature(function).parameters}
-        # As upstream: the last weight counts, n uses with arguments weigh n times as much, of which 32 bits are left.
-        times = max(1, sum(map(bool, given)))
-        weight = weights[-1] * times % 2**32 or 1
-        if weight >= 2**31 and weights[-1] > 0:
-            problems.append(f"{places[-1]}.weight: must be from 1 to {2**31 - 1}, got {weights[-1]}"
-                            + f" × {times}" * (times > 1))
-        title = "+".join(dict.fromkeys(titles))
-        rules.append(replace(rule, **parts, title=title, arguments=arguments, weight=weight))
+def set_up(uses, settings, problems):
+    """Return the rules that are used, each once, with the arguments of its uses, or else those of the settings."""
+    uses_of = collections.defaultdict(list)  # name of a rule -> its uses
+    for use in uses:
+        uses_of[use.rule.name].append(use)
+    rules = []
+    for name, same in uses_of.items():
+        rule, first, last = same[0].rule, same[0], same[-1]
+        given = [use.argument for use in same if use.argument is not None]
+        arguments = given or settings.get(name) or rule.arguments
+        try:
+            problems += [f"{last.place}: {problem}" for problem in rule.check(arguments)]
+        except Exception as error:
+            problems.append(f"{last.place}: {broken(error)}")
+        if given and last.weight != first.weight:
+            problems.append(f"{last.place}.weight: must be {first.weight} as in {first.place}; they are one rule")
+        title = "+".join(dict.fromkeys(use.title for use in same))
+        # As upstream: the last weight counts, and n uses with arguments weigh n times as much.
+        rules.append(rule.use(title, arguments, last.weight * max(1, len(given))))
     return rules
 
 
 def merge_spreading(priorities):
-    """Make one rule of SelectorSpreadPriority and EvenPodsSpreadPriority, as kube-scheduler has one plugin for both.
-
-    It has the default constraints of the one and the weight of the other.
-    """
+    """Make one rule of the two for spreading, with the weight of the second: kube-scheduler has one plugin for both."""
     rules = {rule.name: rule for rule in priorities}
     if rules.keys() >= {"SelectorSpreadPriority", "EvenPodsSpreadPriority"}:
         both, even = rules["SelectorSpreadPriority"], rules.pop("EvenPodsSpreadPriority")
@@ -541,49 +502,24 @@ def merge_spreading(priorities):
     return list(rules.values())
 
 
-def weight_problems(priorities):
-    """Yield what is wrong with the weights. Upstream: ValidatePolicy in pkg/scheduler/apis/config/validation."""
-    first = {}  # argument member -> (place, weight) of its first entry
-    for i, entry in enumerate(priorities):
-        place, weight = f"priorities[{i}]", entry.get("weight", 0)
-        if not 0 < weight < (2**63 - 1) // 10:
-            yield f"{place}.weight: must be from 1 to {2**31 - 1}, got {weight}"
-        for member in entry.get("argument", {}):
-            before, its_weight = first.setdefault(member, (place, weight))
-            if member == "requestedToCapacityRatioArguments" and before != place:
-                yield f"{place}: only one entry may have {member}, and {before} has"
-            elif weight != its_weight:
-                yield f"{place}.weight: must be {its_weight} as in {before}; all with {member} weigh the same"
-
-
-def extenders_of(configs):
-    """Return the extenders in the order in which they are asked: ignorable ones last."""
+def extenders_of(configs, problems):
+    """Return the extenders, ignorable ones last; append what is wrong. Upstream: validateExtenders, makeTransport."""
+    for i, config in enumerate(configs):
+        if config.get("prioritizeVerb") and config.get("weight", 0) <= 0:
+            problems.append(f"extenders[{i}].weight: must be positive where there is a prioritizeVerb")
+        tls, place = config.get("tlsConfig", {}), f"extenders[{i}].tlsConfig"
+        if tls.get("insecure") and tls.get("caFile"):
+            problems.append(f"{place}: give either caFile or insecure")
+        for name, value in tls.items():
+            if value and name in ("serverName", "caData", "certData", "keyData"):
+                problems.append(f"{place}.{name}: give files instead: caFile; certFile with keyFile")
+            elif value and name != "insecure" and not Path(value).is_file():
+                problems.append(f"{place}.{name}: there is no file {value}")
     extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
-    return sorted(extenders, key=lambda extender: extender.ignorable)
-
-
-def extender_problems(extenders):
-    """Yield what is wrong with the extenders. Upstream: validateExtenders, and makeTransport in core/extender.go."""
-    resources, binders = {}, [i for i, extender in enumerate(extenders) if extender.get("bindVerb")]
+    binders = [extender.title for extender in extenders if extender.verbs["bind"]]
     if len(binders) > 1:
-        yield f"extenders[{binders[1]}].bindVerb: only one extender may bind, and extenders[{binders[0]}] does"
-    for i, extender in enumerate(extenders):
-        if extender.get("prioritizeVerb") and extender.get("weight", 0) <= 0:
-            yield f"extenders[{i}].weight: must be positive where there is a prioritizeVerb"
-        for j, resource in enumerate(extender.get("managedResources", [])):
-            name, place = resource.get("name", ""), f"extenders[{i}].managedResources[{j}].name"
-            if not EXTENDED_RESOURCE.fullmatch(name) or "kubernetes.io/" in name or name.startswith("requests."):
-                yield f'{place}: "{name}" is not the name of an extended resource, such as example.com/gpu'
-            if resources.setdefault(name, place) != place:
-                yield f'{place}: "{name}" is managed by {resources[name]} already'
-        tls = extender.get("tlsConfig", {})
-        if tls.get("insecure") and (tls.get("caFile") or tls.get("caData")):
-            yield f"extenders[{i}].tlsConfig: give either a CA or insecure"
-        has_certificate = (tls.get("certFile") or tls.get("certData")) and (tls.get("keyFile") or tls.get("keyData"))
-        for file in ["ca"] + ["cert", "key"] * bool(has_certificate):
-            path = tls.get(file + "File")
-            if path and not tls.get(file + "Data") and not Path(path).is_file():
-                yield f"extenders[{i}].tlsConfig.{file}File: there is no file {path}"
+        problems.append(f"{binders[1]}.bindVerb: only one extender may bind, and {binders[0]} does")
+    return sorted(extenders, key=lambda extender: extender.ignorable)
 
 
 # =====================================================================================================================
@@ -619,6 +555,7 @@ def pick(thing, kind, *path, of=None):
     return thing
 
 
+# Upstream: ParseQuantity in k8s.io/apimachinery/pkg/api/resource.
 QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
 SUFFIXES = {
     None: 1, "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000),
@@ -629,30 +566,23 @@ SUFFIXES = {
 
 @functools.lru_cache(maxsize=65536)
 def quantity(text, unit=1):
-    """Read a quantity such as 100m, 0.5, 1.5Gi, 129e6 or 2E, exactly, in 1/unit, rounded up.
-
-    quantity("100m", 1000) is 100 (millicores), quantity("1.5Ki") is 1536. What exceeds 64 bits becomes their maximum.
-    Upstream: ParseQuantity in k8s.io/apimachinery/pkg/api/resource.
-    """
+    """Read a quantity, rounded up to whole 1/units: quantity("100m", 1000) is 100, quantity("1.5Ki") is 1536."""
     match = QUANTITY.fullmatch(text)
     if not match:
         raise Malformed(f'"{text}" is not a quantity, such as 100m, 0.5 or 1.5Gi')
     number, exponent, suffix = match.groups()
     scale = Fraction(10) ** int(exponent) if exponent else SUFFIXES[suffix]
-    return min(math.ceil(Fraction(number) * scale * unit), 2**63 - 1)
+    return min(math.ceil(Fraction(number) * scale * unit), 2**63 - 1)  # what exceeds 64 bits is their maximum
 
 
 NOTHING = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
 LITTLE = {"cpu": 100, "memory": 200 * 2**20}  # what a container counts for in scores if it does not say (non_zero.go)
+WHEN = "DuringSchedulingIgnoredDuringExecution"  # affinity is required, or preferred
 
 
 def amounts(thing, *path):
-    """Read a resource list: cpu in millicores, all else in units (bytes, devices), without the names that do not count.
-
-    Beside cpu, memory and ephemeral-storage, "scalars" count: hugepages, attachable volumes and what has a domain in
-    its name (extended resources). Upstream: Resource.Add in pkg/scheduler/framework/types.go.
-    """
-    counted = {}
+    """Read a resource list: cpu in millicores, all else in units (bytes, devices), without names that do not count."""
+    counted = {}  # Upstream: Resource.Add in pkg/scheduler/framework/types.go; it calls all but the first three scalars
     for name, text in pick(thing, dict, *path).items():
         if name in NOTHING or name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name or (
                 "/" in name and not name.startswith("requests.")):
@@ -669,37 +599,26 @@ def add(total, more, sign=1):
         total[name] = total.get(name, 0) + sign * amount
 
 
-def raise_to(total, least):
-    """Raise resource amounts to at least these, in place."""
-    total.update({name: amount for name, amount in least.items() if amount > total.get(name, 0)})
-
-
 def pod_amounts(spec, overhead, default):
-    """Return what a pod requests: max(its containers together, each init container alone) + overhead.
-
-    A sidecar (an init container that restarts Always) runs on beside all that start after it. A container that does not
-    name a resource counts for `default`. Upstream: PodRequests in k8s.io/component-helpers/resource.
-    """
-    total, peak, sidecars = {}, {}, {}
+    """Return what a pod requests: max(its containers together, each init container alone) + overhead."""
+    total, sidecars, alone = {}, {}, []  # Upstream: PodRequests in k8s.io/component-helpers/resource
     for container in pick(spec, list, "containers", of=dict):
-        add(total, default | amounts(container, "resources", "requests"))
+        add(total, default | amounts(container, "resources", "requests"))  # default: for what it does not name
     for container in pick(spec, list, "initContainers", of=dict):
         request = default | amounts(container, "resources", "requests")
-        if container.get("restartPolicy") == "Always":
-            add(sidecars, request)
+        if container.get("restartPolicy") == "Always":  # a sidecar runs on beside all that start after it
             add(total, request)
-            request = sidecars
+            add(sidecars, request)
+            request = dict(sidecars)
         else:
             add(request, sidecars)
-        raise_to(peak, request)
-    raise_to(total, peak)
+        alone.append(request)
+    for request in alone:
+        total |= {name: amount for name, amount in request.items() if amount > total.get(name, 0)}
     total |= {name: amount for name, amount in amounts(spec, "resources", "requests").items()  # of the pod as a whole
               if name in ("cpu", "memory") or name.startswith("hugepages-")}
     add(total, overhead)
     return total
-
-
-WHEN = "DuringSchedulingIgnoredDuringExecution"  # is required, or preferred
 
 
 class Pod:
@@ -717,100 +636,47 @@ class Pod:
         owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
         self.controller = next(((o.get("kind"), o.get("uid")) for o in owners if o.get("controller")), (None, None))
         self.phase = pick(raw, str, "status", "phase")
-        self.told = next((pick(condition, str, "message")  # why it is said to be pending
-                          for condition in pick(raw, list, "status", "conditions", of=dict)
-                          if condition.get("type") == "PodScheduled" and condition.get("status") == "False"), None)
+        conditions = pick(raw, list, "status", "conditions", of=dict)
+        self.pending_message = next((pick(condition, str, "message") for condition in conditions if (
+            condition.get("type"), condition.get("status")) == ("PodScheduled", "False")), None)
         self.priority = pick(spec, int, "priority")
         self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
         self.gated = bool(pick(spec, list, "schedulingGates"))
-        self.beyond_us = ("the pod has resourceClaims, which this scheduler cannot allocate"
-                          if pick(spec, list, "resourceClaims") else None)
         self.node_name = pick(spec, str, "nodeName")
         self.labels = pick(raw, dict, "metadata", "labels", of=str)
         self.annotations = pick(raw, dict, "metadata", "annotations", of=str)
         self.node_selector = pick(spec, dict, "nodeSelector", of=str)
         self.tolerations = pick(spec, list, "tolerations", of=dict)
-        self.is_affine = bool(pick(spec, dict, "affinity", "podAffinity") or pick(
-            spec, dict, "affinity", "podAntiAffinity"))
+        self.is_affine = any(pick(spec, dict, "affinity", side) for side in ("podAffinity", "podAntiAffinity"))
         self.volumes = pick(spec, list, "volumes", of=dict)
-        self.disks = [disk for volume in self.volumes for disk in disks_of(volume)]
-        self.claims = [f"{self.namespace}/" + (  # an ephemeral volume's claim is named after the pod and the volume
-            f"{self.name}-{volume['name']}" if "ephemeral" in volume else pick(
-                volume, str, "persistentVolumeClaim", "claimName"))
+        self.claims = [  # an ephemeral volume's claim is named after the pod and the volume
+            f"{self.namespace}/{self.name}-{pick(volume, str, 'name')}" if "ephemeral" in volume else
+            f"{self.namespace}/{pick(volume, str, 'persistentVolumeClaim', 'claimName')}"
             for volume in self.volumes if volume.get("persistentVolumeClaim") or volume.get("ephemeral")]
-        containers = pick(spec, list, "containers", of=dict)
-        self.images = [image_name(pick(container, str, "image")) for container in containers]
-        ports = [port for container in containers for port in pick(container, list, "ports", of=dict)]
+        self.containers = pick(spec, list, "containers", of=dict)
         self.host_ports = [  # (IP, protocol, port)
             (pick(port, str, "hostIP") or "0.0.0.0", pick(port, str, "protocol") or "TCP", pick(port, int, "hostPort"))
-            for port in ports if pick(port, int, "hostPort") > 0]
-
-        resources = [pick(container, dict, "resources") for container in containers]
-        self.best_effort = not any(part.get("requests") or part.get("limits") for part in resources)
+            for container in self.containers for port in pick(container, list, "ports", of=dict)
+            if pick(port, int, "hostPort") > 0]
         overhead = amounts(spec, "overhead")
         self.requests = NOTHING | pod_amounts(spec, overhead, {})
         self.nonzero = pod_amounts(spec, overhead, LITTLE)  # for scores, once the pod is on a node
         if "cpu" in overhead:  # before that, upstream counts the overhead's cores, rounded up, as millicores
             overhead["cpu"] = quantity(str(spec["overhead"]["cpu"]))  # (calculatePodResourceRequest)
         self.nonzero_incoming = pod_amounts(spec, overhead, LITTLE)
-
-    @functools.cached_property
-    def required_terms(self):
-        """The terms of required node affinity, of which one must match; None without such affinity."""
-        required = pick(self.spec, dict, "affinity", "nodeAffinity").get(f"required{WHEN}")
-        return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
-
-    @functools.cached_property
-    def preferred_terms(self):
-        """The (weight, term) pairs of preferred node affinity. Raises Unschedulable, with all that is wrong."""
-        terms, problems = [], {}
-        for preferred in pick(self.spec, list, "affinity", "nodeAffinity", f"preferred{WHEN}", of=dict):
-            weight = pick(preferred, int, "weight")
-            try:
-                terms.append((weight, weight and node_selector_term(pick(preferred, dict, "preference"))))
-            except InvalidSelector as error:
-                problems[str(error)] = None  # once, as upstream's Aggregate does
-        if problems:
-            problem = ", ".join(problems)
-            raise Unschedulable('running Score plugins: plugin "NodeAffinity" failed with: '
-                                + (f"[{problem}]" if len(problems) > 1 else problem))
-        return [(weight, term) for weight, term in terms if term]
-
-    @functools.cached_property
-    def affinity_terms(self):
-        """The pod's inter-pod affinity and anti-affinity: {upstream's name of a list: its terms}, and what is invalid.
-
-        A list with an invalid term counts as empty.
-        """
-        lists, problem = {}, None
-        for side in ("Affinity", "AntiAffinity"):
-            for when in ("required", "preferred"):
-                name = f"{when}{side}Terms"
-                try:
-                    lists[name] = [AffinityTerm(self, term) for term in pick(
-                        self.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict)]
-                except InvalidSelector as error:
-                    lists[name], problem = [], f"parsing pod: {name}: {error}"
-        return lists, problem
+        self.remembered = {}  # what functions of the pod have returned
+        self.record = None  # of a pending pod: its PodRecord
 
 
-DISK_IDENTITIES = {
-    "gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"], "rbd": ["image", "pool"]}
+def remembered(function):
+    """Have a function of a pod work only once, and its answer stay with the pod."""
+    @functools.wraps(function)
+    def answer(pod):
+        if function not in pod.remembered:
+            pod.remembered[function] = function(pod)
+        return pod.remembered[function]
 
-
-def disks_of(volume):
-    """Yield (identity, whether it may be shared, Ceph monitors) for a volume that is a network disk."""
-    for source, fields in DISK_IDENTITIES.items():
-        disk = pick(volume, dict, source)
-        if disk:
-            shared = pick(disk, bool, "readOnly") and source != "awsElasticBlockStore"
-            monitors = set(pick(disk, list, "monitors", of=str)) if source == "rbd" else {None}
-            yield (source, *(pick(disk, str, name) for name in fields)), shared, monitors
-
-
-def image_name(name):
-    """Return an image's name as nodes report it: with a tag. Upstream: normalizedImageName in imagelocality."""
-    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+    return answer
 
 
 class Node:
@@ -827,13 +693,10 @@ class Node:
         self.max_pods = quantity(str(pick(raw, dict, "status", "allocatable").get("pods") or 0))
         self.images = {name: pick(image, int, "sizeBytes") for image in pick(raw, list, "status", "images", of=dict)
                        for name in pick(image, list, "names", of=str)}
-        self.conditions = {pick(condition, str, "type"): pick(condition, str, "status")
-                           for condition in pick(raw, list, "status", "conditions", of=dict)}
-        self.facts = dict(vars(self))  # by which a change of the node is noticed
+        self.signature = dict(vars(self))  # what tells one state of the node from another
         self.raw = raw
         self.pods = {}  # uid -> Pod
-        self.requested = dict(NOTHING)
-        self.nonzero = {"cpu": 0, "memory": 0}
+        self.requested, self.nonzero = dict(NOTHING), dict.fromkeys(LITTLE, 0)
 
     def add(self, pod):
         """Put a pod on the node."""
@@ -847,10 +710,6 @@ class Node:
         add(self.requested, pod.requests, -1)
         add(self.nonzero, pod.nonzero, -1)
 
-    def affine_pods(self):
-        """Return the pods on the node that have inter-pod affinity or anti-affinity."""
-        return [pod for pod in self.pods.values() if pod.is_affine]
-
 
 @dataclass
 class Snapshot:
@@ -859,6 +718,8 @@ class Snapshot:
     nodes: dict  # name -> Node
     objects: "Objects"  # resource -> {namespace/name or name: the API's JSON}
     live: bool = False  # whether others will act on what is written: not in a dry run, nor among manifests
+    assigned: set = frozenset()  # the uids of the pods that have a node
+    changed: bool = True  # whether nodes, pods on them or the Policies differ from those of the last snapshot
 
 
 class InvalidSelector(ValueError):
@@ -883,10 +744,7 @@ def int64(text):
 
 
 def requirement(expression):
-    """Read an entry of matchExpressions as (key, operator, values). Raises InvalidSelector.
-
-    Upstream: NewRequirement in k8s.io/apimachinery/pkg/labels.
-    """
+    """Read an entry of matchExpressions as (key, operator, values), like NewRequirement in k8s.io/apimachinery."""
     key, operator = pick(expression, str, "key"), pick(expression, str, "operator")
     values = pick(expression, list, "values", of=str)
     if operator not in OPERATORS:
@@ -901,11 +759,7 @@ def requirement(expression):
         raise InvalidSelector("for 'Gt', 'Lt' operators, the value must be an integer")
     for value in values:
         if len(value) > 63 or not LABEL_VALUE.fullmatch(value):
-            raise InvalidSelector(f'invalid label value: "{value}": at key: "{key}": ' + "; ".join(
-                ["must be no more than 63 characters"] * (len(value) > 63) + [
-                    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and "
-                    "must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', "
-                    f"regex used for validation is '{LABEL_VALUE.pattern}')"] * (not LABEL_VALUE.fullmatch(value))))
+            raise InvalidSelector(f'invalid label value: "{value}": at key: "{key}"')
     return key, operator, values
 
 
@@ -930,29 +784,6 @@ def with_label_keys(requirements, labels, thing):
         (key, operator, [labels[key]])
         for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
         for key in pick(thing, list, field, of=str) if key in labels]
-
-
-class AffinityTerm:
-    """A term of inter-pod affinity or anti-affinity of a pod. Raises InvalidSelector."""
-
-    def __init__(self, pod, raw):
-        self.weight = pick(raw, int, "weight")
-        term = raw.get("podAffinityTerm") or raw
-        self.key = pick(term, str, "topologyKey")
-        self.requirements = with_label_keys(label_selector(term.get("labelSelector")), pod.labels, term)
-        self.namespaces = pick(term, list, "namespaces", of=str)
-        self.namespace_selector = label_selector(term.get("namespaceSelector"))
-        if not self.namespaces and self.namespace_selector is None:
-            self.namespaces = [pod.namespace]
-
-    def selects(self, pod, snapshot):
-        """Say whether the term means this pod."""
-        if not satisfies(pod.labels, self.requirements):
-            return False
-        if pod.namespace in self.namespaces:
-            return True
-        namespace = snapshot.objects["namespaces"].get(pod.namespace, {}) if self.namespace_selector else {}
-        return satisfies(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
 
 
 def node_selector_term(term):
@@ -991,17 +822,6 @@ def term_matches(term, node):
 # =====================================================================================================================
 
 
-@predicate("CheckNodeCondition")
-def check_node_condition(pod, node):
-    """The node is ready, has a network, and is not cordoned. (Up to 1.18; taints say so since.)"""
-    if node.conditions.get("Ready", "True") != "True":
-        yield "node(s) were not ready"
-    if node.conditions.get("NetworkUnavailable", "False") != "False":
-        yield "node(s) had unavailable network"
-    if node.unschedulable:
-        yield "node(s) were unschedulable"
-
-
 @predicate("CheckNodeUnschedulable")
 def check_node_unschedulable(pod, node):
     """The node is not cordoned, or the pod tolerates that."""
@@ -1036,26 +856,30 @@ def match_node_selector(pod, node):
 
 def wants_node(pod, node):
     """Say whether a node meets the pod's nodeSelector and required node affinity."""
-    terms = pod.required_terms
+    terms = required_terms(pod)
     return pod.node_selector.items() <= node.labels.items() and (
         terms is None or any(term_matches(term, node) for term in terms))
 
 
+@remembered
+def required_terms(pod):
+    """The terms of the pod's required node affinity, of which one must match; None without such affinity."""
+    required = pick(pod.spec, dict, "affinity", "nodeAffinity").get(f"required{WHEN}")
+    return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
+
+
 @predicate("PodFitsResources")
 def pod_fits_resources(pod, node, arguments):
-    """The node has room for one more pod, and free of each resource what the pod requests.
-
-    cpu, memory and ephemeral-storage count even where the pod requests none of them, other resources if the pod names
-    them; a pod that requests nothing at all fits a full node. `arguments`: resources that others look after, or their
-    groups: example.com/gpu, example.com/.
-    """
+    """The node has room for one more pod, and free what it requests, but for resources that `arguments` except."""
+    if pick(pod.spec, list, "resourceClaims"):  # such devices are not to be had from this scheduler
+        yield "cannot allocate all claims"
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
-    if pod.requests != NOTHING:
+    if pod.requests != NOTHING:  # else it fits a full node, too; cpu, memory and ephemeral-storage count even if 0
         for name, amount in pod.requests.items():
-            if node.allocatable.get(name, 0) < node.requested.get(name, 0) + amount and (
-                    name not in arguments and name.partition("/")[0] + "/" not in arguments):
-                yield f"Insufficient {name}"
+            if node.allocatable.get(name, 0) < node.requested.get(name, 0) + amount:
+                if name not in arguments and name.partition("/")[0] + "/" not in arguments:  # or a group: example.com/
+                    yield f"Insufficient {name}"
 
 
 def exclusive_claim_in_use(pod, nodes, snapshot):
@@ -1066,25 +890,43 @@ def exclusive_claim_in_use(pod, nodes, snapshot):
                                    for other in node.pods.values())
 
 
-@predicate("NoDiskConflict", metadata=exclusive_claim_in_use, needs=("persistentvolumeclaims",))
+@predicate("NoDiskConflict", metadata=exclusive_claim_in_use)
 def no_disk_conflict(pod, node, metadata):
     """No pod there has a network disk that this pod mounts too, unless both mount it read-only (EBS: not even then)."""
     if metadata:
         yield "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
-    for identity, shared, monitors in pod.disks:
-        for other in node.pods.values():
-            for other_identity, other_shared, other_monitors in other.disks:
-                if identity == other_identity and monitors & other_monitors and not (shared and other_shared):
-                    yield "node(s) had no available disk"
-                    return
+    mine = disks_of(pod)
+    for other in node.pods.values():
+        theirs = disks_of(other)
+        if any(not (mine[disk] and theirs[disk]) for disk in mine.keys() & theirs.keys()):
+            yield "node(s) had no available disk"
+            return
+
+
+DISK_IDENTITIES = {
+    "gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"], "rbd": ["image", "pool"]}
+
+
+@remembered
+def disks_of(pod):
+    """The pod's network disks: {what identifies one: whether it may be shared}. A Ceph image is one by each monitor."""
+    disks = {}
+    for volume in pod.volumes:
+        for source, fields in DISK_IDENTITIES.items():
+            disk = pick(volume, dict, source)
+            shared = pick(disk, bool, "readOnly") and source != "awsElasticBlockStore"
+            monitors = pick(disk, list, "monitors", of=str) if source == "rbd" else [""]
+            for monitor in monitors if disk else []:
+                identity = source, monitor, *(pick(disk, str, name) for name in fields)
+                disks[identity] = shared and disks.get(identity, True)
+    return disks
 
 
 @predicate("PodToleratesNodeTaints")
 def pod_tolerates_node_taints(pod, node):
     """The pod tolerates the node's NoSchedule and NoExecute taints; the first that it does not is the reason."""
-    for key, value, _ in hostile_taints(pod, node):
+    for key, value, _ in hostile_taints(pod, node)[:1]:
         yield f"node(s) had taint {{{key}: {value}}}, that the pod didn't tolerate"
-        return
 
 
 def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
@@ -1103,13 +945,6 @@ def tolerates(pod, taint):
         for toleration in pod.tolerations)
 
 
-@predicate("PodToleratesNodeNoExecuteTaints")
-def pod_tolerates_node_no_execute_taints(pod, node):
-    """The pod tolerates the node's NoExecute taints. (Up to 1.18.)"""
-    if hostile_taints(pod, node, ["NoExecute"]):
-        yield "node(s) had taints that the pod didn't tolerate"
-
-
 def label_conflicts(arguments):
     """Yield what is wrong with labelsPresence arguments: a label wanted both there and not there."""
     wanted = {}
@@ -1119,7 +954,8 @@ def label_conflicts(arguments):
                 yield f'label "{label}" cannot be wanted both present and absent'
 
 
-@predicate("CheckNodeLabelPresence", argument="labelsPresence", check=label_conflicts)
+@predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts,
+           argument={"labels": [str], "presence": bool})
 def check_node_label_presence(pod, node, arguments):
     """The node has the labels that the Policy wants present, with any value, and none that it wants absent."""
     for argument in arguments:
@@ -1142,9 +978,8 @@ def service_pairs(pod, nodes, snapshot, arguments):
 
 def services_of(pod, snapshot):
     """Return the selectors of the services that select the pod."""
-    selectors = [pick(service, dict, "spec", "selector", of=str) for service in in_namespace(pod, snapshot, "services")
-                 if pick(service, dict, "spec").get("selector") is not None]
-    return [selector for selector in selectors if selector.items() <= pod.labels.items()]
+    selectors = [pick(service, dict, "spec").get("selector") for service in in_namespace(pod, snapshot, "services")]
+    return [selector for selector in selectors if selector is not None and selector.items() <= pod.labels.items()]
 
 
 def in_namespace(pod, snapshot, resource):
@@ -1152,15 +987,11 @@ def in_namespace(pod, snapshot, resource):
     return [thing for key, thing in snapshot.objects[resource].items() if key.startswith(f"{pod.namespace}/")]
 
 
-@predicate("CheckServiceAffinity", argument="serviceAffinity", metadata=service_pairs, needs=("services",))
+@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity", argument={"labels": [str]})
 def check_service_affinity(pod, node, metadata):
     """For the labels in the Policy, the node has the values that bind the pod's service."""
     if not metadata.items() <= node.labels.items():
         yield "node(s) didn't match service affinity"
-
-
-VOLUMES = ("persistentvolumeclaims", "persistentvolumes", "storageclasses")
-TOO_MANY_VOLUMES = "node(s) exceed max volume count"
 
 
 def whole_snapshot(pod, nodes, snapshot):
@@ -1181,98 +1012,82 @@ def class_of(thing):
         thing, str, "spec", "storageClassName")
 
 
-def cloud_disks(pod, snapshot, kind, source, field):
-    """Return what identifies the cloud disks of a kind that the pod has, inline or by claims.
-
-    A disk that is yet to be provisioned is known by its claim. Upstream: nodevolumelimits/non_csi.go.
-    """
-    disks = {pick(volume, str, source, field) for volume in pod.volumes if volume.get(source)}
-    for key, claim, volume in claims_of(pod, snapshot):
-        storage_class = snapshot.objects["storageclasses"].get(pick(claim or {}, str, "spec", "storageClassName"), {})
-        if volume and pick(volume, dict, "spec", source):
-            disks.add(pick(volume, str, "spec", source, field))
-        elif not volume and storage_class.get("provisioner") == f"kubernetes.io/{kind}":
-            disks.add((key,))
-    return disks
-
-
-def max_volume_count(pod, node, metadata, kind, source, field, limit):
-    """The node can attach the cloud disks of this kind that its pods and this one have; each counts once.
-
-    The limit is the node's attachable-volumes resource, else KUBE_MAX_PD_VOLS, else `limit` (on AWS Nitro: 25).
-    """
-    disks = cloud_disks(pod, metadata, kind, source, field)
-    if disks:
-        instance_type = node.labels.get("beta.kubernetes.io/instance-type") or node.labels.get(
-            "node.kubernetes.io/instance-type", "")
-        if kind == "aws-ebs" and re.search("^[cmr]5.*|t3|z1d", instance_type):
-            limit = 25
-        limit = node.allocatable.get(f"attachable-volumes-{kind}", KUBE_MAX_PD_VOLS or limit)
-        disks = disks.union(*(cloud_disks(other, metadata, kind, source, field) for other in node.pods.values()))
-        if len(disks) > limit:
-            yield TOO_MANY_VOLUMES
-
-
+CLOUD_DISKS = {  # provisioner -> (the volume's source, the field that identifies the disk, how many fit on a node)
+    "kubernetes.io/aws-ebs": ("awsElasticBlockStore", "volumeID", 39),  # on AWS Nitro: 25
+    "kubernetes.io/gce-pd": ("gcePersistentDisk", "pdName", 16),
+    "kubernetes.io/azure-disk": ("azureDisk", "diskName", 16),
+    "kubernetes.io/cinder": ("cinder", "volumeID", 256),
+}
+MIGRATABLE = [*CLOUD_DISKS, "kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"]  # of these CSI knows otherwise
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+ZONE_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region",
+               "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")
 KUBE_MAX_PD_VOLS = int(os.environ["KUBE_MAX_PD_VOLS"]) if os.environ.get("KUBE_MAX_PD_VOLS", "").isdigit() else 0
 
 
-def csi_volumes(pod, snapshot):
-    """Return (driver, handle) of the CSI volumes that the pod claims; one to be provisioned is known by its claim."""
-    volumes = set()
+def attachments(pod, snapshot):
+    """Return the (driver, identity) of the cloud disks that the pod has, inline or claimed, and of its CSI volumes."""
+    sources, attached = list(pod.volumes), set()
     for key, claim, volume in claims_of(pod, snapshot):
-        provisioner = snapshot.objects["storageclasses"].get(class_of(claim or {}), {}).get("provisioner")
-        if volume and pick(volume, dict, "spec", "csi"):
-            volumes.add(tuple(pick(volume, str, "spec", "csi", part) for part in ("driver", "volumeHandle")))
-        elif not volume and provisioner and provisioner not in MIGRATABLE:
-            volumes.add((provisioner, (key,)))
-    return volumes
+        if volume:
+            sources.append(pick(volume, dict, "spec"))
+            if pick(volume, dict, "spec", "csi"):
+                attached.add(tuple(pick(volume, str, "spec", "csi", part) for part in ("driver", "volumeHandle")))
+        elif claim:  # what is yet to be provisioned is known by its claim
+            classes = snapshot.objects["storageclasses"]
+            provisioner = classes.get(pick(claim, str, "spec", "storageClassName"), {}).get("provisioner")
+            if provisioner in CLOUD_DISKS:
+                attached.add((provisioner, (key,)))
+            provisioner = classes.get(class_of(claim), {}).get("provisioner")  # CSI heeds the annotation, too
+            if provisioner and provisioner not in MIGRATABLE:
+                attached.add((provisioner, (key,)))
+    for driver, (source, name, _) in CLOUD_DISKS.items():
+        attached |= {(driver, pick(volume, str, source, name)) for volume in sources if volume.get(source)}
+    return attached
 
 
-MIGRATABLE = [f"kubernetes.io/{kind}"  # provisioners that once were built in, of which CSI knows otherwise
-              for kind in ("aws-ebs", "gce-pd", "cinder", "azure-disk", "azure-file", "vsphere-volume")]
+def volume_limit(driver, node, snapshot):
+    """Return how many volumes of a driver the node can attach, which its CSINode object or its allocatable says."""
+    if driver in CLOUD_DISKS:
+        instance_type = node.labels.get("beta.kubernetes.io/instance-type") or node.labels.get(
+            "node.kubernetes.io/instance-type", "")
+        nitro = driver == "kubernetes.io/aws-ebs" and re.search("^[cmr]5.*|t3|z1d", instance_type)
+        return node.allocatable.get(driver.replace("kubernetes.io/", "attachable-volumes-"),
+                                    KUBE_MAX_PD_VOLS or (25 if nitro else CLOUD_DISKS[driver][-1]))
+    for known in pick(snapshot.objects["csinodes"].get(node.name, {}), list, "spec", "drivers", of=dict):
+        limit = pick(known, dict, "allocatable").get("count")
+        if known.get("name") == driver and limit is not None:
+            return limit
+    resource = f"attachable-volumes-csi-{driver}"
+    if len(resource) >= 63:
+        resource = f"attachable-volumes-csi-{driver[:23]}{hashlib.sha1(driver.encode()).hexdigest()[:16]}"
+    return node.allocatable.get(resource, math.inf)
 
 
-def max_csi_volume_count(pod, node, metadata):
-    """For each CSI driver that gets new volumes, the node can attach all that its pods and this one have.
-
-    A driver's limit is in the CSINode object, else in the node's allocatable. Upstream: nodevolumelimits/csi.go.
-    """
-    volumes = csi_volumes(pod, metadata)
-    if not volumes:
+def max_volume_count(pod, node, metadata, cloud=None):
+    """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or each CSI driver's."""
+    if not pod.volumes:
         return
-    attached = set().union(*(csi_volumes(other, metadata) for other in node.pods.values()))
-    drivers = pick(metadata.objects["csinodes"].get(node.name, {}), list, "spec", "drivers", of=dict)
-    limits = {driver.get("name"): pick(driver, dict, "allocatable").get("count") for driver in drivers}
-    for driver in {driver for driver, _ in volumes - attached}:
-        resource = f"attachable-volumes-csi-{driver}"
-        if len(resource) >= 63:
-            resource = f"attachable-volumes-csi-{driver[:23]}{hashlib.sha1(driver.encode()).hexdigest()[:16]}"
-        limit = node.allocatable.get(resource) if limits.get(driver) is None else limits[driver]
-        if limit is not None and sum(of == driver for of, _ in volumes | attached) > limit:
-            yield TOO_MANY_VOLUMES
+    wanted = {(driver, volume) for driver, volume in attachments(pod, metadata)
+              if driver == cloud or not cloud and driver not in CLOUD_DISKS}
+    there = set().union(*(attachments(other, metadata) for other in node.pods.values() if wanted and other.volumes))
+    # As upstream, of CSI volumes only new ones are held against the node. (plugins/nodevolumelimits/non_csi.go, csi.go)
+    for driver in {driver for driver, _ in (wanted if cloud else wanted - there)}:
+        if sum(of == driver for of, _ in wanted | there) > volume_limit(driver, node, metadata):
+            yield "node(s) exceed max volume count"
             return
 
 
-for name, rule in {
-        "MaxEBSVolumeCount": functools.partial(
-            max_volume_count, kind="aws-ebs", source="awsElasticBlockStore", field="volumeID", limit=39),
-        "MaxGCEPDVolumeCount": functools.partial(
-            max_volume_count, kind="gce-pd", source="gcePersistentDisk", field="pdName", limit=16),
-        "MaxCSIVolumeCountPred": max_csi_volume_count,
-        "MaxAzureDiskVolumeCount": functools.partial(
-            max_volume_count, kind="azure-disk", source="azureDisk", field="diskName", limit=16),
-        "MaxCinderVolumeCount": functools.partial(
-            max_volume_count, kind="cinder", source="cinder", field="volumeID", limit=256)}.items():
-    predicate(name, metadata=whole_snapshot, needs=(*VOLUMES, "csinodes"))(rule)
+for name, cloud in {"MaxEBSVolumeCount": "aws-ebs", "MaxGCEPDVolumeCount": "gce-pd", "MaxCSIVolumeCountPred": None,
+                    "MaxAzureDiskVolumeCount": "azure-disk", "MaxCinderVolumeCount": "cinder"}.items():
+    predicate(name, metadata=whole_snapshot)(
+        functools.partial(max_volume_count, cloud=cloud and f"kubernetes.io/{cloud}"))
 
 
 def claims_to_bind(pod, nodes, snapshot):
-    """Sort the pod's claims into bound ones and those that wait for the first consumer, smallest first.
-
-    Rejects the pod if a claim is missing or going, or is to be bound by others first.
-    """
+    """Return the volumes of the pod's bound claims; and its claims that wait for the first consumer, smallest first."""
     bound, delayed = [], []
-    for key, claim, _ in claims_of(pod, snapshot):
+    for key, claim, volume in claims_of(pod, snapshot):
         name = key.partition("/")[2]
         if not claim:
             raise Rejected(f'persistentvolumeclaim "{name}" not found')
@@ -1280,7 +1095,7 @@ def claims_to_bind(pod, nodes, snapshot):
             raise Rejected(f'persistentvolumeclaim "{name}" is being deleted')
         has_volume = pick(claim, str, "spec", "volumeName")
         if has_volume and "pv.kubernetes.io/bind-completed" in pick(claim, dict, "metadata", "annotations"):
-            bound.append(claim)
+            bound.append(volume)
         else:
             delayed.append((claim, {} if has_volume else snapshot.objects["storageclasses"].get(class_of(claim), {})))
     if any(storage_class.get("volumeBindingMode") != "WaitForFirstConsumer" for _, storage_class in delayed):
@@ -1288,24 +1103,13 @@ def claims_to_bind(pod, nodes, snapshot):
     return bound, sorted(delayed, key=lambda pair: storage(pair[0], "resources", "requests")), snapshot
 
 
-def volume_mode(thing):
-    """Return the mode of a claim or a volume."""
-    return pick(thing, str, "spec", "volumeMode") or "Filesystem"
-
-
 def storage(thing, *path):
     """Return the bytes that a claim requests or a volume has."""
     return quantity(str(pick(thing, dict, "spec", *path).get("storage") or 0))
 
 
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-
-
 def bind_volumes(pod, node, snapshot):
-    """Set volumes aside for the pod's claims, or ask for their provisioning; the PV controller and provisioners follow.
-
-    The claims themselves thereby remember the node: later polls find the pod fit for no other until they are bound.
-    """
+    """Set volumes aside for the pod's claims, or ask for their provisioning; controllers and provisioners follow."""
     _, delayed, _ = claims_to_bind(pod, [node], snapshot)
     if not delayed or not snapshot.live:
         return None
@@ -1318,6 +1122,7 @@ def bind_volumes(pod, node, snapshot):
             patches.append(patch(volume, "persistentvolumes", spec={"claimRef": volume["spec"]["claimRef"]},
                                  annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
         elif not volume and SELECTED_NODE not in pick(metadata, dict, "annotations"):
+            # The claim thereby remembers the node: later polls find the pod fit for no other until it is bound.
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
     return patches
 
@@ -1338,13 +1143,11 @@ def patch(thing, resource, annotations, **more):
         "metadata": {"resourceVersion": metadata["resourceVersion"], "annotations": annotations}, **more}
 
 
-@predicate("CheckVolumeBinding", metadata=claims_to_bind, needs=VOLUMES, pre_bind=bind_volumes,
-           unreserve=release_volumes)
+@predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, unreserve=release_volumes)
 def check_volume_binding(pod, node, metadata):
     """The volumes of the pod's bound claims can be reached from the node, and for the others it has or gets volumes."""
     bound, delayed, snapshot = metadata
-    for claim in bound:
-        volume = snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"))
+    for volume in bound:
         if volume is None:
             yield "pvc(s) bound to non-existent pv(s)"
             break
@@ -1356,11 +1159,8 @@ def check_volume_binding(pod, node, metadata):
 
 
 def find_volumes(delayed, node, snapshot):
-    """Find a volume for each claim that waits for its first consumer; None for one to be provisioned.
-
-    Returns (claim, volume) pairs, or None if the node cannot serve some claim. Upstream: volumebinding/binder.go.
-    """
-    found, taken = [], set()
+    """Return (claim, volume, or None if one is to be provisioned) pairs; None if the node cannot serve some claim."""
+    found, taken = [], set()  # Upstream: plugins/volumebinding, and volume/scheduling/scheduler_binder.go
     for claim, storage_class in delayed:
         selected = pick(claim, dict, "metadata", "annotations").get(SELECTED_NODE)
         volume = None if selected else smallest_volume(claim, node, snapshot, taken)
@@ -1385,6 +1185,7 @@ def can_provision(storage_class, node):
 def smallest_volume(claim, node, snapshot, taken):
     """Return the smallest free volume that serves the claim on the node, or the one set aside for it, or None."""
     wanted, mine, free = storage(claim, "resources", "requests"), claim["metadata"], []
+    mode = pick(claim, str, "spec", "volumeMode") or "Filesystem"
     selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
     for name, volume in snapshot.objects["persistentvolumes"].items():
         owner = pick(volume, dict, "spec", "claimRef")
@@ -1392,7 +1193,8 @@ def smallest_volume(claim, node, snapshot, taken):
                       or owner.get("uid") not in (None, "", mine.get("uid"))):
             continue
         if (name in taken or storage(volume, "capacity") < wanted or pick(volume, str, "metadata", "deletionTimestamp")
-                or volume_mode(volume) != volume_mode(claim) or class_of(volume) != class_of(claim)):
+                or (pick(volume, str, "spec", "volumeMode") or "Filesystem") != mode
+                or class_of(volume) != class_of(claim)):
             continue
         if owner:
             return volume if reaches(volume, node) else None
@@ -1405,20 +1207,15 @@ def smallest_volume(claim, node, snapshot, taken):
 
 def reaches(volume, node):
     """Say whether a volume can be used on a node, by its nodeAffinity, of which only label expressions count."""
-    if not pick(volume, dict, "spec", "nodeAffinity", "required"):
-        return True
     terms = valid_terms(pick(volume, list, "spec", "nodeAffinity", "required", "nodeSelectorTerms", of=dict))
-    return any(satisfies(node.labels, on_labels) for on_labels, _ in terms)
+    return not pick(volume, dict, "spec", "nodeAffinity", "required") or any(
+        satisfies(node.labels, on_labels) for on_labels, _ in terms)
 
 
-ZONE_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region",
-               "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")
-
-
-@predicate("NoVolumeZoneConflict", metadata=whole_snapshot, needs=VOLUMES)
+@predicate("NoVolumeZoneConflict", metadata=whole_snapshot)
 def no_volume_zone_conflict(pod, node, metadata):
     """The zone and region labels of the pod's volumes allow the node's. A claim that leads nowhere is an error."""
-    if not any(label in node.labels for label in ZONE_LABELS):
+    if node.labels.keys().isdisjoint(ZONE_LABELS):
         return
     for key, claim, volume in claims_of(pod, metadata):
         problem = None if volume else dangling(key, claim, metadata)
@@ -1446,33 +1243,15 @@ def dangling(key, claim, snapshot):
     return None if waits else "PersistentVolume had no name"
 
 
-@predicate("CheckNodeMemoryPressure")
-def check_node_memory_pressure(pod, node):
-    """The node is not under memory pressure, or the pod is not best-effort: it requests something. (Up to 1.18.)"""
-    if node.conditions.get("MemoryPressure") == "True" and pod.best_effort:
-        yield "node(s) had memory pressure"
-
-
-def check_node_pressure(pod, node, kind):
-    """The node is not under this kind of pressure. (Up to 1.18.)"""
-    if node.conditions.get(f"{kind}Pressure") == "True":
-        yield f"node(s) had {kind.lower()} pressure"
-
-
-for kind in ("PID", "Disk"):
-    predicate(f"CheckNode{kind}Pressure")(functools.partial(check_node_pressure, kind=kind))
-
-
-@dataclass
 class Spread:
-    """A topology spread constraint of a pod."""
+    """A topology spread constraint of a pod. Raises InvalidSelector."""
 
-    key: str
-    max_skew: int
-    requirements: list  # on the pods that it counts
-    min_domains: int  # with fewer, one is taken to be empty
-    node_affinity: str  # unless "Ignore", nodes that the pod does not want are no domains
-    node_taints: str  # if "Honor", nodes whose taints it does not tolerate are none
+    def __init__(self, pod, raw, owned):
+        self.key, self.max_skew = pick(raw, str, "topologyKey"), pick(raw, int, "maxSkew")
+        self.requirements = owned or with_label_keys(label_selector(raw.get("labelSelector")), pod.labels, raw)
+        self.min_domains = pick(raw, int, "minDomains")  # with fewer, one is taken to be empty
+        self.node_affinity = pick(raw, str, "nodeAffinityPolicy")  # unless "Ignore", unwanted nodes do not count
+        self.node_taints = pick(raw, str, "nodeTaintsPolicy")  # if "Honor", nodes of hostile taints do not count
 
     def counts(self, pod, node):
         """Count the pods on a node that matter to this constraint of the pod."""
@@ -1485,53 +1264,49 @@ class Spread:
             self.node_taints != "Honor" or not hostile_taints(pod, node))
 
 
-OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")
-
-
-def spread_constraints(pod, when, stage, snapshot, arguments):
-    """Return the pod's constraints with this whenUnsatisfiable; an invalid one fails the attempt, at this stage.
-
-    A pod that has none of any kind gets those in `arguments`, for the pods that the same Services,
-    ReplicationControllers, ReplicaSets and StatefulSets select. Upstream: buildDefaultConstraints in podtopologyspread.
-    """
-    raws, owned = pick(pod.spec, list, "topologySpreadConstraints", of=dict), []
+def spread_constraints(pod, when, stage, snapshot, defaults):
+    """Return the pod's constraints with this whenUnsatisfiable, or default ones; an invalid one fails the attempt."""
+    raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
+    chosen = [raw for raw in raws or sum(defaults, []) if raw.get("whenUnsatisfiable") == when]
     try:
-        if not raws and any(constraint["whenUnsatisfiable"] == when for constraint in sum(arguments, [])):
-            for resource in OWNERS:
-                selectors = [pick(owner, dict, "spec", "selector") for owner in in_namespace(pod, snapshot, resource)]
-                with contextlib.suppress(InvalidSelector):  # upstream, too, goes on without the whole kind
-                    selectors = [label_selector({"matchLabels": selector} if resource in OWNERS[:2] else selector)
-                                 for selector in selectors]
-                    owned += sum((selector for selector in selectors if satisfies(pod.labels, selector)), [])
-            raws = sum(arguments, []) if owned else []
-        return [Spread(
-            pick(raw, str, "topologyKey"), pick(raw, int, "maxSkew"),
-            owned or with_label_keys(label_selector(raw.get("labelSelector")), pod.labels, raw),
-            pick(raw, int, "minDomains"), pick(raw, str, "nodeAffinityPolicy"), pick(raw, str, "nodeTaintsPolicy"))
-            for raw in raws if raw.get("whenUnsatisfiable") == when]
+        owned = owner_requirements(pod, snapshot) if chosen and not raws else []
+        return [Spread(pod, raw, owned) for raw in chosen if raws or owned]
     except InvalidSelector as error:
         raise Unschedulable(f"running {stage} topology spread constraints: {error}") from error
 
 
+def owner_requirements(pod, snapshot):
+    """Return all that the Services and controllers that select the pod require of labels. Upstream: DefaultSelector."""
+    requirements = []
+    for resource in ("services", "replicationcontrollers", "replicasets", "statefulsets"):
+        selectors = [pick(owner, dict, "spec", "selector") for owner in in_namespace(pod, snapshot, resource)]
+        if resource in ("services", "replicationcontrollers"):
+            selectors = [{"matchLabels": selector} for selector in selectors]
+        with contextlib.suppress(InvalidSelector):  # upstream, too, goes on without the whole kind
+            selectors = [label_selector(selector) for selector in selectors]
+            requirements += sum((selector for selector in selectors if satisfies(pod.labels, selector)), [])
+    return requirements
+
+
 def hard_spread(pod, nodes, snapshot, arguments):
     """The pod's DoNotSchedule constraints, each with its domains {value: matching pods there} and the least number."""
-    constraints = spread_constraints(
-        pod, "DoNotSchedule", 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard', snapshot, arguments)
-    spread = []
+    stage = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard'
+    constraints = spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments)
+    keys, spread = {constraint.key for constraint in constraints}, []
     for constraint in constraints:
-        eligible = [node for node in nodes if constraint.includes(pod, node)
-                    and all(other.key in node.labels for other in constraints)]
-        domains = {node.labels[constraint.key]: 0 for node in eligible}
+        key = constraint.key
+        eligible = [node for node in nodes if keys <= node.labels.keys() and constraint.includes(pod, node)]
+        domains = {node.labels[key]: 0 for node in eligible}
         # In a domain, 1.20 counts the pods on all nodes, later versions, which have these policies, on eligible ones.
         for node in eligible if constraint.node_affinity or constraint.node_taints else nodes:
-            if node.labels.get(constraint.key) in domains:
-                domains[node.labels[constraint.key]] += constraint.counts(pod, node)
+            if node.labels.get(key) in domains:
+                domains[node.labels[key]] += constraint.counts(pod, node)
         least = min(domains.values(), default=0) if len(domains) >= constraint.min_domains else 0
         spread.append((constraint, domains, least))
     return spread
 
 
-@predicate("EvenPodsSpread", metadata=hard_spread, needs=OWNERS)
+@predicate("EvenPodsSpread", metadata=hard_spread)
 def even_pods_spread(pod, node, metadata):
     """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
     for constraint, domains, least in metadata:
@@ -1544,19 +1319,54 @@ def even_pods_spread(pod, node, metadata):
             return
 
 
-def affine_domains(pod, nodes, snapshot):
-    """The (topology key, value) domains with pods that the pod must be with, must not be with, and that repel it.
+class AffinityTerm:
+    """A term of inter-pod affinity or anti-affinity of a pod. Raises InvalidSelector."""
 
-    With the terms of what it must be with, and whether it may go anywhere as the first pod of its group.
-    """
-    own, problem = pod.affinity_terms
+    def __init__(self, pod, raw):
+        self.weight = pick(raw, int, "weight")
+        term = raw.get("podAffinityTerm") or raw
+        self.key = pick(term, str, "topologyKey")
+        self.requirements = with_label_keys(label_selector(term.get("labelSelector")), pod.labels, term)
+        self.namespaces = pick(term, list, "namespaces", of=str)
+        self.namespace_selector = label_selector(term.get("namespaceSelector"))
+        if not self.namespaces and self.namespace_selector is None:
+            self.namespaces = [pod.namespace]
+
+    def selects(self, pod, snapshot):
+        """Say whether the term means this pod."""
+        if not satisfies(pod.labels, self.requirements):
+            return False
+        if pod.namespace in self.namespaces:
+            return True
+        namespace = snapshot.objects["namespaces"].get(pod.namespace, {}) if self.namespace_selector else {}
+        return satisfies(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
+
+
+@remembered
+def affinity_terms(pod):
+    """The pod's {upstream's name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
+    lists, problem = {}, None
+    for side in ("Affinity", "AntiAffinity"):
+        for when in ("required", "preferred"):
+            name = f"{when}{side}Terms"
+            try:
+                lists[name] = [AffinityTerm(pod, term) for term in pick(
+                    pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict)]
+            except InvalidSelector as error:
+                lists[name], problem = [], f"parsing pod: {name}: {error}"
+    return lists, problem
+
+
+def affine_domains(pod, nodes, snapshot):
+    """The (topology key, value) domains with pods that the pod must be with, must not be with, and that repel it."""
+    own, problem = affinity_terms(pod)
     if problem:
         raise Rejected(problem)
     wanted, unwanted = own["requiredAffinityTerms"], own["requiredAntiAffinityTerms"]
     together, apart, repelling = set(), set(), set()
     for node in nodes:
-        for other in node.pods.values() if wanted or unwanted else node.affine_pods():
-            hostile = other.affinity_terms[0]["requiredAntiAffinityTerms"]
+        for other in [other for other in node.pods.values() if wanted or unwanted or other.is_affine]:
+            hostile = affinity_terms(other)[0]["requiredAntiAffinityTerms"]
             for domains, terms in (
                     (together, wanted if all(term.selects(other, snapshot) for term in wanted) else []),
                     (apart, [term for term in unwanted if term.selects(other, snapshot)]),
@@ -1567,25 +1377,33 @@ def affine_domains(pod, nodes, snapshot):
     return wanted, together, first, apart, repelling
 
 
-@predicate("MatchInterPodAffinity", metadata=affine_domains, needs=("namespaces",))
+@predicate("MatchInterPodAffinity", metadata=affine_domains)
 def match_inter_pod_affinity(pod, node, metadata):
     """In the node's domains are the pods that the pod must be with, none that it must not, and none that repel it."""
     wanted, together, first, apart, repelling = metadata
-    here, reason = node.labels.items(), None
+    here = node.labels.items()
     if not all(term.key in node.labels and (first or (term.key, node.labels[term.key]) in together) for term in wanted):
         reason = "node(s) didn't match pod affinity rules"
     elif not apart.isdisjoint(here):
         reason = "node(s) didn't match pod anti-affinity rules"
     elif not repelling.isdisjoint(here):
         reason = "node(s) didn't satisfy existing pods anti-affinity rules"
-    if reason:
-        yield "node(s) didn't match pod affinity/anti-affinity"
-        yield reason
+    else:
+        return
+    yield from ("node(s) didn't match pod affinity/anti-affinity", reason)
 
 
 # =====================================================================================================================
 # 5. Priorities
 # =====================================================================================================================
+
+
+CPU_AND_MEMORY = {"cpu": 1, "memory": 1}  # resource -> weight
+SHAPE = [{"utilization": range(101), "score": range(11)}]
+HOSTNAME = "kubernetes.io/hostname"
+DEFAULT_SPREAD = [{"topologyKey": HOSTNAME, "maxSkew": 3, "whenUnsatisfiable": "ScheduleAnyway"},
+                  {"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 5, "whenUnsatisfiable": "ScheduleAnyway"}]
+SEED = None  # of what is left to chance
 
 
 def in_range(rule, points):
@@ -1608,17 +1426,11 @@ def normalize_reversed(points):
     return {name: 100 - score for name, score in normalize(points).items()}
 
 
-CPU_AND_MEMORY = {"cpu": 1, "memory": 1}
-
-
 def usage(pod, node, weights=CPU_AND_MEMORY):
     """Yield for each resource what would be requested with the pod there, what there is, and the resource's weight."""
     for name, weight in weights.items():
-        if name in LITTLE:
-            used = node.nonzero[name] + pod.nonzero_incoming.get(name, 0)
-        else:
-            used = node.requested.get(name, 0) + pod.requests.get(name, 0)
-        yield used, node.allocatable.get(name, 0), weight
+        there, more = (node.nonzero, pod.nonzero_incoming) if name in LITTLE else (node.requested, pod.requests)
+        yield there.get(name, 0) + more.get(name, 0), node.allocatable.get(name, 0), weight
 
 
 def mean_share(pod, node, weights, part):
@@ -1629,10 +1441,7 @@ def mean_share(pod, node, weights, part):
 
 @priority("LeastRequestedPriority", arguments=[CPU_AND_MEMORY])
 def least_requested(pod, node, arguments):
-    """The share of cpu and memory that stays free, in percent, averaged: spreads the load.
-
-    `arguments`: {resource: weight} for the mean, as a KubeSchedulerConfiguration may have it.
-    """
+    """The share of cpu and memory that stays free, in percent, averaged by {resource: weight}: spreads the load."""
     return mean_share(pod, node, arguments[0], lambda used, there: there - used)
 
 
@@ -1651,31 +1460,25 @@ def balanced_resource_allocation(pod, node):
 
 def shape_problems(arguments):
     """Yield what is wrong with requestedToCapacityRatioArguments. Upstream: ValidateRequestedToCapacityRatioArgs."""
-    if not arguments or not arguments[0].get("shape"):
-        yield "needs requestedToCapacityRatioArguments with at least one point in shape"
-        return
-    points = [(point.get("utilization", 0), point.get("score", 0)) for point in arguments[0]["shape"]]
-    if any(left >= right for (left, _), (right, _) in zip(points, points[1:])):
+    points = [point.get("utilization", 0) for argument in arguments for point in argument.get("shape", [])]
+    if len(arguments) != 1 or not points:
+        yield "needs requestedToCapacityRatioArguments with at least one point in shape, in this entry alone"
+    elif any(left >= right for left, right in zip(points, points[1:])):
         yield "the utilization values of shape must ascend"
-    if not all(0 <= utilization <= 100 and 0 <= score <= 10 for utilization, score in points):
-        yield "shape goes from utilization 0 to 100 and from score 0 to 10"
-    for resource in arguments[0].get("resources", []):
-        if resource.get("weight", 0) < 1:
-            yield f'the weight of resource "{resource.get("name", "")}" must be at least 1'
+    elif any("weight" not in resource for resource in arguments[0].get("resources", [])):
+        yield "each of the resources needs a weight"
 
 
-@priority("RequestedToCapacityRatio", argument="requestedToCapacityRatioArguments", check=shape_problems)
+@priority("RequestedToCapacityRatio", member="requestedToCapacityRatioArguments", check=shape_problems,
+          argument={"shape": SHAPE, "resources": [{"name": str, "weight": WEIGHT}]})
 def requested_to_capacity_ratio(pod, node, arguments):
-    """Weighted mean over the Policy's resources of a function of their utilization, drawn by the points of `shape`.
-
-    A resource for which the function is 0 is left out of the mean.
-    """
+    """The weighted mean, over the Policy's resources, of a function of their utilization that `shape` draws."""
     shape = [(point.get("utilization", 0), 10 * point.get("score", 0)) for point in arguments[0]["shape"]]
     weights = {resource.get("name", ""): resource["weight"] for resource in arguments[0].get("resources", [])}
     score_sum = weight_sum = 0
     for used, there, weight in usage(pod, node, weights):
         score = along(shape, 100 - (there - used) * 100 // there if there else 100)
-        if score > 0:
+        if score > 0:  # else the resource is left out of the mean
             score_sum, weight_sum = score_sum + score * weight, weight_sum + weight
     return (2 * score_sum + weight_sum) // (2 * weight_sum) if weight_sum else 0  # rounded, halves up
 
@@ -1692,7 +1495,23 @@ def along(shape, x):
 @priority("NodeAffinityPriority", reduce=normalize)
 def node_affinity(pod, node):
     """The summed weights of the preferred node affinity terms that the node meets."""
-    return sum(weight for weight, term in pod.preferred_terms if term_matches(term, node))
+    return sum(weight for weight, term in preferred_terms(pod) if term_matches(term, node))
+
+
+@remembered
+def preferred_terms(pod):
+    """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable, with all that is wrong."""
+    terms, problems = [], {}
+    for preferred in pick(pod.spec, list, "affinity", "nodeAffinity", f"preferred{WHEN}", of=dict):
+        weight = pick(preferred, int, "weight")
+        try:
+            terms.append((weight, weight and node_selector_term(pick(preferred, dict, "preference"))))
+        except InvalidSelector as error:
+            problems[str(error)] = None  # once, as upstream's Aggregate does
+    if problems:
+        problem = f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems)
+        raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {problem}')
+    return [(weight, term) for weight, term in terms if term]
 
 
 @priority("TaintTolerationPriority", reduce=normalize_reversed)
@@ -1701,10 +1520,17 @@ def taint_toleration(pod, node):
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
 
 
+@remembered
+def images_of(pod):
+    """The images of the pod's containers as nodes name them: with a tag. Upstream: normalizedImageName."""
+    images = [pick(container, str, "image") for container in pod.containers]
+    return [image if image.rfind(":") > image.rfind("/") else f"{image}:latest" for image in images]
+
+
 def image_shares(pod, nodes, snapshot):
-    """For each image of the pod: its size in bytes times the share of all nodes that have it."""
+    """For each image of the pod: its size in bytes times the share of all nodes that have it, lest pods crowd."""
     shares = {}
-    for image in pod.images:
+    for image in images_of(pod):
         sizes = [node.images[image] for node in snapshot.nodes.values() if image in node.images]
         shares[image] = int(sizes[0] * (len(sizes) / len(snapshot.nodes))) if sizes else 0
     return shares
@@ -1712,12 +1538,9 @@ def image_shares(pod, nodes, snapshot):
 
 @priority("ImageLocalityPriority", metadata=image_shares)
 def image_locality(pod, node, metadata):
-    """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100).
-
-    An image that few nodes have counts for less, lest all its pods crowd there.
-    """
-    lowest, highest = 23 * 2**20, 1000 * 2**20 * len(pod.images)
-    there = sum(metadata[image] for image in pod.images if image in node.images)
+    """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100)."""
+    lowest, highest = 23 * 2**20, 1000 * 2**20 * len(pod.containers)
+    there = sum(metadata[image] for image in images_of(pod) if image in node.images)
     return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
 
 
@@ -1741,7 +1564,8 @@ def label_preference_problems(arguments):
     yield from label_conflicts([{**argument, "labels": [argument.get("label", "")]} for argument in arguments])
 
 
-@priority("NodeLabel", argument="labelPreference", check=label_preference_problems)
+@priority("NodeLabel", member="labelPreference", check=label_preference_problems,
+          argument={"label": str, "presence": bool})
 def node_label(pod, node, arguments):
     """The share of the Policy's labelPreference entries that the node meets: the label is there, or is not."""
     met = sum((argument.get("label", "") in node.labels) == argument.get("presence", False) for argument in arguments)
@@ -1749,37 +1573,23 @@ def node_label(pod, node, arguments):
 
 
 def soft_spread(pod, nodes, snapshot, arguments):
-    """Score the nodes by the pod's ScheduleAnyway constraints, or default ones: {node: weighed number of pods around}.
-
-    Domains of many values weigh more. A node without some topology key is out (None). Upstream: podtopologyspread.
-    """
-    constraints = spread_constraints(
-        pod, "ScheduleAnyway", 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft',
-        snapshot, arguments)
-
-    def complete(node):
-        return all(constraint.key in node.labels for constraint in constraints)
-
-    scores = {node.name: 0.0 if complete(node) else None for node in nodes}
-    candidates = [node for node in nodes if complete(node)]
+    """For each node, how many pods the pod's ScheduleAnyway constraints count around it; None if it lacks a key."""
+    stage = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'
+    constraints = spread_constraints(pod, "ScheduleAnyway", stage, snapshot, arguments)
+    keys = {constraint.key for constraint in constraints}
+    complete = [node for node in snapshot.nodes.values() if keys <= node.labels.keys()]
+    scores = {node.name: 0.0 for node in nodes if keys <= node.labels.keys()}
     for constraint in constraints:
-        if constraint.key == HOSTNAME:  # every candidate counts for itself
-            counted, domain = candidates, lambda node: node.name
-        else:
-            counted = [node for node in snapshot.nodes.values() if complete(node) and constraint.includes(pod, node)]
-            domain = lambda node, key=constraint.key: node.labels[key]
+        alone = constraint.key == HOSTNAME  # every node counts for itself, whatever the pod wants
+        domains = {node.name: node.name if alone else node.labels[constraint.key] for node in complete}
         counts = collections.Counter()
-        for node in counted:
-            counts[domain(node)] += constraint.counts(pod, node)
-        weight = math.log(len({domain(node) for node in candidates}) + 2)
-        for node in candidates:
-            scores[node.name] += counts[domain(node)] * weight + (constraint.max_skew - 1)
-    return {name: score if score is None else int(score) for name, score in scores.items()}
-
-
-HOSTNAME = "kubernetes.io/hostname"
-DEFAULT_SPREAD = [{"topologyKey": HOSTNAME, "maxSkew": 3, "whenUnsatisfiable": "ScheduleAnyway"},
-                  {"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 5, "whenUnsatisfiable": "ScheduleAnyway"}]
+        for node in complete:
+            if alone or constraint.includes(pod, node):
+                counts[domains[node.name]] += constraint.counts(pod, node)
+        weight = math.log(len({domains[name] for name in scores}) + 2)  # many domains weigh more
+        for name in scores:
+            scores[name] += counts[domains[name]] * weight + (constraint.max_skew - 1)
+    return {node.name: int(scores[node.name]) if node.name in scores else None for node in nodes}
 
 
 def normalize_spread(points):
@@ -1788,6 +1598,13 @@ def normalize_spread(points):
     least, most = min(counts, default=0), max(counts, default=0)
     return {name: 0 if count is None else 100 * (most + least - count) // most if most else 100
             for name, count in points.items()}
+
+
+@priority("SelectorSpreadPriority", metadata=soft_spread, reduce=normalize_spread, arguments=[DEFAULT_SPREAD])
+@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread)
+def even_pods_spread_priority(pod, node, metadata):
+    """How many pods are around that the ScheduleAnyway constraints count, the pod's or default ones; few are best."""
+    return metadata[node.name]
 
 
 def needs_argument(arguments):
@@ -1815,32 +1632,26 @@ def service_spread(pod, nodes, snapshot, arguments):
     return {name: int(score) for name, score in scores.items()}
 
 
-@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, needs=OWNERS)
-@priority("SelectorSpreadPriority", metadata=soft_spread, reduce=normalize_spread, needs=OWNERS,
-          arguments=[DEFAULT_SPREAD])
-@priority("ServiceAffinity", metadata=service_spread, needs=("services",), argument="serviceAntiAffinity",
+@priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity", argument={"label": str},
           check=needs_argument)
-def score_among_all(pod, node, metadata):
-    """What the metadata function has worked out for the node, by looking at all of them together."""
+def service_affinity(pod, node, metadata):
+    """The share of the service's pods that are elsewhere, by the values of the Policy's labels."""
     return metadata[node.name]
 
 
 def affine_scores(pod, nodes, snapshot, arguments):
-    """For each (topology key, value) domain, the weights of preferred terms that draw the pod there, or push it away.
-
-    Terms of the pod and of those there count, and required affinity of those there, at the weight in `arguments`.
-    """
-    own, problem = pod.affinity_terms
+    """For each (topology key, value) domain, the weights of the terms that draw the pod there, or push it away."""
+    own, problem = affinity_terms(pod)
     if problem:
         raise Unschedulable(f'running PreScore plugin "InterPodAffinity": {problem}')
     scores, all_count = collections.Counter(), own["preferredAffinityTerms"] or own["preferredAntiAffinityTerms"]
     for node in snapshot.nodes.values():
-        for other in node.pods.values() if all_count else node.affine_pods():
-            theirs, _ = other.affinity_terms
+        for other in [other for other in node.pods.values() if all_count or other.is_affine]:
+            theirs, _ = affinity_terms(other)
             for terms, selected, weight in (
                     (own["preferredAffinityTerms"], other, 1), (own["preferredAntiAffinityTerms"], other, -1),
                     (theirs["preferredAffinityTerms"], pod, 1), (theirs["preferredAntiAffinityTerms"], pod, -1),
-                    (theirs["requiredAffinityTerms"], pod, arguments[0])):
+                    (theirs["requiredAffinityTerms"], pod, arguments[0])):  # hardPodAffinitySymmetricWeight
                 for term in terms:
                     if term.key in node.labels and term.selects(selected, snapshot):
                         scores[term.key, node.labels[term.key]] += weight * (term.weight or 1)
@@ -1853,30 +1664,21 @@ def normalize_affinity(points):
     return {name: int(100 * ((score - low) / (high - low))) if high > low else 0 for name, score in points.items()}
 
 
-@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity, needs=("namespaces",))
+@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity)
 def inter_pod_affinity(pod, node, metadata):
     """The summed weights of the preferences for and against the domains that the node is in."""
     return sum(metadata[pair] for pair in node.labels.items())
 
 
-class Dice(random.Random):
-    """What breaks ties. With a seed, each pod has throws of its own, so that its decision can be replayed alone."""
-
-    base = None
-
-    def throw_for(self, pod):
-        """Begin with a pod."""
-        if self.base is not None:
-            self.seed(f"{self.base} {pod.key}")
-
-
-RANDOM = Dice()
+def dice(*names):
+    """Return what chance is left to: with --seed, the same for the same pod (and node), so that it can be replayed."""
+    return random if SEED is None else random.Random(f"{SEED} {' '.join(names)}")
 
 
 @priority("RandomPriority")
 def random_priority(pod, node):
     """Any score: the tutorials' random scheduler as a priority of ours."""
-    return RANDOM.randint(0, 100)
+    return dice(pod.key, node.name).randint(0, 100)
 
 
 # =====================================================================================================================
@@ -1903,15 +1705,14 @@ class Decision:
 
     pod: Pod
     policy: Policy
-    node: str = None  # the chosen node
+    node: str = None  # the name of the chosen node
     failed: dict = field(default_factory=dict)  # node -> predicate -> the reasons why it does not fit
     raw: dict = field(default_factory=dict)  # priority -> node -> the score as the rule gave it
     scores: dict = field(default_factory=dict)  # priority -> node -> score, 0 to 100, x weight
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
     message: str = None  # without a node: why, in kube-scheduler's words
-    nominated: str = None  # without a node: one on which a rule has made room
     held: bool = False  # whether a rule does not permit the binding yet
-    requests: list = ()  # what rules want to be sent before the Binding: lists, or None
+    requests: list = None  # what has to be sent, and to take effect, before the pod can be bound
     since: float = field(default_factory=time.monotonic)
 
     @property
@@ -1929,10 +1730,10 @@ def fit_error(failed):
 
 def give_up(decision, error):
     """Turn the decision into one to leave the pod pending. What nobody expected of a rule fails this pod only."""
-    if isinstance(error, ApiError):
+    if isinstance(error, ApiError) and error.trouble:
         raise error
-    decision.node, decision.message = None, str(error)
-    if not isinstance(error, (Unschedulable, Malformed)):
+    decision.node, decision.held, decision.message = None, False, str(error)
+    if not isinstance(error, (Unschedulable, Malformed, ApiError)):
         decision.message = broken(error)
         log.debug("%s", decision.pod.key, exc_info=error)
 
@@ -1954,41 +1755,43 @@ def ready(pod, policy):
 
 
 def assume(decision, snapshot):
-    """Put the pod on its node, with the consent of the rules that reserve and permit. Return the decision."""
-    pod, policy, node = decision.pod, decision.policy, snapshot.nodes.get(decision.node)
-    try:
-        if node:
-            node.add(pod)
-            for hook in policy.hooks("reserve"):
-                hook(pod, node, snapshot)
-        elif decision.failed and len(decision.failed) == len(snapshot.nodes):
-            nominated = (hook(pod, decision.failed, snapshot) for hook in policy.hooks("post_filter"))
-            decision.nominated = next(filter(None, nominated), None)
-    except Exception as error:
-        if node:
-            node.remove(pod)
-        give_up(decision, error)
-    return permit(decision, snapshot) if decision.node else decision
+    """Put the pod on its node, with the consent of the rules; where one refuses, the pod is to stay pending after all.
 
-
-def permit(decision, snapshot):
-    """Make the decision one to be carried out or held, or take the pod off its node again. Return the decision."""
+    The rules that reserve are asked once. A pod that is held is asked about again, by those that permit, in each pass.
+    """
+    if decision.node is None:
+        return
     pod, policy, node = decision.pod, decision.policy, snapshot.nodes.get(decision.node)
     try:
         if not node:
             raise Unschedulable(f"node {decision.node} has gone")
+        if pod.uid not in node.pods:
+            node.add(pod)
+            for hook in policy.hooks("reserve"):
+                hook(pod, node, snapshot)
         waits = [seconds for hook in policy.hooks("permit") if (seconds := hook(pod, node, snapshot))]
         if waits and time.monotonic() - decision.since >= min(waits):
             raise Unschedulable(f'pod "{pod.name}" rejected while waiting on permit: rejected due to timeout after '
                                 f"waiting {min(waits):g}s")
         decision.held = bool(waits)
         if not waits:
-            decision.requests = [hook(pod, node, snapshot) for hook in policy.hooks("pre_bind")]
+            wanted = [requests for hook in policy.hooks("pre_bind")
+                      if (requests := hook(pod, node, snapshot)) is not None]
+            decision.requests = sum(wanted, []) if wanted else None
     except Exception as error:
         if node:
             node.remove(pod)
         give_up(decision, error)
-    return decision
+
+
+def nominate(decision, snapshot):
+    """Have the rules make room for a pod that fits nowhere. Return the node where one has, or None."""
+    try:
+        if decision.failed and len(decision.failed) == len(snapshot.nodes):
+            made = (hook(decision.pod, decision.failed, snapshot) for hook in decision.policy.hooks("post_filter"))
+            return next(filter(None, made), None)
+    except Exception as error:
+        warn_once(f"{decision.pod.key}: {broken(error)}")
 
 
 # =====================================================================================================================
@@ -2008,260 +1811,174 @@ PLUGINS = {  # plugin -> its predicate and its priority
     "InterPodAffinity": ("MatchInterPodAffinity", "InterPodAffinityPriority"),
     "NodeResourcesBalancedAllocation": (None, "BalancedResourceAllocation"),
     "ImageLocality": (None, "ImageLocalityPriority"), "NodePreferAvoidPods": (None, "NodePreferAvoidPodsPriority"),
-    "NodeResourcesLeastAllocated": (None, "LeastRequestedPriority"), "CinderLimits": ("MaxCinderVolumeCount", None),
-    "NodeResourcesMostAllocated": (None, "MostRequestedPriority"), "SelectorSpread": (None, "SelectorSpreadPriority"),
-    "NodeLabel": ("CheckNodeLabelPresence", "NodeLabel"),
-    "ServiceAffinity": ("CheckServiceAffinity", "ServiceAffinity"),
-    "RequestedToCapacityRatio": (None, "RequestedToCapacityRatio"),
+    "CinderLimits": ("MaxCinderVolumeCount", None),
     "PrioritySort": (None, None), "SchedulingGates": (None, None),  # the script does as these three do
     "DefaultBinder": (None, None), "DefaultPreemption": (None, None),  # ... and it preempts nobody
 }
-# Upstream: getDefaultConfig in pkg/scheduler/algorithmprovider (1.20), getDefaultPlugins in apis/config/v1* (later).
-FILTERS = dict.fromkeys(name for name, (filter, _) in PLUGINS.items()
-                        if filter and name not in ("CinderLimits", "NodeLabel", "ServiceAffinity"))
-BETA_SCORES = {"NodeResourcesBalancedAllocation": 1, "ImageLocality": 1, "InterPodAffinity": 1, "NodeResourcesFit": 1,
-               "NodeAffinity": 1, "PodTopologySpread": 2, "TaintToleration": 1}
-BETA_POINTS = {"filter": FILTERS, "score": BETA_SCORES, **dict.fromkeys(["reserve", "preBind"], {"VolumeBinding": 0})}
-DEFAULT_PLUGINS = {  # version -> extension point -> {plugin: weight}
-    "v1beta1": {**BETA_POINTS, "score": {
-        "NodeResourcesLeastAllocated" if name == "NodeResourcesFit" else name: weight
-        for name, weight in BETA_SCORES.items()} | {"NodePreferAvoidPods": 10000}},
-    "v1beta2": BETA_POINTS,
-    "v1": {"multiPoint": {**FILTERS, "TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2,
-                          "InterPodAffinity": 2, "NodeResourcesBalancedAllocation": 1, "ImageLocality": 1}},
-}
-DEFAULT_PLUGINS["v1beta3"] = DEFAULT_PLUGINS["v1"]
-POINTS = {"preEnqueue": "pre_enqueue", "queueSort": "queue_sort", "postFilter": "post_filter", "reserve": "reserve",
-          "permit": "permit", "preBind": "pre_bind", "bind": "bind", "postBind": "post_bind"}
-GROUP = "kubescheduler.config.k8s.io/"
-PROVIDERS = {  # what --policy may name instead of a file
-    "DefaultProvider": {"kind": "KubeSchedulerConfiguration", "apiVersion": f"{GROUP}v1beta1"},
-    "ClusterAutoscalerProvider": {"kind": "KubeSchedulerConfiguration", "apiVersion": f"{GROUP}v1beta1", "profiles": [
-        {"plugins": {"score": {"disabled": [{"name": "NodeResourcesLeastAllocated"}],
-                               "enabled": [{"name": "NodeResourcesMostAllocated", "weight": 1}]}}}]},
-}
-
-PLUGIN_SET = {"enabled": [{"name": str, "weight": int}], "disabled": [{"name": str, "weight": int}]}
-RESOURCES = [{"name": str, "weight": int}]
+# The plugins that run by default, with their weights. Upstream: getDefaultPlugins in apis/config/v1.
+DEFAULT_PLUGINS = {plugin: 1 for plugin in PLUGINS if plugin not in ("NodePreferAvoidPods", "CinderLimits")} | {
+    "TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
+STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
+              "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
+CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"
 CONFIGURATION = {
+    "kind": str, "apiVersion": str,
     "profiles": [{"schedulerName": str, "pluginConfig": [{"name": str, "args": dict}], "percentageOfNodesToScore": int,
-                  "plugins": dict.fromkeys([*POINTS, "preFilter", "filter", "preScore", "score", "multiPoint"],
-                                           PLUGIN_SET)}],
+                  "plugins": dict.fromkeys(
+                      [*HOOKS.values(), "preFilter", "filter", "preScore", "score", "multiPoint"],
+                      dict.fromkeys(["enabled", "disabled"], [{"name": str, "weight": range(2**31)}]))}],
     "leaderElection": {"leaderElect": bool, "leaseDuration": str, "renewDeadline": str, "retryPeriod": str,
                        "resourceLock": str, "resourceName": str, "resourceNamespace": str},
     "extenders": [dict], "clientConnection": dict, "parallelism": int, "percentageOfNodesToScore": int,
-    "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int, "healthzBindAddress": str,
-    "metricsBindAddress": str, "enableProfiling": bool, "enableContentionProfiling": bool,
-    "delayCacheUntilActive": bool,
+    "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int, "enableProfiling": bool,
+    "enableContentionProfiling": bool, "delayCacheUntilActive": bool,
 }
-PLUGIN_ARGUMENTS = {  # those that change what a plugin decides
-    "NodeAffinity": {"addedAffinity": dict},
+PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
+    "NodeAffinity": {},  # addedAffinity cannot be had here
     "NodeResourcesFit": {"ignoredResources": [str], "ignoredResourceGroups": [str], "scoringStrategy": {
-        "type": str, "resources": RESOURCES,
-        "requestedToCapacityRatio": {"shape": [{"utilization": int, "score": int}]}}},
-    "InterPodAffinity": {"hardPodAffinityWeight": int},
-    "PodTopologySpread": {"defaultingType": str, "defaultConstraints": [
-        {"maxSkew": int, "topologyKey": str, "whenUnsatisfiable": str}]},
-    "NodeResourcesLeastAllocated": {"resources": RESOURCES}, "NodeResourcesMostAllocated": {"resources": RESOURCES},
-    "NodeResourcesBalancedAllocation": {"resources": RESOURCES},
-    "RequestedToCapacityRatio": {"shape": [{"utilization": int, "score": int}], "resources": RESOURCES},
-    "NodeLabel": {"presentLabels": [str], "absentLabels": [str],
-                  "presentLabelsPreference": [str], "absentLabelsPreference": [str]},
-    "ServiceAffinity": {"affinityLabels": [str], "antiAffinityLabelsPreference": [str]},
-    "VolumeBinding": {"bindTimeoutSeconds": int},  # nothing waits here but the pod
-    "DefaultPreemption": {"minCandidateNodesPercentage": int, "minCandidateNodesAbsolute": int},
-}
-STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
-              "RequestedToCapacityRatio": "RequestedToCapacityRatio"}
-RULE_ARGUMENTS = {  # rule -> what its arguments are by those of its plugin
-    "PodFitsResources": lambda args: args.get("ignoredResources", []) + [
-        f"{group}/" for group in args.get("ignoredResourceGroups", [])],
-    "EvenPodsSpread": lambda args: [default_spread(args)],
-    "SelectorSpreadPriority": lambda args: [default_spread(args)],
-    "InterPodAffinityPriority": lambda args: [args.get("hardPodAffinityWeight", 1)],
-    "LeastRequestedPriority": lambda args: [weights(args)],
-    "MostRequestedPriority": lambda args: [weights(args)],
-    "RequestedToCapacityRatio": lambda args: [{**args.get("requestedToCapacityRatio", args), "resources": [
-        {"name": name, "weight": weight} for name, weight in weights(args).items()]}],
-    "CheckNodeLabelPresence": lambda args: [
-        {"labels": args.get("presentLabels", []), "presence": True}, {"labels": args.get("absentLabels", [])}],
-    "NodeLabel": lambda args: [
-        {"label": label, "presence": True} for label in args.get("presentLabelsPreference", [])] + [
-        {"label": label} for label in args.get("absentLabelsPreference", [])],
-    "CheckServiceAffinity": lambda args: [{"labels": args.get("affinityLabels", [])}],
-    "ServiceAffinity": lambda args: [{"label": label} for label in args.get("antiAffinityLabelsPreference") or [""]],
+        "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(1, 101)}],
+        "requestedToCapacityRatio": {"shape": SHAPE}}},
+    "InterPodAffinity": {"hardPodAffinityWeight": range(101)},
+    "PodTopologySpread": {"defaultingType": {"List", "System"}, "defaultConstraints": [{
+        "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
+    "NodeResourcesBalancedAllocation": {"resources": [{"name": {"cpu", "memory"}, "weight": range(1, 2)}]},
 }
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
 
 
-class Profiles(dict):
-    """{schedulerName: Policy}, with what a KubeSchedulerConfiguration says of leader election."""
-
-    election = {}
-
-
 def read_configuration(document, scheduler_name):
-    """Return {schedulerName: Policy} of a KubeSchedulerConfiguration. Raises PolicyError.
-
-    A single profile without a name gets `scheduler_name`.
-    """
-    version, problems = str(document.get("apiVersion")).removeprefix(GROUP), []
-    if version not in DEFAULT_PLUGINS:
-        raise PolicyError(f'apiVersion "{document.get("apiVersion")}": write one of '
-                          + ", ".join(GROUP + known for known in sorted(DEFAULT_PLUGINS)))
-    body = decode({key: value for key, value in document.items() if key not in ("kind", "apiVersion")},
-                  CONFIGURATION, "", problems)
-    extenders = []
-    for i, extender in enumerate(body.get("extenders", [])):
-        timeout = seconds_in(extender, "httpTimeout", f"extenders[{i}]", problems) or 0
-        extenders.append(decode(extender | {"httpTimeout": int(timeout * 10**9)}, EXTENDER, f"extenders[{i}]", problems,
-                                lambda name: name.replace("Https", "HTTPS")))
-    problems += extender_problems(extenders)
-    policies, profiles, election = Profiles(), body.get("profiles") or [{}], body.get("leaderElection", {})
-    policies.election = election | {
-        name: seconds_in(election, name, "leaderElection", problems) or default for name, default in ELECTION.items()}
-    times = [policies.election[name] for name in ELECTION]
-    if policies.election.get("leaderElect") and not times[0] > times[1] > times[2]:
+    """Return {schedulerName: Policy}; a single profile without a name gets `scheduler_name`. Raises PolicyError."""
+    if document.get("apiVersion") != CONFIGURATION_VERSION:
+        raise PolicyError(f'apiVersion "{document.get("apiVersion")}": write {CONFIGURATION_VERSION}')
+    problems, configs, policies = [], [], {}
+    body = decode(document, CONFIGURATION, "", problems)
+    for i, config in enumerate(body.get("extenders", [])):  # a Policy has nanoseconds, and writes enableHttps
+        config = {"enableHttps" if name == "enableHTTPS" else name: value for name, value in config.items()}
+        config["httpTimeout"] = int(seconds_in(config, "httpTimeout", f"extenders[{i}]", problems) * 10**9)
+        configs.append(decode(config, EXTENDER, f"extenders[{i}]", problems))
+    extenders = extenders_of(configs, problems)
+    election = body.get("leaderElection", {})
+    for name, default in ELECTION.items():
+        election[name] = seconds_in(election, name, "leaderElection", problems) or default
+    if not election["leaseDuration"] > election["renewDeadline"] > election["retryPeriod"]:
         problems.append("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
+    profiles = body.get("profiles") or [{}]
     for i, profile in enumerate(profiles):
-        name, place = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else ""), f"profiles[{i}]"
+        name = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else "")
         if not name or name in policies:
-            problems.append(f"{place}.schedulerName: each profile needs one of its own")
-        policies[name] = read_profile(profile, version, extenders, place, problems)
+            problems.append(f"profiles[{i}].schedulerName: each profile needs one of its own")
+        policies[name] = read_profile(profile, f"profiles[{i}]", problems)
+        policies[name].extenders, policies[name].election = extenders, election
     if problems:
         raise PolicyError(*problems)
     return policies
 
 
 def seconds_in(thing, name, place, problems):
-    """Return a field with a duration such as 15s, 1m30s or 500ms in seconds, None if it is not there."""
-    text = thing.get(name)
-    parts = re.findall(r"([0-9]+(?:\.[0-9]*)?)(ms|s|m|h)", str(text))
-    if "".join(map("".join, parts)) == text:
-        return sum(float(number) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for number, unit in parts)
-    if text is not None:
-        problems.append(f'{place}.{name}: "{text}" is not a duration, such as 15s or 1m30s')
+    """Return a field with a duration such as 15s, 1m30s or 500ms in seconds, 0 if it is not there."""
+    text = thing.get(name, "")
+    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", str(text))
+    if "".join(map("".join, parts)) != text:
+        problems.append(f'{place}.{name}: {json.dumps(text, default=str)[:60]} is not a duration, such as 15s or 1m30s')
+    return sum(float(number) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for number, unit in parts)
 
 
-def read_profile(profile, version, extenders, place, problems):
+def read_profile(profile, place, problems):
     """Return a profile as a Policy; append what is wrong with it."""
-    plugins, notices = profile.get("plugins", {}), []
-    arguments = plugin_arguments(profile, place, problems, notices)
+    plugins, arguments = profile.get("plugins", {}), plugin_arguments(profile, place, problems)
+    problems += plugin_problems(plugins, f"{place}.plugins")
 
-    def uses(point, catalogue, which):
-        """Return the rules that are enabled at a point, each as `find` has it, once."""
-        found = {}
-        for plugin, weight in enabled(point, plugins, version).items():
-            rule, args = PLUGINS.get(plugin, (plugin, plugin))[which], arguments.get(plugin, {})
-            if plugin == "NodeResourcesFit" and catalogue is PRIORITIES:
-                args = args.get("scoringStrategy", {})
-                rule = STRATEGIES.get(args.get("type") or "LeastAllocated")
-            if rule in catalogue:
-                read = RULE_ARGUMENTS.get(rule, lambda args: [args] if args else [])
-                found[rule] = rule, rule, f"{place}.plugins.{point}: {plugin}", read(args), weight or 1
-        return found.values()
+    def rules_at(points, catalogue, which):
+        """Return the rules of the plugins that are enabled at some points, each with those hooks that are enabled."""
+        uses, settings = [], {}
+        for point in points:
+            for plugin, weight in enabled(point, plugins).items():
+                args = arguments.get(plugin, {})
+                name = rules_of(plugin, args)[which]
+                if name in catalogue:
+                    rule = catalogue[name]
+                    rule = replace(rule, hooks={hook: function for hook, function in rule.hooks.items()
+                                                if plugin in enabled(HOOKS[hook], plugins)})
+                    uses.append(Use(rule, name, f"{place}.plugins.{point}: {plugin}", weight or 1))
+                    settings[name] = rule_arguments(name, args)
+        return set_up(uses, settings, problems)
 
-    policy = Policy(set_up(uses("filter", PREDICATES, 0), PREDICATES, problems),
-                    set_up(uses("score", PRIORITIES, 1), PRIORITIES, problems), extenders_of(extenders), False, notices)
-    points = {attribute: enabled(point, plugins, version) for point, attribute in POINTS.items()}
-    points["unreserve"] = points["reserve"]
-    # Rules that neither filter nor score may have other extension points; of all rules, only those that are enabled.
-    catalogue, used = PRIORITIES | PREDICATES, {rule.name for rule in policy.predicates + policy.priorities}
-    policy.others = set_up([
-        (name, name, f"{place}.plugins", [arguments[name]] if name in arguments else [], 1)
-        for name in dict.fromkeys(name for names in points.values() for name in names)
-        if name in catalogue and name not in used], catalogue, problems)
-    plugin_of = {rule: plugin for plugin, rules in reversed(PLUGINS.items()) for rule in rules}
-    for rules in (policy.predicates, policy.priorities, policy.others):
-        rules[:] = [replace(rule, **{attribute: None for attribute, names in points.items()
-                                     if plugin_of.get(rule.name, rule.name) not in names}) for rule in rules]
-    return policy
+    predicates, priorities = rules_at(["filter"], PREDICATES, 0), rules_at(["score"], PRIORITIES, 1)
+    # Of the user's own rules, some neither filter nor score here, but have other extension points.
+    known = {name for names in PLUGINS.values() for name in names} | {rule.name for rule in predicates + priorities}
+    others = {name: rule for name, rule in (PRIORITIES | PREDICATES).items() if name not in known}
+    return Policy(predicates, priorities, others=rules_at(HOOKS.values(), others, 0))
 
 
-def weights(args):
-    """Return {resource: weight} of arguments with `resources`; without a weight, 1."""
-    return {resource.get("name", ""): resource.get("weight") or 1 for resource in args.get("resources", [])
-            } or CPU_AND_MEMORY
+def rules_of(plugin, args):
+    """Return the names of a plugin's predicate and priority. A rule of the user's own is a plugin of that name."""
+    filters, scores = PLUGINS.get(plugin, (plugin, plugin))
+    if plugin == "NodeResourcesFit":
+        scores = STRATEGIES[args.get("scoringStrategy", {}).get("type") or "LeastAllocated"]
+    return filters, scores
 
 
-def default_spread(args):
-    """Return the spread constraints for pods that have none."""
-    return args.get("defaultConstraints") or ([] if args.get("defaultingType") == "List" else DEFAULT_SPREAD)
+def rule_arguments(rule, args):
+    """Return the arguments of a rule by those of its plugin."""
+    if rule == "PodFitsResources":
+        return args.get("ignoredResources", []) + [f"{group}/" for group in args.get("ignoredResourceGroups", [])]
+    if rule in ("EvenPodsSpread", "SelectorSpreadPriority"):
+        system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
+        return [args.get("defaultConstraints") or system]
+    if rule == "InterPodAffinityPriority":
+        return [args.get("hardPodAffinityWeight", 1)]
+    if rule in STRATEGIES.values():
+        strategy = args.get("scoringStrategy", {})
+        resources = strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
+        if rule == "RequestedToCapacityRatio":
+            return [{**strategy.get("requestedToCapacityRatio", {}),
+                     "resources": [{"weight": 1, **resource} for resource in resources]}]
+        return [{resource.get("name", ""): resource.get("weight", 1) for resource in resources}]
+    return [args] if args else []
 
 
-def plugin_arguments(profile, place, problems, notices):
-    """Return {plugin: its arguments}, and append what is wrong with these and with the plugins that are enabled."""
-    arguments, known = {}, [*PLUGINS, *PREDICATES, *PRIORITIES]
-    for point, plugins in profile.get("plugins", {}).items():
-        for i, entry in enumerate(plugins.get("enabled", [])):
-            name, where = entry.get("name", ""), f"{place}.plugins.{point}.enabled[{i}]"
-            rules = dict(zip(("filter", "score"), PLUGINS.get(name, (name, name))))
-            if name not in known:
-                hint = did_you_mean(name, known) or "; is a file missing in --plugins?"
-                problems.append(f'{where}: unknown plugin "{name}"{hint}')
-            elif point in rules and rules[point] not in {"filter": PREDICATES, "score": PRIORITIES}[point]:
-                problems.append(f'{where}: plugin "{name}" does not {point}')
-            elif name == "SelectorSpread" and point == "score":
-                notices.append(f"{where}: SelectorSpread scores as PodTopologySpread with its default constraints does")
-            if not 0 <= entry.get("weight", 0) < 2**31:
-                problems.append(f"{where}.weight: must be from 1 to {2**31 - 1}")
+def plugin_arguments(profile, place, problems):
+    """Return {plugin: its arguments}; append what is wrong with them."""
+    arguments = {}
     for i, config in enumerate(profile.get("pluginConfig", [])):
         name, where = config.get("name", ""), f"{place}.pluginConfig[{i}]"
         rule = PREDICATES.get(name) or PRIORITIES.get(name)
-        fields = rule.argument if rule and isinstance(rule.argument, dict) else PLUGIN_ARGUMENTS.get(name)
+        fields = rule.argument if rule and rule.argument else PLUGIN_ARGUMENTS.get(name)
         args = {key: value for key, value in config.get("args", {}).items() if key not in ("kind", "apiVersion")}
         if name in arguments:
             problems.append(f'{where}: there are arguments for "{name}" already')
-        elif fields is None and args:
-            hint = "" if name in known else did_you_mean(name, PLUGIN_ARGUMENTS)
-            notices.append(f'{where}: no arguments are known of plugin "{name}"{hint}')
-        elif args:
+        elif fields is not None:
             arguments[name] = decode(args, fields, f"{where}.args", problems)
-            problems += [f"{where}.args.{problem}" for problem in argument_problems(name, arguments[name])]
+            if any(len(constraint) < 3 for constraint in arguments[name].get("defaultConstraints", [])):
+                problems.append(f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
     return arguments
 
 
-def enabled(point, plugins, version):
-    """Return {plugin: weight} of those that run at an extension point, in their order: the defaults, and the profile's.
-
-    Upstream: mergePluginSet and expandMultiPointPlugins.
-    """
-    def merged(defaults, own):
-        """Return what a profile enables, and what it leaves of the defaults."""
-        off = {entry.get("name") for entry in own.get("disabled", [])}
-        on = {entry.get("name"): entry.get("weight", 0) for entry in own.get("enabled", [])}
-        return on, {name: weight for name, weight in defaults.items() if not off & {name, "*"}}
-
-    defaults = DEFAULT_PLUGINS[version]
-    on, kept = merged(defaults.get("multiPoint", {}), plugins.get("multiPoint", {}))
-    everywhere = kept | on
-    on, kept = merged(everywhere | defaults.get(point, {}), plugins.get(point, {}))
-    return {name: weight for name, weight in on.items() if name in everywhere} | kept | on
+def plugin_problems(plugins, place):
+    """Yield what is wrong with the plugins that a profile enables."""
+    known = [*PLUGINS, *PREDICATES, *PRIORITIES]
+    for point, plugin_set in plugins.items():
+        for i, entry in enumerate(plugin_set.get("enabled", [])):
+            name, where = entry.get("name", ""), f"{place}.{point}.enabled[{i}]"
+            filters, scores = rules_of(name, {})
+            if name not in known:
+                hint = did_you_mean(name, known) or "; is a file missing in --plugins?"
+                yield f'{where}: unknown plugin "{name}"{hint}'
+            elif point == "filter" and filters not in PREDICATES or point == "score" and scores not in PRIORITIES:
+                yield f'{where}: plugin "{name}" does not {point}'
 
 
-def argument_problems(name, args):
-    """Yield what is wrong with a plugin's arguments, or asks for something that this script does not do."""
-    scoring = args.get("scoringStrategy", {})
-    if scoring.get("type") not in (None, "", *STRATEGIES):
-        yield f"scoringStrategy.type: expected one of {', '.join(STRATEGIES)}"
-    for place, resources in (("", args.get("resources", [])),
-                             ("scoringStrategy.", scoring.get("resources", []))):
-        if any(not 0 <= resource.get("weight", 1) <= 100 for resource in resources):
-            yield f"{place}resources: weights are from 1 to 100"
-    if name == "NodeResourcesBalancedAllocation" and weights(args) != CPU_AND_MEMORY:
-        yield "resources: only cpu and memory can be balanced here"
-    if not 0 <= args.get("hardPodAffinityWeight", 1) <= 100:
-        yield "hardPodAffinityWeight: must be from 0 to 100"
-    if args.get("addedAffinity"):
-        yield "addedAffinity: cannot be had here"
-    constraints = args.get("defaultConstraints", [])
-    if (args.get("defaultingType") or "List") not in ("List", *["System"] * (not constraints)):
-        yield "defaultingType: expected List, or, without defaultConstraints, System"
-    for i, constraint in enumerate(constraints):
-        if constraint.get("maxSkew", 0) < 1 or not constraint.get("topologyKey") or constraint.get(
-                "whenUnsatisfiable") not in ("DoNotSchedule", "ScheduleAnyway"):
-            yield (f"defaultConstraints[{i}]: expected a positive maxSkew, a topologyKey, and DoNotSchedule or "
-                   "ScheduleAnyway in whenUnsatisfiable")
+def enabled(point, plugins):
+    """Return {plugin: weight} of those that run at a point, in their order. Upstream: expandMultiPointPlugins."""
+    running = DEFAULT_PLUGINS
+    for where in ("multiPoint", point):
+        off = {entry.get("name") for entry in plugins.get(where, {}).get("disabled", [])}
+        on = {entry.get("name"): entry.get("weight", 0) for entry in plugins.get(where, {}).get("enabled", [])}
+        kept = {name: weight for name, weight in running.items() if not off & {name, "*"}}
+        # What runs anyway, and is enabled at the point itself, comes first.
+        first = {name: weight for name, weight in on.items() if name in running and where == point}
+        running = first | kept | on
+    return running
 
 
 # =====================================================================================================================
@@ -2272,16 +1989,11 @@ def argument_problems(name, args):
 class ApiError(Exception):
     """A request that did not succeed. status: the HTTP status, or 0 where no answer came."""
 
-    def __init__(self, status, message, retry_after=0, trouble=True):
+    def __init__(self, status, message, retry_after=0):
         super().__init__(message)
         self.status, self.retry_after = status, retry_after
         self.unknown = status == 0 or status >= 500  # whether the request may have been carried out
-        self.trouble = trouble and (self.unknown or status == 429)  # whether others would fare no better
-
-
-def backoff(attempts):
-    """Return the seconds to wait after so many failed attempts: 1, 2, 4, 8, 10, 10, ... as kube-scheduler does."""
-    return min(2 ** (attempts - 1), 10)
+        self.trouble = self.unknown or status == 429  # whether others may fare no better
 
 
 @functools.lru_cache(maxsize=10000)
@@ -2290,319 +2002,223 @@ def warn_once(text):
     log.warning("%s", text)
 
 
-@dataclass
-class Wait:
-    """What is remembered of a pod that stays pending."""
+def in_background(function, *arguments):
+    """Call a function in a thread that nobody needs to wait for. Return the Future of what it returns."""
+    future = Future()
 
+    def call():
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    return future
+
+
+def within(seconds, function, *arguments):
+    """Return what a function returns. Raises ApiError if that takes longer, be its peer silent or slow."""
+    try:
+        return in_background(function, *arguments).result(seconds)
+    except TimeoutError:
+        raise ApiError(0, f"no answer within {seconds:.2g} s") from None
+
+
+def backoff(attempts):
+    """Return the seconds to wait after so many failed attempts: 1, 2, 4, 8, 10, 10, ... as kube-scheduler does."""
+    return min(2 ** (attempts - 1), 10)
+
+
+@dataclass
+class PodRecord:
+    """What is remembered of a pending pod: it is new, backs off, is prepared for or held, until it is bound or gone."""
+
+    written: str = None  # what its event and its PodScheduled condition say
+    printed: tuple = None  # what was last printed of it
     attempts: int = 0
     retry_at: float = 0  # monotonic seconds
-    shown: str = None  # what was last printed of it
-    told: str = None  # what its event and its PodScheduled condition say
-    reserved: bool = False  # whether it has a node in mind, on which something is prepared for it
+    unschedulable: bool = False  # whether it waits for a change of the cluster, and so is tried again when one comes
+    prepared: bool = False  # something has been prepared on a node for it, which it is to get before others do
+    kept: Decision = None  # by which it keeps its room: it is held, or assumed until its Binding is answered
 
+    def back_off(self, unschedulable):
+        """Let the pod wait before it is tried again."""
+        self.attempts, self.unschedulable, self.prepared, self.kept = self.attempts + 1, unschedulable, False, None
+        self.retry_at = time.monotonic() + backoff(self.attempts) * (1 if unschedulable else 0.25)
 
-class Extender:
-    """An HTTP extender of the Policy: a web service that has a say in it. Upstream: pkg/scheduler/core/extender.go."""
+    def is_held(self):
+        """Say whether a rule has held the pod up that has a node in mind already."""
+        return self.kept is not None and self.kept.held
 
-    def __init__(self, config, title):
-        self.config, self.title = config, title
-        self.url = config.get("urlPrefix", "").rstrip("/")
-        self.verbs = {name: config.get(f"{name}Verb", "") for name in ("filter", "prioritize", "bind")}
-        self.weight, self.ignorable = config.get("weight", 0), config.get("ignorable", False)
-        self.names_only = config.get("nodeCacheCapable", False)
-        self.resources = {resource.get("name") for resource in config.get("managedResources", [])}
-        self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
-        self.session = requests.Session()
-        self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
-        tls = dict(config.get("tlsConfig", {}))
-        self.folder = tempfile.TemporaryDirectory()  # requests wants files
-        for name in ("ca", "cert", "key"):
-            if tls.get(f"{name}Data"):
-                tls[f"{name}File"] = f"{self.folder.name}/{name}"
-                Path(tls[f"{name}File"]).write_bytes(tls[f"{name}Data"])
-        insecure = tls.get("insecure") or config.get("enableHttps") and not tls.get("caFile")
-        if insecure:
-            warnings.simplefilter("ignore", InsecureRequestWarning)  # the Policy has decided that
-        self.session.verify = not insecure and (tls.get("caFile") or True)
-        if tls.get("certFile") and tls.get("keyFile"):
-            self.session.cert = tls["certFile"], tls["keyFile"]
-        if tls.get("serverName"):
-            adapter = requests.adapters.HTTPAdapter()
-            adapter.init_poolmanager(10, 10, server_hostname=tls["serverName"], assert_hostname=tls["serverName"])
-            self.session.mount("https://", adapter)
+    def take_held(self):
+        """Return the decision that a rule has held up, if there is one, and no longer keep it."""
+        held, self.kept = self.kept, None
+        return held
 
-    def cares(self, verb, pod):
-        """Say whether it has this verb, and an interest in the pod: one of its resources, or any pod if it has none."""
-        containers = pick(pod.spec, list, "containers") + pick(pod.spec, list, "initContainers")
-        named = {name for container in containers for part in ("requests", "limits")
-                 for name in pick(container, dict, "resources", part)}
-        return bool(self.verbs[verb]) and not (self.resources and self.resources.isdisjoint(named))
-
-    def call(self, verb, body, read):
-        """POST to a verb and return what `read` makes of the answer. Raises Unschedulable."""
-        try:
-            answer = self.session.post(f"{self.url}/{self.verbs[verb]}", json=body, timeout=self.timeout)
-            if answer.status_code != 200:
-                raise ValueError(f"it answers {answer.status_code} {answer.reason}")
-            answer = answer.json()
-            if isinstance(answer, dict) and answer.get("Error"):
-                raise ValueError(answer["Error"])
-            return read(answer)
-        except requests.Timeout:
-            reason = f"no answer within {self.timeout:g} s"
-        except (OSError, ValueError) as error:
-            cause = re.search(r"\[(Errno|SSL)[^]]*][^'\"()]*", str(error))  # what requests has wrapped up
-            reason = cause.group() if cause else one_line(error)
-        raise Unschedulable(f"extender {self.url}: {self.verbs[verb]}: {reason}")
-
-    def arguments(self, pod, nodes):
-        """Return what filter and prioritize are asked about."""
-        names = [node.name for node in nodes] if self.names_only else None
-        return {"Pod": pod.raw, "NodeNames": names, "Nodes": None if self.names_only else {
-            "metadata": {}, "items": [node.raw for node in nodes]}}
-
-    def filter(self, pod, nodes, failed):
-        """Return those of the nodes that the extender lets pass; the others go into `failed`."""
-        if not nodes or not self.cares("filter", pod):
-            return nodes
-        names = {node.name for node in nodes}
-
-        def read(answer):
-            """Return the names of the nodes that pass, and the reasons of others."""
-            passing = {pick(node, str, "metadata", "name") for node in pick(answer, list, "Nodes", "items", of=dict)}
-            if self.names_only and answer.get("NodeNames") is not None:
-                passing = set(pick(answer, list, "NodeNames", of=str))
-            if not passing <= names:
-                raise Malformed("passes nodes it was not asked about")
-            return passing, pick(answer, dict, "FailedNodes", of=str)
-
-        try:
-            passing, reasons = self.call("filter", self.arguments(pod, nodes), read)
-        except Unschedulable as error:
-            if not self.ignorable:
-                raise
-            warn_once(f"{error}; it is ignorable, so the pods go on without it")
-            return nodes
-        failed.update({node.name: {self.title: [reasons[node.name]] if node.name in reasons else []}
-                       for node in nodes if node.name not in passing})
-        return [node for node in nodes if node.name in passing]
-
-    def prioritize(self, pod, nodes):
-        """Return {the extender: {node: its score, 0 to 10, x weight x 10}}; {} if it has none, or cannot be asked."""
-        if len(nodes) == 1 or not self.cares("prioritize", pod):
-            return {}
-
-        def read(answer):
-            """Return the nodes' scores."""
-            scores = {pick(score, str, "Host"): pick(score, int, "Score") for score in pick(
-                {"the answer": answer}, list, "the answer")}
-            if any(not 0 <= score <= 10 for score in scores.values()):
-                raise Malformed("its scores are not all from 0 to 10")
-            return scores
-
-        try:
-            scores = self.call("prioritize", self.arguments(pod, nodes), read)
-        except Unschedulable as error:
-            warn_once(f"{error}; its scores are left out")
-            return {}
-        return {f"{self.title} {self.url}": {node.name: scores.get(node.name, 0) * self.weight * 10 for node in nodes}}
-
-    def bind(self, pod, node_name):
-        """Have the extender bind the pod. Return True."""
-        self.call("bind", {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name},
-                  lambda answer: answer)
-        return True
+    def is_news(self, decision):
+        """Say whether a decision differs from what was last printed of the pod."""
+        before, self.printed = self.printed, (decision.node or decision.message, decision.held)
+        return self.printed != before
 
 
 class Objects(dict):
-    """API objects of the resources that active rules need, listed once in a pass, when a rule first looks at them."""
+    """API objects of other kinds than nodes and pods, listed once in a pass, when a rule first looks at them."""
 
-    def __init__(self, cluster, needs):
-        self.cluster, self.needs = cluster, needs
+    def __init__(self, cluster):
+        self.cluster = cluster
 
     def __missing__(self, resource):
         """List a resource."""
-        if resource not in self.needs:
-            raise KeyError(f"a rule looks at {resource} without saying that it needs them")
         self[resource] = {"/".join(filter(None, (
             pick(thing, str, "metadata", "namespace"), pick(thing, str, "metadata", "name")))): thing
-            for thing in self.cluster.list(resource)[0]}
+            for thing in self.cluster.list(resource)}
         return self[resource]
 
 
 class Cluster:
-    """The API server's nodes and pods, together with what this scheduler has bound and the API server may not show yet.
+    """What the API server says of nodes and pods, and what is remembered of the pending ones.
 
-    Lists come from the API server's watch cache, which may lag. So each of our bindings stays assumed until such a list
-    shows it. Only a consistent list, read where there is doubt, may take an assumption away.
+    The pending pods are listed from the API server's watch cache, which may lag; the nodes and what is on them is not.
     """
 
-    TRUST = 10  # seconds after which a binding that no list shows is looked into
     GROUPS = {"replicasets": "apis/apps/v1", "statefulsets": "apis/apps/v1",  # others are in the core group, api/v1
               "storageclasses": "apis/storage.k8s.io/v1", "csinodes": "apis/storage.k8s.io/v1"}
 
     def __init__(self, api, dry_run=False):
-        self.api, self.dry_run = api, dry_run
+        self.api = api
         self.live = isinstance(api, Proxy) and not dry_run  # whether others are to act on what we decide
-        self.assumed = {}  # uid -> (pod, node name, since)
-        self.held = {}  # uid -> Decision that a rule does not permit yet
-        self.waiting = {}  # uid -> Wait
-        self.assigned = set()  # the uids of the pods that have a node
-        self.trouble, self.failures = None, 0  # what is wrong with the API server; how many polls failed in a row
-        self.doubt = True  # whether the next snapshot must be consistent
-        self.newest = 0  # the highest resource version of a cached list of assigned pods
-        self.facts = None  # what the last snapshot was made of
-        self.changed = False  # whether that differs from the one before
-        self.pool = ThreadPoolExecutor(4)  # a few kept-alive connections, on which writes go while the loop goes on
-        self.writes = collections.deque()  # (future, pod, the Decision that it carries out or None)
+        self.writer = Writer(api, dry_run, self.live)
+        self.records = {}  # uid -> PodRecord
+        self.lost = []  # decisions that were held, on pods that have gone or that somebody else has bound
+        self.seen = None  # what the last snapshot was made of
+        self.trouble, self.failures = None, 0  # what is wrong with the API server; how many requests in a row failed
 
-    # --- reading
+    def queue(self, policies):
+        """Yield the pods that are to be tried in this pass, each with a snapshot of the cluster to decide by.
 
-    def list(self, resource, selector="", consistent=False):
-        """Return all objects of a resource, and the list's resource version. 410 on a page starts again."""
-        first = {"fieldSelector": selector, "limit": 500} | ({} if consistent else {"resourceVersion": "0"})
-        for _ in range(5):
-            params, items = first, []
-            try:
-                while True:
-                    answer = self.api.request(
-                        "GET", f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}", params=params)
-                    items += pick(answer, list, "items", of=dict)
-                    token = pick(answer, str, "metadata", "continue")
-                    if not token:
-                        version = pick(answer, str, "metadata", "resourceVersion")
-                        return items, int(version) if version.isdigit() else 0
-                    params = {"fieldSelector": selector, "limit": 500, "continue": token}
-            except ApiError as error:
-                if error.status != 410:
-                    raise
-            except ValueError as error:
-                raise ApiError(0, f"the list of {resource} is not as expected: {error}") from error
-        raise ApiError(410, f"the list of {resource} expired again and again")
-
-    def parse(self, kind, raws):
-        """Parse API objects. Return those that could be, and the others' JSON; name each of these once."""
-        parsed, broken = [], []
-        for raw in raws:
-            try:
-                parsed.append(kind(raw))
-            except (AttributeError, TypeError, ValueError) as error:
-                metadata = raw.get("metadata") if isinstance(raw.get("metadata"), dict) else {}
-                name = "/".join(str(metadata[part]) for part in ("namespace", "name") if part in metadata)
-                warn_once(f"{kind.__name__.lower()} {name} is left out: {one_line(error)}")
-                broken.append(raw)
-        return parsed, broken
+        Meanwhile others delete pods and nodes, and make them again under their names: what was read is read again as
+        soon as it is four times as old as the time that reading took, but not within a tenth of a second.
+        """
+        left, changed = None, False  # the uids of the pods that are to be tried yet, once that is known
+        while True:
+            began = time.monotonic()
+            pending = [pod for pod in self.pending_pods(policies) if left is None or pod.uid in left]
+            if not pending and not self.lost:
+                return
+            snapshot = self.snapshot(policies)
+            snapshot.changed = changed = changed or snapshot.changed
+            due, read = collections.deque(self.due(pending, snapshot)), time.monotonic()
+            fresh_until = read + max(0.1, 4 * (read - began)) if self.live else math.inf
+            while self.lost:
+                self.writer.unreserve(self.lost.pop(), snapshot)
+            while due and time.monotonic() < fresh_until:
+                yield due.popleft(), snapshot
+            self.writer.settle()
+            left = {pod.uid for pod in due}
+            if not left:
+                return
 
     def pending_pods(self, policies):
         """List the pods that wait for one of these schedulers, in the order in which they are to be tried."""
-        pods = []
+        pods, before = {}, self.records
         for name, policy in policies.items():
-            raws, _ = self.list("pods", f"spec.schedulerName={name},spec.nodeName=")
-            pods += [pod for pod in self.parse(Pod, raws)[0] if ready(pod, policy)]
-        self.waiting = {pod.uid: self.waiting.get(pod.uid) or Wait(told=pod.told) for pod in pods}
-        pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
+            raws = self.list("pods", f"spec.schedulerName={name},spec.nodeName=", cached=True)
+            pods |= {pod.uid: pod for pod in self.parse(Pod, raws)[0]
+                     if pod.scheduler == name and not pod.node_name and ready(pod, policy)}
+        for pod in pods.values():
+            record = pod.record = before.get(pod.uid) or PodRecord(pod.pending_message)
+            if record.is_held() and record.kept.policy is not policies[pod.scheduler]:
+                self.lost.append(record.take_held())
+        self.records = {decision.pod.uid: decision.pod.record for decision, *_ in self.writer.under_way.values()} | {
+            pod.uid: pod.record for pod in pods.values()}
+        self.lost += [record.kept for uid, record in before.items() if uid not in pods and record.is_held()]
+        pods = sorted(pods.values(), key=lambda pod: (-pod.priority, pod.created, pod.key))
         for sort in {sort for policy in policies.values() for sort in policy.hooks("queue_sort")}:
             try:
                 pods.sort(key=sort)
             except Exception as error:
                 warn_once(f"the queue is sorted by priority and age, for {broken(error)}")
-        return sorted(pods, key=lambda pod: not self.waiting[pod.uid].reserved)  # first, lest others take their room
+        return sorted(pods, key=lambda pod: not pod.record.prepared)  # first, lest others take their room
 
     def snapshot(self, policies=()):
-        """Read the nodes and the pods on them, and put what we have bound ourselves where it belongs."""
-        nodes = self.parse(Node, self.list("nodes")[0])[0]
-        nodes = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}  # the cache has no order
+        """Read the nodes and the pods on them, and keep the room of pods that have a node in mind."""
+        nodes = self.parse(Node, self.list("nodes"))[0]
+        nodes = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}
         assigned = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-        overdue = any(time.monotonic() - since > self.TRUST for *_, since in self.assumed.values())
-        consistent = self.doubt or overdue and not self.dry_run  # whose bindings no list will ever show
-        raws, version = self.list("pods", assigned, consistent)
-        if not consistent and version < self.newest:  # another API server answers now, whose cache lags
-            consistent = True
-            raws, version = self.list("pods", assigned, consistent)
-        self.newest = self.newest if consistent else version
-        self.doubt = False
-
-        pods, broken = self.parse(Pod, raws)
-        for raw in broken:  # what it takes up is unknown, so nothing may be added to its node
-            nodes.pop(str(raw["spec"]["nodeName"]), None)
-        self.assigned = {pod.uid for pod in pods}
-        for uid, (pod, node_name, _) in list(self.assumed.items()):
-            if consistent != (uid in self.assigned):
-                del self.assumed[uid]  # the cached list has caught up, or the consistent one knows nothing of it
-            elif not consistent and node_name in nodes:
+        pods, unread = self.parse(Pod, self.list("pods", assigned))
+        for raw in unread:  # what it takes up is unknown, so nothing may be added to its node
+            nodes.pop(name_in(raw, "spec", "nodeName"), None)
+        assigned = {pod.uid: pod for pod in pods}
+        places = [(record.kept.pod, record.kept.node) for uid, record in self.records.items()
+                  if record.kept and uid not in assigned]
+        for pod, node_name in places + [(pod, pod.node_name) for pod in assigned.values()]:
+            if node_name in nodes:
                 nodes[node_name].add(pod)
-        for uid, decision in self.held.items():
-            if uid in self.waiting and uid not in self.assigned and decision.node in nodes:
-                nodes[decision.node].add(decision.pod)
+            elif not node_name:
+                warn_once(f"pod {pod.key} is left out: it is listed among those with a node, and names none")
+        seen = (list(dict(policies).values()), [node.signature for node in nodes.values()],
+                {pod.uid: pod.node_name for pod in pods})
+        changed, self.seen = seen != self.seen, seen
+        return Snapshot(nodes, Objects(self), self.live, assigned.keys(), changed)
+
+    def due(self, pods, snapshot):
+        """Return the pods to try now: whose backoff is over, or all if the cluster has changed; held ones come last."""
+        due = []
         for pod in pods:
-            if pod.node_name in nodes:
-                nodes[pod.node_name].add(pod)
-        policies = list(dict(policies).values())
-        facts = policies, [node.facts for node in nodes.values()], {pod.uid: pod.node_name for pod in pods}
-        self.changed, self.facts = facts != self.facts, facts
-        return Snapshot(nodes, Objects(self, {need for policy in policies for need in policy.needs}), self.live)
+            record = pod.record
+            if pod.uid in snapshot.assigned:
+                log.debug("%s has its node already, which the list of pending pods does not show yet", pod.key)
+                self.lost += [record.take_held()] if record.is_held() else []
+            elif record.prepared and record.kept:  # now it is to be decided about, as if it had no place yet
+                if record.kept.node in snapshot.nodes:
+                    snapshot.nodes[record.kept.node].remove(record.kept.pod)
+                record.kept = None
+                due.append(pod)
+            elif record.is_held() or not record.kept and (
+                    record.prepared or record.retry_at <= time.monotonic()
+                    or record.unschedulable and snapshot.changed):
+                due.append(pod)
+        return sorted(due, key=lambda pod: pod.record.is_held())
 
-    def due(self, pods):
-        """Yield the pods to try now: those whose backoff is over; all if nodes, assigned pods or the Policy changed."""
-        for pod in pods:
-            if pod.uid in self.assumed or pod.uid in self.assigned or pod.uid in self.held:
-                log.debug("%s has its node already, which the list does not show yet", pod.key)
-            elif (wait := self.waiting[pod.uid]).reserved or self.changed or wait.retry_at <= time.monotonic():
-                yield pod
-
-    def is_news(self, decision):
-        """Say whether a decision differs from what was last printed of its pod."""
-        wait = self.waiting[decision.pod.uid]
-        before, wait.shown = wait.shown, (decision.node or decision.message, decision.held)
-        return wait.shown != before
-
-    def take_held(self, snapshot):
-        """Yield the decisions that are held, once; those on pods that have gone are forgotten."""
-        held, self.held = self.held, {}
-        for uid, decision in held.items():
-            if uid in self.waiting and uid not in self.assigned:
-                yield decision
-            else:
-                self.unreserve(decision.pod, decision.policy, snapshot)
-
-    # --- writing
-
-    def hold(self, decision):
-        """Keep a decision that is not permitted yet, and the pod's room with it."""
-        self.held[decision.pod.uid] = decision
-
-    def bind(self, decision, snapshot):
-        """Bind the pod, while the loop goes on: by a rule, by an extender, or by a POST of a Binding."""
-        pod, policy = decision.pod, decision.policy
-        self.assumed[pod.uid] = pod, decision.node, time.monotonic()
-        binders = policy.hooks("bind") + [
-            extender.bind for extender in policy.extenders if self.live and extender.cares("bind", pod)]
-        self.send(self.post_binding, pod, decision.node, decision.requests if self.live else [], binders,
-                  policy.hooks("post_bind"), pod=pod, decision=decision)
-        self.settle(snapshot)
-
-    def leave_pending(self, decision, snapshot):
-        """Back off; tell the user in an event and in the pod's condition why, if they do not say so already."""
-        pod, wait = decision.pod, self.retry_later(decision.pod)
-        wait.reserved = False
-        self.unreserve(pod, decision.policy, snapshot)
-        if decision.message != wait.told:
-            wait.told = decision.message
-            self.send(self.post_failure, decision, pod=pod)
-
-    def unreserve(self, pod, policy, snapshot):
-        """Have the rules forget that the pod was to go somewhere."""
-        for hook in policy.hooks("unreserve"):
+    def list(self, resource, selector="", cached=False):
+        """Return all objects of a resource, page by page: as they are now, or as the API server's cache has them."""
+        params, items = {"fieldSelector": selector, "limit": 500} | ({"resourceVersion": "0"} if cached else {}), []
+        while True:
+            path = f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}"
             try:
-                for request in hook(pod, snapshot) or ():
-                    self.send(self.api.request, *request, pod=pod)
-            except Exception as error:
-                warn_once(f"{pod.key}: {broken(error)}")
+                answer = self.page(path, params)
+                items += pick(answer, list, "items", of=dict)
+                token = pick(answer, str, "metadata", "continue")
+            except Malformed as error:
+                raise ApiError(0, f"the list of {resource} is not as expected: {error}") from error
+            self.failures = 0
+            if not token:
+                return items
+            params = {"fieldSelector": selector, "limit": 500, "continue": token}
 
-    def send(self, function, *arguments, pod, decision=None):
-        """Write in a thread of its own, but nothing in a dry run. `decision`: what this carries out."""
-        if not self.dry_run:
-            self.writes.append((self.pool.submit(function, *arguments), pod, decision))
+    def page(self, path, params):
+        """Return a page of a list. That the API server fails once is no trouble yet."""
+        try:
+            return within(60, self.api.request, "GET", path, None, params)
+        except ApiError as error:
+            if error.status < 500:
+                raise
+            return within(60, self.api.request, "GET", path, None, params)
+
+    def parse(self, kind, raws):
+        """Parse API objects. Return those that could be, and the others' JSON; name each of these once."""
+        parsed, unread = [], []
+        for raw in raws:
+            try:
+                thing = kind(raw)
+                if not thing.name:
+                    raise Malformed("metadata.name: is missing")
+                parsed.append(thing)
+            except Exception as error:
+                name = "/".join(filter(None, (name_in(raw, "metadata", part) for part in ("namespace", "name"))))
+                warn_once(f"{kind.__name__.lower()} {name} is left out: {one_line(error)}")
+                unread.append(raw)
+        return parsed, unread
 
     def seconds_until_recovery(self, trouble):
         """Say once what is wrong with the API server, and once that it is over; return how long to leave it alone."""
@@ -2613,71 +2229,142 @@ class Cluster:
         self.trouble, self.failures = trouble, self.failures + 1 if trouble else 0
         return max(trouble.retry_after, backoff(self.failures)) if trouble else 0
 
-    def retry_later(self, pod):
-        """Back off from a pod; return what is remembered of it."""
-        wait = self.waiting.setdefault(pod.uid, Wait())  # it may have gone meanwhile
-        wait.attempts += 1
-        wait.retry_at = time.monotonic() + backoff(wait.attempts)
-        return wait
 
-    def settle(self, snapshot, wait=False):
-        """Take in the answers to our writes, all of them if `wait`. Raises ApiError if the API server is in trouble."""
-        trouble = None
-        while self.writes and (wait or self.writes[0][0].done()):
-            future, pod, decision = self.writes.popleft()
-            error = future.exception()
-            if error is None and future.result() == "reserved":
-                self.waiting[pod.uid].reserved = True
-                del self.assumed[pod.uid]
-            if error is None:
+def name_in(thing, *path):
+    """Return the string at a path into an object that may be malformed, or ""."""
+    for key in path:
+        thing = thing.get(key) if isinstance(thing, dict) else None
+    return thing if isinstance(thing, str) else ""
+
+
+class Writer:
+    """What is written, a few requests at a time while the loop goes on; and whose trouble it is if one fails."""
+
+    WINDOW = 8  # writes that may be under way
+    SEVERAL = 10  # pods whose writes fail in a row: the API server is in trouble, not they
+    PATIENCE, LIMIT = 0.5, 70  # seconds to wait for answers before going on without, and after which none will come
+
+    def __init__(self, api, dry_run, live):
+        self.api, self.dry_run, self.live = api, dry_run, live
+        self.may_write = lambda: True  # of several replicas, only the one that leads
+        self.under_way = {}  # Future -> (Decision, Snapshot, whether it carries the decision out, when it began)
+        self.failing = set()  # the uids of pods whose writes have failed since one last succeeded
+
+    def bind(self, decision, snapshot):
+        """Have the pod bound; or what is needed first prepared, after which the pod is decided about again."""
+        if decision.requests is None or not self.live:
+            self.send(self.post_binding, decision, snapshot, carries_out=True)
+        else:
+            self.send(self.send_requests, decision, snapshot, decision.requests, carries_out=True)
+        decision.pod.record.kept = decision
+
+    def leave_pending(self, decision, snapshot):
+        """Back off; tell the user in an event and in the pod's condition why, if they do not say so already."""
+        record, nominated = decision.pod.record, nominate(decision, snapshot)
+        record.back_off(unschedulable=True)
+        self.unreserve(decision, snapshot)
+        if decision.message != record.written:
+            self.send(self.post_failure, decision, snapshot, nominated)
+            record.written = decision.message
+
+    def unreserve(self, decision, snapshot):
+        """Have the rules forget that the pod was to go somewhere."""
+        requests = []
+        for hook in decision.policy.hooks("unreserve"):
+            try:
+                requests += hook(decision.pod, snapshot) or []
+            except Exception as error:
+                warn_once(f"{decision.pod.key}: {broken(error)}")
+        if requests:
+            self.send(self.send_requests, decision, snapshot, requests)
+
+    def send(self, function, decision, snapshot, *arguments, carries_out=False):
+        """Start a write about a decision, once there is room in the window; in a dry run, nothing."""
+        if self.dry_run:
+            return
+        self.settle(self.WINDOW - 1, 5)
+        if len(self.under_way) >= self.WINDOW:
+            raise ApiError(0, f"no answer to {self.WINDOW} writes in a row")
+        future = in_background(function, decision, *arguments)
+        self.under_way[future] = decision, snapshot, carries_out, time.monotonic()
+
+    def settle(self, leave=0, patience=PATIENCE):
+        """Take in answers, after waiting for a while if more than `leave` are due. Raises ApiError in trouble."""
+        if len(self.under_way) > leave:
+            wait(self.under_way, patience, FIRST_COMPLETED if leave else ALL_COMPLETED)
+        for future, (decision, snapshot, carries_out, began) in list(self.under_way.items()):
+            if not future.done() and time.monotonic() < began + self.LIMIT:
                 continue
-            if not isinstance(error, ApiError):  # of an extender or a rule, which may have bound the pod all the same
-                error = ApiError(0, one_line(error), trouble=False)
-            if error.trouble:
-                trouble = error
-            elif error.status not in (404, 409):  # the pod is gone, somebody bound it: both are everyday life
-                warn_once(f"{pod.key}: {error}")
-            self.doubt |= error.unknown or error.status == 409
-            remembered = self.retry_later(pod)
-            if decision is None:
-                remembered.told = None if error.trouble else remembered.told
-            elif not error.unknown:
-                log.debug("%s is not bound to %s: %s", pod.key, decision.node, error)
-                del self.assumed[pod.uid]
-                snapshot.nodes[decision.node].remove(pod)
-                self.unreserve(pod, decision.policy, snapshot)
-        if trouble:
-            raise trouble
+            del self.under_way[future]
+            try:
+                future.result(0)
+                self.failing.clear()
+                if carries_out:
+                    decision.pod.record.prepared = decision.requests is not None
+                    decision.pod.record.kept = decision if decision.pod.record.prepared else None
+            except Exception as error:
+                self.take_failure(error, decision, snapshot, carries_out)
 
-    def post_binding(self, pod, node_name, prepare, binders, afterwards):
-        """Bind the pod to the node, with the event Scheduled; or only prepare what it is to wait for ("reserved")."""
-        for request in sum(filter(None, prepare), []):
-            self.api.request(*request)
-        if any(requests is not None for requests in prepare):
-            return "reserved"
-        if not any(binder(pod, node_name) for binder in binders):
-            self.api.request("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", body={
+    def take_failure(self, error, decision, snapshot, carries_out):
+        """Have the pod of a failed write back off. Raises the error if several pods in a row fare no better."""
+        pod, record = decision.pod, decision.pod.record
+        if getattr(error, "status", 1) not in (0, 404, 409):  # no connection; the pod is gone; somebody bound it
+            warn_once(f"{pod.key}: {one_line(error) or 'no answer'}")
+        if not isinstance(error, ApiError):  # a rule's or an extender's, which may have bound the pod all the same
+            late = isinstance(error, TimeoutError)
+            error = ApiError(0, one_line(error))
+            error.trouble = late
+        if carries_out:
+            record.back_off(unschedulable=False)
+            if not error.unknown:
+                log.debug("%s is not bound to %s: %s", pod.key, decision.node, error)
+                snapshot.nodes[decision.node].remove(pod)
+            self.unreserve(decision, snapshot)
+        else:
+            record.written = None  # to be written again
+        if error.trouble:
+            self.failing.add(pod.uid)
+        if len(self.failing) >= self.SEVERAL:
+            self.failing.clear()
+            raise error
+
+    def request(self, *request):
+        """Send a request, unless another replica may lead by now: then what was decided here is forgotten."""
+        if not self.may_write():
+            raise ApiError(409, "this replica does not lead any more")
+        self.api.request(*request)
+
+    def send_requests(self, decision, requests):
+        """Send requests of rules."""
+        for request in requests:
+            self.request(*request)
+
+    def post_binding(self, decision):
+        """Bind the pod, by a rule, by an extender, or by a Binding; with the event Scheduled."""
+        pod, policy, node_name = decision.pod, decision.policy, decision.node
+        binders = policy.hooks("bind") + [
+            extender.bind for extender in policy.extenders if self.live and extender.cares("bind", pod)]
+        if not (self.may_write() and any(binder(pod, node_name) for binder in binders)):
+            self.request("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {
                 "apiVersion": "v1", "kind": "Binding",
                 "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
                 "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}})
         with contextlib.suppress(ApiError):
             self.post_event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {node_name}")
-        for hook in afterwards:
+        for hook in policy.hooks("post_bind"):
             try:
                 hook(pod, node_name)
             except Exception as error:  # the pod is bound all the same
                 warn_once(f"{pod.key}: {broken(error)}")
-        return "bound"
 
-    def post_failure(self, decision):
-        """Say why the pod stays pending: in an event FailedScheduling, and in its condition PodScheduled."""
+    def post_failure(self, decision, nominated):
+        """Say why the pod stays pending: in its condition PodScheduled, and in an event FailedScheduling."""
         pod, message = decision.pod, decision.message
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-        if pod.told is None:
+        if pod.pending_message is None:
             condition["lastTransitionTime"] = now()
-        nominated = {"nominatedNodeName": decision.nominated} if decision.nominated else {}
-        self.note("PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
-                  {"status": {"conditions": [condition], **nominated}})
+        self.note("PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {"status": {
+            "conditions": [condition], **({"nominatedNodeName": nominated} if nominated else {})}})
         self.post_event(pod, "Warning", "FailedScheduling", message)
 
     def post_event(self, pod, kind, reason, message):
@@ -2694,7 +2381,7 @@ class Cluster:
     def note(self, *request):
         """Write what is for people only: if it is refused, that is said once, and all goes on."""
         try:
-            self.api.request(*request)
+            self.request(*request)
         except ApiError as error:
             if error.trouble:
                 raise
@@ -2706,10 +2393,121 @@ def now(microseconds=False):
     return datetime.now(timezone.utc).strftime(f"%Y-%m-%dT%H:%M:%S{'.%f' if microseconds else ''}Z")
 
 
+class Extender:
+    """An HTTP extender of the Policy: a web service that has a say in it. Upstream: pkg/scheduler/core/extender.go."""
+
+    MOST = 2**26  # bytes of an answer
+
+    def __init__(self, config, title):
+        self.config, self.title = config, title
+        self.url = config.get("urlPrefix", "").rstrip("/")
+        self.verbs = {name: config.get(f"{name}Verb", "") for name in ("filter", "prioritize", "bind")}
+        self.weight, self.ignorable = config.get("weight", 0), config.get("ignorable", False)
+        self.names_only = config.get("nodeCacheCapable", False)
+        self.resources = {resource.get("name") for resource in config.get("managedResources", [])}
+        self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
+        self.session = requests.Session()
+        self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
+        tls = config.get("tlsConfig", {})
+        insecure = tls.get("insecure") or config.get("enableHttps") and not tls.get("caFile")
+        if insecure:
+            warnings.simplefilter("ignore", InsecureRequestWarning)  # the Policy has decided that
+        self.session.verify = not insecure and (tls.get("caFile") or True)
+        if tls.get("certFile") and tls.get("keyFile"):
+            self.session.cert = tls["certFile"], tls["keyFile"]
+
+    def cares(self, verb, pod):
+        """Say whether it has this verb, and an interest in the pod: one of its resources, or any pod if it has none."""
+        containers = pick(pod.spec, list, "containers") + pick(pod.spec, list, "initContainers")
+        named = {name for container in containers for part in ("requests", "limits")
+                 for name in pick(container, dict, "resources", part)}
+        return bool(self.verbs[verb]) and not (self.resources and self.resources.isdisjoint(named))
+
+    @contextlib.contextmanager
+    def blamed(self, verb):
+        """Raise Unschedulable, which names the extender and the verb, for whatever goes wrong meanwhile."""
+        try:
+            yield
+            return
+        except requests.Timeout:
+            reason = f"no answer within {self.timeout:g} s"
+        except (ApiError, HTTPError, OSError, ValueError, RecursionError) as error:
+            cause = re.search(r"\[(Errno|SSL)[^]]*][^'\"()]*", str(error))  # what requests has wrapped up
+            reason = cause.group() if cause else one_line(error)
+        raise Unschedulable(f"extender {self.url}: {self.verbs[verb]}: {reason}")
+
+    def call(self, verb, body):
+        """POST to a verb; return the answer's JSON. Raises ApiError, OSError, ValueError, RecursionError."""
+        answer = json.loads(within(self.timeout, self.post, f"{self.url}/{self.verbs[verb]}", body))
+        if isinstance(answer, dict) and answer.get("Error"):
+            raise ValueError(answer["Error"])
+        return answer
+
+    def post(self, url, body):
+        """Return the text of an answer, of which there is not too much. Raises OSError, ValueError."""
+        with self.session.post(url, json=body, timeout=self.timeout, stream=True, allow_redirects=False) as answer:
+            if answer.status_code != 200:
+                raise ValueError(f"it answers {answer.status_code} {answer.reason}")
+            text = answer.raw.read(self.MOST + 1, decode_content=True)
+        if len(text) > self.MOST:
+            raise ValueError(f"its answer has more than {self.MOST} bytes")
+        return text
+
+    def arguments(self, pod, nodes):
+        """Return what filter and prioritize are asked about."""
+        names = [node.name for node in nodes] if self.names_only else None
+        return {"Pod": pod.raw, "NodeNames": names, "Nodes": None if self.names_only else {
+            "metadata": {}, "items": [node.raw for node in nodes]}}
+
+    def filter(self, pod, nodes, failed):
+        """Return those of the nodes that the extender lets pass; the others go into `failed`."""
+        if not nodes or not self.cares("filter", pod):
+            return nodes
+        try:
+            with self.blamed("filter"):
+                answer = self.call("filter", self.arguments(pod, nodes))
+                items = pick(answer, list, "Nodes", "items", of=dict)
+                passing = {pick(item, str, "metadata", "name") for item in items}
+                if self.names_only and answer.get("NodeNames") is not None:
+                    passing = set(pick(answer, list, "NodeNames", of=str))
+                if not passing <= {node.name for node in nodes}:
+                    raise Malformed("passes nodes it was not asked about")
+                reasons = pick(answer, dict, "FailedNodes", of=str)
+        except Unschedulable as error:
+            if not self.ignorable:
+                raise
+            warn_once(f"{error}; it is ignorable, so the pods go on without it")
+            return nodes
+        failed.update({node.name: {self.title: [reasons[node.name]] if node.name in reasons else []}
+                       for node in nodes if node.name not in passing})
+        return [node for node in nodes if node.name in passing]
+
+    def prioritize(self, pod, nodes):
+        """Return {the extender: {node: its score, 0 to 10, x weight x 10}}; {} if it has none, or cannot be asked."""
+        if len(nodes) == 1 or not self.cares("prioritize", pod):
+            return {}
+        try:
+            with self.blamed("prioritize"):
+                answer = {"the answer": self.call("prioritize", self.arguments(pod, nodes))}
+                scores = {pick(score, str, "Host"): pick(score, int, "Score")
+                          for score in pick(answer, list, "the answer")}
+                if not all(0 <= score <= 10 for score in scores.values()):
+                    raise Malformed("its scores are not all from 0 to 10")
+        except Unschedulable as error:
+            warn_once(f"{error}; its scores are left out")
+            return {}
+        return {f"{self.title} {self.url}": {node.name: scores.get(node.name, 0) * self.weight * 10 for node in nodes}}
+
+    def bind(self, pod, node_name):
+        """Have the extender bind the pod. Return True."""
+        with self.blamed("bind"):
+            self.call("bind", {
+                "PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name})
+        return True
+
+
 class Proxy:
     """The API server behind kubectl proxy."""
-
-    VERBS = {"GET": "list", "POST": "create", "PATCH": "patch", "PUT": "update"}
 
     def __init__(self, server):
         self.server = server.rstrip("/")
@@ -2721,7 +2519,8 @@ class Proxy:
         kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
         try:
             answer = self.session.request(method, self.server + path, params=params, timeout=(5, 60),
-                                          data=body and json.dumps(body), headers={"Content-Type": kind})
+                                          data=body and json.dumps(body), headers={"Content-Type": kind},
+                                          allow_redirects=False)
         except requests.ConnectionError as error:
             port = urlsplit(self.server).port or 80
             raise ApiError(0, f"cannot reach {self.server}: start `kubectl proxy --port={port}`, or try it without a "
@@ -2731,19 +2530,17 @@ class Proxy:
         log.debug("%s %s %s: %d", method, path, params or "", answer.status_code)
         try:
             content = answer.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             content = None
-        if answer.ok and isinstance(content, dict):
+        fine = 200 <= answer.status_code < 300
+        if fine and isinstance(content, dict):
             return content
-        resource = re.sub(r".*/v1/(namespaces/[^/]+/)?([^/]+)(/[^/]+)?", r"\2", path)
-        verb = "get" if method == "GET" and not path.endswith(resource) else self.VERBS[method]
-        if not isinstance(content, dict):
-            content = {"message": f"{self.server} does not answer like kubectl proxy"}
-        hint = f'RBAC lacks verb "{verb}" on "{resource}": ' if answer.status_code == 403 else ""
+        message = content.get("message") if isinstance(content, dict) else f"{self.server} is not like kubectl proxy"
+        hint = "RBAC does not allow it: " if answer.status_code == 403 else ""
         seconds = answer.headers.get("Retry-After", "")
-        raise ApiError(0 if answer.ok else answer.status_code,
-                       f"{verb} {resource}: {answer.status_code} {answer.reason}: {hint}{content.get('message')}",
-                       int(seconds) if seconds.isdigit() else 0)
+        raise ApiError(0 if fine else answer.status_code,
+                       f"{method} {path}: {answer.status_code} {answer.reason}: {hint}{message}",
+                       min(int(seconds), 60) if seconds.isdigit() else 0)
 
 
 class LeaderElection:
@@ -2773,59 +2570,62 @@ class LeaderElection:
         self.keeper.start()
         return True
 
+    def leads(self):
+        """Say whether the Lease has been renewed in time, by this process's own clock: else another one may lead."""
+        return time.monotonic() - self.renewed_at < self.renew_deadline
+
     def keep(self, stop):
         """Renew the Lease until `stop`, or until that has not succeeded for too long."""
-        while not stop.wait(self.retry_period):
-            if not self.holds() and time.monotonic() - self.renewed_at >= self.renew_deadline:
-                log.error("leader election lost")
-                self.lost = True
-                stop.set()
+        try:
+            while not stop.wait(self.retry_period):
+                if not self.holds() and not self.leads():
+                    log.error("leader election lost")
+                    return
+        finally:
+            self.lost = not stop.is_set()
+            stop.set()
 
     def holds(self, holder=None):
         """Try to acquire or renew the Lease, or to let go of it for the holder ""; return whether that succeeded."""
-        before = time.monotonic()
+        left = self.renewed_at + self.renew_deadline - time.monotonic()
         try:
-            lease = self.read()
-            spec = pick(lease, dict, "spec")
-            if spec != self.observed:
-                self.observed, self.observed_at = spec, before
-            if spec.get("holderIdentity") not in (None, "", self.identity) and (
-                    before - self.observed_at < self.lease_duration):
-                return False
-            self.write(lease, self.identity if holder is None else holder)
+            return within(max(left, self.retry_period), self.take, self.identity if holder is None else holder)
         except (ApiError, TypeError, ValueError) as error:
             if not isinstance(error, ApiError) or error.status != 409:  # another one was faster
                 warn_once(f"leader election: {error}")
             return False
-        self.renewed_at = before
-        return True
 
-    def read(self):
-        """Return the Lease; one that is still to be created has no resourceVersion. Raises ApiError."""
+    def take(self, holder):
+        """Write the Lease with this holder, unless another one holds it; return whether it did. Raises ApiError."""
+        asked, path = time.monotonic(), f"{self.path}/{self.metadata['name']}"
         try:
-            return self.api.request("GET", f"{self.path}/{self.metadata['name']}")
+            lease = self.api.request("GET", path)
         except ApiError as error:
             if error.status != 404:
                 raise
-            return {"metadata": self.metadata}
-
-    def write(self, lease, holder):
-        """Create or update the Lease with this holder. Raises ApiError, 409 if it has changed meanwhile."""
-        spec, time_now = pick(lease, dict, "spec"), now(microseconds=True)
+            lease = {"metadata": self.metadata}  # still to be created, as it has no resourceVersion
+        metadata, spec = pick(lease, dict, "metadata"), pick(lease, dict, "spec")
+        if spec != self.observed:
+            self.observed, self.observed_at = spec, asked
+        if spec.get("holderIdentity") not in (None, "", self.identity) and (
+                asked - self.observed_at < self.lease_duration):
+            return False
         taken = {} if spec.get("holderIdentity") == self.identity else {
-            "acquireTime": time_now, "leaseTransitions": spec.get("leaseTransitions", -1) + 1}
-        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": lease["metadata"], "spec": {
-            **spec, **taken, "holderIdentity": holder, "renewTime": time_now,
+            "acquireTime": now(microseconds=True), "leaseTransitions": spec.get("leaseTransitions", -1) + 1}
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {
+            **spec, **taken, "holderIdentity": holder, "renewTime": now(microseconds=True),
             "leaseDurationSeconds": math.ceil(self.lease_duration)}}
-        exists = "resourceVersion" in lease["metadata"]
-        answer = self.api.request("PUT" if exists else "POST",
-                                  f"{self.path}/{self.metadata['name']}" if exists else self.path, body)
+        exists = "resourceVersion" in metadata
+        answer = self.api.request("PUT" if exists else "POST", path if exists else self.path, body)
         self.observed, self.observed_at = pick(answer, dict, "spec"), time.monotonic()
+        self.renewed_at = asked if holder else -math.inf
+        return True
 
     def release(self):
         """Let another replica lead at once, when `stop` is set: else this one would renew again."""
         self.keeper.join(self.retry_period)
-        self.holds("")
+        if self.leads():
+            self.holds("")
 
 
 class Manifests:
@@ -2836,21 +2636,17 @@ class Manifests:
 
     def load(self, path):
         """Read a file, or standard input for -; name and leave out what is no object. Raises OSError, ValueError."""
-        for document in parse(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")):
-            for thing in self.unpack(document):
+        things = collections.deque(parse(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")))
+        while things:
+            thing = things.popleft()
+            if isinstance(thing, dict) and type(thing.get("items")) is list:  # a List
+                kind = {"kind": str(thing.get("kind", "")).removesuffix("List")}
+                things.extendleft(kind | item if isinstance(item, dict) else item for item in thing["items"][::-1])
+            elif thing is not None:
                 try:
                     self.add(thing)
                 except Malformed as error:
                     log.warning("%s: left out: %s", path, error)
-
-    def unpack(self, document):
-        """Yield a document, or the items of a List, of any depth; nothing for an empty document."""
-        if isinstance(document, dict) and type(document.get("items")) is list:
-            kind = str(document.get("kind", "")).removesuffix("List")
-            for item in document["items"]:
-                yield from self.unpack({"kind": kind, **item} if isinstance(item, dict) else item)
-        elif document is not None:
-            yield document
 
     def add(self, document):
         """Take in an object. Raises Malformed."""
@@ -2898,51 +2694,83 @@ class Manifests:
             return {"items": [thing for key, thing in self.objects.items() if key[0] == last and selected(thing)]}
         if last == "binding":
             pod = self.objects["pods", body["metadata"]["namespace"], name]
-            pod["spec"]["nodeName"] = body["target"]["name"]
+            pod["spec"] = {**(pod.get("spec") or {}), "nodeName": body["target"]["name"]}
         return {}
 
     def selected(self, selector, thing):
         """Say whether a field selector, such as spec.nodeName!=,status.phase!=Failed, selects an object."""
         for term in filter(None, selector.split(",")):
             path, differs, value = re.fullmatch("(.*?)(!?)=(.*)", term).groups()
-            actual = thing
-            for key in path.split("."):
-                actual = actual.get(key) if isinstance(actual, dict) else None
-            actual = str(actual or ("default-scheduler" if path == "spec.schedulerName" else ""))
+            actual = name_in(thing, *path.split(".")) or "default-scheduler" * (path == "spec.schedulerName")
             if (actual == value) == bool(differs):
                 return False
         return True
 
 
-class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """YAML in which no key may come twice, and dates stay strings."""
+class YamlLoader(yaml.composer.Composer, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """YAML in which no key comes twice, dates and times stay strings, and aliases cannot grow beyond all memory."""
+
+    def __init__(self, text):
+        yaml.composer.Composer.__init__(self)
+        super(yaml.composer.Composer, self).__init__(text)
+        self.aliases, self.inside = 0, 0  # how many there were; how many anchored values this place is inside of
+
+    def compose_node(self, parent, index):
+        """Read a node. Raises ValueError if there are too many aliases, or one inside what another may stand for."""
+        event = self.peek_event()
+        is_alias = isinstance(event, yaml.AliasEvent)
+        self.aliases += is_alias
+        if self.aliases > 1000 or is_alias and self.inside:
+            raise ValueError("expected fewer aliases, and none inside values that have an anchor themselves")
+        self.inside += event.anchor is not None and not is_alias
+        node = super().compose_node(parent, index)
+        self.inside -= event.anchor is not None and not is_alias
+        return node
 
     def construct_mapping(self, node, deep=False):
-        """Build a mapping whose keys are all different."""
+        """Build a mapping whose keys are strings, and all different."""
+        for key, _ in node.value:
+            key.tag = re.sub(":(int|float|bool|null)$", ":str", key.tag)
         unique_keys([(key.value, None) for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
         return super().construct_mapping(node, deep)
 
 
-YamlLoader.add_constructor("tag:yaml.org,2002:timestamp", yaml.SafeLoader.construct_yaml_str)
+for name in ("timestamp", "int", "float"):  # of numbers, those to the base of 60 are times, too
+    read = getattr(yaml.SafeLoader, f"construct_yaml_{name}")
+    YamlLoader.add_constructor(f"tag:yaml.org,2002:{name}", lambda loader, node, name=name, read=read: (
+        node.value if name == "timestamp" or ":" in node.value else read(loader, node)))
 
 
 def unique_keys(pairs):
     """Make a dict of pairs. Raises ValueError if a key comes twice."""
-    unique = dict(pairs)
-    if len(unique) < len(pairs):
-        keys = [key for key, _ in pairs]
+    keys = [key for key, _ in pairs]
+    if len({*keys}) < len(keys):
         raise ValueError(f'duplicate key "{next(key for key in keys if keys.count(key) > 1)}"')
-    return unique
+    return dict(pairs)
+
+
+def depth(value):
+    """Return how many objects and lists are inside one another."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(depth, inner), default=0)
 
 
 def parse(text):
-    """Yield the documents of a JSON or YAML text. Raises ValueError."""
+    """Yield the documents of a JSON or YAML text, made of JSON's types only. Raises ValueError."""
     try:
         if text.lstrip().startswith("{"):
-            yield json.loads(text, object_pairs_hook=unique_keys)
-        else:
-            yield from yaml.load_all(text, YamlLoader)
-    except (yaml.YAMLError, RecursionError) as error:
+            documents = [json.loads(text, object_pairs_hook=unique_keys)]
+        else:  # what an alias stands for is copied thereby
+            documents = (json.loads(json.dumps(document)) for document in yaml.load_all(text, YamlLoader))
+        for document in documents:
+            if depth(document) > 100:
+                raise RecursionError
+            yield document
+    except RecursionError:
+        raise ValueError("its objects and lists are nested too deeply") from None
+    except LookupError:
+        raise ValueError("a value is not of the type that its tag says") from None
+    except (yaml.YAMLError, OverflowError, TypeError) as error:
         raise ValueError(one_line(error)) from error
 
 
@@ -2962,7 +2790,7 @@ class Screen:
     def __init__(self, suffix=""):
         self.suffix = suffix  # of every line
         with contextlib.suppress(AttributeError):  # not everything that stands in for a terminal has it
-            sys.stdout.reconfigure(errors="replace")  # where ✓ cannot be written, ? is
+            sys.stdout.reconfigure(errors="replace")  # where ✗ cannot be written, ? is
         terminal = sys.stdout.isatty()
         self.width = (max(60, shutil.get_terminal_size().columns) if terminal else 80) - len(suffix)
         self.colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -2970,18 +2798,35 @@ class Screen:
     def print(self, *lines):
         """Print lines."""
         for line in lines:
-            print(line + self.suffix if line else "", flush=True)
+            line = visible(line + self.suffix if line else "")
+            print(re.sub(f"{PAINT}([0-9;]*)m", "\033[\\1m", line) if self.colours else line, flush=True)
 
     def paint(self, text, colour):
         """Return the text in a colour, if there are any."""
-        return f"\033[{colour}m{text}\033[0m" if self.colours and colour else text
+        return f"{PAINT}{colour}m{text}{PAINT}0m" if self.colours and colour else text
 
-    def fold(self, text, first="", rest=""):
+    def fold(self, text, first="", rest="", colour="", max_lines=None):
         """Break a text into lines that fit; give the first and the others their indents."""
-        return textwrap.wrap(text, self.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+        lines = textwrap.wrap(text, self.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False,
+                              max_lines=max_lines, placeholder=" …")
+        return [self.paint(line, colour) for line in lines]
+
+
+def visible(text):
+    """Return a line with its control characters escaped: names and messages may come from anybody."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", lambda match: ascii(match.group())[1:-1], text)
+
+
+class LogLine(logging.Formatter):
+    """The form of what is logged."""
+
+    def formatMessage(self, record):
+        """Return the line of a record."""
+        return visible(super().formatMessage(record))
 
 
 BOLD, DIM, RED, GREEN = "1", "2", "91", "1;32"
+PAINT = f"\ufdd0{uuid.uuid4()}"  # stands for the escape character until others have been escaped; nobody can guess it
 
 
 def record(decision):
@@ -3002,116 +2847,72 @@ def in_words(decision):
             f"{decision.total[decision.node]})" + " is held: not permitted yet" * decision.held)
 
 
-def legend(policy, screen):
-    """Return what a Policy asks, each rule with the first words of its docstring."""
-    lines = screen.fold("Predicates, asked in this order; " + (
-        "all are asked:" if policy.always_check_all else "the first that fails ends a node:"))
-    for i, rule in enumerate(policy.predicates, 1):
-        lines += screen.fold(f"{rule.title}: {rule.summary}", f"{i:3} ", " " * 6)
-    lines += ["Priorities, for the nodes that fit: raw score → normalised to 0..100 × weight:"]
-    for rule in policy.priorities:
-        lines += screen.fold(f"{rule.title} ×{rule.weight}: {rule.summary}", " " * 4, " " * 6)
-    return [*(screen.paint(line, DIM) for line in lines), ""]
-
-
-ROWS, BEST = 10, 5  # explain shows up to ROWS nodes that fit, and that do not; of more, the BEST or their number
-
-
 def explain(decision, screen):
-    """Return a decision as a table: a row per node, a column per predicate and per priority, folded to fit the screen.
+    """Return a decision as lines: in words, the best nodes with their scores, the others with what is against them."""
+    lines = screen.fold(in_words(decision), rest="    ", colour=BOLD)
+    if decision.total:
+        lines += best_nodes(decision, screen)
+    return [*lines, *failing_nodes(decision, screen), ""]
 
-    Of many nodes that fit it has the best; many that do not are put together by what is against them.
-    """
-    asked = [rule.title for rule in decision.policy.predicates] + [
-        extender.title for extender in decision.policy.extenders if extender.verbs["filter"]]
-    ranked = sorted(decision.feasible, key=lambda name: (-decision.total[name], name != decision.node, name))
-    best = ranked if len(ranked) <= ROWS else ranked[:BEST]
-    failing = {}
+
+def best_nodes(decision, screen):
+    """Return the scores as a table: a row for each priority, a column for each of the best nodes, as many as fit."""
+    total, chosen = decision.total, decision.node
+    ranked = sorted(total, key=lambda name: (-total[name], name != chosen, name))
+    ties = [name for name in ranked if chosen and total[name] == total[chosen]]
+    marks = dict.fromkeys(ties, "= ") | {chosen: "* "}
+    # The names of entries that make one rule, SelectorSpreadPriority+EvenPodsSpreadPriority, have a line each.
+    parts = [part for title in decision.scores for part in re.split(r"(?=\+)", title)]
+    columns = [["", *(shorten("  " + part, screen.width // 2) for part in parts), "  Total"]]
+    for name in ranked:
+        columns.append([marks.get(name, "") + shorten(name), *score_cells(decision, name), str(total[name])])
+        if len(columns) > 2 and max(map(len, align(zip(*columns)))) > screen.width:
+            columns.pop()
+            break
+    lines, more = align(zip(*columns)), ranked[len(columns) - 1:]
+    if chosen:  # it comes first
+        lines[0] = lines[0].replace(columns[1][0], screen.paint(columns[1][0], GREEN))
+    if more:
+        lines += screen.fold(f"more nodes that fit: {len(more)}, down to a total of {total[more[-1]]}", "  ", "  ", DIM)
+    if len(ties) > 1:
+        lines += screen.fold(f"{len(ties)} nodes (* and =) tie: any of them is taken, at random", "  ", "  ", DIM)
+    return lines
+
+
+def score_cells(decision, name):
+    """Yield a node's scores as "raw→normalised×weight", the first part only if the rule normalises."""
+    rules = {rule.title: rule for rule in decision.policy.priorities}
+    for title, scores in decision.scores.items():
+        if title in rules:
+            raw, rule = decision.raw[title][name], rules[title]
+            before = "" if not rule.reduce else "-→" if raw is None else f"{raw}→"
+            yield f"{before}{scores[name] // rule.weight}×{rule.weight}"
+        else:  # an extender's, which come weighed
+            yield str(scores[name])
+        yield from [""] * title.count("+")  # beside the further lines of the title
+
+
+def failing_nodes(decision, screen):
+    """Return the nodes that do not fit and why; those with the same reasons together, the biggest group first."""
+    groups = collections.defaultdict(list)  # reasons, a sentence for each predicate -> names
     for name, against in decision.failed.items():
-        failing.setdefault(json.dumps(against) if len(decision.failed) > ROWS else name, (against, []))[1].append(name)
-    margin = max([len(row_label(decision, [name])) for name in best]
-                 + [len(row_label(decision, names)) for _, names in failing.values()], default=0)
-
-    columns = [([" " * margin], [row_label(decision, [name]) for name in best]),
-               (numbers_downward(len(asked)), ["✓" * len(asked) for name in best])]
-    columns += [(in_humps(title), [score_cell(decision, title, name) for name in best]) for title in decision.scores]
-    columns += [(["Total"], [str(decision.total[name]) for name in best])] * bool(best)
-    height = max(len(head) for head, _ in columns)
-    columns = [[""] * (height - len(head)) + head + cells for head, cells in columns]
-
-    lines = [screen.paint(line, BOLD) for line in screen.fold(in_words(decision), rest="    ")]
-    for i, block in enumerate(fold_columns(columns, screen.width) if decision.failed or best else []):
-        table = align(zip(*block))
-        lines += [""] * (i > 0)
-        lines += [screen.paint(line, DIM) for line in table[:height] if line]
-        lines += [screen.paint(line, GREEN if line.startswith("*") else "") for line in table[height:]]
-    ties = list(decision.total.values()).count(max(decision.total.values(), default=0))
-    if len(ranked) > len(best):
-        lines.append(f"  and {len(ranked) - len(best)} more that fit, down to a total of {decision.total[ranked[-1]]}")
-    if ties > 1 and decision.node:
-        lines.append(f"  {ties} nodes (* and =) have the highest total: any of them is taken, at random")
-    for against, names in sorted(failing.values(), key=lambda group: -len(group[1])):
-        why = "; ".join(f"{title}: {', '.join(reasons)}" for title, reasons in against.items())
-        first = f"{row_label(decision, names):{margin}}  {verdicts(asked, against, decision.policy)} "
-        lines += [line[:margin] + screen.paint(line[margin:], RED)
-                  for line in screen.fold(why, first, " " * (margin + len(asked) + 3))]
+        why = tuple(f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items())
+        groups[why].append(shorten(name))
+    who = {why: names[0] if len(names) == 1 else f"{len(names)} nodes" for why, names in groups.items()}
+    margin, lines = max(map(len, who.values()), default=0), []
+    for why, names in sorted(groups.items(), key=lambda group: -len(group[1])):
+        first, indent = f"  ✗ {who[why]:{margin}}  ", " " * (margin + 6)
+        for sentence in why:
+            lines += screen.fold(sentence, first, indent, RED)
+            first = indent
         if len(names) > 1:
-            lines.append("    " + textwrap.shorten(", ".join(map(shorten, names)), screen.width - 4, placeholder=" …"))
-    return [*lines, ""]
+            lines += screen.fold(", ".join(names), indent, indent, DIM, max_lines=2)
+    return lines
 
 
-def row_label(decision, names):
-    """Return how a row of explain begins: * marks the chosen node, = others that have the same total."""
-    if len(names) > 1:
-        return f"  {len(names)} nodes"
-    [name] = names
-    ties = decision.node and decision.total.get(name) == decision.total[decision.node]
-    return f"{'*' if name == decision.node else '=' if ties else ' '} {shorten(name)}"
-
-
-def shorten(name):
-    """Leave out the middle of a long name."""
-    return name if len(name) <= 27 else f"{name[:13]}…{name[-13:]}"
-
-
-def verdicts(asked, against, policy):
-    """Return what each predicate said of a node: ✓ it passed, ✗ it did not, · it was not asked."""
-    marks = ["✗" if title in against else "✓" for title in asked]
-    first = marks.index("✗") if "✗" in marks else -1
-    return "".join("·" if first < 0 or i > first and not policy.always_check_all else mark
-                   for i, mark in enumerate(marks))
-
-
-def numbers_downward(count):
-    """Return the numbers from 1 to count as columns of one character, line by line."""
-    width = len(str(count))
-    return ["".join(digits) for digits in zip(*(f"{i:{width}}" for i in range(1, count + 1)))]
-
-
-def in_humps(title):
-    """Break a name such as LeastRequestedPriority into lines that make a narrow column."""
-    words = re.sub(r"(?<=[a-z])(?=[A-Z+])", " ", title.partition(" ")[0])
-    return [line.replace(" ", "") for line in textwrap.wrap(words, 10)]
-
-
-def score_cell(decision, title, name):
-    """Return a score as "raw→normalised×weight", the first part only if the rule normalises."""
-    rule = next((rule for rule in decision.policy.priorities if rule.title == title), None)
-    if not rule:  # an extender's, which come weighed
-        return str(decision.scores[title][name])
-    raw = decision.raw[title][name]
-    before = "" if rule.reduce is Rule.reduce else f"{'-' if raw is None else raw}→"
-    return f"{before}{decision.scores[title][name] // rule.weight}×{rule.weight}"
-
-
-def fold_columns(columns, width):
-    """Put as many columns side by side as fit, and the rest into further blocks with the first column again."""
-    blocks = [columns[:2]]
-    for column in columns[2:]:
-        if sum(max(map(len, cells)) + 2 for cells in [*blocks[-1], column]) - 2 > width:
-            blocks.append(columns[:1])
-        blocks[-1] = [*blocks[-1], column]
-    return blocks
+def shorten(name, width=21):
+    """Leave out the middle of a long name, but not its last 4 characters, in which generated names differ."""
+    return name if len(name) <= width else f"{name[:width - 5]}…{name[-4:]}"
 
 
 def align(rows):
@@ -3122,43 +2923,35 @@ def align(rows):
 
 
 def comparison(outcomes):
-    """Return what compare has found as tables for people."""
-    titles, places = list(outcomes), [outcome["pods"] for outcome in outcomes.values()]
-    pods = sorted({key for of in places for key in of})  # profiles may be for other schedulers
-    moved = [key for key in pods if len({of.get(key) for of in places}) > 1]
-    text = align([["POD", *titles]] + [[key, *(of.get(key) or "<none>" for of in places)] for key in moved]) + [""]
-    rows = [["", *titles], ["pods that fit", *(f"{sum(map(bool, of.values()))} of {len(of)}" for of in places)]]
-    for resource, shares in outcomes[titles[0]]["utilization"].items():
-        rows += [[f"{resource} utilization of a node, {part}", *(
-            f"{outcome['utilization'][resource][part]:.1f}%" for outcome in outcomes.values())] for part in shares]
-    return [*(text if moved else []), f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(rows)]
+    """Return the outcomes under several Policies as tables: the pods that land elsewhere, and numbers."""
+    files, places = list(outcomes), [outcome["pods"] for outcome in outcomes.values()]
+    pods = sorted(set().union(*places))  # profiles may be for other schedulers
+    rows = [[pod, *(of.get(pod) or "<none>" for of in places)] for pod in pods]
+    moved = [row for row in rows if len(set(row[1:])) > 1]
+    lines = [*align([["POD", *files], *moved]), ""] if moved else []
+    numbers = [["", *files], ["pods that fit", *(f"{sum(map(bool, of.values()))} of {len(of)}" for of in places)]]
+    for resource, shares in outcomes[files[0]]["utilization"].items():
+        for part in shares:
+            numbers.append([f"{resource} utilization of a node, {part}", *(
+                f"{outcome['utilization'][resource][part]:.1f}%" for outcome in outcomes.values())])
+    return [*lines, f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(numbers)]
 
 
 def overview(cluster):
     """Return all pods with their nodes, as `kubectl get pods -o wide` does, and how full the nodes are."""
     nodes = cluster.snapshot().nodes.values()
     place = {uid: node.name for node in nodes for uid in node.pods}
-    pods = [["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"]]
-    for pod in cluster.parse(Pod, cluster.list("pods")[0])[0]:
+    pods, fill = [["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"]], [["NODE", "PODS", "CPU", "MEMORY"]]
+    for pod in cluster.parse(Pod, cluster.list("pods"))[0]:
         pods.append([pod.namespace, pod.name, pod.phase or "Pending", f"{pod.requests['cpu']}m",
                      f"{pod.requests['memory'] // 2**20}Mi", place.get(pod.uid, "<none>")])
-    fill = [["NODE", "PODS", "CPU", "MEMORY"]]
     for node in nodes:
-        fill.append([node.name, f"{len(node.pods)}/{node.max_pods}"])
+        row = [node.name, f"{len(node.pods)}/{node.max_pods}"]
         for resource, unit, suffix in ("cpu", 1, "m"), ("memory", 2**20, "Mi"):
             used, there = node.requested[resource], node.allocatable[resource]
-            fill[-1].append(f"{used // unit}{suffix}/{there // unit}{suffix} ({100 * used // max(there, 1)}%)")
+            row.append(f"{used // unit}{suffix}/{there // unit}{suffix} ({100 * used // max(there, 1)}%)")
+        fill.append(row)
     return ["", *align(pods), "", *align(fill)]
-
-
-def with_progress(pods):
-    """Yield the pods; where a pass takes long, show on a terminal how far it is."""
-    pods, shown = list(pods), time.monotonic()
-    for i, pod in enumerate(pods):
-        if sys.stderr.isatty() and time.monotonic() - shown > 0.5:
-            shown = time.monotonic()
-            print(f"\033[K{i} of {len(pods)} pods\r", end="", file=sys.stderr, flush=True)
-        yield pod
 
 
 # =====================================================================================================================
@@ -3180,33 +2973,26 @@ predicates and priorities that a legacy Policy file names.""",
   python scheduler.py --explain default/web-1     show why that pod goes, or would go, where it does
 
 exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
-    parser.add_argument("--server", default="http://127.0.0.1:8001", metavar="URL",
-                        help="where kubectl proxy listens (default %(default)s)")
-    parser.add_argument("--scheduler-name", default="my-scheduler", metavar="NAME",
-                        help="schedule the pods with this spec.schedulerName (default %(default)s)")
-    parser.add_argument("--policy", default=str(Path(__file__).with_name("policy.json")), metavar="FILE",
-                        help="the Policy, JSON or YAML; also a KubeSchedulerConfiguration, DefaultProvider or "
-                             "ClusterAutoscalerProvider (default: policy.json beside this script)")
-    parser.add_argument("--plugins", nargs="+", metavar="FILE",
-                        help="Python files with predicates and priorities of your own, for the Policy to name")
-    parser.add_argument("--interval", type=seconds, default=1, metavar="SECONDS",
-                        help="time between polls (default %(default)s)")
-    parser.add_argument("--once", action="store_true", help="make one pass, then stop")
-    parser.add_argument("--leader-elect", action="store_true",
-                        help="of several replicas, schedule only while this one holds the Lease kube-system/NAME")
-    parser.add_argument("--dry-run", action="store_true", help="do everything except writing to the cluster")
-    parser.add_argument("--cluster", nargs="+", metavar="FILE",
-                        help="schedule these manifests (YAML, JSON, kubectl get -o yaml; - for standard input) instead "
-                             "of a live cluster, and print where everything ended up")
-    parser.add_argument("--explain", nargs="?", const=True, metavar="POD",
-                        help="show each decision as a table: nodes, predicates, priorities; or only where this pod "
-                             "(namespace/name) would go now, whatever its scheduler, without binding anything")
-    parser.add_argument("--compare", metavar="FILE",
-                        help="with --cluster: schedule under this Policy, too, and show what differs")
-    parser.add_argument("--seed", help="make the choice among equally good nodes repeatable")
-    parser.add_argument("--output", choices=["text", "json"], default="text",
-                        help="json: one object per decision on standard output, with all reasons and scores")
-    parser.add_argument("-v", "--verbose", action="store_true", help="log every request to the API server")
+    option = parser.add_argument
+    option("--server", default="http://127.0.0.1:8001", metavar="URL",
+           help="where kubectl proxy listens (default %(default)s)")
+    option("--scheduler-name", default="my-scheduler", metavar="NAME",
+           help="schedule the pods with this spec.schedulerName (default %(default)s)")
+    option("--policy", default=str(Path(__file__).with_name("policy.json")), metavar="FILE",
+           help="a Policy or KubeSchedulerConfiguration, DefaultProvider or ClusterAutoscalerProvider (policy.json)")
+    option("--plugins", nargs="+", default=[], metavar="FILE", help="Python files with rules of your own")
+    option("--interval", type=seconds, default=1, metavar="SECONDS", help="time between polls (default %(default)s)")
+    option("--once", action="store_true", help="make one pass, then stop")
+    option("--leader-elect", action="store_true", help="schedule only while holding the Lease kube-system/NAME")
+    option("--dry-run", action="store_true", help="do everything except writing to the cluster")
+    option("--cluster", nargs="+", default=[], metavar="FILE",
+           help="schedule these manifests (YAML, JSON; - for standard input) instead of a live cluster")
+    option("--explain", nargs="?", const=True, metavar="POD",
+           help="show decisions as tables; or only where this pod (namespace/name) would go, without binding anything")
+    option("--compare", metavar="FILE", help="with --cluster: schedule under this Policy, too, and show what differs")
+    option("--seed", help="make the choice among equally good nodes repeatable")
+    option("--output", choices=["text", "json"], default="text", help="json: an object per decision, with all scores")
+    option("-v", "--verbose", action="store_true", help="log every request to the API server")
     options = parser.parse_args(argv)
     if not re.fullmatch("https?://[^/?#]+/?", options.server):
         parser.error(f"--server {options.server}: expected a URL such as http://127.0.0.1:8001")
@@ -3225,34 +3011,45 @@ def seconds(text):
 
 def main(argv=None):
     """Run the command line; return the exit code."""
+    global SEED
     options = read_arguments(argv)
+    SEED = options.seed or ("" if options.compare else None)  # what is compared has the same luck
     dry = " (dry run)" if options.dry_run else ""
-    logging.basicConfig(format=f"%(message)s{dry}", stream=sys.stderr)
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogLine(f"%(message)s{dry}"))
+    logging.basicConfig(handlers=[handler])
     log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
-    RANDOM.base = options.seed or ("" if options.compare else None)  # what is compared has the same luck
     api = Manifests() if options.cluster else Proxy(options.server)
     try:
-        for path in options.plugins or []:
+        for path in options.plugins:
             load_plugins(path)
         policy_file = PolicyFile(options.policy, options.scheduler_name)
         other = PolicyFile(options.compare, options.scheduler_name) if options.compare else None
+        for path in options.cluster:
+            api.load(path)
     except PolicyError as error:
         for line in error.args:
             log.error("%s", line)
         return 2
-    for path in options.cluster or []:
-        try:
-            api.load(path)
-        except (OSError, ValueError) as error:
-            log.error("%s: %s", path, one_line(error))
-            return 2
-    cluster = Cluster(api, options.dry_run)
+    except (OSError, ValueError) as error:  # of a manifest
+        log.error("%s: %s", path, one_line(error))
+        return 2
+    cluster, policies = Cluster(api, options.dry_run), policy_file.policies
     screen, stop = Screen(dry), threading.Event()
-    report = reporter(options, screen)
+    report = functools.partial(print_decision, options, screen)
+
+    def end(number, _):
+        """Finish the pod in hand; but end within a few seconds if that takes long, and at once on a second signal."""
+        signal.signal(number, signal.SIG_DFL)
+        limit = threading.Timer(4, os._exit, [0])
+        limit.daemon = True
+        limit.start()
+        stop.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: (stop.set(), signal.signal(number, signal.SIG_DFL)))
+        signal.signal(number, end)
     if isinstance(options.explain, str):
-        return explain_pod(cluster, policy_file.policies, options.explain, report)
+        return explain_pod(cluster, policies, options.explain, report)
     if other:
         outcomes = {file.path.removeprefix(os.getcwd() + os.sep): outcome(api, file.policies, options, stop)
                     for file in (policy_file, other)}
@@ -3261,49 +3058,42 @@ def main(argv=None):
         else:
             screen.print(*comparison(outcomes))
         return 0
-    names = ", ".join(policy_file.policies)
     if not options.cluster:
-        log.info("%s: polling %s by %s", names, options.server, options.policy)
+        log.info("%s: polling %s by %s", ", ".join(policies), options.server, options.policy)
         return poll(cluster, policy_file, report, stop, options)
-    if not cluster.pending_pods(policy_file.policies):
-        log.info("no pod waits for %s: none without a node has this spec.schedulerName", names)
-    schedule_manifests(cluster, policy_file.policies, report, stop, options.once)
+    if not cluster.pending_pods(policies):
+        log.info("no pod waits for %s: none without a node has this spec.schedulerName", ", ".join(policies))
+    schedule_manifests(cluster, policies, report, stop, options.once)
     if options.output == "text":
         screen.print(*overview(cluster))
     return 0
 
 
-def reporter(options, screen):
-    """Return a function that prints a decision, and before it, if there is one, a remark."""
-    introduced = None
-
-    def report(decision, remark=""):
-        """Print a decision."""
-        nonlocal introduced
-        if options.output == "json":
-            print(json.dumps(record(decision) | {"dryRun": True} if options.dry_run else record(decision)), flush=True)
-        elif not options.explain:
-            screen.print(in_words(decision))
-        else:
-            if decision.policy is not introduced:
-                introduced = decision.policy
-                screen.print(*legend(introduced, screen))
-            screen.print(*screen.fold(remark), *explain(decision, screen))
-
-    return report
+def print_decision(options, screen, decision, remark=""):
+    """Print a decision, and before it, if there is one, a remark."""
+    if options.output == "json":
+        print(json.dumps(record(decision) | {"dryRun": True} if options.dry_run else record(decision)), flush=True)
+    elif options.explain:
+        screen.print(*screen.fold(remark), *explain(decision, screen))
+    else:
+        screen.print(in_words(decision))
 
 
 def poll(cluster, policy_file, report, stop, options):
     """Schedule a live cluster's pods; where a leader is elected, only while leading. Return the exit code."""
-    settings = policy_file.policies.election
-    if options.dry_run or not (options.leader_elect or settings.get("leaderElect")):
-        return run(cluster, policy_file, report, stop, options.interval, options.once)
+    settings = next(iter(policy_file.policies.values())).election  # all profiles have the same
     election = LeaderElection(cluster.api, options.scheduler_name, settings)
-    if not election.lead(stop):
-        return 0
+    elected = not options.dry_run and (options.leader_elect or settings.get("leaderElect"))
+    if elected:
+        cluster.writer.may_write = election.leads
+        if not election.lead(stop):
+            return 0
     code = run(cluster, policy_file, report, stop, options.interval, options.once)
+    with contextlib.suppress(ApiError):
+        cluster.writer.settle(patience=3)
     stop.set()
-    election.release()
+    if elected:
+        election.release()
     return 1 if election.lost else code
 
 
@@ -3327,24 +3117,24 @@ def load_plugins(path):
 def explain_pod(cluster, policies, key, report):
     """Show where a pod would go now, even one that has a node, or that nobody would try. Return the exit code."""
     namespace, _, name = key.rpartition("/")
+    namespace = namespace or "default"
     try:
-        raws, _ = cluster.list("pods", f"metadata.namespace={namespace or 'default'},metadata.name={name}")
-        pods, _ = cluster.parse(Pod, raws)
+        pods, _ = cluster.parse(Pod, cluster.list("pods", f"metadata.namespace={namespace},metadata.name={name}"))
         if not pods:
-            log.error('pod "%s/%s" not found; write --explain NAMESPACE/NAME', namespace or "default", name)
+            log.error('pod "%s/%s" not found; write --explain NAMESPACE/NAME', namespace, name)
             return 1
         snapshot, pod, place = cluster.snapshot(policies), pods[0], pods[0].node_name
         if place in snapshot.nodes and pod.uid in snapshot.nodes[place].pods:
             snapshot.nodes[place].remove(pod)
         pod.node_name = ""
-        state = (f"is on {place}" if place else "is being deleted" if pod.terminating else
-                 "has scheduling gates" if pod.gated else
-                 f"is left to {pod.scheduler}" if pod.scheduler not in policies else "")
         decision = schedule(pod, snapshot, policies.get(pod.scheduler) or next(iter(policies.values())))
     except ApiError as error:
         log.error("%s", error)
         return 1
-    report(decision, state and f"{pod.key} {state}. If it were to be scheduled now:")
+    state = (f"is on {place}" if place else "is being deleted" if pod.terminating else
+             "has scheduling gates" if pod.gated else
+             f"is left to {pod.scheduler}" if pod.scheduler not in policies else None)
+    report(decision, f"{pod.key} {state}. If it were to be scheduled now:" if state else "")
     return 0
 
 

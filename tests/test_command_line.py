@@ -179,8 +179,9 @@ def test_a_signal_ends_the_wait_for_a_proxy_with_exit_code_0(start_scheduler):
 
 
 def test_a_signal_while_it_waits_for_manifests_is_no_traceback():
-    waiting = subprocess.Popen([*SCHEDULER, "--cluster", "-", "-v"], text=True, stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    waiting = subprocess.Popen(  # a shell's background jobs, of which these tests may be one, ignore the signal
+        [*SCHEDULER, "--cluster", "-", "-v"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     time.sleep(2)
     waiting.send_signal(signal.SIGINT)
     out, err = waiting.communicate(timeout=10)
@@ -228,14 +229,14 @@ def answering():
 
 
 @table("status, body, said", {
-    "a web page": (200, "<html>", "list pods: 200 OK: {} does not answer like kubectl proxy"),
+    "a web page": (200, "<html>", "GET /api/v1/pods: 200 OK: {} is not like kubectl proxy"),
     "JSON that is no list": (200, '{"items": 7}', "the list of pods is not as expected: items: expected a list, got 7"),
     "the proxy cannot reach the API server": (
-        502, "dial tcp: refused", "list pods: 502 Bad Gateway: {} does not answer like kubectl proxy"),
+        502, "dial tcp: refused", "GET /api/v1/pods: 502 Bad Gateway: {} is not like kubectl proxy"),
     "forbidden": (403, json.dumps({"message": 'pods is forbidden: User "x" cannot list resource "pods"'}),
-                  'list pods: 403 Forbidden: RBAC lacks verb "list" on "pods": '
+                  'GET /api/v1/pods: 403 Forbidden: RBAC does not allow it: '
                   'pods is forbidden: User "x" cannot list resource "pods"'),
-    "too much": (429, json.dumps({"message": "slow down"}), "list pods: 429 Too Many Requests: slow down"),
+    "too much": (429, json.dumps({"message": "slow down"}), "GET /api/v1/pods: 429 Too Many Requests: slow down"),
 })
 def test_what_the_api_server_answers_is_said_in_one_line(answering, status, body, said):
     url = answering(status, body)
@@ -264,7 +265,7 @@ def test_the_readme_lists_every_rule_and_every_flag():
     tutorial = (ROOT / "tests" / "tutorial_rules.py").read_text()  # which other tests have registered
     names = [name for name in [*scheduler.PREDICATES, *scheduler.PRIORITIES, *scheduler.ALIASES, "EqualPriority"]
              if f'("{name}"' not in tutorial]
-    arguments = {rule.name: rule.argument for rule in [*scheduler.PREDICATES.values(), *scheduler.PRIORITIES.values()]}
+    arguments = {rule.name: rule.member for rule in [*scheduler.PREDICATES.values(), *scheduler.PRIORITIES.values()]}
     assert [name for name in names if f"`{arguments.get(name) or name}`" not in readme] == []
     flags = set(re.findall("--[a-z][a-z-]+", run_scheduler("--help").stdout)) - {"--help"}
     assert [flag for flag in flags if flag not in readme] == []

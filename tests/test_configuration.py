@@ -37,21 +37,14 @@ def rules(policy):
     return [rule.name for rule in policy.predicates], {rule.name: rule.weight for rule in policy.priorities}
 
 
-BETA = {"BalancedResourceAllocation": 1, "ImageLocalityPriority": 1, "InterPodAffinityPriority": 1,
-        "LeastRequestedPriority": 1, "NodeAffinityPriority": 1, "SelectorSpreadPriority": 2,
-        "TaintTolerationPriority": 1}
+SCORES = {"BalancedResourceAllocation": 1, "ImageLocalityPriority": 1, "InterPodAffinityPriority": 2,
+          "LeastRequestedPriority": 1, "NodeAffinityPriority": 2, "SelectorSpreadPriority": 2,
+          "TaintTolerationPriority": 3}
 
 
-@table("version, scores", {
-    "v1beta1": ("v1beta1", BETA | {"NodePreferAvoidPodsPriority": 10000}),
-    "v1beta2": ("v1beta2", BETA),
-    "v1beta3": ("v1beta3", BETA | {"NodeAffinityPriority": 2, "InterPodAffinityPriority": 2,
-                                   "TaintTolerationPriority": 3}),
-    "v1": ("v1", BETA | {"NodeAffinityPriority": 2, "InterPodAffinityPriority": 2, "TaintTolerationPriority": 3}),
-})
-def test_the_default_plugins_of_each_version(version, scores):
-    policy = load(version=version)["my-scheduler"]
-    assert rules(policy) == (FILTERS, scores) and not policy.always_check_all
+def test_the_default_plugins():
+    policy = load()["my-scheduler"]
+    assert rules(policy) == (FILTERS, SCORES) and not policy.always_check_all
 
 
 @table("points, filters", {
@@ -68,9 +61,8 @@ def test_the_default_plugins_of_each_version(version, scores):
     "a plugin enabled for other points only does not filter": (
         {"permit": {"enabled": plugins("Coscheduling")}}, FILTERS),
 })
-@pytest.mark.parametrize("version", ["v1beta1", "v1"])
-def test_plugins_enabled_and_disabled(version, points, filters):
-    assert rules(load({"plugins": points}, version=version)["my-scheduler"])[0] == filters
+def test_plugins_enabled_and_disabled(points, filters):
+    assert rules(load({"plugins": points})["my-scheduler"])[0] == filters
 
 
 @table("points, filters", {
@@ -109,10 +101,6 @@ def test_multi_point(points, filters):
                 "requestedToCapacityRatio": {"shape": [{"utilization": 0, "score": 0}, {
                     "utilization": 100, "score": 10}]}}}}]},
         {"RequestedToCapacityRatio": 3}),
-    "several labels, which weigh no more than one": (
-        {"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins(NodeLabel=3)}}, "pluginConfig": [
-            {"name": "NodeLabel", "args": {"presentLabelsPreference": ["a", "b"], "absentLabelsPreference": ["c"]}}]},
-        {"NodeLabel": 3}),
 })
 def test_scores(profile, scores):
     assert rules(load(profile)["my-scheduler"])[1] == scores
@@ -135,9 +123,6 @@ def test_arguments_change_what_a_plugin_does():
     "a weight of 0 leaves required affinity out": (
         "InterPodAffinity", {"hardPodAffinityWeight": 0}, "InterPodAffinityPriority", [0]),
     "without a weight it is 1": ("InterPodAffinity", {}, "InterPodAffinityPriority", [1]),
-    "another plugin's resources are not for NodeResourcesFit": (
-        "NodeResourcesLeastAllocated", {"resources": [{"name": "memory", "weight": 5}]}, "LeastRequestedPriority",
-        [{"cpu": 1, "memory": 1}]),
 })
 def test_a_rule_has_the_arguments_of_its_plugin(plugin, args, rule, arguments):
     [policy] = load({"pluginConfig": [{"name": plugin, "args": args}]}).values()
@@ -163,66 +148,23 @@ def test_default_spread_constraints(args, feasible, spreads):
     assert (len(set(decision.scores["SelectorSpreadPriority"].values())) > 1) == spreads
 
 
-SHAPE = [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]
-
-
-@table("plugin, args, feasible, totals", {
-    "labels that must be there": ("NodeLabel", {
-        "presentLabels": ["disk"], "presentLabelsPreference": ["disk"]}, ["a"], {"a": 100}),
-    "labels that must not": ("NodeLabel", {
-        "absentLabels": ["disk"], "absentLabelsPreference": ["disk", "rack"]}, ["b"], {"b": 50}),
-    "labels of the nodes of the service's pods": ("ServiceAffinity", {
-        "affinityLabels": ["disk"], "antiAffinityLabelsPreference": ["rack"]}, ["a"], {"a": 0}),
-    "labels by which a service is spread": ("ServiceAffinity", {
-        "antiAffinityLabelsPreference": ["rack"]}, ["a", "b"], {"a": 0, "b": 100}),
-    "no labels by which it is": ("ServiceAffinity", {}, ["a", "b"], {"a": 0, "b": 0}),
-    "a shape": ("RequestedToCapacityRatio", {"shape": SHAPE, "resources": [{"name": "cpu", "weight": 1}]},
-                ["a", "b"], {"a": 49, "b": 99}),
-    "a shape for cpu and memory": ("RequestedToCapacityRatio", {"shape": SHAPE}, ["a", "b"], {"a": 60, "b": 95}),
-})
-def test_plugins_that_became_others_since(plugin, args, feasible, totals):
-    both = plugin != "RequestedToCapacityRatio"
-    policies = load({"plugins": {"filter": {"disabled": plugins("*"), "enabled": plugins(*[plugin] * both)},
-                                 "score": {"disabled": plugins("*"), "enabled": plugins(plugin)}},
-                     "pluginConfig": [{"name": plugin, "args": args}]}, version="v1beta1")
-    service = {"kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}}}
-    decision = decide(policies, pod("p", labels={"app": "web"}), service,
-                      pod("there", {"cpu": "5", "memory": "100Mi"}, labels={"app": "web"}, nodeName="a"),
-                      node("a", cpu="10", memory="1Gi", labels={"disk": "ssd", "rack": "1"}),
-                      node("b", cpu="10", memory="2Gi", labels={"rack": "2"}))
-    assert (decision.feasible, decision.total) == (feasible, totals)
-
-
 def test_arguments_of_plugins_that_take_none_are_no_error():
-    [policy] = load({"pluginConfig": [{"name": "NodeName", "args": {"x": 1}}, {"name": "NodeAfinity", "args": {"x": 1}},
+    [policy] = load({"pluginConfig": [{"name": "NodeName", "args": {"x": 1}}, {"name": "Nobody", "args": {"x": 1}},
                                        {"name": "NodePorts", "args": {}}]}).values()
-    assert policy.notices == [
-        'profiles[0].pluginConfig[0]: no arguments are known of plugin "NodeName"',
-        'profiles[0].pluginConfig[1]: no arguments are known of plugin "NodeAfinity"; did you mean "NodeAffinity"?']
+    assert rules(policy) == (FILTERS, SCORES)
 
 
-def test_a_plugin_that_scores_otherwise_than_upstream_is_said():
-    [policy] = load({"plugins": {"score": {"enabled": plugins("SelectorSpread")}}}).values()
-    assert policy.notices == ["profiles[0].plugins.score.enabled[0]: SelectorSpread scores as PodTopologySpread with "
-                              "its default constraints does"]
-
-
-@table("version, plugin, kind", {
-    "NodeResourcesFit": ("v1", "NodeResourcesFit", "LeastAllocated"),
-    "and packed": ("v1", "NodeResourcesFit", "MostAllocated"),
-    "NodeResourcesLeastAllocated": ("v1beta1", "NodeResourcesLeastAllocated", None),
-    "NodeResourcesMostAllocated": ("v1beta1", "NodeResourcesMostAllocated", None),
-})
-def test_resources_are_weighed_as_the_arguments_say(version, plugin, kind):
+@pytest.mark.parametrize("kind", ["LeastAllocated", "MostAllocated"])
+def test_resources_are_weighed_as_the_arguments_say(kind):
     resources = [{"name": "cpu", "weight": 3}, {"name": "example.com/gpu"}]
-    args = {"scoringStrategy": {"type": kind, "resources": resources}} if kind else {"resources": resources}
-    [policy] = load({"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins(plugin)}},
-                     "pluginConfig": [{"name": plugin, "args": args}]}, version=version).values()
+    [policy] = load({"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("NodeResourcesFit")}},
+                     "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
+                         "type": kind, "resources": resources}}}]}).values()
     [rule] = policy.priorities
     there = scheduler.Node(node("n", cpu="10", status={"allocatable": {
         "cpu": "10", "memory": "1Gi", "pods": "9", "example.com/gpu": "4"}}))
     score = rule.function(scheduler.Pod(pod("p", {"cpu": "2", "example.com/gpu": "1"})), there)
-    assert score == ((3 * 20 + 25) // 4 if "Most" in f"{plugin}{kind}" else (3 * 80 + 75) // 4)
+    assert score == ((3 * 20 + 25) // 4 if kind == "MostAllocated" else (3 * 80 + 75) // 4)
 
 
 @table("times, seconds", {
@@ -230,7 +172,7 @@ def test_resources_are_weighed_as_the_arguments_say(version, plugin, kind):
     "others": ({"leaseDuration": "1m30s", "retryPeriod": "500ms"}, (90, 10, 0.5)),
 })
 def test_the_times_of_leader_election(times, seconds):
-    election = load(leaderElection={"leaderElect": True, **times}).election
+    election = load(leaderElection={"leaderElect": True, **times})["my-scheduler"].election
     assert election["leaderElect"] and tuple(election[name] for name in scheduler.ELECTION) == seconds
 
 
@@ -248,10 +190,11 @@ def test_an_unknown_plugin_is_said_once():
     assert len(error.value.args) == 1
 
 
-def test_extenders_have_their_timeouts_as_durations():
+@pytest.mark.parametrize("https", ["enableHTTPS", "enableHttps"])
+def test_extenders_have_their_timeouts_as_durations_and_https_in_two_spellings(https):
     [policy] = load(extenders=[{"urlPrefix": "http://x", "filterVerb": "filter", "httpTimeout": "1m30s",
-                                "enableHTTPS": True}]).values()
-    assert [extender.timeout for extender in policy.extenders] == [90]
+                                https: True}]).values()
+    assert [(extender.timeout, extender.session.verify) for extender in policy.extenders] == [(90, False)]
 
 
 def test_a_profile_leaves_only_the_extension_points_that_it_enables():
@@ -274,8 +217,9 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
                           'profiles[0].plugins.filter.enabled[0]: unknown plugin "NodePort"; did you mean "NodePorts"'),
     "an unknown extension point": (configuration({"plugins": {"filters": {}}}),
                                    'profiles[0].plugins.filters: unknown field; did you mean "filter"?'),
-    "an unknown version": (configuration(version="v2"), 'apiVersion "kubescheduler.config.k8s.io/v2": write one of '
-                                                        "kubescheduler.config.k8s.io/v1, "),
+    "a version that has gone": (
+        configuration(version="v1beta3"),
+        'apiVersion "kubescheduler.config.k8s.io/v1beta3": write kubescheduler.config.k8s.io/v1'),
     "two profiles of one name": (configuration({"schedulerName": "a"}, {"schedulerName": "a"}),
                                  "profiles[1].schedulerName: each profile needs one of its own"),
     "two profiles, one without a name": (configuration({"schedulerName": "a"}, {}),
@@ -287,9 +231,6 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         configuration({"plugins": {"filter": {"enabled": plugins("sample-plugin")}},
                        "pluginConfig": [{"name": "sample-plugin", "args": {"favorite_number": -7}}]}),
         "profiles[0].plugins.filter: sample-plugin: favorite_number must not be negative"),
-    "an extender with a nameless resource": (
-        configuration(extenders=[{"urlPrefix": "http://x", "managedResources": [{}]}]),
-        'extenders[0].managedResources[0].name: "" is not the name of an extended resource, such as example.com/gpu'),
     "an extender that never answers": (configuration(extenders=[{"urlPrefix": "http://x", "httpTimeout": "never"}]),
                                        'extenders[0].httpTimeout: "never" is not a duration, such as 15s or 1m30s'),
     "a plugin at a point that it does not extend": (
@@ -300,14 +241,14 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         'profiles[0].pluginConfig[1]: there are arguments for "InterPodAffinity" already'),
     "a weight out of range": (
         configuration({"pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 101}}]}),
-        "profiles[0].pluginConfig[0].args.hardPodAffinityWeight: must be from 0 to 100"),
+        "profiles[0].pluginConfig[0].args.hardPodAffinityWeight: expected from 0 to 100, got 101"),
     "an unknown kind of defaulting": (
         configuration({"pluginConfig": [{"name": "PodTopologySpread", "args": {"defaultingType": "All"}}]}),
-        "profiles[0].pluginConfig[0].args.defaultingType: expected List"),
+        'profiles[0].pluginConfig[0].args.defaultingType: expected one of List, System, got "All"'),
     "default constraints that are none": (
         configuration({"pluginConfig": [{"name": "PodTopologySpread", "args": {
-            "defaultingType": "List", "defaultConstraints": [{"maxSkew": 0}]}}]}),
-        "profiles[0].pluginConfig[0].args.defaultConstraints[0]: expected a positive maxSkew, a topologyKey"),
+            "defaultingType": "List", "defaultConstraints": [{"maxSkew": 1}]}}]}),
+        "profiles[0].pluginConfig[0].args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable"),
     "an extender that scores, but has no weight": (
         configuration(extenders=[{"urlPrefix": "http://x", "prioritizeVerb": "score"}]),
         "extenders[0].weight: must be positive where there is a prioritizeVerb"),
@@ -317,20 +258,22 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
     "an argument that this script cannot follow": (
         configuration({"pluginConfig": [{"name": "NodeResourcesBalancedAllocation", "args": {
             "resources": [{"name": "example.com/gpu", "weight": 1}]}}]}),
-        "profiles[0].pluginConfig[0].args.resources: only cpu and memory can be balanced here"),
+        'profiles[0].pluginConfig[0].args.resources[0].name: expected one of cpu, memory, got "example.com/gpu"'),
     "another": (
         configuration({"pluginConfig": [{"name": "NodeAffinity", "args": {"addedAffinity": {"x": 1}}}]}),
-        "profiles[0].pluginConfig[0].args.addedAffinity: cannot be had here"),
+        "profiles[0].pluginConfig[0].args.addedAffinity: unknown field"),
     "a plugin's weight that is none": (
         configuration({"plugins": {"score": {"enabled": plugins(NodeAffinity=-1)}}}),
-        "profiles[0].plugins.score.enabled[0].weight: must be from 1 to 2147483647"),
+        "profiles[0].plugins.score.enabled[0].weight: expected from 0 to 2147483647, got -1"),
     "a weight that is none": (
         configuration({"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
             "resources": [{"name": "cpu", "weight": -1}]}}}]}),
-        "profiles[0].pluginConfig[0].args.scoringStrategy.resources: weights are from 1 to 100"),
+        "profiles[0].pluginConfig[0].args.scoringStrategy.resources[0].weight: expected from 1 to 100, got -1"),
     "an unknown strategy": (
         configuration({"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "Best"}}}]}),
-        "scoringStrategy.type: expected one of LeastAllocated, MostAllocated, RequestedToCapacityRatio"),
+        "scoringStrategy.type: expected one of LeastAllocated, MostAllocated, RequestedToCapacityRatio, got"),
+    "a lease of nearly all time": (configuration(leaderElection={"leaseDuration": "9" * 400 + "h"}),
+                                   "is not a duration, such as 15s or 1m30s"),
     "a lease that is no duration": (configuration(leaderElection={"leaseDuration": "15"}),
                                     'leaderElection.leaseDuration: "15" is not a duration, such as 15s or 1m30s'),
     "a lease that ends before it is renewed": (configuration(leaderElection={
@@ -347,7 +290,7 @@ def test_what_is_wrong_is_said_in_a_line(document, said, tmp_path):
 
 
 TUTORIALS = """
-apiVersion: kubescheduler.config.k8s.io/{version}
+apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection:
   leaderElect: false
@@ -357,32 +300,37 @@ profiles:
 - schedulerName: sample-scheduler
   plugins:
     preFilter:
-      enabled: [{{name: sample-plugin}}]
+      enabled: [{name: sample-plugin}]
     filter:
-      enabled: [{{name: sample-plugin}}]
+      enabled: [{name: sample-plugin}]
   pluginConfig:
   - name: sample-plugin
-    args: {{favorite_color: "#326CE5", favorite_number: 7, thanks_to: thockin}}
+    args: ARGUMENTS
 - schedulerName: spacecloud
   plugins:
     preFilter:
-      enabled: [{{name: SpaceCloud}}]
-      disabled: [{{name: "*"}}]
+      enabled: [{name: SpaceCloud}]
+      disabled: [{name: "*"}]
     filter:
-      enabled: [{{name: SpaceCloud}}]
-      disabled: [{{name: "*"}}]
+      enabled: [{name: SpaceCloud}]
+      disabled: [{name: "*"}]
     reserve:
-      disabled: [{{name: "*"}}]
+      disabled: [{name: "*"}]
     preBind:
-      disabled: [{{name: "*"}}]
+      disabled: [{name: "*"}]
     postBind:
-      disabled: [{{name: "*"}}]
+      disabled: [{name: "*"}]
 """
 
 
-@pytest.mark.parametrize("version", ["v1beta1", "v1beta2", "v1beta3", "v1"])
-def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_path, start_scheduler, version):
-    (tmp_path / "config.yaml").write_text(TUTORIALS.format(version=version))
+@table("arguments, said", {
+    "as one place of the tutorial spells them": (
+        '{favorColor: "#326CE5", favorNumber: 7, thanksTo: thockin}', "'thanksTo': 'thockin'"),
+    "as another does": (
+        '{favorite_color: "#326CE5", favorite_number: 7, thanks_to: thockin}', "'thanks_to': 'thockin'"),
+})
+def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_path, start_scheduler, arguments, said):
+    (tmp_path / "config.yaml").write_text(TUTORIALS.replace("ARGUMENTS", arguments))
     control_plane.create(
         node("cloud", cpu="64", memory="256Gi"), node("edge", cpu="1", labels={"kubernetes.io/role": "edge"}),
         pod("space", {"cpu": "4"}, schedulerName="spacecloud", metadata={"annotations": {"type": "space"}}),
@@ -397,7 +345,7 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
     out, err = running.communicate(timeout=10)
     assert running.returncode == 0
     assert err.startswith("sample-scheduler, spacecloud: polling ")
-    assert "'thanks_to': 'thockin'" in err and "PreBind" not in err
+    assert said in err and "PreBind" not in err
 
 
 def test_an_edit_of_a_profile_is_said_by_its_name(tmp_path, caplog):
@@ -412,5 +360,5 @@ def test_an_edit_of_a_profile_is_said_by_its_name(tmp_path, caplog):
                                              "permit": {"enabled": plugins("Coscheduling")}}}, {"schedulerName": "c"})
     file.current()
     assert caplog.messages == [f"{path}: + profile c", f"{path}: - profile b",
-                               f"{path}: a: ImageLocalityPriority weight 1 → 5, + Coscheduling"]
+                               f"{path}: a: + Coscheduling, ImageLocalityPriority weight 1 → 5"]
     assert list(file.policies) == ["a", "c"]

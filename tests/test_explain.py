@@ -1,22 +1,21 @@
 """--explain, --compare: what people see of a decision, and that it is what the decision was made of."""
 
-import io
 import json
 import os
 import pty
 import re
 import subprocess
-import sys
-import threading
 
+import pytest
 import scheduler
-from conftest import ROOT, SCHEDULER, cluster_of, free_port, node, pod, run_scheduler, table
+from conftest import ROOT, SCHEDULER, cluster_of, decide, free_port, node, pod, run_scheduler, table
+from test_golden import GOLDEN, policy_of
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
 
 
 def explained(*arguments, **options):
-    """Run --explain; return {pod: the lines of its table}."""
+    """Run --explain; return {pod: the lines about it}."""
     run = run_scheduler("--explain", *arguments, **options)
     assert (run.returncode, run.stderr) == (0, "")
     tables = re.split(r"^(?=\S+/\S+ (?:->|stays))", run.stdout.partition("\n\nNAMESPACE")[0], flags=re.M)[1:]
@@ -30,76 +29,294 @@ def manifest(folder, *objects):
     return path
 
 
-def test_a_table_has_a_row_per_node_and_says_what_every_rule_made_of_it():
+def policy(**fields):
+    """{my-scheduler: a Policy}, which has the default rules unless told otherwise."""
+    return {"my-scheduler": scheduler.build_policy(scheduler.decode_policy(
+        {"kind": "Policy", "apiVersion": "v1", **fields}))}
+
+
+def shown(decision, width=80):
+    """The lines about a decision on a screen of this width, without colours."""
+    screen = scheduler.Screen()
+    screen.width, screen.colours = width, False
+    return scheduler.explain(decision, screen)
+
+
+def read_scores(lines):
+    """Read a table of scores: {what heads the column of a node: {row: cell}}."""
+    ends = [i for i, line in enumerate(lines) if line.startswith("  Total ")]
+    if not ends:
+        return {}
+    first = min(i for i, line in enumerate(lines) if line.startswith(" " * 9))
+    heads, rows = lines[first], lines[first + 1:ends[0] + 1]
+    starts = [match.start() for match in re.finditer(r"(?<=  )([*=] )?\S+", heads)]
+    return {heads[start:end].strip(): {row[:starts[0]].strip(): row[start:end].strip() for row in rows}
+            for start, end in zip(starts, starts[1:] + [None])}
+
+
+def read_failing(lines):
+    """Read what is said of the nodes that do not fit: [(which, the rest without its spaces)]."""
+    groups = "\n".join(lines).split("\n  ✗ ")[1:]
+    return [(who, squeeze(rest)) for who, rest in (re.split("  +", group, maxsplit=1) for group in groups)]
+
+
+def squeeze(text):
+    """A text without its spaces."""
+    return "".join(text.split())
+
+
+def test_a_table_has_a_row_per_priority_and_a_column_per_node():
     assert explained("--cluster", DEMO)["default/report"] == """\
 default/report -> node-a  (2 of 5 nodes fit, score 419)
-                          Least      Balanced    Node      Taint
-                          Requested  Resource    Affinity  Toleration
-                 1234567  Priority   Allocation  Priority  Priority    Total
-* node-a         ✓✓✓✓✓✓✓  29×1       90×1        1→100×2   0→100×1     419
-  node-b         ✓✓✓✓✓✓✓  88×1       92×1        0→0×2     0→100×1     280
-  control-plane  ✓✓✓✓✓✓✗ PodToleratesNodeTaints: node(s) had taint
-                         {node-role.kubernetes.io/control-plane: }, that the pod
-                         didn't tolerate
-  node-gpu       ✓✓✓✓✓✓✗ PodToleratesNodeTaints: node(s) had taint {gpu: true},
-                         that the pod didn't tolerate
-  node-old       ✗······ CheckNodeUnschedulable: node(s) were unschedulable""".splitlines()
+                              * node-a  node-b
+  LeastRequestedPriority      29×1      88×1
+  BalancedResourceAllocation  90×1      92×1
+  NodeAffinityPriority        1→100×2   0→0×2
+  TaintTolerationPriority     0→100×1   0→100×1
+  Total                       419       280
+  ✗ control-plane  PodToleratesNodeTaints: node(s) had taint
+                   {node-role.kubernetes.io/control-plane: }, that the pod
+                   didn't tolerate
+  ✗ node-gpu       PodToleratesNodeTaints: node(s) had taint {gpu: true}, that
+                   the pod didn't tolerate
+  ✗ node-old       CheckNodeUnschedulable: node(s) were unschedulable""".splitlines()
 
 
-def test_a_pod_that_fits_nowhere_has_a_table_too():
-    assert explained("--cluster", DEMO)["default/warehouse"][3:6] == [
-        "                 1234567",
-        "  control-plane  ✓✓✓✓✗·· PodFitsResources: Insufficient cpu",
-        "  node-a         ✓✓✓✓✗·· PodFitsResources: Insufficient cpu, Insufficient memory"]
+def test_a_single_node_is_scored_and_nodes_with_the_same_reasons_are_put_together():
+    assert explained("--cluster", DEMO)["default/cache"] == """\
+default/cache -> node-a  (1 of 5 nodes fit, score 227)
+                              * node-a
+  LeastRequestedPriority      34×1
+  BalancedResourceAllocation  93×1
+  NodeAffinityPriority        0→0×2
+  TaintTolerationPriority     0→100×1
+  Total                       227
+  ✗ 3 nodes   MatchNodeSelector: node(s) didn't match Pod's node affinity
+              control-plane, node-b, node-gpu
+  ✗ node-old  CheckNodeUnschedulable: node(s) were unschedulable""".splitlines()
 
 
-def test_the_legend_says_what_the_numbers_and_names_mean():
-    out = run_scheduler("--explain", "--cluster", DEMO).stdout
-    assert out.count("  5 PodFitsResources: The node has room for one more pod, and free of each\n") == 1
-    assert out.count("    NodeAffinityPriority ×2: The summed weights of") == 1
+def test_of_a_pod_that_fits_nowhere_the_reasons_are_shown():
+    lines = explained("--cluster", DEMO)["default/warehouse"]
+    assert lines[0].startswith("default/warehouse stays pending: 0/5 nodes are available: 1 Insufficient memory,")
+    assert lines[3:6] == ["  ✗ 2 nodes   PodFitsResources: Insufficient cpu",
+                          "              control-plane, node-b",
+                          "  ✗ node-a    PodFitsResources: Insufficient cpu, Insufficient memory"]
 
 
-def test_every_number_is_the_decisions_own():
+def test_nothing_comes_before_the_first_decision():
+    assert run_scheduler("--explain", "--cluster", DEMO).stdout.startswith("default/web-1 -> node-b  (2 of 5 nodes ")
+
+
+def test_a_pod_for_which_there_is_no_node_has_just_its_message():
+    assert shown(decide(policy(), pod("p"))) == ["default/p stays pending: no nodes available to schedule pods", ""]
+
+
+@pytest.fixture(scope="module")
+def golden_decisions():
+    """The decisions about the pods of the golden cases."""
+    decisions = []
+    for case in (line["case"] for line in GOLDEN):
+        policies, cluster = {"my-scheduler": policy_of(case)}, cluster_of(*case["objects"])
+        decisions += [scheduler.schedule(waiting, cluster.snapshot(policies), policies["my-scheduler"])
+                      for waiting in cluster.pending_pods(policies)]
+    assert len(decisions) > 1000
+    return decisions
+
+
+@pytest.mark.parametrize("width", [60, 80, 200, 2000])
+def test_the_best_nodes_are_there_with_all_their_scores(golden_decisions, width):
+    """Where there is room, all nodes that fit; else the others are counted."""
+    cells = 0
+    for decision in golden_decisions:
+        lines = shown(decision, width)
+        assert max(map(len, lines)) <= width
+        best = sorted(decision.feasible, key=lambda name: (-decision.total[name], name != decision.node, name))
+        columns = read_scores(lines)
+        assert min(len(best), 1 if width < 2000 else len(best)) <= len(columns) <= len(best)
+        more = f"  more nodes that fit: {len(best) - len(columns)}, down to a total of "
+        assert any(line.startswith(more) for line in lines) == (len(columns) < len(best))
+        for name, (head, column) in zip(best, columns.items()):
+            tie = decision.node and decision.total[name] == decision.total[decision.node]
+            assert head == ("* " if name == decision.node else "= " * bool(tie)) + scheduler.shorten(name)
+            assert column == dict(expected_column(decision, name, width // 2 - 2))
+            cells += len(column)
+    assert cells > 5000
+
+
+NORMALISED = ("NodeAffinityPriority", "TaintTolerationPriority", "InterPodAffinityPriority", "EvenPodsSpreadPriority",
+              "SelectorSpreadPriority")
+
+
+def expected_column(decision, name, width):
+    """Yield what the rows of a table have on a node."""
+    rules = {rule.title: rule for rule in decision.policy.priorities}
+    for title, scores in decision.scores.items():
+        first, *rest = title.split("+")
+        raw, weight = decision.raw[title][name], rules[title].weight
+        cell = f"{scores[name] // weight}×{weight}"
+        if rules[title].name in NORMALISED:
+            cell = ("-→" if raw is None else f"{raw}→") + cell
+        yield scheduler.shorten(first, width), cell
+        yield from ((f"+{name}", "") for name in rest)
+    yield "Total", str(decision.total[name])
+
+
+@pytest.mark.parametrize("width", [60, 80, 200, 2000])
+def test_all_failing_nodes_are_there_with_all_that_is_against_them(golden_decisions, width):
+    """One by one, or counted; where there is room, with all their names."""
+    sizes, several = [], 0
+    for decision in golden_decisions:
+        groups = {}
+        for name, against in decision.failed.items():
+            groups.setdefault(json.dumps(against), []).append(name)
+            several += len(against) > 1
+        expected = sorted(groups.items(), key=lambda group: -len(group[1]))
+        for (against, names), (who, text) in zip(expected, read_failing(shown(decision, width)), strict=True):
+            why = squeeze("".join(f"{title}: {', '.join(why)}" for title, why in json.loads(against).items()))
+            short = [scheduler.shorten(name) for name in names]
+            everything = why + ",".join(short) * (len(names) > 1)
+            assert who == (short[0] if len(names) == 1 else f"{len(names)} nodes")
+            assert text.startswith(why) and everything.startswith(text.removesuffix("…"))
+            assert text == everything or width < 200
+            sizes.append(len(names))
+    assert max(sizes) > 5 and sizes.count(1) > 1000 and several > 10
+
+
+def test_the_tables_have_the_numbers_of_the_json_records():
     tables = explained("--cluster", DEMO, "--seed=1")
     run = run_scheduler("--cluster", DEMO, "--seed=1", "--output=json")
     for record in map(json.loads, run.stdout.splitlines()):
-        rows = {line[2:].split()[0]: line for line in tables[record["pod"]][1:] if re.match("[*= ] [a-z]", line)}
-        for name in record["feasible"]:
-            cells = rows[name][2:].split()
-            assert cells[-1] == str(record["total"][name])
-            assert [eval(cell.split("→")[-1].replace("×", "*")) for cell in cells[2:-1]] == [
-                scores[name] for scores in record["scores"].values()]
-            assert rows[name].startswith("*") == (name == record["node"])
-        for name, [predicate] in record["failedBy"].items():
-            assert f"✗{rows[name].partition('✗')[2]}".split()[1] == f"{predicate}:"
+        columns = read_scores(tables[record["pod"]])
+        assert {head.strip("*= ") for head in columns} == set(record["feasible"])
+        for head, cells in columns.items():
+            assert head.startswith("*") == (head.strip("*= ") == record["node"])
+            assert cells.pop("Total") == str(record["total"][head.strip("*= ")])
+            assert {title: eval(cell.split("→")[-1].replace("×", "*")) for title, cell in cells.items()} == {
+                title: scores[head.strip("*= ")] for title, scores in record["scores"].items()}
 
 
 def test_ties_are_shown_as_ties(tmp_path):
     path = manifest(tmp_path, node("a"), node("b"), node("c", cpu="2"), pod("p", {"cpu": "1"}))
     lines = explained("--cluster", path, "--seed=1")["default/p"]
     chosen = lines[0].split()[2]
-    assert [line[:3] for line in lines[4:7]] == [f"* {chosen}", f"= {'b' if chosen == 'a' else 'a'}", "  c"]
-    assert lines[7] == "  2 nodes (* and =) have the highest total: any of them is taken, at random"
+    assert [*read_scores(lines)] == [f"* {chosen}", f"= {'b' if chosen == 'a' else 'a'}", "c"]
+    assert lines[-1] == "  2 nodes (* and =) tie: any of them is taken, at random"
 
 
-def big_cluster(folder):
-    """Sixty nodes with long names, for half of which something is against a pod."""
-    nodes = [node(f"ip-10-0-{i}-17.eu-west-1.compute.internal", unschedulable=i % 4 == 0,
-                  cpu="100m" if i % 4 == 1 else str(i)) for i in range(60)]
-    return manifest(folder, *nodes, pod("p", {"cpu": "1"}))
+def test_where_none_tie_nothing_is_said_of_ties():
+    lines = shown(decide(policy(), pod("p", {"cpu": "1"}), node("a"), node("b", cpu="2")))
+    assert [*read_scores(lines)] == ["* a", "b"]
+    assert not [line for line in lines if "tie" in line or "more nodes" in line]
 
 
-@table("policy", {"the shipped policy": None, "kube-scheduler's default rules": {}})
-def test_many_nodes_many_rules_and_long_names_are_folded_into_80_columns(tmp_path, policy):
-    (tmp_path / "policy.json").write_text(json.dumps({"kind": "Policy", "apiVersion": "v1", **(policy or {})}))
-    lines = explained("--cluster", big_cluster(tmp_path), "--policy",
-                      ROOT / "policy.json" if policy is None else tmp_path / "policy.json")["default/p"]
-    assert max(map(len, lines)) <= 80
-    text = "\n".join(lines)
-    assert "  and 25 more that fit, down to a total of " in text
-    assert len({line for line in lines if re.match(r"[*=] ip-10-0-\d+-17", line)}) >= 1
-    assert re.search(r"^  15 nodes +✗·+ CheckNodeUnschedulable: ", text, re.M), text
-    assert re.search(r"^  15 nodes +✓✗?.*PodFitsResources: ", text, re.M), text
+FORTY = [node(f"ip-172-31-{i}-117.eu-west-1.compute.internal", unschedulable=i % 4 == 0,
+              cpu="100m" if i % 8 == 1 else str(i - 96)) for i in range(100, 140)]
+
+
+@table("rules, width, columns", {
+    "the shipped Policy, 80 columns": ("policy.json", 80, 2),
+    "the shipped Policy, 60 columns": ("policy.json", 60, 1),
+    "the shipped Policy, 200 columns": ("policy.json", 200, 6),
+    "kube-scheduler's default rules, 80 columns": (None, 80, 2),
+    "kube-scheduler's default rules, 50 columns: a dry run's on a narrow terminal": (None, 50, 1),
+})
+def test_of_many_nodes_with_long_names_as_many_are_shown_as_fit(rules, width, columns):
+    policies = policy() if rules is None else scheduler.load_policies(ROOT / rules, "my-scheduler")
+    decision = decide(policies, pod("p", {"cpu": "1"}), *FORTY)
+    lines = shown(decision, width)
+    assert max(map(len, lines)) <= width
+    assert len(read_scores(lines)) == columns
+    assert len({head.strip("*= ") for head in read_scores(shown(decision, 9999))}) == 25, "each can be told from others"
+    text = " ".join(" ".join(lines).split())
+    assert f"more nodes that fit: {25 - columns}, down to a total of {min(decision.total.values())} " in text
+    assert " ✗ 10 nodes CheckNodeUnschedulable: node(s) were unschedulable ip-172-31-100-11…rnal, " in text
+    assert " ✗ 5 nodes PodFitsResources: Insufficient cpu ip-172-31-105-11…rnal, " in text
+
+
+def test_no_further_node_would_fit():
+    decision = decide(policy(priorities=[]), pod("p"), *(node(f"node-{i:02}") for i in range(50)))
+    for width in range(60, 120):
+        lines = shown(decision, width)
+        [total] = [line for line in lines if line.startswith("  Total")]
+        head = lines[lines.index(total) - 1]
+        assert len(head) <= width < len(head) + len("  = node-00"), "all of them tie"
+
+
+def test_a_score_that_is_too_wide_is_shown_all_the_same():
+    rules = policy(priorities=[{"name": "NodeAffinityPriority", "weight": 1}])
+    decision = decide(rules, pod("p"), node("a"), node("b"))
+    decision.raw["NodeAffinityPriority"] = {"a": 10**99, "b": 10**99}
+    [(head, column)] = read_scores(shown(decision)).items()
+    assert (head[0], column["NodeAffinityPriority"]) == ("*", f"{10**99}→0×1")
+
+
+def test_the_names_of_failing_nodes_end_where_two_lines_do():
+    lines = shown(decide(policy(), pod("p"), *(node(f"node-{i}", unschedulable=True) for i in range(30))))
+    assert lines[2:] == [
+        "  ✗ 30 nodes  CheckNodeUnschedulable: node(s) were unschedulable",
+        "              node-0, node-1, node-10, node-11, node-12, node-13, node-14,",
+        "              node-15, node-16, node-17, node-18, node-19, node-2, node-20, …", ""]
+
+
+@table("name, short", {
+    "one that is short stays whole": ("control-plane", "control-plane"),
+    "21 characters are short": ("gke-default-pool-x7k9", "gke-default-pool-x7k9"),
+    "an address stays whole": ("ip-172-31-45-117.eu-west-1.compute.internal", "ip-172-31-45-117…rnal"),
+    "so does a generated ending": ("gke-prod-default-pool-1a2b3c4d-x7k9", "gke-prod-default…x7k9"),
+})
+def test_names_are_shortened_in_the_middle(name, short):
+    assert [*read_scores(shown(decide(policy(), pod("p"), node(name))))] == [f"* {short}"]
+    assert f"  ✗ {short}  " in shown(decide(policy(), pod("p"), node(name, unschedulable=True)))[-2]
+
+
+def test_a_rule_of_several_entries_has_a_line_for_each():
+    lines = shown(decide(policy(predicates=[]), pod("p"), node("a")))
+    assert lines[1:5] == ["                               * a",
+                          "  SelectorSpreadPriority       0→100×2",
+                          "  +EvenPodsSpreadPriority",
+                          "  InterPodAffinityPriority     0→0×1"]
+
+
+def test_a_title_takes_half_the_screen_at_most():
+    name = "prefer-the-nodes-that-have-a-label-of-which-we-think-highly"
+    lines = shown(decide(policy(predicates=[], priorities=[
+        {"name": name, "weight": 3, "argument": {"labelPreference": {"label": "x", "presence": False}}}]),
+        pod("p"), node("a")))
+    assert lines[2] == f"  {name[:33]}…ghly  100×3"
+
+
+def test_a_node_without_a_raw_score_has_a_dash():
+    constraint = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
+    lines = shown(decide(policy(priorities=[{"name": "EvenPodsSpreadPriority", "weight": 5}]),
+                         pod("p", topologySpreadConstraints=[constraint]), node("a", labels={"rack": "1"}), node("b")))
+    assert {head: cells["EvenPodsSpreadPriority"] for head, cells in read_scores(lines).items()} == {
+        "* a": "0→100×5", "b": "-→0×5"}
+
+
+def test_a_policy_without_priorities_has_a_total():
+    lines = shown(decide(policy(priorities=[]), pod("p"), node("a"), node("b")))
+    assert lines[1] in ("         * a  = b", "         * b  = a")
+    assert lines[2] == "  Total  1    1"
+
+
+def test_extenders_have_a_say_in_the_table():
+    """Their scores come weighed; the address of one does not break the width."""
+    decision = decide(policy(predicates=[], priorities=[]), pod("p"), *map(node, "abcde"))
+    url = "https://scorer.scheduling.svc.cluster.local:8443/scheduler/v1"
+    decision.node, decision.total = "a", {"a": 300, "b": 20}
+    decision.scores = {"extenders[0] http://10.0.0.1": {"a": 200, "b": 0}, f"extenders[1] {url}": {"a": 100, "b": 20}}
+    decision.failed = {"c": {"extenders[0]": ["c is haunted"]}, "d": {"extenders[0]": []}, "e": {"extenders[0]": []}}
+    assert shown(decision) == """\
+default/p -> a  (2 of 5 nodes fit, score 300)
+                                          * a  b
+  extenders[0] http://10.0.0.1            200  0
+  extenders[1] https://scorer.sched…r/v1  100  20
+  Total                                   300  20
+  ✗ 2 nodes  extenders[0]: no reason given
+             d, e
+  ✗ c        extenders[0]: c is haunted
+""".splitlines() + [""]
 
 
 def on_a_terminal(*arguments, **environment):
@@ -133,6 +350,32 @@ def test_colours(environment, coloured):
     assert len(wide) == 1 and "that the pod" in wide[0], "it uses the width of the terminal"
 
 
+def test_what_matters_is_coloured(capsys):
+    decision = decide(scheduler.load_policies(ROOT / "policy.json", "my-scheduler"), pod("p"), *FORTY)
+    plain, screen = shown(decision), scheduler.Screen()
+    screen.width, screen.colours = 80, True
+
+    def coloured():
+        screen.print(*scheduler.explain(decision, screen))
+        return capsys.readouterr().out.removesuffix("\n").split("\n")
+
+    lines = coloured()
+    assert [re.sub("\033.*?m", "", line) for line in lines] == plain
+    bold, dim, red, green = "1", "2", "91", "1;32"
+    colours = [re.findall("\033.([1-9;]+)m", line) for line in lines]
+    assert colours == [[bold], [bold], [green], [], [], [], [], [], [dim], [dim], [red], [dim], [dim], []]
+    assert "\033[1;32m* ip-172-" in lines[2]
+    decision.node, decision.message = None, "refused"
+    assert "\033[1;32m" not in "".join(coloured()), "no node was chosen"
+
+
+def test_control_characters_are_shown_escaped(capsys):
+    screen = scheduler.Screen()
+    screen.colours = True
+    screen.print("\033[31mred\a\r\n\x9b\0 \x7f", screen.paint("\033", scheduler.BOLD))
+    assert capsys.readouterr().out == "\\x1b[31mred\\x07\\r\\n\\x9b\\x00 \\x7f\n\033[1m\\x1b\033[0m\n"
+
+
 def test_piped_output_is_plain_and_does_not_depend_on_the_terminal():
     runs = {run_scheduler("--explain", "--cluster", DEMO, "--seed=1", env={**os.environ, "COLUMNS": columns}).stdout
             for columns in ("40", "200")}
@@ -142,30 +385,6 @@ def test_piped_output_is_plain_and_does_not_depend_on_the_terminal():
 def test_output_that_has_no_such_characters_is_no_traceback():
     run = run_scheduler("--explain", "--cluster", DEMO, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert (run.returncode, run.stderr) == (0, "") and "* node-a" in run.stdout
-
-
-@table("terminal, shown", {
-    "on a terminal": (True, "\033[K1 of 3 pods\r\033[K2 of 3 pods\r"),
-    "not elsewhere": (False, ""),
-})
-def test_a_pass_that_takes_long_shows_progress(monkeypatch, terminal, shown):
-    """Each pod takes a second here, but for the first."""
-    screen = io.StringIO()
-    screen.isatty = lambda: terminal
-    monkeypatch.setattr(sys, "stderr", screen)
-    times = iter([0, 0, 1, 1, 2, 2])
-    monkeypatch.setattr(scheduler.time, "monotonic", lambda: next(times))
-    assert list(scheduler.with_progress("abc")) == list("abc")
-    assert screen.getvalue() == shown
-
-
-def test_progress_is_shown_during_a_pass(tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(scheduler, "with_progress", lambda pods: seen.append(list(pods)) or seen[-1])
-    policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
-    cluster = cluster_of(node("n"), pod("p"))
-    scheduler.schedule_pending_pods(cluster, policies, lambda decision: None, threading.Event())
-    assert [[waiting.name for waiting in pods] for pods in seen] == [["p"]]
 
 
 @table("key, first", {
@@ -181,7 +400,7 @@ def test_progress_is_shown_during_a_pass(tmp_path, monkeypatch):
 def test_explain_a_pod(key, first, tmp_path):
     run_one = explain_one(tmp_path, key)
     assert run_one.returncode == 0, run_one.stderr
-    assert run_one.stdout.split("\n\n")[1].startswith(first)
+    assert run_one.stdout.startswith(first)
 
 
 def explain_one(folder, key, *arguments):
@@ -226,30 +445,28 @@ def test_explain_on_the_control_plane_binds_and_writes_nothing(control_plane):
                        "theirs": "default/theirs is left to other. If"}.items():
         run = run_scheduler("--server", control_plane.server, "--explain", f"default/{name}")
         assert (run.returncode, run.stderr) == (0, "")
-        assert f"\n{said}" in run.stdout
-        assert re.search("^  b +✗·+ CheckNodeUnschedulable", run.stdout, re.M)
+        assert run.stdout.startswith(said)
+        assert re.search("^  ✗ b +CheckNodeUnschedulable: ", run.stdout, re.M)
     run = run_scheduler("--server", control_plane.server, "--explain", "default/mine", "--output=json")
     assert json.loads(run.stdout)["node"] == "a"
     assert control_plane.pods() == before
     assert control_plane.get("events")["items"] == []
 
 
-def test_rejected_before_any_node_was_asked_no_node_is_said_to_have_passed(tmp_path):
-    (tmp_path / "policy.json").write_text('{"kind": "Policy", "apiVersion": "v1"}')
+def test_a_rejection_whatever_the_node_says_so():
     claims = pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}])
-    lines = explained("--cluster", manifest(tmp_path, node("a", unschedulable=True), claims),
-                      "--policy", tmp_path / "policy.json")["default/p"]
-    assert lines[-2:] == ["  a  ··············· CheckVolumeBinding (whatever the node):",
-                          '                     persistentvolumeclaim "none" not found']
+    assert shown(decide(policy(), claims, node("a", unschedulable=True)))[2:] == [
+        '  ✗ a  CheckVolumeBinding (whatever the node): persistentvolumeclaim "none" not',
+        "       found", ""]
 
 
-def test_all_predicates_are_asked_where_the_policy_says_so(tmp_path):
-    policy = json.loads((ROOT / "policy.json").read_text()) | {"alwaysCheckAllPredicates": True}
-    (tmp_path / "policy.json").write_text(json.dumps(policy))
-    path = manifest(tmp_path, node("a", cpu="1", unschedulable=True), pod("p", {"cpu": "2"}))
-    lines = explained("--cluster", path, "--policy", tmp_path / "policy.json")["default/p"]
-    assert lines[-2] == "  a  ✗✓✓✓✗✓✓ CheckNodeUnschedulable: node(s) were unschedulable;"
-    assert lines[-1].strip() == "PodFitsResources: Insufficient cpu"
+def test_all_failing_predicates_are_shown_where_the_policy_has_all_asked():
+    lines = shown(decide(policy(alwaysCheckAllPredicates=True), pod("p", {"cpu": "2"}),
+                         node("a", cpu="1", unschedulable=True), node("b", cpu="1"), node("c", cpu="1")))
+    assert lines[2:] == ["  ✗ 2 nodes  PodFitsResources: Insufficient cpu",
+                         "             b, c",
+                         "  ✗ a        CheckNodeUnschedulable: node(s) were unschedulable",
+                         "             PodFitsResources: Insufficient cpu", ""]
 
 
 def most_requested(folder):
@@ -311,7 +528,7 @@ def test_a_rule_without_a_name_can_be_explained(tmp_path):
             {"name": "", "weight": 1, "argument": {"labelPreference": {"label": "x"}}}]}))
     lines = explained("--cluster", manifest(tmp_path, node("a"), node("b"), pod("p")),
                       "--policy", tmp_path / "policy.json")["default/p"]
-    assert any(line.endswith("100×1  100") for line in lines)
+    assert {tuple(cells.items()) for cells in read_scores(lines).values()} == {(("", "100×1"), ("Total", "100"))}
 
 
 def test_compared_with_itself_no_pod_lands_elsewhere_though_nodes_tie(tmp_path):
@@ -331,14 +548,11 @@ def test_compare_with_wrong_usage(arguments, said, tmp_path):
     assert run.returncode == 2 and said in run.stderr
 
 
-def test_a_seed_gives_each_pod_the_same_node_whoever_came_before_it():
+def test_a_seed_gives_each_pod_the_same_node_whoever_came_before_it(monkeypatch):
     cluster = cluster_of(*(node(f"n{i}") for i in range(9)), *(pod(f"p{i}") for i in range(9)))
     policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
-    scheduler.RANDOM.base = "1"
-    try:
-        pods = cluster.pending_pods(policies)
-        places = [{pod.key: scheduler.schedule(pod, cluster.snapshot(policies), policies["my-scheduler"]).node
-                   for pod in order} for order in (pods, pods[::-1])]
-    finally:
-        scheduler.RANDOM.base = None
+    monkeypatch.setattr(scheduler, "SEED", "1")
+    pods = cluster.pending_pods(policies)
+    places = [{pod.key: scheduler.schedule(pod, cluster.snapshot(policies), policies["my-scheduler"]).node
+               for pod in order} for order in (pods, pods[::-1])]
     assert places[0] == places[1] and len(set(places[0].values())) > 2

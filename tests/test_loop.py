@@ -113,7 +113,7 @@ def test_other_kinds_are_read_only_when_a_rule_needs_them_and_once_in_a_pass():
     server.put(*claims)
     make_pass(scheduler_of(server))
     assert len(server.sent("GET", "/persistentvolumeclaims")) == 1
-    defaults = scheduler.build_policy(scheduler.decode_policy({}))
+    defaults = scheduler.build_policy(scheduler.decode_policy({"kind": "Policy", "apiVersion": "v1"}))
     server.put(pod("more"))
     make_pass(scheduler_of(server), policy=defaults)
     assert len(server.sent("GET", "/apis/apps/v1/replicasets")) == 1
@@ -123,44 +123,48 @@ def test_other_kinds_are_read_only_when_a_rule_needs_them_and_once_in_a_pass():
 def test_trouble_in_the_middle_of_a_pass_leaves_nothing_in_flight():
     server = Server(node("n", cpu="1"), pod("a", {"cpu": "1"}), pod("b", volumes=[
         {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]), pod("c", {"cpu": "1"}))
-    server.failures["persistentvolumeclaims"] = [503]
+    server.failures["persistentvolumeclaims"] = [503, 503]
     cluster = scheduler_of(server)
     with pytest.raises(scheduler.ApiError):
         make_pass(cluster)
-    assert not cluster.writes and server.places() == {"a": "n"}
+    assert not cluster.writer.under_way and server.places() == {"a": "n"}
     make_pass(cluster)
     assert "c" not in server.places()
 
 
-def test_a_rule_that_does_not_say_what_it_needs_fails_plainly():
+def test_a_rule_may_look_at_what_it_likes_and_what_it_may_not_fails_its_pods_only():
     def nosy(pod, nodes, snapshot):
-        return snapshot.objects["secrets"]
+        return pod.name == "curious" and snapshot.objects["secrets"]
 
-    rule = scheduler.Rule("Nosy", lambda pod, node, metadata: (), metadata=nosy)
-    decisions = []
-    make_pass(scheduler_of(Server(node("n"), pod("p"))), decisions, scheduler.Policy([rule], [], [], False, []))
-    assert "looks at secrets without saying that it needs them" in decisions[0].message
+    rule, decisions = scheduler.Rule("Nosy", lambda pod, node, metadata: (), metadata=nosy), []
+    server = Server(node("n"), pod("curious"), pod("discreet"))
+    server.failures["secrets"] = [403]
+    make_pass(scheduler_of(server), decisions, scheduler.Policy([rule], []))
+    assert [(decision.pod.name, decision.node, decision.message) for decision in decisions] == [
+        ("curious", None, "status 403"), ("discreet", "n", None)]
 
 
-def test_lists_are_paged_and_start_again_when_a_page_has_expired():
+def test_lists_are_paged_and_a_page_that_has_expired_ends_the_pass():
     server = Server(node("n"), *(pod(f"pod-{i}") for i in range(5)))
     server.page = 2
     server.failures["pods"] = [None, 410]
-    assert make_pass(scheduler_of(server)) == 5
+    cluster = scheduler_of(server)
+    with pytest.raises(scheduler.ApiError):
+        make_pass(cluster)
+    assert make_pass(cluster) == 5
     assert [request[2].get("continue") for request in server.sent("GET", "/pods")][:5] == [None, "2", None, "2", "4"]
     assert not any("resourceVersion" in params and "continue" in params for _, _, params, _ in server.requests)
 
 
-def test_lists_that_expire_again_and_again_are_trouble():
-    server = Server(node("n"), pod("p"))
-    server.failures["pods"] = [410] * 5
-    cluster = scheduler_of(server)
-    with pytest.raises(scheduler.ApiError, match="the list of pods expired again and again"):
-        make_pass(cluster)
-    assert make_pass(cluster) == 1
+def test_only_the_pending_pods_are_listed_from_the_watch_cache():
+    server = Server(node("n"), pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
+    make_pass(scheduler_of(server))
+    cached = [params["fieldSelector"] for _, _, params, _ in server.requests if "resourceVersion" in params]
+    assert cached == ["spec.schedulerName=my-scheduler,spec.nodeName="]
+    assert len(server.sent("GET", "")) == 4
 
 
-@table("status, carried_out, assumed", {
+@table("status, carried_out, kept", {
     "somebody bound it": (409, False, False),
     "it is gone": (404, False, False),
     "forbidden": (403, False, False),
@@ -170,30 +174,52 @@ def test_lists_that_expire_again_and_again_are_trouble():
     "no answer came, the request was lost": (0, False, True),
     "no answer came, the answer was lost": (0, True, True),
 })
-def test_a_binding_that_fails(status, carried_out, assumed, clock):
-    """The pod is bound once in the end, and its room is kept as long as it may be bound already."""
+def test_a_binding_that_fails(status, carried_out, kept, clock):
+    """The pod is bound once in the end, and its room is kept for as long as it may be bound already."""
     server = Server(node("n", cpu="1"), pod("first", {"cpu": "1"}))
     server.failures["binding"] = [(status, carried_out)]
     cluster, snapshots = scheduler_of(server), []
     take = cluster.snapshot
     cluster.snapshot = lambda policies: snapshots.append(take(policies)) or snapshots[-1]
-    try:
-        make_pass(cluster)
-    except scheduler.ApiError as trouble:
-        assert trouble.status == status and (status in (0, 429) or status >= 500)
-        assert trouble.retry_after == (7 if status == 429 else 0)
-    assert (cluster.assumed.keys() == {"uid-first"}) == assumed
-    assert ("uid-first" in snapshots[0].nodes["n"].pods) == assumed
+    make_pass(cluster)
+    assert ("uid-first" in snapshots[0].nodes["n"].pods) == kept
+    assert cluster.records["uid-first"].attempts == 1, "it backs off"
     if status == 404:
         del server.objects["pods", "default", "first"]
     server.put(pod("second", {"cpu": "1"}))
     for _ in range(3):
         clock.now += 20
         make_pass(cluster)
-    assert len(server.places()) == 1, "both would be too many for the node"
-    assert list(server.places()) == (["second"] if status in (403, 404, 409, 429) and not carried_out
-                                     and list(server.places()) != ["first"] else ["first"])
+    assert list(server.places()) == (["second"] if status == 404 else ["first"]), "both would be too many for the node"
     assert Counter(path for _, path, _, _ in server.sent("POST", "first/binding")).total() <= 2
+
+
+def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
+    server = Server(node("n"), *(pod(name, priority=10) for name in ("odd-1", "odd-2", "odd-3")),
+                    *(pod(f"fine-{i}") for i in range(30)))
+    plain = server.request
+
+    def request(method, path, body=None, params=None):
+        if "/odd-" in path:
+            raise scheduler.ApiError(500, "the webhook has failed")
+        return plain(method, path, body, params)
+
+    server.request = request
+    cluster = scheduler_of(server)
+    assert make_pass(cluster) == 33 and len(server.places()) == 30
+    for seconds in (0.25, 0.5, 1, 2, 2.5):
+        assert make_pass(cluster) == 0, "they back off"
+        clock.now += seconds + 0.01
+        assert make_pass(cluster) == 3, "and are tried again"
+    assert sorted(caplog.messages) == [f"default/odd-{i}: the webhook has failed" for i in (1, 2, 3)]
+
+
+def test_many_pods_in_a_row_whose_writes_fail_mean_that_the_api_server_is_in_trouble():
+    server = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(60)))
+    server.failures["binding"] = [503] * 60
+    with pytest.raises(scheduler.ApiError):
+        make_pass(scheduler_of(server))
+    assert 10 <= len(server.sent("POST", "/binding")) < 30
 
 
 def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
@@ -248,53 +274,70 @@ def test_a_pod_that_a_stale_list_shows_as_pending_is_not_bound_again(clock):
     assert len(server.sent("POST", "a/binding")) == 1 and server.places().keys() == {"a", "b", "c"}
 
 
-def test_a_pod_that_a_consistent_list_shows_takes_up_room_once():
-    server = Server(node("n", cpu="2"), pod("a", {"cpu": "1"}), pod("gone"))
-    server.failures["binding"] = [None, 409]
-    cluster = scheduler_of(server)
-    make_pass(cluster)
-    assert cluster.doubt and "uid-a" in cluster.assumed, "as somebody else binds pods, the next list is consistent"
-    server.put(pod("b", {"cpu": "1"}))
-    make_pass(cluster)
-    assert server.places()["b"] == "n"
-    assert "resourceVersion" not in server.sent("GET", "/pods")[-1][2]
-
-
-def test_a_list_that_goes_back_in_time_is_read_again_consistently():
+def test_a_pod_that_was_bound_and_deleted_leaves_its_room():
     server = Server(node("n", cpu="1"), pod("a", {"cpu": "1"}))
     cluster = scheduler_of(server)
     make_pass(cluster)
-    versions = iter([5, 5, 5, 5, 3, 6])  # each list's, from now on
+    del server.objects["pods", "default", "a"]
+    server.pending = [pod("a", {"cpu": "1"}, metadata={"uid": "uid-a"})]  # the watch cache has not heard of all that
+    server.put(pod("b", {"cpu": "1"}, priority=10))
+    make_pass(cluster)
+    assert server.places() == {"b": "n"}
+
+
+def test_a_pod_that_is_listed_twice_counts_once():
+    twice = pod("twice", {"cpu": "1"}, metadata={"uid": "uid-twice"}, nodeName="n")
+    server = Server(node("n", cpu="2"), twice, pod("p", {"cpu": "1"}))
+    server.objects["pods", "default", "again"] = twice
+    server.pending = [server.objects["pods", "default", "p"]]
+    cluster = scheduler_of(server)
+    assert make_pass(cluster) == 1 and server.places()["p"] == "n"
+
+
+def test_an_assigned_pod_without_a_node_is_named_and_passed_over(caplog):
+    server = Server(node("n"), pod("p"))
     plain = server.request
 
     def request(method, path, body=None, params=None):
         answer = plain(method, path, body, params)
-        if method == "GET" and path.endswith("pods") and "!=" in params["fieldSelector"]:
-            version = next(versions)
-            answer["metadata"]["resourceVersion"] = str(version)
-            if version == 3:
-                answer["items"] = []
+        if path.endswith("/pods") and "!=" in params["fieldSelector"]:
+            answer["items"] += [pod("odd", metadata={"uid": "uid-odd"}), {"metadata": {"name": "worse"}, "spec": 7}]
         return answer
 
     server.request = request
-    for name in "bcdef":
-        server.put(pod(name, {"cpu": "1"}))
-        make_pass(cluster)
-    assert server.places() == {"a": "n"}
-    assert next(versions, None) is None
+    assert make_pass(scheduler_of(server)) == 1
+    assert caplog.messages == [
+        "pod worse is left out: spec: expected an object, got 7",
+        "pod default/odd is left out: it is listed among those with a node, and names none"]
 
 
-def test_a_binding_that_is_never_shown_is_looked_into(clock):
-    server = Server(node("n", cpu="1"), pod("a", {"cpu": "1"}))
+def test_what_was_read_is_read_again_when_a_pass_takes_long(clock, monkeypatch):
+    """Meanwhile others make pods again under their names, delete them, and cordon nodes."""
+    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    server = Server(node("n", cpu="9"), *(pod(name, {"cpu": "1"}) for name in "abcd"))
+    cluster, decided = scheduler_of(server), []
+
+    def report(decision):
+        decided.append(decision.pod.uid)
+        clock.now += 0.06
+        if len(decided) == 2:
+            server.put(pod("c", {"cpu": "2"}, metadata={"uid": "uid-another"}))
+            del server.objects["pods", "default", "d"]
+
+    scheduler.schedule_pending_pods(cluster, {"my-scheduler": POLICY}, report, threading.Event())
+    assert decided == ["uid-a", "uid-b"], "of these, the others are no longer there"
+    scheduler.schedule_pending_pods(cluster, {"my-scheduler": POLICY}, report, threading.Event())
+    assert decided == ["uid-a", "uid-b", "uid-another"]
+
+
+def test_nothing_is_written_by_a_replica_that_does_not_lead_any_more():
+    server, decided = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(40))), []
     cluster = scheduler_of(server)
-    make_pass(cluster)
-    del server.objects["pods", "default", "a"]  # deleted before any list showed it
-    server.put(pod("b", {"cpu": "1"}))
-    make_pass(cluster)
-    assert server.places() == {}, "perhaps a runs there"
-    clock.now += 11
-    make_pass(cluster)
-    assert server.places() == {"b": "n"}
+    cluster.writer.may_write = lambda: len(decided) < 20
+    make_pass(cluster, decided)
+    assert len(decided) == 40 and len(server.places()) == len(server.sent("POST", "/binding")) in range(10, 20)
+    make_pass(cluster, decided)
+    assert len(server.sent("POST", "/binding")) in range(10, 20)
 
 
 def test_retries_back_off_from_1_to_10_seconds(clock):
@@ -320,12 +363,12 @@ def test_a_change_of_nodes_or_assigned_pods_cuts_the_backoff_short(change, clock
     server = Server(node("n", cpu="1"), pod("runs", nodeName="n"), pod("big", {"cpu": "2"}))
     cluster = scheduler_of(server)
     make_pass(cluster)
-    before = cluster.waiting["uid-big"].attempts
+    before = cluster.records["uid-big"].attempts
     make_pass(cluster)
-    assert cluster.waiting["uid-big"].attempts == before
+    assert cluster.records["uid-big"].attempts == before
     change[0](server)
     make_pass(cluster)
-    assert cluster.waiting["uid-big"].attempts == before + 1
+    assert cluster.records["uid-big"].attempts == before + 1
 
 
 def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
@@ -345,8 +388,7 @@ def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
     assert retry(5) == (2, 2)
     server.failures["events"] = [500]
     server.put(node("o", cpu="1"))
-    with pytest.raises(scheduler.ApiError):
-        retry(1)
+    retry(1)
     clock.now += 20
     assert retry(3) == (4, 4), "what could not be written is written later"
 
@@ -428,7 +470,7 @@ def test_a_rule_that_fails_on_a_pod_fails_that_pod_only():
             raise KeyError("surprise")
         return ()
 
-    policy = scheduler.Policy([scheduler.Rule("Broken", broken)], [], [], False, [])
+    policy = scheduler.Policy([scheduler.Rule("Broken", broken)], [])
     server = Server(node("n"), pod("fine"), pod("odd"), pod("later"))
     decisions = []
     make_pass(scheduler_of(server), decisions, policy)
@@ -444,7 +486,7 @@ def test_no_nodes_is_said_as_kube_scheduler_says_it():
 
 def test_ties_are_broken_at_random():
     server = Server(*(node(f"n-{i}") for i in range(4)), *(pod(f"p-{i}") for i in range(80)))
-    make_pass(scheduler_of(server), policy=scheduler.Policy([], [], [], False, []))
+    make_pass(scheduler_of(server), policy=scheduler.Policy([], []))
     counts = Counter(server.places().values())
     assert len(counts) == 4 and len({server.places()[f"p-{i}"] for i in range(8)}) > 1
 
@@ -459,7 +501,7 @@ def test_a_stop_finishes_the_pod_in_hand():
 def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
     caplog.set_level("INFO", "scheduler")
     server = Server(node("n"), pod("a"))
-    server.failures["pods"] = [500, 500, 429, 500]
+    server.failures["pods"] = [500, 500, 500, 500, 429, 500, 500, 500]
     waits, stop = [], threading.Event()
 
     def wait(seconds):
@@ -473,3 +515,75 @@ def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
     assert waits == [1, 2, 7, 8, 0.5, 0.5]
     assert caplog.messages == ["status 500", "status 429", "status 500", "the API server answers again"]
     assert server.places() == {"a": "n"}
+
+
+def test_a_write_that_hangs_holds_up_its_pod_only(monkeypatch):
+    monkeypatch.setattr(scheduler.Writer, "PATIENCE", 0.1)
+    server, answer = Server(node("n", cpu="3"), *(pod(f"pod-{i}", {"cpu": "1"}) for i in range(2))), threading.Event()
+    plain = server.request
+
+    def request(method, path, body=None, params=None):
+        if path.endswith("pod-0/binding"):
+            answer.wait(30)
+        return plain(method, path, body, params)
+
+    server.request = request
+    cluster = scheduler_of(server)
+    make_pass(cluster)
+    assert server.places() == {"pod-1": "n"}
+    server.put(*(pod(f"later-{i}", {"cpu": "1"}, priority=9) for i in range(2)))
+    make_pass(cluster)
+    assert server.places() == {"pod-1": "n", "later-0": "n"}, "its room is kept, and it is not tried again meanwhile"
+    answer.set()
+    make_pass(cluster)
+    make_pass(cluster)
+    assert server.places() == {"pod-0": "n", "pod-1": "n", "later-0": "n"}
+
+
+def test_when_all_writes_hang_the_pass_ends(monkeypatch):
+    monkeypatch.setattr(scheduler.Writer, "PATIENCE", 0.1)
+    server, answer = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(20))), threading.Event()
+    plain = server.request
+    server.request = lambda method, *rest, **more: (method == "GET" or answer.wait(30)) and plain(method, *rest, **more)
+    cluster = scheduler_of(server)
+    with pytest.raises(scheduler.ApiError, match="no answer to 8 writes"):
+        make_pass(cluster)
+    answer.set()
+    assert make_pass(cluster) == 12 and len(server.places()) == 20
+
+
+def test_an_extender_that_fails_to_bind_is_no_trouble_of_the_api_servers(monkeypatch, caplog):
+    server = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(30)))
+    rule = scheduler.Rule("Binder", lambda pod, node: (), hooks={"bind": lambda pod, node_name: 1 / 0})
+    assert make_pass(scheduler_of(server), policy=scheduler.Policy([rule], [])) == 30
+    assert len(caplog.messages) == 30 and caplog.messages[0].endswith(": division by zero")
+
+
+def test_a_write_that_is_never_answered_gives_its_place_in_the_window_back(monkeypatch, clock):
+    server, answer = Server(node("n"), pod("stuck")), threading.Event()
+    plain = server.request
+    server.request = lambda method, *rest, **more: (method == "GET" or answer.wait(30)) and plain(method, *rest, **more)
+    cluster = scheduler_of(server)
+    make_pass(cluster)
+    assert len(cluster.writer.under_way) == 1
+    clock.now += 100
+    make_pass(cluster)
+    assert not cluster.writer.under_way and cluster.records["uid-stuck"].attempts == 1
+    answer.set()
+
+
+def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkeypatch):
+    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    server = Server(node("n", cpu="2"), pod("big", {"cpu": "2"}, priority=9), *(pod(f"p{i}", {"cpu": "1"}) for i in "ab"))
+    prepared = [[("PATCH", "/api/v1/namespaces/default/pods/big", {})], None]
+    rule = scheduler.Rule("Prepare", lambda pod, node: (), hooks={
+        "pre_bind": lambda pod, node, snapshot: prepared.pop(0) if pod.name == "big" else None})
+    fits = {rule.name: rule for rule in POLICY.predicates}["PodFitsResources"]
+    policy, cluster = scheduler.Policy([fits, rule], []), scheduler_of(server)
+
+    def tick(decision):
+        clock.now += 0.2  # so that all is read again
+
+    for _ in range(2):
+        scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, tick, threading.Event())
+    assert server.places() == {"big": "n"}

@@ -88,10 +88,7 @@ LOCAL = storage_class("local")
 LONG = "a-driver-whose-name-has-forty-characters"
 NO_VOLUMES = "0/3 nodes are available: 3 node(s) didn't find available persistent volumes to bind."
 EMPTY = "for 'in', 'notin' operators, values set can't be empty"
-INVALID = ("invalid label value: \"-1\": at key: \"gen\": a valid label must be an empty string or consist of "
-           "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. "
-           "'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-           "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')")
+INVALID = 'invalid label value: "-1": at key: "gen"'  # kube-scheduler adds what label values look like
 ALL = ["a", "b", "c"]
 
 # {a sentence: the Policy's entry or its name, the pod, what else there is, and the answer}
@@ -117,12 +114,11 @@ CASES = {
         f'running Score plugins: plugin "NodeAffinity" failed with: {EMPTY}'),
     "a preference for a label value of 64 characters": (
         "NodeAffinityPriority", pod("p", **affinity(preferred=[term(requirement("In", "x" * 64))])), [],
-        f'running Score plugins: plugin "NodeAffinity" failed with: invalid label value: "{"x" * 64}": at key: "gen": '
-        "must be no more than 63 characters"),
+        f'running Score plugins: plugin "NodeAffinity" failed with: invalid label value: "{"x" * 64}": at key: "gen"'),
     "a preference for one that is too long and no label value either": (
         "NodeAffinityPriority", pod("p", **affinity(preferred=[term(requirement("In", "-" * 64))])), [],
         'running Score plugins: plugin "NodeAffinity" failed with: '
-        + INVALID.replace('"-1"', f'"{"-" * 64}"').replace("a valid", "must be no more than 63 characters; a valid")),
+        + INVALID.replace('"-1"', f'"{"-" * 64}"')),
     "a preference for numbers below none, two, or a word": (
         "NodeAffinityPriority",
         pod("p", **affinity(preferred=[term(requirement("Lt", *values)) for values in ((), ("1", "2"), ("x",))])), [],

@@ -42,9 +42,10 @@ def places(output):
 def test_exercise_1_taints(tmp_path):
     before, after = run_exercise(1, tmp_path)
     assert places(before) == places(after) == {"batch": "steady"}
-    assert re.search(r"^  spot +✓+✗ PodToleratesNodeTaints", before, re.M)
-    [steady] = re.findall(r"^\* steady +✓+ .* 0→100×1 +(\d+)$", after, re.M)
-    [spot] = re.findall(r"^  spot +✓+ .* 1→0×1 +(\d+)$", after, re.M)
+    assert re.search(r"^  ✗ spot +PodToleratesNodeTaints", before, re.M)
+    assert re.search(r"^ +\* steady +spot$", after, re.M)
+    assert re.search(r"^  TaintTolerationPriority +0→100×1 +1→0×1$", after, re.M)
+    [(steady, spot)] = re.findall(r"^  Total +(\d+) +(\d+)$", after, re.M)
     assert int(spot) < int(steady) < int(spot) + 100, "the taint decides it"
 
 
@@ -58,7 +59,7 @@ def test_exercise_3_affinity(tmp_path):
     before, _, after = run_exercise(3, tmp_path)
     assert places(before) == {"web-1": "big", "web-2": "big"}
     assert places(after) == {"web-1": "big", "web-2": "little"}
-    assert re.search(r"^  big +✓+✗·* MatchInterPodAffinity", after, re.M)
+    assert re.search(r"^  ✗ big +MatchInterPodAffinity", after, re.M)
 
 
 def test_exercise_4_spreading(tmp_path):
@@ -73,19 +74,15 @@ def test_exercise_5_a_rule_of_ones_own(tmp_path):
     before, _, after = run_exercise(5, tmp_path)
     assert places(before) == {"shop": "cloud", "telescope": "cloud"}
     assert places(after) == {"shop": "cloud", "telescope": "edge"}
-    assert re.search(r"^  cloud +✓+✗ SpaceCloud: node\(s\) were not at the edge$", after, re.M)
+    assert re.search(r"^  ✗ cloud +SpaceCloud: node\(s\) were not at the edge$", after, re.M)
 
 
 def test_the_code_that_it_shows_is_the_scripts_own():
     source = (ROOT / "scheduler.py").read_text()
     functions = block("This is the script's own code").split("\n\n\n")
-    assert len(functions) == 3
+    assert len(functions) == 1
     for function in functions:
         assert f"\n{function}\n" in source, function.partition("\n")[0]
-
-
-def test_the_gang_that_it_shows_is_the_tutorials():
-    assert block("Gang scheduling by Permit") in (ROOT / "tests" / "tutorial_rules.py").read_text()
 
 
 def test_the_shortest_predicate_works_as_it_stands(tmp_path):

@@ -67,27 +67,31 @@ def random_pod(chance, name):
     return thing
 
 
-PROFILE = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1beta1", "kind": "KubeSchedulerConfiguration",
-    "leaderElection": {"leaderElect": False}, "profiles": [{"schedulerName": "kube", "plugins": {
-        "filter": {"disabled": [{"name": "NodeName"}, {"name": "TaintToleration"}],
-                   "enabled": [{"name": "TaintToleration"}, {"name": "NodeLabel"}]},
-        "score": {"disabled": [{"name": "NodeResourcesLeastAllocated"}, {"name": "InterPodAffinity"}],
-                  "enabled": [{"name": "NodeResourcesMostAllocated", "weight": 3},
-                              {"name": "InterPodAffinity", "weight": 5}, {"name": "NodeLabel", "weight": 2},
-                              {"name": "ServiceAffinity", "weight": 4}, {"name": "RequestedToCapacityRatio"}]}},
-        "pluginConfig": [{"name": "NodeResourcesMostAllocated", "args": {"resources": [
-                             {"name": "cpu", "weight": 3}, {"name": "ephemeral-storage", "weight": 1},
-                             {"name": "memory", "weight": 2}]}},
-                         {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 30}},
-                         {"name": "NodeLabel", "args": {
-                             "absentLabels": ["retiring"], "presentLabelsPreference": ["fast", "disk"]}},
-                         {"name": "ServiceAffinity", "args": {"antiAffinityLabelsPreference": ["rack"]}},
-                         {"name": "RequestedToCapacityRatio", "args": {
-                             "shape": [{"utilization": 20, "score": 9}, {"utilization": 80, "score": 1}]}},
-                         {"name": "PodTopologySpread", "args": {"defaultConstraints": [
-                             {"maxSkew": 3, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"},
-                             {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"}]}}]}]}
+SPREAD = {"name": "PodTopologySpread", "args": {"defaultConstraints": [
+    {"maxSkew": 3, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"},
+    {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"}]}}
+AFFINITY = {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 30}}
+RESOURCES = [{"name": "cpu", "weight": 3}, {"name": "ephemeral-storage", "weight": 1}, {"name": "memory", "weight": 2}]
+FILTERS = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in (
+    "NodeUnschedulable", "NodeAffinity", "NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity",
+    "TaintToleration")]}
+
+
+def profile(version, scores, *configs):
+    """A profile with these weights of plugins that score, in one of the versions of a configuration."""
+    return {"apiVersion": f"kubescheduler.config.k8s.io/{version}", "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False}, "profiles": [{"schedulerName": "kube", "plugins": {
+                "filter": FILTERS, "score": {"disabled": [{"name": "*"}], "enabled": [
+                    {"name": name, "weight": weight} for name, weight in scores.items()]}},
+                "pluginConfig": [SPREAD, AFFINITY, *configs]}]}
+
+
+SCORES = {"InterPodAffinity": 5, "PodTopologySpread": 2, "NodeAffinity": 1, "TaintToleration": 4}
+PROFILE = (  # for kube-scheduler 1.20, and for us
+    profile("v1beta1", SCORES | {"NodeResourcesMostAllocated": 3},
+            {"name": "NodeResourcesMostAllocated", "args": {"resources": RESOURCES}}),
+    profile("v1", SCORES | {"NodeResourcesFit": 3}, {"name": "NodeResourcesFit", "args": {
+        "scoringStrategy": {"type": "MostAllocated", "resources": RESOURCES}}}))
 
 
 def random_policy(chance):
@@ -117,15 +121,16 @@ def flags(policy, control_plane, folder):
     """Return what makes kube-scheduler obey a Policy, a KubeSchedulerConfiguration or a provider, and what makes us."""
     if isinstance(policy, str):
         return [f"--algorithm-provider={policy}"], policy
-    path = folder / "policy.json"
-    if policy["kind"] == "Policy":
+    path, theirs = folder / "policy.json", folder / "theirs.json"
+    if isinstance(policy, dict):
         path.write_text(json.dumps(policy))
         return [f"--policy-config-file={path}"], path
+    path.write_text(json.dumps(policy[1]))
     address = f"127.0.0.1:{free_port()}"
-    path.write_text(json.dumps(policy | {
+    theirs.write_text(json.dumps(policy[0] | {
         "clientConnection": {"kubeconfig": str(control_plane.kubeconfig()), "qps": 5000, "burst": 5000},
         "healthzBindAddress": address, "metricsBindAddress": address}))
-    return [f"--config={path}"], path
+    return [f"--config={theirs}"], path
 
 
 @table("policy, count", {
@@ -150,7 +155,6 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
     cluster = scheduler.Cluster(scheduler.Proxy(control_plane.server))
     unique = pending = 0
     for i in range(count):
-        cluster.doubt = True  # read consistently: the last pod has just been bound
         snapshot = cluster.snapshot(policies)
         place = "namespaces/default/pods"
         created = control_plane.request("POST", place, random_pod(chance, f"pod-{i:03}"))

@@ -55,7 +55,7 @@ def from_lowest_to_highest(points):
     return {name: 100 * (score - low) // (high - low) if high > low else 0 for name, score in points.items()}
 
 
-@priority("PodCapacityOfNode", metadata=nominated_pods, needs=["pods"], reduce=from_lowest_to_highest)
+@priority("PodCapacityOfNode", metadata=nominated_pods, reduce=from_lowest_to_highest)
 def pod_capacity_of_node(pod, node, metadata):
     """The share of the node's room for pods, in percent, that is neither taken nor nominated."""
     return (node.max_pods - len(node.pods) - metadata[node.name]) * 100 // node.max_pods if node.max_pods else 0
@@ -80,8 +80,9 @@ def space_cloud(pod, node, metadata):
 def no_negative_number(arguments):
     """Yield what is wrong with the arguments."""
     for argument in arguments:
-        if argument.get("favorite_number", 0) < 0:
-            yield "favorite_number must not be negative"
+        for name in ("favorNumber", "favorite_number"):
+            if argument.get(name, 0) < 0:
+                yield f"{name} must not be negative"
 
 
 def say_pre_filter(pod, nodes, snapshot, arguments):
@@ -94,8 +95,9 @@ def say_pre_bind(pod, node, snapshot):
     log.info("PreBind %s: %s", pod.key, node.name)
 
 
-@predicate("sample-plugin", metadata=say_pre_filter, pre_bind=say_pre_bind, check=no_negative_number,
-           argument={"favorite_color": str, "favorite_number": int, "thanks_to": str})
+@predicate("sample-plugin", metadata=say_pre_filter, pre_bind=say_pre_bind, check=no_negative_number, argument={
+    "favorColor": str, "favorNumber": int, "thanksTo": str,  # as the tutorial's text has them in one place,
+    "favorite_color": str, "favorite_number": int, "thanks_to": str})  # and in another
 def sample_plugin(pod, node, metadata):
     """Every pod fits every node."""
     log.info("Filter %s: %s", pod.key, node.name)
