@@ -1,0 +1,547 @@
+"""What faults do to scheduler.py on a real etcd and kube-apiserver: is a pod lost, bound twice, a node overcommitted?
+
+    KUBEBUILDER_ASSETS=... python tests/bench/faults.py [--seed N] [--short] [--scenario NAME ...]
+
+Each scenario has nodes with room for hardly more than the pods, and a proxy before kubectl proxy that injects faults by
+the seed. What became of the pods is read from the API server, past that proxy. Columns: `lost` pods have no node in the
+end though there is room, `double` ones have been bound twice or moved, `overcommitted` nodes have been given more than
+they have, `broken` counts what else was promised and not kept, in lines below; `recovery` is the time in seconds from
+the end of the fault until the last pod was bound. The long form takes a quarter of an hour, the short one two minutes.
+Exit code 1 if a column that ought to be 0 is not.
+"""
+
+import argparse
+import functools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import requests
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from conftest import SCHEDULER, ControlPlane, node, pod, wait_for  # noqa: E402
+from faulty import Choice, FaultProxy, answering  # noqa: E402
+
+ETCD, API_SERVER = 0, 1  # their places among the processes of a control plane
+CURSED = "a-cursed"  # a namespace whose pods are not bound; it comes first in the alphabet
+FEW = 8  # Bindings that may be on their way when a leader is deposed
+LEASE, DEADLINE = 3, 2  # seconds of the Lease, and to renew it
+COLUMNS = ("fault", "injected", "pods", "lost", "double", "overcommitted", "broken", "recovery")
+
+
+class Trial:
+    """A cluster on which a scenario is played, and what is to be said of it in the end."""
+
+    def __init__(self, control_plane, folder, name, seed, short):
+        self.plane, self.folder, self.name, self.short = control_plane, folder, name, short
+        self.random, self.seed = random.Random(f"{seed} {name}"), seed
+        self.proxies, self.schedulers, self.counted = [], [], 0
+        self.proxy = self.new_proxy()
+        self.nodes, self.expected = {}, 0
+        self.place, self.moved, self.full, self.broken, self.remarks = {}, set(), set(), [], []
+        self.injected, self.recovery, self.finished = 0, 0, False
+
+    # --- the cluster
+
+    def new_proxy(self):
+        """Return a proxy that injects faults."""
+        self.proxies.append(FaultProxy(self.plane.proxy_port, f"{self.seed} {self.name} {len(self.proxies)}"))
+        return self.proxies[-1]
+
+    def size(self, long, short):
+        """Return one of two sizes."""
+        return short if self.short else long
+
+    def make(self, objects, remove=False):
+        """Create objects; with `remove`, in place of those of the same names."""
+        sessions = [requests.Session() for _ in range(8)]
+
+        def work(session, things):
+            for thing in things:
+                space = thing["metadata"].get("namespace")
+                where = f"{self.plane.server}/api/v1/" + (f"namespaces/{space}/pods" if space else "nodes")
+                if remove:
+                    gone = session.delete(f"{where}/{thing['metadata']['name']}", params={"gracePeriodSeconds": 0})
+                    assert gone.status_code in (200, 404), gone.text
+                made = session.post(where, json=thing)
+                assert made.ok, made.text
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, sessions, (objects[i::8] for i in range(8))))
+
+    def fill(self, nodes=None, pods=None, each=None, cpu=100, before=()):
+        """Make a cluster of empty nodes, each for so many pods, and pods that fit all of them tightly.
+
+        Pods `before` them are not counted.
+        """
+        nodes, pods = nodes or self.size(48, 8), pods or self.size(900, 150)
+        each = each or -(-pods // nodes)
+        self.plane.clear()
+        self.nodes = {f"node-{i:02}": each * cpu for i in range(nodes)}
+        self.make([node(name, cpu=f"{amount}m") for name, amount in self.nodes.items()])
+        if before:
+            self.make(before)
+            time.sleep(1.1)  # they are older by a second
+        self.make([pod(f"pod-{i:03}", {"cpu": f"{cpu}m"}) for i in range(pods)])
+        self.expected = pods
+
+    def start(self, *arguments, proxy=None):
+        """Start the scheduler, its output in files."""
+        number = len(self.schedulers)
+        with open(self.folder / f"{number}.out", "wb") as out, open(self.folder / f"{number}.err", "wb") as err:
+            process = subprocess.Popen([*SCHEDULER, "--server", (proxy or self.proxy).url, *map(str, arguments)],
+                                       stdout=out, stderr=err)
+        process.number, process.started, process.killed = number, time.monotonic(), False
+        self.schedulers.append(process)
+        return process
+
+    def said(self, process):
+        """Return what a scheduler has said so far on standard error."""
+        return (self.folder / f"{process.number}.err").read_text(errors="replace")
+
+    def kill(self, process):
+        """Kill a scheduler."""
+        process.killed = True
+        process.kill()
+        process.wait()
+
+    def restart(self, index, program):
+        """Kill a program of the control plane, and start it again after two seconds; return when that was."""
+        process = self.plane.processes[index]
+        process.kill()
+        process.wait()
+        self.injected += 1
+        time.sleep(2)
+        ended = time.monotonic()
+        self.plane.start(program, *process.args[1:])
+        self.plane.processes[index] = self.plane.processes.pop()
+        wait_for(f"{program} is back", self.plane.ready, 60)
+        return ended
+
+    def restart_proxy(self):
+        """Kill kubectl proxy, and start it again after two seconds; return when that was."""
+        self.plane.proxy.kill()
+        self.plane.proxy.wait()
+        self.injected += 1
+        time.sleep(2)
+        ended = time.monotonic()
+        self.plane.start_proxy()
+        wait_for("the proxy is back", self.plane.ready)
+        return ended
+
+    def bindings(self, *proxies):
+        """Return the Bindings that were carried out."""
+        return [asked for proxy in proxies or self.proxies for asked in proxy.sent("binding")
+                if asked.status in (200, 201)]
+
+    def wait_for_bindings(self, count, *proxies):
+        """Wait until so many Bindings were carried out."""
+        wait_for(f"{count} pods are bound", lambda: len(self.bindings(*proxies)) >= count, 60)
+
+    # --- the judge
+
+    def look(self):
+        """Read the pods from the API server; note which have moved, and which nodes have too much. Return them."""
+        items, used = self.plane.get("namespaces/default/pods")["items"], Counter()
+        for item in items:
+            uid, place = item["metadata"]["uid"], item["spec"].get("nodeName")
+            if self.place.setdefault(uid, place) not in (None, place):
+                self.moved.add(uid)
+            self.place[uid] = place
+            if place:
+                used[place] += int(item["spec"]["containers"][0]["resources"]["requests"]["cpu"].removesuffix("m"))
+        self.full |= {name for name, amount in used.items() if amount > self.nodes[name]}
+        return items
+
+    def bound(self):
+        """Return how many pods have a node, or 0 while nobody can tell."""
+        try:
+            return sum("nodeName" in item["spec"] for item in self.look())
+        except (requests.RequestException, AssertionError):
+            return 0
+
+    def wait_until_bound(self, seconds):
+        """Wait until all pods are bound, but not for longer than this; return whether they are."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if self.bound() >= self.expected:
+                return True
+            time.sleep(0.5)
+        return False
+
+    def settle(self, ended=None, seconds=90):
+        """Wait for the end: all pods are bound. The time from `ended` until then is the recovery."""
+        ended = ended or time.monotonic()
+        self.finished = self.wait_until_bound(seconds)
+        last = max((asked.done for asked in self.bindings()), default=ended) if self.finished else time.monotonic()
+        self.recovery = max(last - ended, 0)
+
+    def check(self, kept, promise):
+        """Note a promise that was not kept."""
+        if not kept:
+            self.broken.append(promise)
+
+    def end(self):
+        """Stop everything, judge, and return the row of the table."""
+        for process in self.schedulers:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+        for process in self.schedulers:
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.check(False, "it did not end within 5 s of SIGTERM")
+                process.kill()
+                process.wait()
+        for proxy in self.proxies:
+            proxy.stop()
+        wait_for("the control plane is back", self.plane.ready, 60)
+        bound = self.bound()
+        for process in self.schedulers:
+            text = self.said(process) + (self.folder / f"{process.number}.out").read_text(errors="replace")
+            self.check("Traceback" not in text, f"there was a traceback: {text[text.find('Traceback'):][-300:]}")
+        double = Counter((asked.pod, asked.json["metadata"].get("uid")) for asked in self.bindings())
+        return dict(zip(COLUMNS, (
+            self.name, self.injected + sum(sum(proxy.injected.values()) for proxy in self.proxies), self.expected,
+            max(self.expected - bound, 0), len(self.moved) + sum(times > 1 for times in double.values()),
+            len(self.full), len(self.broken), f"{self.recovery:.1f}")))
+
+    def cancel(self):
+        """Stop what runs."""
+        for process in self.schedulers:
+            process.kill()
+            process.wait()
+        for proxy in self.proxies:
+            proxy.stop()
+
+
+# --- the scenarios, each a function of the trial
+
+
+def random_answers(trial, rate):
+    """Answers are wrong, cut, late or lost at random."""
+    trial.fill()
+    trial.proxy.rates[""] = rate
+    trial.start()
+    trial.wait_until_bound(trial.size(40, 10))
+    trial.proxy.rates.clear()
+    trial.settle()
+
+
+def proxy_killed(trial):
+    """kubectl proxy is killed in the middle of a pass and started again."""
+    trial.fill()
+    trial.start()
+    trial.wait_for_bindings(20)
+    for _ in range(trial.size(3, 1)):
+        ended = trial.restart_proxy()
+        time.sleep(trial.size(1, 0))
+    trial.settle(ended)
+
+
+def program_killed(trial, index, program):
+    """A program of the control plane is killed in the middle of a pass and started again."""
+    trial.fill()
+    trial.start()
+    trial.wait_for_bindings(20)
+    trial.settle(trial.restart(index, program))
+
+
+def program_stopped(trial, index):
+    """A program of the control plane stands still for a while in the middle of a pass."""
+    trial.fill()
+    trial.start()
+    trial.wait_for_bindings(20)
+    process = trial.plane.processes[index]
+    process.send_signal(signal.SIGSTOP)
+    trial.injected += 1
+    try:
+        time.sleep(trial.size(12, 5))
+    finally:
+        process.send_signal(signal.SIGCONT)
+    ended = time.monotonic()
+    wait_for("the control plane is back", trial.plane.ready, 60)
+    trial.settle(ended)
+
+
+def scheduler_killed(trial):
+    """The script is killed in the middle of a pass and started again."""
+    trial.fill()
+    for share in (0.1, 0.3, 0.6):
+        process = trial.start()
+        trial.wait_for_bindings(int(share * trial.expected))
+        trial.kill(process)
+        trial.injected += 1
+    trial.start()
+    trial.settle()
+
+
+def replicas(trial):
+    """Start two replicas, of which the first leads; Bindings take long, so that many wait to be sent."""
+    config = trial.folder / "config.json"
+    config.write_text(json.dumps({
+        "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "leaderElection": {
+            "leaderElect": True, "resourceName": f"trial-{time.time_ns()}", "leaseDuration": f"{LEASE}s",
+            "renewDeadline": f"{DEADLINE}s", "retryPeriod": "500ms"}}))
+    trial.fill()
+    proxies = trial.proxy, trial.new_proxy()
+    proxies[0].delays["binding"] = 0.05
+    first = trial.start("--policy", config, proxy=proxies[0])
+    trial.wait_for_bindings(1)
+    second = trial.start("--policy", config, proxy=proxies[1])
+    trial.wait_for_bindings(20)
+    return first, second, *proxies
+
+
+def judge_deposed(trial, proxy, since):
+    """Few Bindings may be sent by the old leader from this time on."""
+    late = [asked for asked in proxy.sent("binding") if asked.at > since]
+    trial.check(len(late) <= FEW, f"{len(late)} Bindings were sent by a leader that was none any more")
+    trial.remarks.append(f"{len(late)} Bindings of the old leader were on their way")
+
+
+def leader_stopped(trial):
+    """The leader stands still until another leads, and goes on."""
+    first, _, old, new = replicas(trial)
+    first.send_signal(signal.SIGSTOP)
+    trial.injected += 1
+    stopped = time.monotonic()
+    try:
+        trial.wait_for_bindings(5, new)
+    finally:
+        first.send_signal(signal.SIGCONT)
+    continued = time.monotonic()
+    trial.settle(stopped)
+    try:
+        trial.check(first.wait(15) == 1, f"the old leader ended with exit code {first.returncode}, not 1")
+    except subprocess.TimeoutExpired:
+        trial.check(False, "the old leader still ran 15 s after it went on")
+    judge_deposed(trial, old, continued)
+
+
+def lease_fails(trial, fault):
+    """The leader's requests about its Lease fail, and nothing else."""
+    first, _, old, _ = replicas(trial)
+    old.faults["lease"] = fault
+    since = time.monotonic()
+    try:
+        code = first.wait(30)
+        trial.check(code == 1, f"the old leader ended with exit code {code}, not 1")
+        taken = time.monotonic() - since
+        trial.check(taken < DEADLINE + 3, f"the old leader ended {taken:.1f} s after its last Lease, not {DEADLINE}")
+    except subprocess.TimeoutExpired:
+        trial.check(False, "the old leader still ran 30 s after its last Lease")
+    trial.settle(since)
+    judge_deposed(trial, old, since + DEADLINE)
+
+
+def seconds_to_bind(trial, rates, faults, limit):
+    """Bind 600 pods with these faults, if that takes no longer than the limit; return how long it took."""
+    trial.proxy.rates, trial.proxy.faults = {}, {"": Choice(trial.proxy.throw)}
+    trial.fill(nodes=48, pods=600, before=[pod(f"cursed-{i}", namespace=CURSED) for i in range(3)])
+    trial.proxy.rates, trial.proxy.faults = rates, {"": Choice(trial.proxy.throw)} | faults
+    lists = len(trial.proxy.sent("list"))
+    process = trial.start()
+    wait_for("it lists pods", lambda: len(trial.proxy.sent("list")) > lists)
+    trial.settle(trial.proxy.sent("list")[lists].at, limit)  # the start of Python aside
+    process.terminate()
+    process.wait()
+    return trial.recovery
+
+
+def held_up(trial, rates=None, faults=None):
+    """Faults must not make the pods that they do not befall wait: 600 take less than 1.5 times as long."""
+    trial.proxy.delays |= {"binding": 0.02, "event": 0.005}  # as an API server needs that is farther away
+    without = seconds_to_bind(trial, {}, {}, 90)
+    for attempt in range(2):  # by chance a pod is hit several times, or this machine is busy
+        taken = seconds_to_bind(trial, rates or {}, faults or {}, 5 * without)
+        trial.remarks.append(f"600 pods: {without:.1f} s without faults, {taken:.1f} s with them")
+        if taken < 1.5 * without:
+            return
+    trial.check(False, f"with the faults the pods took {taken / without:.1f} times as long")
+    trial.proxy.rates, trial.proxy.faults = {}, {}
+    trial.start()
+    trial.wait_until_bound(90)  # they are not lost
+
+
+def namespace_fails(trial):
+    """All that is written about the pods of one namespace fails, as by an admission webhook that does not answer."""
+    fault = Choice(lambda asked: "500 before" if f"/namespaces/{CURSED}/" in asked.path else None)
+    held_up(trial, faults=dict.fromkeys(("binding", "event", "status"), fault))
+
+
+def some_500s(trial):
+    """One answer in twenty is a 500."""
+    trial.proxy.at_random = ["500 before", "500 after"]
+    held_up(trial, rates={"": 0.05})
+
+
+def retry_after(trial):
+    """A list is answered with Retry-After: 3600, once."""
+    trial.fill()
+    once = iter([answering(429, Retry_After="3600")])
+    trial.proxy.faults["list"] = Choice(lambda asked: next(once, None))
+    trial.start()
+    trial.settle(seconds=120)
+    trial.check(trial.recovery < 80, "it waited for more than a minute")
+
+
+def pods_remade(trial):
+    """Pods are made again under their names in the middle of a pass, and want three times as much."""
+    nodes, pods = trial.size((48, 300), (16, 100))
+    trial.fill(nodes, pods, each=7)
+    trial.proxy.delays["binding"] = 0.1
+    trial.start()
+    trial.wait_for_bindings(10)
+    trial.make([pod(f"pod-{i:03}", {"cpu": "300m"}) for i in range(pods)], remove=True)
+    trial.injected += pods
+    trial.expected = min(pods, 2 * nodes)
+    trial.settle()
+    decided = {asked.json["metadata"].get("uid") for asked in trial.bindings()}
+    stale = [item for item in trial.look() if "nodeName" in item["spec"] and item["metadata"]["uid"] not in decided]
+    trial.remarks.append(f"{len(stale)} pods were bound by a decision about those before them")
+
+
+def nodes_remade(trial):
+    """Nodes are deleted in the middle of a pass and made again."""
+    trial.fill()
+    trial.proxy.delays["binding"] = 0.02
+    trial.start()
+    trial.wait_for_bindings(20)
+    names = trial.random.sample(sorted(trial.nodes), len(trial.nodes) // 4)
+    for name in names:
+        trial.plane.request("DELETE", f"nodes/{name}")
+    trial.injected += len(names)
+    time.sleep(2)
+    trial.make([node(name, cpu=f"{trial.nodes[name]}m") for name in names])
+    trial.settle()
+
+
+def signals(trial):
+    """SIGTERM or SIGINT comes while an answer does not."""
+    trial.fill()
+    cases = [("list", "hang", signal.SIGTERM), ("binding", "hang", signal.SIGINT), ("list", "trickle", signal.SIGINT),
+             ("binding", "trickle", signal.SIGTERM), ("event", "hang", signal.SIGTERM)]
+    for kind, fault, number in cases[:trial.size(5, 2)]:
+        trial.proxy.faults[kind] = fault
+        before = trial.proxy.injected[fault]
+        process = trial.start()
+        wait_for(f"a {kind} is answered with {fault}", lambda: trial.proxy.injected[fault] > before)
+        time.sleep(0.5)
+        process.send_signal(number)
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            trial.check(False, f"{number.name} did not end it within 5 s while a {kind} was answered with {fault}")
+            trial.kill(process)
+        del trial.proxy.faults[kind]
+    trial.start()
+    trial.settle()
+
+
+def everything(trial):
+    """One answer in twenty is wrong, and the script, kubectl proxy and the API server are killed besides."""
+    trial.fill()
+    trial.proxy.rates[""] = 0.05
+    for share in (0.2, 0.4):
+        process = trial.start()
+        trial.wait_for_bindings(int(share * trial.expected))
+        trial.kill(process)
+        trial.injected += 1
+    trial.start()
+    trial.restart_proxy()
+    time.sleep(3)
+    trial.restart(API_SERVER, "kube-apiserver")
+    time.sleep(3)
+    trial.proxy.rates.clear()
+    trial.settle()
+
+
+SCENARIOS = {  # name: (function, whether it belongs to the short form)
+    "5 % of the answers wrong, cut, late or lost": (functools.partial(random_answers, rate=0.05), False),
+    "10 % of the answers wrong, cut, late or lost": (functools.partial(random_answers, rate=0.1), True),
+    "30 % of the answers wrong, cut, late or lost": (functools.partial(random_answers, rate=0.3), False),
+    "kubectl proxy killed": (proxy_killed, True),
+    "API server killed": (functools.partial(program_killed, index=API_SERVER, program="kube-apiserver"), True),
+    "API server stopped": (functools.partial(program_stopped, index=API_SERVER), False),
+    "etcd killed": (functools.partial(program_killed, index=ETCD, program="etcd"), False),
+    "etcd stopped": (functools.partial(program_stopped, index=ETCD), True),
+    "the script killed": (scheduler_killed, True),
+    "the leader stopped": (leader_stopped, True),
+    "lease requests hang": (functools.partial(lease_fails, fault="hang"), True),
+    "lease requests trickle": (functools.partial(lease_fails, fault="trickle"), False),
+    "lease requests fail": (functools.partial(lease_fails, fault="500 before"), False),
+    "one namespace fails": (namespace_fails, True),
+    "5 % of the answers 500": (some_500s, True),
+    "Retry-After: 3600": (retry_after, False),
+    "pods made again, larger": (pods_remade, True),
+    "nodes made again": (nodes_remade, True),
+    "signals while answers hang": (signals, True),
+    "kills and faults at once": (everything, False),
+}
+
+
+def new_control_plane(folder):
+    """Start a control plane to break."""
+    control_plane = ControlPlane(os.environ["KUBEBUILDER_ASSETS"], folder)
+    control_plane.request("POST", "namespaces", {"metadata": {"name": CURSED}})
+    return control_plane
+
+
+def play(control_plane, name, seed, short):
+    """Play a scenario; return its row, what was broken, and remarks."""
+    with tempfile.TemporaryDirectory() as folder:
+        trial = Trial(control_plane, Path(folder), name, seed, short)
+        try:
+            SCENARIOS[name][0](trial)
+            return trial.end(), trial.broken, trial.remarks
+        finally:
+            trial.cancel()
+
+
+def all_zero(row):
+    """Say whether nothing is wrong."""
+    return not any(row[column] for column in ("lost", "double", "overcommitted", "broken"))
+
+
+def line(values):
+    """Return a line of the table."""
+    return "  ".join(f"{value!s:{'<46' if i == 0 else f'>{len(COLUMNS[i])}'}}" for i, value in enumerate(values))
+
+
+def main():
+    """Play the scenarios and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--short", action="store_true", help="fewer scenarios, pods and nodes")
+    parser.add_argument("--scenario", nargs="+", metavar="NAME", help="only those whose name has this in it")
+    options = parser.parse_args()
+    names = [name for name, (_, short) in SCENARIOS.items() if (
+        any(part in name for part in options.scenario) if options.scenario else short or not options.short)]
+    started, wrong = time.monotonic(), 0
+    print(f"seed {options.seed}", line(COLUMNS), sep="\n", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        control_plane = new_control_plane(Path(folder))
+        try:
+            for name in names:
+                row, broken, remarks = play(control_plane, name, options.seed, options.short)
+                wrong += not all_zero(row)
+                print(line(row.values()), *(f"    broken: {text}" for text in broken),
+                      *(f"    {text}" for text in remarks), sep="\n", flush=True)
+        finally:
+            control_plane.stop()
+    print(f"{len(names) - wrong} of {len(names)} scenarios all zeros, in {time.monotonic() - started:.0f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

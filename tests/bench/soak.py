@@ -1,0 +1,116 @@
+"""Whether scheduler.py stays small: memory, threads and sockets over thousands of passes, with churn and some faults.
+
+    KUBEBUILDER_ASSETS=... python tests/bench/soak.py [--passes 3000] [--faults 0.01] [--seed N]
+
+On a real etcd and kube-apiserver, pods come and go, some that fit nowhere among them, and a share of the answers is
+wrong, cut, late or lost. Exit code 1 if in the last quarter it has more memory, threads or sockets than in the second.
+3,000 passes take about five minutes.
+"""
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from pathlib import Path
+
+import requests
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from conftest import SCHEDULER, ControlPlane, node, pod  # noqa: E402
+from faulty import FaultProxy  # noqa: E402
+
+COLUMNS = ("seconds", "passes", "pods made", "faults", "MiB", "threads", "sockets")
+SLACK = {"MiB": 4, "threads": 1, "sockets": 2}  # what may be more in the end
+
+
+def measure(pid):
+    """Return a process's memory in MiB, its threads, and its sockets."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    sockets = 0
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            sockets += os.readlink(file).startswith("socket:")
+        except OSError:  # closed meanwhile
+            pass
+    return int(status["VmRSS"].split()[0]) / 1024, int(status["Threads"]), sockets
+
+
+def churn(server, dice, done, made):
+    """Make pods and delete old ones, until `done`."""
+    session, there, number = requests.Session(), deque(), 0
+    while not done.wait(dice.uniform(0.05, 0.25)):
+        number += 1
+        odd = {} if dice.random() < 0.9 else {"nodeSelector": {"disk": f"none-{number}"}}
+        session.post(f"{server}/api/v1/namespaces/default/pods", json=pod(f"pod-{number}", {"cpu": "100m"}, **odd))
+        there.append(f"pod-{number}")
+        if len(there) > 100:
+            session.delete(f"{server}/api/v1/namespaces/default/pods/{there.popleft()}",
+                           params={"gracePeriodSeconds": 0})
+        made[0] = number
+
+
+def grown(samples):
+    """Yield what has grown: a name, from, to."""
+    quarter = len(samples) // 4
+    for i, name in enumerate(COLUMNS):
+        if name in SLACK:
+            before = max(sample[i] for sample in samples[quarter:2 * quarter])
+            after = max(sample[i] for sample in samples[-quarter:])
+            if after > before * 1.03 + SLACK[name]:
+                yield name, before, after
+
+
+def main():
+    """Run the script for long, and print how large it is."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--passes", type=int, default=3000)
+    parser.add_argument("--faults", type=float, default=0.01, help="the share of answers that are wrong")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    options = parser.parse_args()
+    print(f"seed {options.seed}", "  ".join(COLUMNS), sep="\n", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        control_plane = ControlPlane(os.environ["KUBEBUILDER_ASSETS"], Path(folder))
+        proxy = FaultProxy(control_plane.proxy_port, options.seed)
+        done, made, samples, passes = threading.Event(), [0], [], 0
+        with open(Path(folder) / "errors", "wb") as errors:
+            process = subprocess.Popen([*SCHEDULER, "--server", proxy.url, "--interval=0.02"],
+                                       stdout=subprocess.DEVNULL, stderr=errors)
+        worker = threading.Thread(
+            target=churn, args=[control_plane.server, random.Random(options.seed), done, made], daemon=True)
+        try:
+            control_plane.create(*(node(f"node-{i:02}", pods="50") for i in range(12)))
+            proxy.rates[""] = options.faults
+            worker.start()
+            started = time.monotonic()
+            while passes < options.passes and process.poll() is None:
+                time.sleep(2)
+                passes += sum(asked.kind == "list" and asked.path.split("&")[0].endswith("spec.nodeName%3D")
+                              for asked in proxy.asked)
+                proxy.asked.clear()
+                samples.append((time.monotonic() - started, passes, made[0], sum(proxy.injected.values()),
+                                *measure(process.pid)))
+                if len(samples) % 5 == 0:
+                    print("  ".join(f"{value:{len(name)}.0f}" for name, value in zip(COLUMNS, samples[-1])), flush=True)
+            ended = process.poll()
+        finally:
+            done.set()
+            process.terminate()
+            process.wait()
+            worker.join(10)
+            proxy.stop()
+            control_plane.stop()
+        said = (Path(folder) / "errors").read_text(errors="replace")
+    problems = [f"{name} have grown from {before:.0f} to {after:.0f}" for name, before, after in grown(samples)]
+    problems += ["it ended by itself"] * (ended is not None) + ["there was a traceback"] * ("Traceback" in said)
+    print(*problems or ["flat"], sep="\n")
+    print(f"it said {len(said.splitlines())} lines, of which the last: {said.splitlines()[-1][:150]}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

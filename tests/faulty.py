@@ -1,0 +1,393 @@
+"""Servers that misbehave on purpose, on loopback: a proxy that injects faults, an API server in memory, an extender."""
+
+import functools
+import http.client
+import json
+import random
+import re
+import socket
+import struct
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+
+KINDS = {  # of requests, by what identifies them: (method, path)
+    "lease": ("", "/leases"), "binding": ("POST", "/binding$"), "event": ("POST", "/events$"),
+    "status": ("PATCH", "/status$"), "list": ("GET", ""), "other": ("", "")}
+
+
+def kind_of(method, path):
+    """Return which kind a request is of."""
+    return next(kind for kind, (verb, part) in KINDS.items() if verb in ("", method) and re.search(part, path))
+
+
+def failure(code, reason="InternalError", message="injected"):
+    """Return a Status object, as the API server answers when it fails."""
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason,
+            "message": message, "code": code}
+
+
+# A fault is a function of the request that it befalls. It may have it carried out, and answers it or does not.
+
+
+def answering(code, before=True, **headers):
+    """Return a fault that answers with a status, before the request is carried out or after."""
+    def fault(request):
+        if not before:
+            request.carry_out()
+        request.answer(code, failure(code), headers)
+    return fault
+
+
+def reset_before(request):
+    """The connection breaks, and the request is lost."""
+    request.reset()
+
+
+def reset_after(request):
+    """The connection breaks, and the answer is lost."""
+    request.carry_out()
+    request.reset()
+
+
+def cut(request):
+    """Half of the answer arrives."""
+    head, body = request.message(*request.carry_out())
+    request.send((head + body)[:len(head) + len(body) // 2])
+    request.reset()
+
+
+def garbage(request):
+    """The answer is no JSON."""
+    request.carry_out()
+    request.answer(200, b'\x00\xff\x1b]0;garbage\x07{"items": [' + b"\xc3\x28" * 20)
+
+
+def wrong(request):
+    """The answer is JSON, and not what was asked for."""
+    request.carry_out()
+    request.answer(200, {"items": 7, "metadata": [], "spec": "none"})
+
+
+def late(request):
+    """The answer takes two seconds."""
+    code, content, headers = request.carry_out()
+    request.pause(2)
+    request.answer(code, content, headers)
+
+
+def slow(request):
+    """The answer comes in pieces, for a second."""
+    message = b"".join(request.message(*request.carry_out()))
+    step = len(message) // 10 + 1
+    for start in range(0, len(message), step):
+        request.send(message[start:start + step])
+        request.pause(0.1)
+
+
+def lost(request):
+    """The request is carried out; nothing is answered for five seconds, then the connection breaks."""
+    request.carry_out()
+    request.pause(5)
+    request.reset()
+
+
+def hang(request):
+    """No answer comes, ever."""
+    request.pause(3600)
+    request.reset()
+
+
+def trickle(request):
+    """The answer comes at one byte a second."""
+    for byte in b"".join(request.message(*request.carry_out())):
+        request.send(bytes([byte]))
+        request.pause(1)
+
+
+FAULTS = {
+    "500 before": answering(500), "500 after": answering(500, before=False), "503": answering(503),
+    "429": answering(429, Retry_After="1"), "reset before": reset_before, "reset after": reset_after, "cut": cut,
+    "garbage": garbage, "wrong": wrong, "late": late, "slow": slow, "lost": lost, "hang": hang, "trickle": trickle}
+AT_RANDOM = [name for name in FAULTS if name not in ("hang", "trickle")]  # these have scenarios of their own
+
+
+@dataclass
+class Choice:
+    """A fault that befalls some requests only: `of` is a function of what was asked, and returns a fault or None."""
+
+    of: callable
+
+
+@dataclass
+class Asked:
+    """What a server was asked."""
+
+    at: float  # monotonic seconds
+    kind: str
+    method: str
+    path: str
+    body: bytes = field(repr=False)
+    fault: str = None
+    status: int = None  # that it was answered with, where it was carried out
+    done: float = None  # when that was
+
+    @property
+    def json(self):
+        """The request's body, read."""
+        return json.loads(self.body)
+
+    @property
+    def pod(self):
+        """Whom a Binding is about: namespace/name."""
+        return "/".join(map(unquote, re.search("/namespaces/([^/]*)/pods/([^/]*)", self.path).groups()))
+
+
+class Server:
+    """An HTTP server on a free port of loopback. What it answers is up to `carry_out`, which each kind of it has.
+
+    `faults` says what befalls requests: {a kind of request, or "": a fault, the name of one, or a Choice}.
+    """
+
+    def __init__(self, host="127.0.0.1"):
+        self.faults, self.delays, self.injected, self.asked = {}, {}, Counter(), []
+        self.closing, self.lock = threading.Event(), threading.RLock()
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version, disable_nagle_algorithm, upstream = "HTTP/1.1", True, None
+
+            def log_message(self, *arguments):
+                pass
+
+            def handle(self):
+                try:
+                    super().handle()
+                except OSError:  # the client has gone, as it may
+                    self.close_connection = True
+
+            def do_GET(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                asked = Asked(time.monotonic(), kind_of(self.command, urlsplit(self.path).path), self.command,
+                              self.path, body)
+                owner.asked.append(asked)
+                owner.handle(Request(self, owner, asked))
+
+            do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
+
+        self.http = ThreadingHTTPServer((host, 0), Handler)
+        self.http.daemon_threads, self.http.block_on_close = True, False
+        self.port = self.http.server_port
+        self.url = f"http://{host}:{self.port}"
+        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def handle(self, request):
+        """Answer a request, or let a fault befall it."""
+        asked = request.asked
+        request.pause(self.delays.get(asked.kind, 0))
+        fault = self.faults.get(asked.kind, self.faults.get(""))
+        if isinstance(fault, Choice):
+            fault = fault.of(asked)
+        if isinstance(fault, str):
+            asked.fault, fault = fault, FAULTS[fault]
+        elif fault:
+            asked.fault = fault.__name__
+        if fault:
+            with self.lock:
+                self.injected[asked.fault] += 1
+            fault(request)
+        else:
+            request.answer(*request.carry_out())
+
+    def sent(self, kind):
+        """Return what was asked of a kind so far."""
+        return [asked for asked in list(self.asked) if asked.kind == kind]
+
+    def stop(self):
+        """Stop, and break what is under way."""
+        self.closing.set()
+        self.http.shutdown()
+        self.http.server_close()
+
+
+class Request:
+    """A request to a server, and the connection on which it is to be answered."""
+
+    def __init__(self, handler, server, asked):
+        self.handler, self.server, self.asked = handler, server, asked
+
+    def carry_out(self):
+        """Do what the request asks for; return the status, the content and the headers to answer."""
+        code, content, headers = self.server.carry_out(self)
+        self.asked.status, self.asked.done = code, time.monotonic()
+        return code, content, headers
+
+    def message(self, code, content, headers=None):
+        """Return the head and the body of an answer."""
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
+        lines = {"Content-Type": "application/json", "Content-Length": len(body)} | {
+            name.replace("_", "-"): value for name, value in (headers or {}).items()}
+        reason = http.client.responses.get(code, "")
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        return f"HTTP/1.1 {code} {reason}\r\n{head}\r\n".encode(), body
+
+    def answer(self, code, content, headers=None):
+        """Answer."""
+        self.send(b"".join(self.message(code, content, headers)))
+
+    def send(self, content):
+        """Send a part of the answer."""
+        self.handler.wfile.write(content)
+
+    def reset(self):
+        """Break the connection."""
+        self.handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.handler.close_connection = True
+
+    def pause(self, seconds):
+        """Wait, but not when the server stops or the client has hung up, which breaks the connection."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if self.server.closing.wait(min(left, 0.2)):
+                raise ConnectionAbortedError
+            if seconds > 1:
+                self.handler.connection.setblocking(False)
+                try:
+                    gone = self.handler.connection.recv(1, socket.MSG_PEEK) == b""
+                except BlockingIOError:
+                    gone = False
+                finally:
+                    self.handler.connection.setblocking(True)
+                if gone:
+                    raise ConnectionAbortedError
+
+
+class FaultProxy(Server):
+    """A proxy in front of kubectl proxy, which injects faults at random: the same ones to the same requests of a seed.
+
+    `rates` says how often: {kind of request or "": share}. `at_random` names the faults to choose from.
+    """
+
+    def __init__(self, upstream, seed=0):
+        super().__init__()
+        self.upstream, self.seed, self.rates, self.at_random, self.times = upstream, seed, {}, AT_RANDOM, Counter()
+        self.faults[""] = Choice(self.throw)
+
+    def throw(self, asked):
+        """Return the fault that befalls a request, or None. It depends on nothing but the seed and the request."""
+        rate = self.rates.get(asked.kind, self.rates.get("", 0))
+        if not rate:
+            return None
+        path = asked.path.partition("?")[0]
+        with self.lock:
+            self.times[asked.method, path] += 1
+            dice = random.Random(f"{self.seed} {asked.method} {path} {self.times[asked.method, path]}")
+        return dice.choice(self.at_random) if dice.random() < rate else None
+
+    def carry_out(self, request):
+        """Pass the request on. Where nobody answers, neither does the proxy."""
+        handler, asked = request.handler, request.asked
+        handler.upstream = handler.upstream or http.client.HTTPConnection("127.0.0.1", self.upstream, timeout=120)
+        try:
+            handler.upstream.request(asked.method, asked.path, asked.body or None, {
+                "Content-Type": handler.headers.get("Content-Type", "application/json")})
+            answer = handler.upstream.getresponse()
+            headers = {name: answer.headers[name] for name in ("Content-Type", "Retry-After") if name in answer.headers}
+            return answer.status, answer.read(), headers
+        except (OSError, http.client.HTTPException) as error:
+            handler.upstream = None
+            request.reset()
+            raise ConnectionAbortedError from error
+
+
+def selects(selector, thing):
+    """Say whether a field selector, such as spec.nodeName!=,metadata.name=p, selects an object."""
+    for path, differs, value in re.findall("([^,=!]+)(!?)=([^,]*)", selector):
+        actual = functools.reduce(lambda part, key: part.get(key) or {}, path.split("."), thing) or ""
+        if (actual == value) == bool(differs):
+            return False
+    return True
+
+
+class ApiServer(Server):
+    """An API server in memory, behind its proxy: pods, nodes, a Lease. `asked` tells what it was asked."""
+
+    def __init__(self, *objects):
+        super().__init__()
+        self.pods, self.nodes, self.lease, self.version = {}, {}, None, 0
+        self.extra = []  # what lists contain besides: functions of (resource, field selector) that return objects
+        self.create(*objects)
+
+    def create(self, *objects):
+        """Take in pods and nodes; another one of the same name has another uid."""
+        with self.lock:
+            for thing in objects:
+                self.version += 1
+                thing["metadata"] |= {"uid": f"uid-{self.version}", "resourceVersion": str(self.version)}
+                if thing["kind"] == "Pod":
+                    self.pods[thing["metadata"].get("namespace", "default"), thing["metadata"]["name"]] = thing
+                else:
+                    self.nodes[thing["metadata"]["name"]] = thing
+
+    def places(self):
+        """Return where the pods are: namespace/name -> node."""
+        with self.lock:
+            return {"/".join(key): pod["spec"]["nodeName"] for key, pod in self.pods.items()
+                    if "nodeName" in pod["spec"]}
+
+    def carry_out(self, request):
+        """Answer a list, take in a Binding or a Lease, and let all else pass."""
+        asked, path = request.asked, urlsplit(request.asked.path)
+        with self.lock:
+            if asked.kind == "lease":
+                return self.answer_lease(asked)
+            if asked.kind == "binding":
+                return self.answer_binding(asked)
+            if asked.method != "GET":
+                return 201, {"kind": "Status"}, None
+            *_, what, name = ["", *path.path.split("/")]
+            if what == "pods":
+                pod = self.pods.get((path.path.split("/")[4], name))
+                return (200, pod, None) if pod else (404, failure(404, "NotFound"), None)
+            selector = parse_qs(path.query).get("fieldSelector", [""])[0]
+            items = {"pods": self.pods, "nodes": self.nodes}.get(name, {}).values()
+            items = [thing for thing in items if selects(selector, thing)]
+            items += [thing for extra in self.extra for thing in extra(name, selector)]
+            return 200, {"kind": "List", "metadata": {"resourceVersion": str(self.version)}, "items": items}, None
+
+    def answer_binding(self, asked):
+        """Bind a pod that has no node yet; the uid does not matter, as on API server 1.20."""
+        pod = self.pods.get(tuple(asked.pod.split("/")))
+        if pod is None or "nodeName" in pod["spec"]:
+            code = 404 if pod is None else 409
+            return code, failure(code, "Conflict" if pod else "NotFound"), None
+        self.version += 1
+        pod["spec"]["nodeName"] = asked.json["target"]["name"]
+        return 201, {"kind": "Status", "status": "Success"}, None
+
+    def answer_lease(self, asked):
+        """Read or write the Lease; whoever has not seen the last write is refused."""
+        if asked.method == "GET":
+            return (200, self.lease, None) if self.lease else (404, failure(404, "NotFound"), None)
+        body, seen = asked.json, self.lease and self.lease["metadata"]["resourceVersion"]
+        if asked.method == "PUT" and body["metadata"].get("resourceVersion") != seen:
+            return 409, failure(409, "Conflict"), None
+        self.version += 1
+        self.lease = body | {"metadata": body["metadata"] | {"resourceVersion": str(self.version)}}
+        return 200, self.lease, None
+
+
+class ExtenderServer(Server):
+    """An extender: `answers` has what it answers to a verb, (status, content) or a function of the request."""
+
+    def __init__(self, host="127.0.0.1", **answers):
+        super().__init__(host)
+        self.answers = answers
+
+    def carry_out(self, request):
+        """Answer what is to be answered to this verb."""
+        answer = self.answers[request.asked.path.rpartition("/")[2]]
+        return (*(answer(request) if callable(answer) else answer), None)[:3]
