@@ -2031,7 +2031,7 @@ def backoff(attempts):
 
 @dataclass
 class PodRecord:
-    """What is remembered of a pending pod: it is new, backs off, is prepared for or held, until it is bound or gone."""
+    """The life of a pending pod from pass to pass: backing off, held, prepared for or assumed; then bound, or gone."""
 
     written: str = None  # what its event and its PodScheduled condition say
     printed: tuple = None  # what was last printed of it
@@ -2062,7 +2062,7 @@ class PodRecord:
 
 
 class Objects(dict):
-    """API objects of other kinds than nodes and pods, listed once in a pass, when a rule first looks at them."""
+    """API objects of other kinds than nodes and pods, listed once for a snapshot, when a rule first looks at them."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -2289,7 +2289,7 @@ class Writer:
         self.under_way[future] = decision, snapshot, carries_out, time.monotonic()
 
     def settle(self, leave=0, patience=PATIENCE):
-        """Take in answers, after waiting for a while if more than `leave` are due. Raises ApiError in trouble."""
+        """Take in the answers to writes; wait a while if more than `leave` are due. Raises ApiError in trouble."""
         if len(self.under_way) > leave:
             wait(self.under_way, patience, FIRST_COMPLETED if leave else ALL_COMPLETED)
         for future, (decision, snapshot, carries_out, began) in list(self.under_way.items()):
@@ -2306,7 +2306,7 @@ class Writer:
                 self.take_failure(error, decision, snapshot, carries_out)
 
     def take_failure(self, error, decision, snapshot, carries_out):
-        """Have the pod of a failed write back off. Raises the error if several pods in a row fare no better."""
+        """Have the pod of a failed write back off, alone. Raises the error once several pods in a row have failed."""
         pod, record = decision.pod, decision.pod.record
         if getattr(error, "status", 1) not in (0, 404, 409):  # no connection; the pod is gone; somebody bound it
             warn_once(f"{pod.key}: {one_line(error) or 'no answer'}")
