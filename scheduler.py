@@ -1,4 +1,8 @@
 #!/usr/bin/env python3
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["requests>=2.28", "pyyaml>=6.0"]
+# ///
 """A Kubernetes scheduler to read, to run and to change.
 
 It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler and have no node yet, applies the
@@ -18,10 +22,12 @@ import difflib
 import functools
 import hashlib
 import inspect
+import itertools
 import json
 import logging
 import math
 import os
+import queue
 import random
 import re
 import runpy
@@ -35,15 +41,15 @@ import threading
 import time
 import traceback
 import uuid
-import warnings
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, TimeoutError, wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import requests
+import urllib3
 import yaml
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
@@ -95,52 +101,53 @@ def schedule_pending_pods(cluster, policies, report, stop):
 
 def schedule(pod, snapshot, policy):
     """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
-    decision = Decision(pod, policy)
+    decision, answers = Decision(pod, policy, snapshot.nodes), recall(pod, snapshot, policy)
     try:
         if not snapshot.nodes:
             raise Unschedulable("no nodes available to schedule pods")
-        fitting, decision.failed = nodes_that_fit(pod, snapshot, policy)
+        fitting, decision.failed = nodes_that_fit(pod, snapshot, policy, answers)
         if not fitting:
-            raise Unschedulable(fit_error(decision.failed))
-        decision.raw, decision.scores, decision.total = prioritize(pod, fitting, snapshot, policy)
+            raise Unschedulable(answers.fit_error(decision.failed))
+        decision.raw, decision.scores, decision.total = prioritize(pod, fitting, snapshot, policy, answers)
         decision.node = select_host(pod, decision.total)
     except Exception as error:
         give_up(decision, error)
     return decision
 
 
-def nodes_that_fit(pod, snapshot, policy):
+def nodes_that_fit(pod, snapshot, policy, answers):
     """Ask the predicates about every node, in kube-scheduler's order; the first that fails ends a node."""
-    nodes, predicates, failed = list(snapshot.nodes.values()), [], {}
+    nodes, predicates, news = list(snapshot.nodes.values()), [], {}
+    answers.look_at(snapshot)
     for rule in policy.predicates:
         try:
-            predicates.append((rule.title, rule.prepare(pod, nodes, snapshot)))
+            predicates.append((rule, answers.prepare(rule, pod, nodes, snapshot)))
         except Rejected as reason:  # by a rule that need not look at the nodes
             return [], {node.name: {f"{rule.title} (whatever the node)": [str(reason)]} for node in nodes}
-    for node in nodes:
-        for title, fits in predicates:
-            reasons = list(map(str, fits(pod, node)))
+    for node in answers.outdated(snapshot):  # the first time, that is every node
+        against = news[node.name] = {}
+        for rule, fits in predicates:
+            reasons = reasons_of(rule, fits(pod, node))
             if reasons:
-                failed.setdefault(node.name, {})[title] = reasons
+                against[rule.title] = reasons
                 if not policy.always_check_all:
                     break
-    fitting = [node for node in nodes if node.name not in failed]
+    fitting, failed = answers.split(nodes, news)
     for extender in policy.extenders:
-        fitting = extender.filter(pod, fitting, failed)
+        fitting, failed = extender.filter(pod, fitting, failed)
     return fitting, failed
 
 
-def prioritize(pod, fitting, snapshot, policy):
+def prioritize(pod, fitting, snapshot, policy, answers):
     """Score the nodes that fit: each priority gives each node 0 to 100, times the priority's weight."""
-    names, raw, scores = [node.name for node in fitting], {}, {}
-    if not policy.priorities and not policy.extenders:
-        return raw, scores, dict.fromkeys(names, 1)  # one node is as good as another
+    raw, scores = {}, {}
+    answers.compare(fitting)
     for rule in policy.priorities:
-        raw[rule.title], points = rule.score(pod, fitting, snapshot)
-        scores[rule.title] = {name: points[name] * rule.weight for name in names}
+        raw[rule.title], scores[rule.title] = answers.score(rule, pod, fitting, snapshot)
     for extender in policy.extenders:
         scores |= extender.prioritize(pod, fitting)
-    return raw, scores, {name: sum(points[name] for points in scores.values()) for name in names}
+    total = answers.sum_up(scores)
+    return raw, scores, total if policy.priorities or policy.extenders else dict.fromkeys(total, 1)
 
 
 def select_host(pod, total):
@@ -166,26 +173,17 @@ class Rule:
     member: str = None  # the member of `argument` that says this, under any name that the Policy gives the rule
     check: callable = lambda arguments: ()  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 6
+    steady: bool = False  # to pods that differ in name only, it says the same of a node and metadata that are the same
     title: str = ""  # what the Policy calls it
     arguments: list = field(default_factory=list)  # what the Policy gives, else these
     weight: int = 1
 
     def prepare(self, pod, nodes, snapshot):
-        """Return the rule as a function of (pod, node) alone, its metadata worked out for this pod."""
+        """Return the rule as a function of (pod, node) alone, and its metadata (of a snapshot: which one it is)."""
         if not self.metadata:
-            return self.function
-        return functools.partial(self.function, metadata=self.metadata(pod, nodes, snapshot))
-
-    def score(self, pod, nodes, snapshot):
-        """Return {node: raw score} and {node: score from 0 to 100}. Raises Unschedulable."""
-        try:
-            priority = self.prepare(pod, nodes, snapshot)
-            raw = {node.name: priority(pod, node) for node in nodes}
-            return raw, in_range(self, self.reduce(raw) if self.reduce else raw)
-        except Unschedulable:
-            if len(nodes) > 1:
-                raise
-            return {nodes[0].name: None}, {nodes[0].name: 0}  # kube-scheduler takes a single candidate unscored
+            return self.function, None
+        metadata = self.metadata(pod, nodes, snapshot)
+        return functools.partial(self.function, metadata=metadata), getattr(metadata, "number", metadata)
 
     def use(self, title, arguments, weight=1):
         """Return the rule as the Policy calls it; those of its functions that take `arguments` get them."""
@@ -200,6 +198,7 @@ class Rule:
 
 
 PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
+PLUGGED_IN = set()  # the names of those of --plugins
 HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
     "pre_enqueue": "preEnqueue", "queue_sort": "queueSort", "post_filter": "postFilter", "reserve": "reserve",
     "unreserve": "reserve", "permit": "permit", "pre_bind": "preBind", "bind": "bind", "post_bind": "postBind",
@@ -208,6 +207,8 @@ HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls th
 
 def register(catalogue, name, **options):
     """Return a decorator that makes a function the rule of this name."""
+    if callable(name):
+        raise ValueError(f'expected the name that a Policy has for {name.__name__}, as in @predicate("Name")')
     hooks = {point: options.pop(point) for point in HOOKS.keys() & options.keys()}
 
     def decorate(function):
@@ -235,15 +236,18 @@ DEFAULT_PRIORITIES = {
     "BalancedResourceAllocation": 1, "NodePreferAvoidPodsPriority": 10000, "NodeAffinityPriority": 1,
     "TaintTolerationPriority": 1, "ImageLocalityPriority": 1, "EvenPodsSpreadPriority": 2,
 }
-ALIASES = {  # names that stand for others
-    "GeneralPredicates": ["PodFitsResources", "HostName", "PodFitsHostPorts", "MatchNodeSelector"],
-    "PodFitsPorts": ["PodFitsHostPorts"],
-    "ServiceSpreadingPriority": ["SelectorSpreadPriority"],
-    "EqualPriority": [],  # a constant changes no ranking
-}
 SAID_BY_TAINTS = """
     CheckNodeCondition CheckNodeMemoryPressure CheckNodeDiskPressure CheckNodePIDPressure
     PodToleratesNodeNoExecuteTaints""".split()  # names of predicates up to 1.18
+CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
+NOUNS = {"predicates": "predicate", "priorities": "priority"}
+ALIASES = {  # names that stand for others
+    "predicates": dict.fromkeys(SAID_BY_TAINTS, []) | {
+        "GeneralPredicates": ["PodFitsResources", "HostName", "PodFitsHostPorts", "MatchNodeSelector"],
+        "PodFitsPorts": ["PodFitsHostPorts"]},
+    "priorities": {"ServiceSpreadingPriority": ["SelectorSpreadPriority"],
+                   "EqualPriority": []},  # a constant changes no ranking
+}
 PROVIDERS = {  # what --policy may name instead of a file. Upstream: algorithmprovider/registry.go
     "DefaultProvider": {"kind": "Policy", "apiVersion": "v1"},
     "ClusterAutoscalerProvider": {"kind": "Policy", "apiVersion": "v1", "priorities": [
@@ -251,7 +255,7 @@ PROVIDERS = {  # what --policy may name instead of a file. Upstream: algorithmpr
 }
 
 
-@dataclass
+@dataclass(eq=False)
 class Policy:
     """The rules that are active, in the order in which they run."""
 
@@ -273,7 +277,8 @@ class Policy:
 
     def summary(self):
         """Return what it consists of, for comparison: {title: (weight, details)}."""
-        parts = {rule.title: (rule.weight, rule.arguments, sorted(rule.hooks)) for rule in self.rules()}
+        parts = {rule.name if rule.title in PLUGINS else rule.title: (rule.weight, rule.arguments, sorted(rule.hooks))
+                 for rule in self.rules()}  # plugins have a predicate and a priority of one title
         if self.always_check_all:
             parts["alwaysCheckAllPredicates"] = 1, None
         return parts | {extender.title: (extender.weight, extender.config) for extender in self.extenders}
@@ -289,7 +294,7 @@ def load_policies(path, scheduler_name):
         document = PROVIDERS.get(path) or next(parse(Path(path).read_text("utf-8-sig")), None)
         if isinstance(document, dict) and document.get("kind") == "KubeSchedulerConfiguration":
             return read_configuration(document, scheduler_name)
-        policy = build_policy(decode_policy(document))
+        policy = read_policy(document)
         if path in PROVIDERS:  # their predicates run in the order of the plugins
             policy.predicates.sort(key=lambda rule: [predicate for predicate, _ in PLUGINS.values()].index(rule.name))
         return {scheduler_name: policy}
@@ -300,23 +305,25 @@ def load_policies(path, scheduler_name):
 
 
 class PolicyFile:
-    """A Policy file that may be edited at any time. Raises PolicyError if it is not good to begin with."""
+    """A Policy file, and plugins, that may be edited at any time. Raises PolicyError if they are not good at first."""
 
-    def __init__(self, path, scheduler_name):
-        self.path, self.scheduler_name = path, scheduler_name
+    def __init__(self, path, scheduler_name, plugins=()):
+        self.path, self.scheduler_name, self.plugins = path, scheduler_name, plugins
         self.policies, self.signature = None, "none yet"
         self.current()
 
     def current(self):
-        """Return the Policies, read again if the file has changed. If it is broken, say so, and keep the last."""
-        signature = None
-        with contextlib.suppress(OSError):
-            stat = Path(self.path).stat()
-            signature = stat.st_mtime_ns, stat.st_size, stat.st_ino
+        """Return the Policies, read again if a file has changed. If one is broken, say so, and keep the last."""
+        signature = []
+        for path in (self.path, *self.plugins):
+            with contextlib.suppress(OSError):
+                stat = Path(path).stat()
+                signature.append((path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
         if signature == self.signature:
             return self.policies
         self.signature, before = signature, self.policies
         try:
+            load_plugins(self.plugins)
             self.policies = load_policies(self.path, self.scheduler_name)
         except PolicyError as error:
             if not before:
@@ -324,7 +331,7 @@ class PolicyFile:
             for line in error.args:
                 log.error("%s; the last good Policy stays", line)
             return before
-        lines = changes(before, self.policies) if before else []
+        lines = changes(before, self.policies) + [f"{path} is loaded again" for path in self.plugins] if before else []
         for line in lines + [notice for policy in self.policies.values() for notice in policy.notices]:
             log.warning("%s: %s", self.path, line)
         return self.policies
@@ -338,11 +345,9 @@ def changes(before, after):
         old, new = before[name].summary(), after[name].summary()
         parts = [f"+ {title}" for title in new if title not in old]
         parts += [f"- {title}" for title in old if title not in new]
-        for title in [title for title in new if title in old]:
-            if new[title][0] != old[title][0]:
-                parts.append(f"{title} weight {old[title][0]} → {new[title][0]}")
-            elif new[title] != old[title]:
-                parts.append(f"{title} changed")
+        for title in [title for title in new if old.get(title, new[title]) != new[title]]:
+            (was, *_), (weight, *_) = old[title], new[title]
+            parts.append(f"{title} weight {was} → {weight}" if weight != was else f"{title} changed")
         if parts:
             lines.append((f"{name}: " if len(after) > 1 else "") + ", ".join(parts))
     return lines or ["says the same as before"]
@@ -351,41 +356,25 @@ def changes(before, after):
 # What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any of these}.
 # What an argument may say is said with each rule. Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types.go.
 WEIGHT = range(1, 2**31)
-POLICY = {
-    "kind": str, "apiVersion": str,
-    "predicates": [{"name": str, "argument": dict}],
-    "priorities": [{"name": str, "weight": WEIGHT, "argument": dict}],
-    "extenders": [dict], "hardPodAffinitySymmetricWeight": range(101), "alwaysCheckAllPredicates": bool,
-}
 EXTENDER = {
     "urlPrefix": str, "filterVerb": str, "preemptVerb": str, "prioritizeVerb": str, "bindVerb": str, "weight": int,
     "enableHttps": bool, "httpTimeout": int, "nodeCacheCapable": bool, "ignorable": bool,
     "managedResources": [{"name": str, "ignoredByScheduler": bool}],
-    "tlsConfig": {"insecure": bool, "caFile": str, "certFile": str, "keyFile": str,
-                  "serverName": str, "caData": str, "certData": str, "keyData": str},
+    "tlsConfig": {"insecure": bool, "caFile": str, "certFile": str, "keyFile": str},
+}
+POLICY = {
+    "kind": str, "apiVersion": str, "extenders": [EXTENDER],
+    "predicates": [{"name": str, "argument": dict}],
+    "priorities": [{"name": str, "weight": WEIGHT, "argument": dict}],
+    "hardPodAffinitySymmetricWeight": range(101), "alwaysCheckAllPredicates": bool,
 }
 TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "true or false"}
-
-
-def decode_policy(document):
-    """Check a document as strictly as kube-scheduler does, and return it without its nulls. Raises PolicyError."""
-    if not isinstance(document, dict) or not document.keys() & {"kind", "apiVersion"}:
-        raise PolicyError("expected a Policy: an object with kind Policy, apiVersion v1, predicates and priorities")
-    kind, version, problems = document.get("kind"), document.get("apiVersion"), []
-    if kind != "Policy" or version not in ("v1", "kubescheduler.config.k8s.io/v1"):
-        raise PolicyError(f'kind "{kind or ""}", apiVersion "{version or ""}": write kind Policy, apiVersion v1')
-    policy = decode(document, POLICY, "", problems)
-    # Upstream reads extenders by Go's own JSON package: names in any case, and unknown ones are ignored.
-    policy["extenders"] = [decode(extender, EXTENDER, f"extenders[{i}]", problems, lenient=True)
-                           for i, extender in enumerate(policy.get("extenders", []))]
-    if problems:
-        raise PolicyError(*problems)
-    return policy
 
 
 def decode(value, schema, where, problems, lenient=False):
     """Check a value against a schema, append what is wrong to `problems`, and return it without nulls."""
     expected = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
+    lenient = lenient or schema is EXTENDER  # upstream reads it by Go's own JSON package, which ignores case
     if value is None:
         return expected()
     wanted, fits = TYPE_NAMES[expected], type(value) is expected and not (expected is int and abs(value) >= 2**63)
@@ -404,7 +393,7 @@ def decode(value, schema, where, problems, lenient=False):
         name, place = names.get(key.lower() if lenient else key), f"{where}.{key}".lstrip(".")
         if name and item is not None:
             decoded[name] = decode(item, schema[name], place, problems, lenient)
-        elif not name and not lenient:
+        elif not name and (not lenient or where.endswith("tlsConfig")):  # where nothing may be passed over
             problems.append(f"{place}: unknown field{did_you_mean(key, names)}")
     return decoded
 
@@ -415,106 +404,110 @@ def did_you_mean(word, known):
     return f'; did you mean "{near[0]}"?' if near else ""
 
 
-def build_policy(document):
-    """Find the rules that a decoded Policy names. Upstream: createFromConfig in pkg/scheduler/factory.go."""
+def read_policy(document):
+    """Return the Policy of a document, checked as strictly as kube-scheduler does. Raises PolicyError."""
+    head = [document.get("kind"), document.get("apiVersion")] if isinstance(document, dict) else []
+    if head not in (["Policy", "v1"], ["Policy", "kubescheduler.config.k8s.io/v1"]):
+        raise PolicyError("expected an object with kind Policy, apiVersion v1, predicates and priorities, got "
+                          f"{json.dumps(document, default=str)[:60] if document else 'nothing'}")
     problems, notices = [], []
-    ignored = [resource.get("name") for extender in document["extenders"]
-               for resource in extender.get("managedResources", []) if resource.get("ignoredByScheduler")]
-    settings = {"PodFitsResources": ignored,
-                "InterPodAffinityPriority": [document.get("hardPodAffinitySymmetricWeight") or 1]}
-    entries = document.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
-    order = list(PREDICATES)
-    if any(entry.get("name") == "GeneralPredicates" for entry in entries):
-        order[1:1] = ALIASES["GeneralPredicates"]  # right behind CheckNodeUnschedulable
-    entries = entries + [{"name": name} for name in MANDATORY_PREDICATES]
-    predicates = set_up(find("predicates", entries, PREDICATES, problems, notices), settings, problems)
-    entries = document.get("priorities", [{"name": name, "weight": w} for name, w in DEFAULT_PRIORITIES.items()])
-    priorities = set_up(find("priorities", entries, PRIORITIES, problems, notices), settings, problems)
-    extenders = extenders_of(document["extenders"], problems)
+    said = decode(document, POLICY, "", problems)
     if problems:
         raise PolicyError(*problems)
-    return Policy(sorted(predicates, key=lambda rule: order.index(rule.name)), merge_spreading(priorities),
-                  extenders, document.get("alwaysCheckAllPredicates", False), notices)
+    configs = said.get("extenders", [])
+    ignored = [resource.get("name") for config in configs for resource in config.get("managedResources", [])
+               if resource.get("ignoredByScheduler")]
+    weight = said.get("hardPodAffinitySymmetricWeight") or 1
+    settings = {"PodFitsResources": ignored, "InterPodAffinityPriority": [weight]}
+    # Upstream: createFromConfig in pkg/scheduler/factory.go.
+    entries = said.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
+    order = list(PREDICATES)
+    if any(entry.get("name") == "GeneralPredicates" for entry in entries):
+        order[1:1] = ALIASES["predicates"]["GeneralPredicates"]  # right behind CheckNodeUnschedulable
+    entries = entries + [{"name": name} for name in MANDATORY_PREDICATES]
+    predicates = set_up(find("predicates", entries, settings, problems, notices), problems)
+    entries = said.get("priorities", [{"name": name, "weight": w} for name, w in DEFAULT_PRIORITIES.items()])
+    priorities = set_up(find("priorities", entries, settings, problems, notices), problems)
+    extenders = extenders_of(configs, problems)
+    if problems:
+        raise PolicyError(*problems)
+    named = {rule.name: rule for rule in priorities}
+    if named.keys() >= {"SelectorSpreadPriority", "EvenPodsSpreadPriority"}:  # one plugin, with the second's weight
+        both, even = named["SelectorSpreadPriority"], named.pop("EvenPodsSpreadPriority")
+        both.title, both.weight = f"{both.title}+{even.title}", even.weight
+    return Policy(sorted(predicates, key=lambda rule: order.index(rule.name)), list(named.values()), extenders,
+                  said.get("alwaysCheckAllPredicates", False), notices)
 
 
-# A rule as an entry of the Policy uses it: title is what the entry calls it. Several entries may use the same rule.
-Use = collections.namedtuple("Use", "rule title place weight argument", defaults=[None])
-
-
-def find(where, entries, catalogue, problems, notices):
-    """Yield how the entries use rules: by name, or under names of the user's own, where the argument says which."""
+def find(where, entries, settings, problems, notices):
+    """Yield (place, rule as used there): by its name, or under one of the user's own, where the argument says which."""
+    catalogue, aliases, [elsewhere] = CATALOGUES[where], ALIASES[where], CATALOGUES.keys() - {where}
     members = {rule.member: rule for rule in catalogue.values() if rule.member}
     for i, entry in enumerate(entries):
-        place, title, weight = f"{where}[{i}]", entry.get("name", ""), entry.get("weight", 1)
+        place, title, argument = f"{where}[{i}]", entry.get("name", ""), None
         if where == "priorities" and "weight" not in entry:
             problems.append(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
-        rules = [catalogue[name] for name in ALIASES.get(title, [title]) if name in catalogue]
-        takes_argument = any(rule.argument and not rule.member for rule in rules)
-        schema = rules[0].argument if takes_argument else {name: rule.argument for name, rule in members.items()}
-        argument = decode(entry["argument"], schema, f"{place}.argument", problems) if "argument" in entry else None
         if title in SAID_BY_TAINTS:
             notices.append(f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
-        elif argument is not None and len(argument) != 1 and not takes_argument:
-            problems.append(f"{place}: the argument must have exactly one member")
-        elif rules:
-            if argument and not takes_argument:
-                argument = None
+        rules = [catalogue[name] for name in aliases.get(title, [title]) if name in catalogue]
+        if "argument" in entry and any(rule.argument and not rule.member for rule in rules):
+            argument = decode(entry["argument"], rules[0].argument, f"{place}.argument", problems)
+        elif "argument" in entry:
+            schema = {member: rule.argument for member, rule in members.items()}
+            arguments = decode(entry["argument"], schema, f"{place}.argument", problems)
+            if len(arguments) != 1:
+                problems.append(f"{place}: the argument must have exactly one member")
+            elif rules:
                 notices.append(f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
-            for rule in rules:
-                yield Use(rule, title if len(rules) == 1 else rule.name, place, weight, argument)
-        elif argument:
-            [(member, value)] = argument.items()
-            yield Use(members[member], title, place, weight, value)
-        elif title != "EqualPriority":  # a constant, which changes no ranking
-            noun = "predicate" if catalogue is PREDICATES else "priority"
-            hint = did_you_mean(title, [*catalogue, *ALIASES]) or "; is a file missing in --plugins?"
-            problems.append(f'{place}: unknown {noun} "{title}"{hint}')
+            else:
+                [(member, argument)] = arguments.items()
+                rules = [members[member]]
+        elif title in {*CATALOGUES[elsewhere], *ALIASES[elsewhere]} and not rules:
+            problems.append(f'{place}: "{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}')
+        elif title not in aliases and not rules:
+            hint = did_you_mean(title, [*catalogue, *aliases]) or "; is a file missing in --plugins?"
+            problems.append(f'{place}: unknown {NOUNS[where]} "{title}"{hint}')
+        for rule in rules:
+            given = settings.get(rule.name, rule.arguments) if argument is None else [argument]
+            yield place, replace(rule, title=title if len(rules) == 1 else rule.name, arguments=given,
+                                 weight=entry.get("weight", 1))
 
 
-def set_up(uses, settings, problems):
-    """Return the rules that are used, each once, with the arguments of its uses, or else those of the settings."""
+def set_up(uses, problems):
+    """Return the rules of (place, rule as used there) pairs, each once, with the arguments of all its uses."""
     uses_of = collections.defaultdict(list)  # name of a rule -> its uses
-    for use in uses:
-        uses_of[use.rule.name].append(use)
+    for place, rule in uses:
+        uses_of[rule.name].append((place, rule))
     rules = []
-    for name, same in uses_of.items():
-        rule, first, last = same[0].rule, same[0], same[-1]
-        given = [use.argument for use in same if use.argument is not None]
-        arguments = given or settings.get(name) or rule.arguments
+    for same in uses_of.values():
+        (first_place, first), (place, last) = same[0], same[-1]
+        arguments, weight = last.arguments, last.weight
+        if last.argument:  # as upstream, the last weight counts, and n uses with arguments weigh n times as much
+            arguments = [argument for _, rule in same for argument in rule.arguments]
+            weight *= max(1, len(arguments))
+            if arguments and last.weight != first.weight:
+                problems.append(f"{place}.weight: must be {first.weight} as in {first_place}; they are one rule")
+        if last.member and last.name in PRIORITIES and not arguments:
+            problems.append(f"{place}: needs an argument; in a Policy, under a name of your own")
         try:
-            problems += [f"{last.place}: {problem}" for problem in rule.check(arguments)]
+            problems += [f"{place}: {problem}" for problem in last.check(arguments)]
         except Exception as error:
-            problems.append(f"{last.place}: {broken(error)}")
-        if given and last.weight != first.weight:
-            problems.append(f"{last.place}.weight: must be {first.weight} as in {first.place}; they are one rule")
-        title = "+".join(dict.fromkeys(use.title for use in same))
-        # As upstream: the last weight counts, and n uses with arguments weigh n times as much.
-        rules.append(rule.use(title, arguments, last.weight * max(1, len(given))))
+            problems.append(f"{place}: {broken(error)}")
+        rules.append(last.use("+".join(dict.fromkeys(rule.title for _, rule in same)), arguments, weight))
     return rules
-
-
-def merge_spreading(priorities):
-    """Make one rule of the two for spreading, with the weight of the second: kube-scheduler has one plugin for both."""
-    rules = {rule.name: rule for rule in priorities}
-    if rules.keys() >= {"SelectorSpreadPriority", "EvenPodsSpreadPriority"}:
-        both, even = rules["SelectorSpreadPriority"], rules.pop("EvenPodsSpreadPriority")
-        rules[both.name] = replace(both, title=f"{both.title}+{even.title}", weight=even.weight)
-    return list(rules.values())
 
 
 def extenders_of(configs, problems):
     """Return the extenders, ignorable ones last; append what is wrong. Upstream: validateExtenders, makeTransport."""
     for i, config in enumerate(configs):
+        tls, place = config.get("tlsConfig", {}), f"extenders[{i}]"
         if config.get("prioritizeVerb") and config.get("weight", 0) <= 0:
-            problems.append(f"extenders[{i}].weight: must be positive where there is a prioritizeVerb")
-        tls, place = config.get("tlsConfig", {}), f"extenders[{i}].tlsConfig"
+            problems.append(f"{place}.weight: must be positive where there is a prioritizeVerb")
         if tls.get("insecure") and tls.get("caFile"):
-            problems.append(f"{place}: give either caFile or insecure")
-        for name, value in tls.items():
-            if value and name in ("serverName", "caData", "certData", "keyData"):
-                problems.append(f"{place}.{name}: give files instead: caFile; certFile with keyFile")
-            elif value and name != "insecure" and not Path(value).is_file():
-                problems.append(f"{place}.{name}: there is no file {value}")
+            problems.append(f"{place}.tlsConfig: give either caFile or insecure")
+        for name in ("caFile", "certFile", "keyFile"):
+            if tls.get(name) and not Path(tls[name]).is_file():
+                problems.append(f"{place}.tlsConfig.{name}: there is no file {tls[name]}")
     extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
     binders = [extender.title for extender in extenders if extender.verbs["bind"]]
     if len(binders) > 1:
@@ -557,11 +550,8 @@ def pick(thing, kind, *path, of=None):
 
 # Upstream: ParseQuantity in k8s.io/apimachinery/pkg/api/resource.
 QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
-SUFFIXES = {
-    None: 1, "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000),
-    "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18,
-    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60,
-}
+SUFFIXES = {suffix: Fraction(1000) ** power for power, suffix in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
+SUFFIXES |= {f"{suffix}i": 1024 ** power for power, suffix in enumerate("KMGTPE", 1)}
 
 
 @functools.lru_cache(maxsize=65536)
@@ -569,7 +559,7 @@ def quantity(text, unit=1):
     """Read a quantity, rounded up to whole 1/units: quantity("100m", 1000) is 100, quantity("1.5Ki") is 1536."""
     match = QUANTITY.fullmatch(text)
     if not match:
-        raise Malformed(f'"{text}" is not a quantity, such as 100m, 0.5 or 1.5Gi')
+        raise Malformed(f'"{text:.60}" is not a quantity, such as 100m, 0.5 or 1.5Gi')
     number, exponent, suffix = match.groups()
     scale = Fraction(10) ** int(exponent) if exponent else SUFFIXES[suffix]
     return min(math.ceil(Fraction(number) * scale * unit), 2**63 - 1)  # what exceeds 64 bits is their maximum
@@ -584,12 +574,8 @@ def amounts(thing, *path):
     """Read a resource list: cpu in millicores, all else in units (bytes, devices), without names that do not count."""
     counted = {}  # Upstream: Resource.Add in pkg/scheduler/framework/types.go; it calls all but the first three scalars
     for name, text in pick(thing, dict, *path).items():
-        if name in NOTHING or name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name or (
-                "/" in name and not name.startswith("requests.")):
-            try:
-                counted[name] = quantity(str(text), 1000 if name == "cpu" else 1)
-            except Malformed as error:
-                raise Malformed(f"{'.'.join(path)}.{name}: {error}") from error
+        if name in NOTHING or "/" in name or name.startswith(("hugepages-", "attachable-volumes-")):
+            counted[name] = quantity(str(text), 1000 if name == "cpu" else 1)
     return counted
 
 
@@ -601,18 +587,15 @@ def add(total, more, sign=1):
 
 def pod_amounts(spec, overhead, default):
     """Return what a pod requests: max(its containers together, each init container alone) + overhead."""
-    total, sidecars, alone = {}, {}, []  # Upstream: PodRequests in k8s.io/component-helpers/resource
-    for container in pick(spec, list, "containers", of=dict):
-        add(total, default | amounts(container, "resources", "requests"))  # default: for what it does not name
-    for container in pick(spec, list, "initContainers", of=dict):
-        request = default | amounts(container, "resources", "requests")
-        if container.get("restartPolicy") == "Always":  # a sidecar runs on beside all that start after it
-            add(total, request)
-            add(sidecars, request)
-            request = dict(sidecars)
-        else:
-            add(request, sidecars)
-        alone.append(request)
+    total, alone = {}, []  # Upstream: PodRequests in k8s.io/component-helpers/resource
+    for kind in ("initContainers", "containers"):
+        for container in pick(spec, list, kind, of=dict):
+            request = default | amounts(container, "resources", "requests")  # default: for what it does not name
+            add(request, total)
+            if kind == "containers" or container.get("restartPolicy") == "Always":  # a sidecar runs on
+                total = request
+            else:
+                alone.append(request)
     for request in alone:
         total |= {name: amount for name, amount in request.items() if amount > total.get(name, 0)}
     total |= {name: amount for name, amount in amounts(spec, "resources", "requests").items()  # of the pod as a whole
@@ -667,6 +650,13 @@ class Pod:
         self.remembered = {}  # what functions of the pod have returned
         self.record = None  # of a pending pod: its PodRecord
 
+    @functools.cached_property
+    def kind(self):
+        """What pods that are alike have in common: all that rules may look at but name, status and node."""
+        spec = {name: value for name, value in self.spec.items() if name != "nodeName"}
+        kind = repr((spec, self.namespace, self.labels, self.annotations, self.controller))
+        return re.sub("'kube-api-access-[a-z0-9]{5}'", "", kind)  # volumes of tokens have random names
+
 
 def remembered(function):
     """Have a function of a pod work only once, and its answer stay with the pod."""
@@ -679,6 +669,61 @@ def remembered(function):
     return answer
 
 
+def remembered_there(function):
+    """Have a function of (pod, other pod, snapshot) work only once for pods alike."""
+    @functools.wraps(function)
+    def answer(pod, other, snapshot):
+        listed, said = pod.remembered.get((function, other.kind), (None, None))
+        if said is None or listed not in (None, snapshot.number):
+            said = function(pod, other, snapshot)
+            if len(pod.remembered) > 1000:
+                pod.remembered.clear()
+            pod.remembered[function, other.kind] = holds_for(snapshot), said
+        return said
+
+    return answer
+
+
+def summed_up(function):
+    """Have a function of (pod, node, snapshot), which returns {what: number}, asked about all nodes, and its answers
+    summed up. Of pods alike, only the first asks about all nodes, the next ones about those that have changed."""
+    @functools.wraps(function)
+    def total(pod, snapshot):
+        memory, version, listed, parts, sums = pod.remembered.get(function, [None] * 5)
+        if memory is not snapshot.memory or listed not in (None, snapshot.number):
+            version, parts, sums = 0, {}, collections.Counter()
+        for name in snapshot.memory.changed_since(version):
+            part = function(pod, snapshot.nodes[name], snapshot)
+            sums.subtract(parts.pop(name, {}))
+            sums.update(part)
+            parts[name] = part
+        pod.remembered[function] = snapshot.memory, next(VERSIONS), holds_for(snapshot), parts, sums
+        return sums
+
+    return total
+
+
+def holds_for(snapshot):
+    """Return the only snapshot that an answer holds for, where it depends on the namespaces; else None, for all."""
+    return snapshot.number if "namespaces" in snapshot.objects else None
+
+
+VERSIONS = itertools.count(1)  # each change of a node gets a higher one
+
+
+class Memory:
+    """What is remembered of a cluster, lest all nodes be looked at for each pod."""
+
+    def __init__(self):
+        self.changes = {}  # name of a node -> version of its last change, in this order
+        self.answers = {}  # (Policy, kind of pods) -> Answers, chapter 6
+
+    def changed_since(self, version):
+        """Return the names of the nodes that have changed since."""
+        changes = itertools.takewhile(lambda change: change[1] > version, reversed(self.changes.items()))
+        return [name for name, _ in changes]
+
+
 class Node:
     """A node and the pods on it (kube-scheduler's NodeInfo), read from the API's JSON. Raises Malformed."""
 
@@ -689,29 +734,64 @@ class Node:
         self.unschedulable = pick(raw, bool, "spec", "unschedulable")
         self.taints = [tuple(pick(taint, str, part) for part in ("key", "value", "effect"))
                        for taint in pick(raw, list, "spec", "taints", of=dict)]
-        self.allocatable = NOTHING | amounts(raw, "status", "allocatable")
-        self.max_pods = quantity(str(pick(raw, dict, "status", "allocatable").get("pods") or 0))
+        room = "capacity" if pick(raw, dict, "status").get("allocatable") is None else "allocatable"  # as by default
+        self.allocatable = NOTHING | amounts(raw, "status", room)
+        self.max_pods = quantity(str(pick(raw, dict, "status", room).get("pods") or 0))
         self.images = {name: pick(image, int, "sizeBytes") for image in pick(raw, list, "status", "images", of=dict)
                        for name in pick(image, list, "names", of=str)}
         self.signature = dict(vars(self))  # what tells one state of the node from another
         self.raw = raw
-        self.pods = {}  # uid -> Pod
+        self.pods, self.affine = {}, {}  # uid -> Pod: all that are there; those with affinity or anti-affinity
         self.requested, self.nonzero = dict(NOTHING), dict.fromkeys(LITTLE, 0)
+        self.move_to(Memory())
+
+    def move_to(self, memory):
+        """Have changes of the node noted in this memory."""
+        self.memory = memory
+        self.change()
+
+    def change(self):
+        """Have rules asked again about the node, as it is not what it was."""
+        self.remembered = {}  # what functions of pods of a kind and the node have returned
+        self.memory.changes.pop(self.name, None)
+        self.memory.changes[self.name] = next(VERSIONS)
 
     def add(self, pod):
         """Put a pod on the node."""
         self.pods[pod.uid] = pod
+        if pod.is_affine:
+            self.affine[pod.uid] = pod
         add(self.requested, pod.requests)
         add(self.nonzero, pod.nonzero)
+        self.change()
 
     def remove(self, pod):
-        """Take a pod off the node again."""
-        del self.pods[pod.uid]
-        add(self.requested, pod.requests, -1)
-        add(self.nonzero, pod.nonzero, -1)
+        """Take a pod off the node again, if it is there."""
+        pod = self.pods.pop(pod.uid, None)
+        if pod:
+            self.affine.pop(pod.uid, None)
+            add(self.requested, pod.requests, -1)
+            add(self.nonzero, pod.nonzero, -1)
+            self.change()
+
+    def hold(self, pods):
+        """Have these pods on the node, {uid: Pod}; if that is what it was, nobody needs to ask about it again."""
+        for uid, before in [*self.pods.items()]:
+            now = pods.get(uid)
+            if now is not before and (
+                    not now or (now.kind, now.terminating) != (before.kind, before.terminating)):
+                self.remove(before)
+            elif before.is_affine:
+                self.affine[uid] = now
+        for pod in pods.values():
+            if pod.uid not in self.pods:
+                self.add(pod)
+        self.pods |= pods
+        if len(self.remembered) > 1000:
+            self.remembered = {}
 
 
-@dataclass
+@dataclass(eq=False)
 class Snapshot:
     """The cluster as one pass sees it, with what the pass has placed so far."""
 
@@ -720,6 +800,9 @@ class Snapshot:
     live: bool = False  # whether others will act on what is written: not in a dry run, nor among manifests
     assigned: set = frozenset()  # the uids of the pods that have a node
     changed: bool = True  # whether nodes, pods on them or the Policies differ from those of the last snapshot
+    memory: Memory = field(default_factory=Memory)
+    number: int = field(default_factory=lambda: next(VERSIONS))
+    policies: dict = field(default_factory=dict)  # schedulerName -> Policy
 
 
 class InvalidSelector(ValueError):
@@ -778,12 +861,13 @@ def label_selector(selector):
     return [requirement(entry) for entry in labels + pick(selector, list, "matchExpressions", of=dict)]
 
 
-def with_label_keys(requirements, labels, thing):
-    """Add what matchLabelKeys and mismatchLabelKeys stand for: to have the pod's own values, or not to."""
+def pod_selector(thing, pod):
+    """Read a labelSelector, and matchLabelKeys and mismatchLabelKeys: to have the pod's own values, or not to."""
+    requirements = label_selector(thing.get("labelSelector"))
     return None if requirements is None else requirements + [
-        (key, operator, [labels[key]])
-        for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
-        for key in pick(thing, list, field, of=str) if key in labels]
+        (key, operator, [pod.labels[key]])
+        for keys, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+        for key in pick(thing, list, keys, of=str) if key in pod.labels]
 
 
 def node_selector_term(term):
@@ -804,10 +888,8 @@ def valid_terms(raws):
     """Read the terms of a node selector, without those that are empty or invalid: these match nothing."""
     terms = []
     for raw in raws:
-        try:
+        with contextlib.suppress(InvalidSelector):
             terms.append(node_selector_term(raw))
-        except InvalidSelector:
-            log.debug("a node selector term is invalid and matches nothing: %s", raw)
     return [term for term in terms if term]
 
 
@@ -896,7 +978,7 @@ def no_disk_conflict(pod, node, metadata):
     if metadata:
         yield "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
     mine = disks_of(pod)
-    for other in node.pods.values():
+    for other in node.pods.values() if mine else ():
         theirs = disks_of(other)
         if any(not (mine[disk] and theirs[disk]) for disk in mine.keys() & theirs.keys()):
             yield "node(s) had no available disk"
@@ -946,10 +1028,10 @@ def tolerates(pod, taint):
 
 
 def label_conflicts(arguments):
-    """Yield what is wrong with labelsPresence arguments: a label wanted both there and not there."""
+    """Yield what is wrong with labelsPresence and labelPreference: a label wanted both there and not there."""
     wanted = {}
     for argument in arguments:
-        for label in argument.get("labels", []):
+        for label in argument.get("labels", []) + [argument[name] for name in argument if name == "label"]:
             if wanted.setdefault(label, argument.get("presence", False)) != argument.get("presence", False):
                 yield f'label "{label}" cannot be wanted both present and absent'
 
@@ -968,7 +1050,7 @@ def service_pairs(pod, nodes, snapshot, arguments):
     """The node labels that bind the pod's service: those in its nodeSelector, and the rest from a fellow pod's node."""
     labels = [label for argument in arguments for label in argument.get("labels", [])]
     pairs = {label: pod.node_selector[label] for label in labels if label in pod.node_selector}
-    if len(pairs) < len(labels) and services_of(pod, snapshot):
+    if len(pairs) < len(labels) and selectors_of(pod, snapshot, "services"):
         for node in nodes:
             if any(other.namespace == pod.namespace and pod.labels.items() <= other.labels.items()
                    for other in node.pods.values()):
@@ -976,15 +1058,17 @@ def service_pairs(pod, nodes, snapshot, arguments):
     return pairs
 
 
-def services_of(pod, snapshot):
-    """Return the selectors of the services that select the pod."""
-    selectors = [pick(service, dict, "spec").get("selector") for service in in_namespace(pod, snapshot, "services")]
-    return [selector for selector in selectors if selector is not None and selector.items() <= pod.labels.items()]
-
-
-def in_namespace(pod, snapshot, resource):
-    """Return the objects of a resource in the pod's namespace."""
-    return [thing for key, thing in snapshot.objects[resource].items() if key.startswith(f"{pod.namespace}/")]
+def selectors_of(pod, snapshot, resource):
+    """Return the selectors of the services, ReplicaSets, ... that select the pod. Raises InvalidSelector."""
+    selectors = []
+    for key, owner in snapshot.objects[resource].items():
+        selector = pick(owner, dict, "spec").get("selector")
+        if selector is not None and key.startswith(f"{pod.namespace}/"):
+            plain = resource in ("services", "replicationcontrollers")
+            requirements = label_selector({"matchLabels": selector} if plain else selector)
+            if satisfies(pod.labels, requirements):
+                selectors.append(requirements)
+    return selectors
 
 
 @predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity", argument={"labels": [str]})
@@ -994,16 +1078,18 @@ def check_service_affinity(pod, node, metadata):
         yield "node(s) didn't match service affinity"
 
 
-def whole_snapshot(pod, nodes, snapshot):
-    """The metadata of rules that follow claims to volumes and classes."""
-    return snapshot
+def snapshot_for_volumes(pod, nodes, snapshot):
+    """The metadata of rules that follow a pod's claims to volumes and classes, or its disks; None if it has neither."""
+    disks = any(volume.get(source) for volume in pod.volumes for source, *_ in CLOUD_DISKS.values())
+    return snapshot if disks or pod.claims else None
 
 
 def claims_of(pod, snapshot):
-    """Yield (namespace/name, claim, its volume) for the pod's claims; a claim or volume that is not there is None."""
+    """Yield (name, claim, its volume) for the pod's claims; a claim or a volume that is not there is None."""
     for key in pod.claims:
         claim = snapshot.objects["persistentvolumeclaims"].get(key)
-        yield key, claim, claim and snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"))
+        volume = claim and snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"))
+        yield key.partition("/")[2], claim, volume
 
 
 def class_of(thing):
@@ -1018,7 +1104,6 @@ CLOUD_DISKS = {  # provisioner -> (the volume's source, the field that identifie
     "kubernetes.io/azure-disk": ("azureDisk", "diskName", 16),
     "kubernetes.io/cinder": ("cinder", "volumeID", 256),
 }
-MIGRATABLE = [*CLOUD_DISKS, "kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"]  # of these CSI knows otherwise
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 ZONE_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region",
                "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")
@@ -1028,21 +1113,22 @@ KUBE_MAX_PD_VOLS = int(os.environ["KUBE_MAX_PD_VOLS"]) if os.environ.get("KUBE_M
 def attachments(pod, snapshot):
     """Return the (driver, identity) of the cloud disks that the pod has, inline or claimed, and of its CSI volumes."""
     sources, attached = list(pod.volumes), set()
-    for key, claim, volume in claims_of(pod, snapshot):
+    for name, claim, volume in claims_of(pod, snapshot):
         if volume:
             sources.append(pick(volume, dict, "spec"))
-            if pick(volume, dict, "spec", "csi"):
-                attached.add(tuple(pick(volume, str, "spec", "csi", part) for part in ("driver", "volumeHandle")))
+            csi = pick(volume, dict, "spec", "csi")
+            if csi:
+                attached.add((pick(csi, str, "driver"), pick(csi, str, "volumeHandle")))
         elif claim:  # what is yet to be provisioned is known by its claim
             classes = snapshot.objects["storageclasses"]
             provisioner = classes.get(pick(claim, str, "spec", "storageClassName"), {}).get("provisioner")
             if provisioner in CLOUD_DISKS:
-                attached.add((provisioner, (key,)))
+                attached.add((provisioner, (pod.namespace, name)))
             provisioner = classes.get(class_of(claim), {}).get("provisioner")  # CSI heeds the annotation, too
-            if provisioner and provisioner not in MIGRATABLE:
-                attached.add((provisioner, (key,)))
-    for driver, (source, name, _) in CLOUD_DISKS.items():
-        attached |= {(driver, pick(volume, str, source, name)) for volume in sources if volume.get(source)}
+            if provisioner not in CLOUD_DISKS:
+                attached.add((provisioner or "", (pod.namespace, name)))
+    for driver, (source, identity, _) in CLOUD_DISKS.items():
+        attached |= {(driver, pick(volume, str, source, identity)) for volume in sources if volume.get(source)}
     return attached
 
 
@@ -1066,7 +1152,7 @@ def volume_limit(driver, node, snapshot):
 
 def max_volume_count(pod, node, metadata, cloud=None):
     """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or each CSI driver's."""
-    if not pod.volumes:
+    if not metadata:
         return
     wanted = {(driver, volume) for driver, volume in attachments(pod, metadata)
               if driver == cloud or not cloud and driver not in CLOUD_DISKS}
@@ -1080,15 +1166,14 @@ def max_volume_count(pod, node, metadata, cloud=None):
 
 for name, cloud in {"MaxEBSVolumeCount": "aws-ebs", "MaxGCEPDVolumeCount": "gce-pd", "MaxCSIVolumeCountPred": None,
                     "MaxAzureDiskVolumeCount": "azure-disk", "MaxCinderVolumeCount": "cinder"}.items():
-    predicate(name, metadata=whole_snapshot)(
+    predicate(name, metadata=snapshot_for_volumes)(
         functools.partial(max_volume_count, cloud=cloud and f"kubernetes.io/{cloud}"))
 
 
 def claims_to_bind(pod, nodes, snapshot):
     """Return the volumes of the pod's bound claims; and its claims that wait for the first consumer, smallest first."""
     bound, delayed = [], []
-    for key, claim, volume in claims_of(pod, snapshot):
-        name = key.partition("/")[2]
+    for name, claim, volume in claims_of(pod, snapshot):
         if not claim:
             raise Rejected(f'persistentvolumeclaim "{name}" not found')
         if pick(claim, str, "metadata", "deletionTimestamp"):
@@ -1100,7 +1185,8 @@ def claims_to_bind(pod, nodes, snapshot):
             delayed.append((claim, {} if has_volume else snapshot.objects["storageclasses"].get(class_of(claim), {})))
     if any(storage_class.get("volumeBindingMode") != "WaitForFirstConsumer" for _, storage_class in delayed):
         raise Rejected("pod has unbound immediate PersistentVolumeClaims")
-    return bound, sorted(delayed, key=lambda pair: storage(pair[0], "resources", "requests")), snapshot
+    delayed.sort(key=lambda pair: storage(pair[0], "resources", "requests"))
+    return bound, delayed, snapshot if pod.claims else None
 
 
 def storage(thing, *path):
@@ -1148,11 +1234,8 @@ def check_volume_binding(pod, node, metadata):
     """The volumes of the pod's bound claims can be reached from the node, and for the others it has or gets volumes."""
     bound, delayed, snapshot = metadata
     for volume in bound:
-        if volume is None:
-            yield "pvc(s) bound to non-existent pv(s)"
-            break
-        if not reaches(volume, node):
-            yield "node(s) had volume node affinity conflict"
+        if not volume or not reaches(volume, node):
+            yield "node(s) had volume node affinity conflict" if volume else "pvc(s) bound to non-existent pv(s)"
             break
     if find_volumes(delayed, node, snapshot) is None:
         yield "node(s) didn't find available persistent volumes to bind"
@@ -1184,17 +1267,16 @@ def can_provision(storage_class, node):
 
 def smallest_volume(claim, node, snapshot, taken):
     """Return the smallest free volume that serves the claim on the node, or the one set aside for it, or None."""
-    wanted, mine, free = storage(claim, "resources", "requests"), claim["metadata"], []
+    wanted, free = storage(claim, "resources", "requests"), []
+    mine = [claim["metadata"].get(part) for part in ("namespace", "name", "uid")]
     mode = pick(claim, str, "spec", "volumeMode") or "Filesystem"
     selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
     for name, volume in snapshot.objects["persistentvolumes"].items():
         owner = pick(volume, dict, "spec", "claimRef")
-        if owner and (any(owner.get(part) != mine.get(part) for part in ("name", "namespace"))
-                      or owner.get("uid") not in (None, "", mine.get("uid"))):
-            continue
-        if (name in taken or storage(volume, "capacity") < wanted or pick(volume, str, "metadata", "deletionTimestamp")
+        for_another = owner and [owner.get("namespace"), owner.get("name"), owner.get("uid") or mine[-1]] != mine
+        if (for_another or name in taken or storage(volume, "capacity") < wanted or class_of(volume) != class_of(claim)
                 or (pick(volume, str, "spec", "volumeMode") or "Filesystem") != mode
-                or class_of(volume) != class_of(claim)):
+                or pick(volume, str, "metadata", "deletionTimestamp")):
             continue
         if owner:
             return volume if reaches(volume, node) else None
@@ -1212,13 +1294,13 @@ def reaches(volume, node):
         satisfies(node.labels, on_labels) for on_labels, _ in terms)
 
 
-@predicate("NoVolumeZoneConflict", metadata=whole_snapshot)
+@predicate("NoVolumeZoneConflict", metadata=snapshot_for_volumes)
 def no_volume_zone_conflict(pod, node, metadata):
     """The zone and region labels of the pod's volumes allow the node's. A claim that leads nowhere is an error."""
     if node.labels.keys().isdisjoint(ZONE_LABELS):
         return
-    for key, claim, volume in claims_of(pod, metadata):
-        problem = None if volume else dangling(key, claim, metadata)
+    for name, claim, volume in claims_of(pod, metadata):
+        problem = None if volume else dangling(name, claim, metadata)
         if problem:
             raise Unschedulable(f'running "VolumeZone" filter plugin for pod "{pod.name}": {problem}')
         for label in ZONE_LABELS:
@@ -1228,93 +1310,86 @@ def no_volume_zone_conflict(pod, node, metadata):
                 return
 
 
-def dangling(key, claim, snapshot):
+def dangling(name, claim, snapshot):
     """Return what is wrong with a claim that leads to no volume; nothing if it waits for its first consumer."""
-    name, class_name = key.partition("/")[2], class_of(claim or {})
-    if not claim:
-        return f'persistentvolumeclaim "{name}" not found'
-    if pick(claim, str, "spec", "volumeName"):
-        return f'persistentvolume "{claim["spec"]["volumeName"]}" not found'
-    if not class_name:
-        return "PersistentVolumeClaim had no pv name and storageClass name"
-    if class_name not in snapshot.objects["storageclasses"]:
-        return f'StorageClass "{class_name}" claimed by PersistentVolumeClaim "{name}" not found'
-    waits = snapshot.objects["storageclasses"][class_name].get("volumeBindingMode") == "WaitForFirstConsumer"
-    return None if waits else "PersistentVolume had no name"
-
-
-class Spread:
-    """A topology spread constraint of a pod. Raises InvalidSelector."""
-
-    def __init__(self, pod, raw, owned):
-        self.key, self.max_skew = pick(raw, str, "topologyKey"), pick(raw, int, "maxSkew")
-        self.requirements = owned or with_label_keys(label_selector(raw.get("labelSelector")), pod.labels, raw)
-        self.min_domains = pick(raw, int, "minDomains")  # with fewer, one is taken to be empty
-        self.node_affinity = pick(raw, str, "nodeAffinityPolicy")  # unless "Ignore", unwanted nodes do not count
-        self.node_taints = pick(raw, str, "nodeTaintsPolicy")  # if "Honor", nodes of hostile taints do not count
-
-    def counts(self, pod, node):
-        """Count the pods on a node that matter to this constraint of the pod."""
-        return sum(not other.terminating and other.namespace == pod.namespace
-                   and satisfies(other.labels, self.requirements) for other in node.pods.values())
-
-    def includes(self, pod, node):
-        """Say whether the constraint takes the node into account."""
-        return (self.node_affinity == "Ignore" or wants_node(pod, node)) and (
-            self.node_taints != "Honor" or not hostile_taints(pod, node))
+    volume_name, class_name = pick(claim or {}, str, "spec", "volumeName"), class_of(claim or {})
+    storage_class = snapshot.objects["storageclasses"].get(class_name)
+    problems = {
+        f'persistentvolumeclaim "{name}" not found': not claim,
+        f'persistentvolume "{volume_name}" not found': volume_name,
+        "PersistentVolumeClaim had no pv name and storageClass name": not class_name,
+        f'StorageClass "{class_name}" claimed by PersistentVolumeClaim "{name}" not found': not storage_class,
+        "PersistentVolume had no name": (storage_class or {}).get("volumeBindingMode") != "WaitForFirstConsumer"}
+    return next((problem for problem, holds in problems.items() if holds), None)
 
 
 def spread_constraints(pod, when, stage, snapshot, defaults):
-    """Return the pod's constraints with this whenUnsatisfiable, or default ones; an invalid one fails the attempt."""
+    """Yield (constraint, the requirements it has of pods, the nodes with all topology keys, those of them that it takes
+    into account) for the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     chosen = [raw for raw in raws or sum(defaults, []) if raw.get("whenUnsatisfiable") == when]
-    try:
-        owned = owner_requirements(pod, snapshot) if chosen and not raws else []
-        return [Spread(pod, raw, owned) for raw in chosen if raws or owned]
-    except InvalidSelector as error:
-        raise Unschedulable(f"running {stage} topology spread constraints: {error}") from error
+    owned = owner_requirements(pod, snapshot) if chosen and not raws else []
+    if not raws and not owned:
+        return
+    keys = {pick(raw, str, "topologyKey") for raw in chosen}
+    complete = [node for node in snapshot.nodes.values() if keys <= node.labels.keys()]
+    for raw in chosen:
+        try:
+            requirements = owned or pod_selector(raw, pod)
+        except InvalidSelector as error:
+            raise Unschedulable(f"running {stage} topology spread constraints: {error}") from error
+        eligible = [node for node in complete if raw.get("nodeAffinityPolicy") == "Ignore" or wants_node(pod, node)]
+        if raw.get("nodeTaintsPolicy") == "Honor":
+            eligible = [node for node in eligible if not hostile_taints(pod, node)]
+        yield raw, requirements, complete, eligible
+
+
+def pods_by_domain(pod, domain, requirements, nodes):
+    """Count the pods in the pod's namespace that meet the requirements, by the domains of their nodes."""
+    counts, matter = collections.Counter(), (pod.namespace, repr(requirements))
+    for node in nodes:
+        if matter not in node.remembered:
+            node.remembered[matter] = sum(
+                not other.terminating and other.namespace == pod.namespace and satisfies(other.labels, requirements)
+                for other in node.pods.values())
+        counts[domain(node)] += node.remembered[matter]
+    return counts
 
 
 def owner_requirements(pod, snapshot):
     """Return all that the Services and controllers that select the pod require of labels. Upstream: DefaultSelector."""
     requirements = []
     for resource in ("services", "replicationcontrollers", "replicasets", "statefulsets"):
-        selectors = [pick(owner, dict, "spec", "selector") for owner in in_namespace(pod, snapshot, resource)]
-        if resource in ("services", "replicationcontrollers"):
-            selectors = [{"matchLabels": selector} for selector in selectors]
         with contextlib.suppress(InvalidSelector):  # upstream, too, goes on without the whole kind
-            selectors = [label_selector(selector) for selector in selectors]
-            requirements += sum((selector for selector in selectors if satisfies(pod.labels, selector)), [])
+            requirements += sum(selectors_of(pod, snapshot, resource), [])
     return requirements
 
 
 def hard_spread(pod, nodes, snapshot, arguments):
-    """The pod's DoNotSchedule constraints, each with its domains {value: matching pods there} and the least number."""
-    stage = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard'
-    constraints = spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments)
-    keys, spread = {constraint.key for constraint in constraints}, []
-    for constraint in constraints:
-        key = constraint.key
-        eligible = [node for node in nodes if keys <= node.labels.keys() and constraint.includes(pod, node)]
-        domains = {node.labels[key]: 0 for node in eligible}
+    """The pod's DoNotSchedule constraints, as (topology key, maxSkew, whether it matches the pod itself, matching pods
+    by domain, the least number of these)."""
+    stage, spread = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard', []
+    for raw, wanted, _, eligible in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments):
+        key = pick(raw, str, "topologyKey")
         # In a domain, 1.20 counts the pods on all nodes, later versions, which have these policies, on eligible ones.
-        for node in eligible if constraint.node_affinity or constraint.node_taints else nodes:
-            if node.labels.get(key) in domains:
-                domains[node.labels[key]] += constraint.counts(pod, node)
-        least = min(domains.values(), default=0) if len(domains) >= constraint.min_domains else 0
-        spread.append((constraint, domains, least))
+        if not raw.get("nodeAffinityPolicy") and not raw.get("nodeTaintsPolicy"):
+            domains = {node.labels[key] for node in eligible}
+            eligible = [node for node in nodes if node.labels.get(key) in domains]
+        counts = pods_by_domain(pod, lambda node: node.labels[key], wanted, eligible)
+        # With fewer domains than minDomains, one is taken to be empty.
+        least = min(counts.values(), default=0) if len(counts) >= pick(raw, int, "minDomains") else 0
+        spread.append((key, pick(raw, int, "maxSkew"), satisfies(pod.labels, wanted), counts, least))
     return spread
 
 
 @predicate("EvenPodsSpread", metadata=hard_spread)
 def even_pods_spread(pod, node, metadata):
     """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
-    for constraint, domains, least in metadata:
-        if constraint.key not in node.labels:
+    for key, max_skew, itself, counts, least in metadata:
+        if key not in node.labels:
             yield "node(s) didn't match pod topology spread constraints (missing required label)"
             return
-        here = domains.get(node.labels[constraint.key], 0) + satisfies(pod.labels, constraint.requirements)
-        if here - least > constraint.max_skew:
+        if counts[node.labels[key]] + itself - least > max_skew:
             yield "node(s) didn't match pod topology spread constraints"
             return
 
@@ -1323,14 +1398,12 @@ class AffinityTerm:
     """A term of inter-pod affinity or anti-affinity of a pod. Raises InvalidSelector."""
 
     def __init__(self, pod, raw):
-        self.weight = pick(raw, int, "weight")
         term = raw.get("podAffinityTerm") or raw
-        self.key = pick(term, str, "topologyKey")
-        self.requirements = with_label_keys(label_selector(term.get("labelSelector")), pod.labels, term)
-        self.namespaces = pick(term, list, "namespaces", of=str)
+        self.weight, self.key = pick(raw, int, "weight"), pick(term, str, "topologyKey")
+        self.requirements = pod_selector(term, pod)
         self.namespace_selector = label_selector(term.get("namespaceSelector"))
-        if not self.namespaces and self.namespace_selector is None:
-            self.namespaces = [pod.namespace]
+        by_default = [pod.namespace] if self.namespace_selector is None else []
+        self.namespaces = pick(term, list, "namespaces", of=str) or by_default
 
     def selects(self, pod, snapshot):
         """Say whether the term means this pod."""
@@ -1357,24 +1430,54 @@ def affinity_terms(pod):
     return lists, problem
 
 
+@remembered_there
+def bonds(pod, other, snapshot):
+    """Return (what, topology key, weight) for each inter-pod affinity term of either pod that means the other one."""
+    own, theirs = affinity_terms(pod)[0], affinity_terms(other)[0]
+    joins = all(term.selects(other, snapshot) for term in own["requiredAffinityTerms"])
+    return [(what, term.key, weight * (term.weight or 1)) for what, terms, selected, weight in (
+        ("together", own["requiredAffinityTerms"] if joins else [], other, 1),
+        ("apart", own["requiredAntiAffinityTerms"], other, 1),
+        ("repelling", theirs["requiredAntiAffinityTerms"], pod, 1),
+        ("attached", theirs["requiredAffinityTerms"], pod, 1),
+        ("preferred", own["preferredAffinityTerms"], other, 1),
+        ("preferred", own["preferredAntiAffinityTerms"], other, -1),
+        ("preferred", theirs["preferredAffinityTerms"], pod, 1),
+        ("preferred", theirs["preferredAntiAffinityTerms"], pod, -1),
+    ) for term in terms if term.selects(selected, snapshot)]
+
+
+@summed_up
+def affinity_at(pod, node, snapshot):
+    """Sum up {(what, (topology key, value)): weight} of the affinity between the pod and those on the node."""
+    sums = collections.Counter()
+    for other in (node.pods if pod.is_affine else node.affine).values():
+        for what, key, weight in bonds(pod, other, snapshot):
+            if key in node.labels:
+                sums[what, (key, node.labels[key])] += weight
+    return sums
+
+
+def affinity_around(pod, snapshot):
+    """Return that of all nodes as {what: {(topology key, value): weight}}."""
+    around = collections.defaultdict(collections.Counter)
+    for (what, domain), weight in affinity_at(pod, snapshot).items():
+        if weight:
+            around[what][domain] = weight
+    return around
+
+
 def affine_domains(pod, nodes, snapshot):
-    """The (topology key, value) domains with pods that the pod must be with, must not be with, and that repel it."""
+    """The topology keys that the pod must have company by; the domains with such pods; whether it may do without; the
+    domains with pods that it must not be with, and with those that repel it."""
     own, problem = affinity_terms(pod)
     if problem:
         raise Rejected(problem)
-    wanted, unwanted = own["requiredAffinityTerms"], own["requiredAntiAffinityTerms"]
-    together, apart, repelling = set(), set(), set()
-    for node in nodes:
-        for other in [other for other in node.pods.values() if wanted or unwanted or other.is_affine]:
-            hostile = affinity_terms(other)[0]["requiredAntiAffinityTerms"]
-            for domains, terms in (
-                    (together, wanted if all(term.selects(other, snapshot) for term in wanted) else []),
-                    (apart, [term for term in unwanted if term.selects(other, snapshot)]),
-                    (repelling, [term for term in hostile if term.selects(pod, snapshot)])):
-                domains.update((term.key, node.labels[term.key]) for term in terms if term.key in node.labels)
+    around, wanted = affinity_around(pod, snapshot), own["requiredAffinityTerms"]
     # The first pod of a group that wants to be together has nobody to join, and may go anywhere.
-    first = not together and all(term.selects(pod, snapshot) for term in wanted)
-    return wanted, together, first, apart, repelling
+    first = not around["together"] and all(term.selects(pod, snapshot) for term in wanted)
+    return ([term.key for term in wanted], set(around["together"]), first,
+            set(around["apart"]), set(around["repelling"]))
 
 
 @predicate("MatchInterPodAffinity", metadata=affine_domains)
@@ -1382,7 +1485,7 @@ def match_inter_pod_affinity(pod, node, metadata):
     """In the node's domains are the pods that the pod must be with, none that it must not, and none that repel it."""
     wanted, together, first, apart, repelling = metadata
     here = node.labels.items()
-    if not all(term.key in node.labels and (first or (term.key, node.labels[term.key]) in together) for term in wanted):
+    if not all(key in node.labels and (first or (key, node.labels[key]) in together) for key in wanted):
         reason = "node(s) didn't match pod affinity rules"
     elif not apart.isdisjoint(here):
         reason = "node(s) didn't match pod anti-affinity rules"
@@ -1409,21 +1512,17 @@ SEED = None  # of what is left to chance
 def in_range(rule, points):
     """Return the scores that a priority has given. Raises Unschedulable if one is not from 0 to 100."""
     for score in points.values():
-        if not 0 <= score <= 100:
+        if not 0 <= answer_of(rule, score, "return a number from 0 to 100") <= 100:
             raise Unschedulable(f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an '
                                 f"invalid score {score}, it should in the range of [0, 100] after normalizing")
     return points
 
 
-def normalize(points):
-    """Stretch scores so that the highest becomes 100. Upstream: DefaultNormalizeScore in plugins/helper."""
+def normalize(points, few_are_best=False):
+    """Stretch scores so that the highest becomes 100, or 0. Upstream: DefaultNormalizeScore in plugins/helper."""
     highest = max(points.values())
-    return {name: 100 * score // highest if highest else 0 for name, score in points.items()}
-
-
-def normalize_reversed(points):
-    """Stretch scores so that 0 becomes 100, and the highest 0."""
-    return {name: 100 - score for name, score in normalize(points).items()}
+    points = {name: 100 * score // highest if highest else 0 for name, score in points.items()}
+    return {name: 100 - score for name, score in points.items()} if few_are_best else points
 
 
 def usage(pod, node, weights=CPU_AND_MEMORY):
@@ -1461,11 +1560,11 @@ def balanced_resource_allocation(pod, node):
 def shape_problems(arguments):
     """Yield what is wrong with requestedToCapacityRatioArguments. Upstream: ValidateRequestedToCapacityRatioArgs."""
     points = [point.get("utilization", 0) for argument in arguments for point in argument.get("shape", [])]
-    if len(arguments) != 1 or not points:
+    if arguments and (len(arguments) > 1 or not points):
         yield "needs requestedToCapacityRatioArguments with at least one point in shape, in this entry alone"
     elif any(left >= right for left, right in zip(points, points[1:])):
         yield "the utilization values of shape must ascend"
-    elif any("weight" not in resource for resource in arguments[0].get("resources", [])):
+    elif any("weight" not in resource for argument in arguments for resource in argument.get("resources", [])):
         yield "each of the resources needs a weight"
 
 
@@ -1514,25 +1613,21 @@ def preferred_terms(pod):
     return [(weight, term) for weight, term in terms if term]
 
 
-@priority("TaintTolerationPriority", reduce=normalize_reversed)
+@priority("TaintTolerationPriority", reduce=functools.partial(normalize, few_are_best=True))
 def taint_toleration(pod, node):
     """The number of PreferNoSchedule taints that the pod does not tolerate; the fewer, the better."""
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
 
 
-@remembered
-def images_of(pod):
-    """The images of the pod's containers as nodes name them: with a tag. Upstream: normalizedImageName."""
-    images = [pick(container, str, "image") for container in pod.containers]
-    return [image if image.rfind(":") > image.rfind("/") else f"{image}:latest" for image in images]
-
-
 def image_shares(pod, nodes, snapshot):
-    """For each image of the pod: its size in bytes times the share of all nodes that have it, lest pods crowd."""
-    shares = {}
-    for image in images_of(pod):
+    """Each container's image, and its size in bytes times the share of all nodes that have it, lest pods crowd."""
+    shares = []
+    for container in pod.containers:
+        image = pick(container, str, "image")
+        if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag; upstream: normalizedImageName
+            image += ":latest"
         sizes = [node.images[image] for node in snapshot.nodes.values() if image in node.images]
-        shares[image] = int(sizes[0] * (len(sizes) / len(snapshot.nodes))) if sizes else 0
+        shares.append((image, int(sizes[0] * (len(sizes) / len(snapshot.nodes))) if sizes else 0))
     return shares
 
 
@@ -1540,7 +1635,7 @@ def image_shares(pod, nodes, snapshot):
 def image_locality(pod, node, metadata):
     """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100)."""
     lowest, highest = 23 * 2**20, 1000 * 2**20 * len(pod.containers)
-    there = sum(metadata[image] for image in images_of(pod) if image in node.images)
+    there = sum(share for image, share in metadata if image in node.images)
     return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
 
 
@@ -1558,13 +1653,7 @@ def node_prefer_avoid_pods(pod, node):
         return 100
 
 
-def label_preference_problems(arguments):
-    """Yield what is wrong with labelPreference arguments."""
-    yield from needs_argument(arguments)
-    yield from label_conflicts([{**argument, "labels": [argument.get("label", "")]} for argument in arguments])
-
-
-@priority("NodeLabel", member="labelPreference", check=label_preference_problems,
+@priority("NodeLabel", member="labelPreference", check=label_conflicts,
           argument={"label": str, "presence": bool})
 def node_label(pod, node, arguments):
     """The share of the Policy's labelPreference entries that the node meets: the label is there, or is not."""
@@ -1572,24 +1661,21 @@ def node_label(pod, node, arguments):
     return 100 * met // len(arguments)
 
 
+def score_domain(key, node):
+    """Return the domain of a node for a topology key; by its hostname, each node is one, even if two have the same."""
+    return node.name if key == HOSTNAME else node.labels[key]
+
+
 def soft_spread(pod, nodes, snapshot, arguments):
-    """For each node, how many pods the pod's ScheduleAnyway constraints count around it; None if it lacks a key."""
-    stage = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'
-    constraints = spread_constraints(pod, "ScheduleAnyway", stage, snapshot, arguments)
-    keys = {constraint.key for constraint in constraints}
-    complete = [node for node in snapshot.nodes.values() if keys <= node.labels.keys()]
-    scores = {node.name: 0.0 for node in nodes if keys <= node.labels.keys()}
-    for constraint in constraints:
-        alone = constraint.key == HOSTNAME  # every node counts for itself, whatever the pod wants
-        domains = {node.name: node.name if alone else node.labels[constraint.key] for node in complete}
-        counts = collections.Counter()
-        for node in complete:
-            if alone or constraint.includes(pod, node):
-                counts[domains[node.name]] += constraint.counts(pod, node)
-        weight = math.log(len({domains[name] for name in scores}) + 2)  # many domains weigh more
-        for name in scores:
-            scores[name] += counts[domains[name]] * weight + (constraint.max_skew - 1)
-    return {node.name: int(scores[node.name]) if node.name in scores else None for node in nodes}
+    """The pod's ScheduleAnyway constraints or default ones, as (topology key, maxSkew, pods by domain, weight)."""
+    stage, spread = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft', []
+    for raw, wanted, complete, eligible in spread_constraints(pod, "ScheduleAnyway", stage, snapshot, arguments):
+        key = pick(raw, str, "topologyKey")
+        domain = functools.partial(score_domain, key)
+        counts = pods_by_domain(pod, domain, wanted, complete if key == HOSTNAME else eligible)
+        domains = {domain(node) for node in {*complete}.intersection(nodes)}
+        spread.append((key, pick(raw, int, "maxSkew"), counts, math.log(len(domains) + 2)))  # many domains weigh more
+    return spread
 
 
 def normalize_spread(points):
@@ -1603,59 +1689,43 @@ def normalize_spread(points):
 @priority("SelectorSpreadPriority", metadata=soft_spread, reduce=normalize_spread, arguments=[DEFAULT_SPREAD])
 @priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread)
 def even_pods_spread_priority(pod, node, metadata):
-    """How many pods are around that the ScheduleAnyway constraints count, the pod's or default ones; few are best."""
-    return metadata[node.name]
-
-
-def needs_argument(arguments):
-    """Yield what is wrong if a rule that lives by its arguments has none."""
-    if not arguments:
-        yield "needs an argument; in a Policy, under a name of your own"
+    """How many pods are around that the ScheduleAnyway constraints count, None where a key is missing; few are best."""
+    score = 0.0
+    for key, max_skew, counts, weight in metadata:
+        if key not in node.labels:
+            return None
+        score += counts[score_domain(key, node)] * weight + (max_skew - 1)
+    return int(score)
 
 
 def service_spread(pod, nodes, snapshot, arguments):
-    """Score the nodes by the share of the service's pods that are not on nodes with the same value of the label."""
-    selector = next(iter(services_of(pod, snapshot)), {})
-    counts = collections.Counter(
-        node.name for node in nodes for other in node.pods.values()
-        if selector and selector.items() <= other.labels.items() and other.namespace == pod.namespace
-        and not other.terminating)
-    total, scores = counts.total(), {node.name: 0.0 for node in nodes}
-    for argument in arguments:
-        groups, label = collections.Counter(), argument.get("label", "")
-        for node in nodes:
-            groups[node.labels.get(label)] += counts[node.name]
-        for node in nodes:
-            if label in node.labels:
-                share = 100 * ((total - groups[node.labels[label]]) / total) if total else 100.0
-                scores[node.name] += share / len(arguments)
-    return {name: int(score) for name, score in scores.items()}
+    """How many pods the pod's service has; and for each label in the Policy, by the values that their nodes have."""
+    selector = next(iter(selectors_of(pod, snapshot, "services")), None)
+    places = [node for node in nodes for other in node.pods.values() if selector and not other.terminating
+              and other.namespace == pod.namespace and satisfies(other.labels, selector)]
+    labels = [argument.get("label", "") for argument in arguments]
+    return len(places), [(label, collections.Counter(node.labels.get(label) for node in places)) for label in labels]
 
 
-@priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity", argument={"label": str},
-          check=needs_argument)
+@priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity", argument={"label": str})
 def service_affinity(pod, node, metadata):
     """The share of the service's pods that are elsewhere, by the values of the Policy's labels."""
-    return metadata[node.name]
+    score, (total, groups) = 0.0, metadata
+    for label, counts in groups:
+        if label in node.labels:
+            score += (100 * ((total - counts[node.labels[label]]) / total) if total else 100.0) / len(groups)
+    return int(score)
 
 
 def affine_scores(pod, nodes, snapshot, arguments):
     """For each (topology key, value) domain, the weights of the terms that draw the pod there, or push it away."""
-    own, problem = affinity_terms(pod)
+    _, problem = affinity_terms(pod)
     if problem:
         raise Unschedulable(f'running PreScore plugin "InterPodAffinity": {problem}')
-    scores, all_count = collections.Counter(), own["preferredAffinityTerms"] or own["preferredAntiAffinityTerms"]
-    for node in snapshot.nodes.values():
-        for other in [other for other in node.pods.values() if all_count or other.is_affine]:
-            theirs, _ = affinity_terms(other)
-            for terms, selected, weight in (
-                    (own["preferredAffinityTerms"], other, 1), (own["preferredAntiAffinityTerms"], other, -1),
-                    (theirs["preferredAffinityTerms"], pod, 1), (theirs["preferredAntiAffinityTerms"], pod, -1),
-                    (theirs["requiredAffinityTerms"], pod, arguments[0])):  # hardPodAffinitySymmetricWeight
-                for term in terms:
-                    if term.key in node.labels and term.selects(selected, snapshot):
-                        scores[term.key, node.labels[term.key]] += weight * (term.weight or 1)
-    return scores
+    around = affinity_around(pod, snapshot)
+    for domain, count in around["attached"].items():  # to pods that must be where this one is
+        around["preferred"][domain] += count * arguments[0]
+    return around["preferred"]
 
 
 def normalize_affinity(points):
@@ -1664,10 +1734,10 @@ def normalize_affinity(points):
     return {name: int(100 * ((score - low) / (high - low))) if high > low else 0 for name, score in points.items()}
 
 
-@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity)
+@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity, arguments=[1])
 def inter_pod_affinity(pod, node, metadata):
     """The summed weights of the preferences for and against the domains that the node is in."""
-    return sum(metadata[pair] for pair in node.labels.items())
+    return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0
 
 
 def dice(*names):
@@ -1681,6 +1751,10 @@ def random_priority(pod, node):
     return dice(pod.key, node.name).randint(0, 100)
 
 
+for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
+    rule.steady = rule.name != "RandomPriority"
+
+
 # =====================================================================================================================
 # 6. From the decision to the binding: the other extension points of the scheduling framework
 # =====================================================================================================================
@@ -1688,7 +1762,7 @@ def random_priority(pod, node):
 #   pre_enqueue(pod)                    returns why the pod is not ready to be tried, or None
 #   queue_sort(pod)                     returns a key: pods with lower ones are tried first
 #   metadata, function, reduce          PreFilter and Filter; or PreScore, Score and NormalizeScore
-#   post_filter(pod, failed, snapshot)  no node fits: returns the name of one that is to be nominated, or None
+#   post_filter(pod, failed, snapshot)  no node fits: returns requests that may help, and what they do; or None
 #   reserve(pod, node, snapshot)        takes note that the pod goes to the node; may raise Unschedulable
 #   unreserve(pod, snapshot)            forgets that, even if there is nothing to forget; returns requests, or None
 #   permit(pod, node, snapshot)         None approves, Unschedulable denies; seconds: ask again each poll, for so long
@@ -1705,12 +1779,14 @@ class Decision:
 
     pod: Pod
     policy: Policy
+    nodes: dict  # name -> Node, of all nodes
     node: str = None  # the name of the chosen node
     failed: dict = field(default_factory=dict)  # node -> predicate -> the reasons why it does not fit
     raw: dict = field(default_factory=dict)  # priority -> node -> the score as the rule gave it
     scores: dict = field(default_factory=dict)  # priority -> node -> score, 0 to 100, x weight
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
     message: str = None  # without a node: why, in kube-scheduler's words
+    remedy: str = ""  # what a rule does about that
     held: bool = False  # whether a rule does not permit the binding yet
     requests: list = None  # what has to be sent, and to take effect, before the pod can be bound
     since: float = field(default_factory=time.monotonic)
@@ -1719,6 +1795,113 @@ class Decision:
     def feasible(self):
         """The names of the nodes that fit."""
         return list(self.total)
+
+
+class Answers:
+    """What the rules have said of the nodes to pods of one kind. Who skips it misses nothing but speed.
+
+    A rule is asked again about a node that has changed since; and about all if its metadata has, or it is not steady.
+    """
+
+    def __init__(self):
+        self.readings = {}  # what functions of such a pod have returned
+        self.version = 0  # of the last change that was noticed
+        self.metadata = {}  # predicate or priority -> what it was asked with
+        self.stale, self.rescored = set(), set()  # nodes to ask about again; nodes of which a score has changed
+        self.failed, self.message = {}, None  # what is against which nodes, and that in a sentence
+        self.fitting, self.raw, self.scores, self.total = [], {}, {}, {}
+
+    def look_at(self, snapshot):
+        """Notice which nodes have changed."""
+        self.stale.update(snapshot.memory.changed_since(self.version))
+        self.version = next(VERSIONS)
+
+    def prepare(self, rule, pod, nodes, snapshot):
+        """Return a predicate as a function of (pod, node); notice the nodes of which it says something else now."""
+        fits, metadata = rule.prepare(pod, nodes, snapshot)
+        if not rule.steady:
+            self.stale.update(snapshot.nodes)
+        elif metadata != self.metadata.get(("predicate", rule.name)):
+            for node in [node for node in nodes if node.name not in self.stale]:
+                before = self.failed.get(node.name, {})
+                is_other = before and rule.title not in before  # which it may be asked before
+                if is_other or reasons_of(rule, fits(pod, node)) != before.get(rule.title, []):
+                    self.stale.add(node.name)
+        self.metadata["predicate", rule.name] = metadata
+        return fits
+
+    def outdated(self, snapshot):
+        """Return the nodes to ask about again."""
+        return [snapshot.nodes[name] for name in sorted(self.stale) if name in snapshot.nodes]
+
+    def split(self, nodes, news):
+        """Return the nodes that fit, and what is against the others, of some of which there are news."""
+        if any(against != self.failed.get(name, {}) for name, against in news.items()):
+            failed, self.message = self.failed | news, None
+            self.failed = {node.name: failed[node.name] for node in nodes if failed.get(node.name)}
+        fitting = [node for node in nodes if node.name not in self.failed] if self.failed else nodes
+        if not fitting:
+            self.stale.clear()
+            self.compare([])
+        return fitting, self.failed
+
+    def fit_error(self, failed):
+        """Return the message for a pod that fits nowhere."""
+        if failed is not self.failed:
+            return fit_error(failed)
+        self.message = self.message or fit_error(failed)
+        return self.message
+
+    def compare(self, fitting):
+        """Forget the scores if other nodes fit than the last time."""
+        if fitting != self.fitting:
+            self.fitting, self.raw, self.scores, self.total = fitting, {}, {}, {}
+
+    def score(self, rule, pod, nodes, snapshot):
+        """Return {node: raw score} and {node: score from 0 to 100, times the weight}. Raises Unschedulable."""
+        raw, scores, metadata = self.raw.get(rule.name), self.scores.get(rule.name, {}), None
+        try:
+            priority, metadata = rule.prepare(pod, nodes, snapshot)
+            if raw and rule.steady and metadata == self.metadata.get(("priority", rule.name)):
+                nodes = [snapshot.nodes[name] for name in self.stale & raw.keys()]
+            news = {node.name: priority(pod, node) for node in nodes}
+            raw = raw or {}
+            news = {name: score for name, score in news.items() if raw.get(name, self) != score}
+            if news:
+                raw = raw | news
+                points = in_range(rule, rule.reduce(raw) if rule.reduce else news)
+                points = {name: score * rule.weight for name, score in points.items()}
+                self.rescored.update(name for name, score in points.items() if scores.get(name) != score)
+                scores = scores | points
+        except Unschedulable:
+            if len(self.fitting) > 1:
+                raise
+            name = self.fitting[0].name
+            raw, scores = {name: None}, {name: 0}  # kube-scheduler takes a single candidate unscored
+            self.rescored.add(name)
+        self.metadata["priority", rule.name], self.raw[rule.name], self.scores[rule.name] = metadata, raw, scores
+        return raw, scores
+
+    def sum_up(self, scores):
+        """Return {node: the sum of its scores}."""
+        ours = len(scores) == len(self.scores)  # no extender has scored, too
+        names = self.rescored if self.total and ours else [node.name for node in self.fitting]
+        total = self.total | {name: sum([points[name] for points in scores.values()]) for name in names}
+        self.total = total if ours else {}
+        self.stale, self.rescored = set(), set()
+        return total
+
+
+def recall(pod, snapshot, policy):
+    """Return what the rules have said to pods like this one; nothing to those with claims, whose volumes may change."""
+    key, memory = (policy, pod.kind, pod.node_name), snapshot.memory.answers
+    answers = memory.pop(key, None) or Answers()
+    pod.remembered = answers.readings
+    if not pod.claims:
+        memory[key] = answers
+    while len(memory) * (len(snapshot.nodes) + 500) > 750_000:  # those that were not asked for the longest time go
+        del memory[next(iter(memory))]
+    return answers
 
 
 def fit_error(failed):
@@ -1739,8 +1922,29 @@ def give_up(decision, error):
 
 
 def broken(error):
-    """Say in a line what nobody expected of a rule."""
-    return f"{type(error).__name__} in a rule: {one_line(error)}"
+    """Say in a line what nobody expected of a rule: of which, and where in its file."""
+    owners = {function.__code__: rule.name for rule in [*PREDICATES.values(), *PRIORITIES.values()] for function in (
+        rule.function, rule.metadata, rule.reduce, rule.check, *rule.hooks.values()) if hasattr(function, "__code__")}
+    owner, place = None, ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        owner = frame.f_code if frame.f_code in owners else owner
+        if owner and frame.f_code.co_filename == owner.co_filename:
+            place = f" ({owners[owner]}: {Path(owner.co_filename).name}, line {line})"
+    return f"{type(error).__name__} in a rule: {one_line(error)}{place}"
+
+
+def answer_of(rule, answer, expected="yield the reasons, or return a list of them"):
+    """Return what a rule has answered. Raises TypeError if it is nothing that a rule may answer."""
+    if answer is None or isinstance(answer, (str, bool)):
+        code = getattr(rule.function, "func", rule.function).__code__
+        raise TypeError(f"{expected}, not {answer!r:.40} "
+                        f"({rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno})")
+    return answer
+
+
+def reasons_of(rule, answer):
+    """Return the reasons that a predicate gives. Raises TypeError if it gives something else."""
+    return list(map(str, answer if inspect.isgenerator(answer) else answer_of(rule, answer)))
 
 
 def ready(pod, policy):
@@ -1758,8 +1962,10 @@ def assume(decision, snapshot):
     """Put the pod on its node, with the consent of the rules; where one refuses, the pod is to stay pending after all.
 
     The rules that reserve are asked once. A pod that is held is asked about again, by those that permit, in each pass.
+    About a pod that fits nowhere, those are asked that may do something about it.
     """
     if decision.node is None:
+        seek_remedy(decision, snapshot)
         return
     pod, policy, node = decision.pod, decision.policy, snapshot.nodes.get(decision.node)
     try:
@@ -1784,14 +1990,24 @@ def assume(decision, snapshot):
         give_up(decision, error)
 
 
-def nominate(decision, snapshot):
-    """Have the rules make room for a pod that fits nowhere. Return the node where one has, or None."""
+def seek_remedy(decision, snapshot):
+    """Have the rules do something about a pod that fits nowhere: the first that returns requests does."""
     try:
         if decision.failed and len(decision.failed) == len(snapshot.nodes):
             made = (hook(decision.pod, decision.failed, snapshot) for hook in decision.policy.hooks("post_filter"))
-            return next(filter(None, made), None)
+            decision.requests, decision.remedy = next(filter(None, made), (None, ""))
     except Exception as error:
         warn_once(f"{decision.pod.key}: {broken(error)}")
+
+
+def reasons_against(pod, node, snapshot):
+    """Return why the predicates refuse a node as it stands. Rules may take pods off it before, and put them back."""
+    nodes, predicates = list(snapshot.nodes.values()), snapshot.policies[pod.scheduler].predicates
+    try:
+        answers = (reasons_of(rule, rule.prepare(pod, nodes, snapshot)[0](pod, node)) for rule in predicates)
+        return next(filter(None, answers), [])
+    except Rejected as reason:
+        return [str(reason)]
 
 
 # =====================================================================================================================
@@ -1829,7 +2045,8 @@ CONFIGURATION = {
                       dict.fromkeys(["enabled", "disabled"], [{"name": str, "weight": range(2**31)}]))}],
     "leaderElection": {"leaderElect": bool, "leaseDuration": str, "renewDeadline": str, "retryPeriod": str,
                        "resourceLock": str, "resourceName": str, "resourceNamespace": str},
-    "extenders": [dict], "clientConnection": dict, "parallelism": int, "percentageOfNodesToScore": int,
+    "extenders": [EXTENDER | {"httpTimeout": str, "enableHTTPS": bool}],
+    "clientConnection": dict, "parallelism": int, "percentageOfNodesToScore": int,
     "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int, "enableProfiling": bool,
     "enableContentionProfiling": bool, "delayCacheUntilActive": bool,
 }
@@ -1850,14 +2067,13 @@ def read_configuration(document, scheduler_name):
     """Return {schedulerName: Policy}; a single profile without a name gets `scheduler_name`. Raises PolicyError."""
     if document.get("apiVersion") != CONFIGURATION_VERSION:
         raise PolicyError(f'apiVersion "{document.get("apiVersion")}": write {CONFIGURATION_VERSION}')
-    problems, configs, policies = [], [], {}
+    problems, policies = [], {}
     body = decode(document, CONFIGURATION, "", problems)
-    for i, config in enumerate(body.get("extenders", [])):  # a Policy has nanoseconds, and writes enableHttps
-        config = {"enableHttps" if name == "enableHTTPS" else name: value for name, value in config.items()}
+    configs, election = body.get("extenders", []), body.get("leaderElection", {})
+    for i, config in enumerate(configs):  # a Policy has nanoseconds, and writes enableHttps
         config["httpTimeout"] = int(seconds_in(config, "httpTimeout", f"extenders[{i}]", problems) * 10**9)
-        configs.append(decode(config, EXTENDER, f"extenders[{i}]", problems))
+        config["enableHttps"] = config.get("enableHttps") or config.get("enableHTTPS")
     extenders = extenders_of(configs, problems)
-    election = body.get("leaderElection", {})
     for name, default in ELECTION.items():
         election[name] = seconds_in(election, name, "leaderElection", problems) or default
     if not election["leaseDuration"] > election["renewDeadline"] > election["retryPeriod"]:
@@ -1890,18 +2106,16 @@ def read_profile(profile, place, problems):
 
     def rules_at(points, catalogue, which):
         """Return the rules of the plugins that are enabled at some points, each with those hooks that are enabled."""
-        uses, settings = [], {}
+        uses = {}
         for point in points:
             for plugin, weight in enabled(point, plugins).items():
-                args = arguments.get(plugin, {})
-                name = rules_of(plugin, args)[which]
+                name, given = rules_of(plugin, arguments.get(plugin, {}))[which]
                 if name in catalogue:
-                    rule = catalogue[name]
-                    rule = replace(rule, hooks={hook: function for hook, function in rule.hooks.items()
-                                                if plugin in enabled(HOOKS[hook], plugins)})
-                    uses.append(Use(rule, name, f"{place}.plugins.{point}: {plugin}", weight or 1))
-                    settings[name] = rule_arguments(name, args)
-        return set_up(uses, settings, problems)
+                    hooks = {hook: function for hook, function in catalogue[name].hooks.items()
+                             if plugin in enabled(HOOKS[hook], plugins)}
+                    rule = replace(catalogue[name], title=plugin, hooks=hooks, weight=weight or 1)
+                    uses[name] = f"{place}.plugins.{point}: {plugin}", replace(rule, arguments=given or rule.arguments)
+        return set_up(uses.values(), problems)
 
     predicates, priorities = rules_at(["filter"], PREDICATES, 0), rules_at(["score"], PRIORITIES, 1)
     # Of the user's own rules, some neither filter nor score here, but have other extension points.
@@ -1911,44 +2125,37 @@ def read_profile(profile, place, problems):
 
 
 def rules_of(plugin, args):
-    """Return the names of a plugin's predicate and priority. A rule of the user's own is a plugin of that name."""
+    """Return the predicate and the priority of a plugin (a rule of the user's own is one), each with its arguments."""
     filters, scores = PLUGINS.get(plugin, (plugin, plugin))
-    if plugin == "NodeResourcesFit":
-        scores = STRATEGIES[args.get("scoringStrategy", {}).get("type") or "LeastAllocated"]
-    return filters, scores
-
-
-def rule_arguments(rule, args):
-    """Return the arguments of a rule by those of its plugin."""
-    if rule == "PodFitsResources":
-        return args.get("ignoredResources", []) + [f"{group}/" for group in args.get("ignoredResourceGroups", [])]
-    if rule in ("EvenPodsSpread", "SelectorSpreadPriority"):
+    to_filter = to_score = [args] if args else []
+    if plugin == "PodTopologySpread":
         system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
-        return [args.get("defaultConstraints") or system]
-    if rule == "InterPodAffinityPriority":
-        return [args.get("hardPodAffinityWeight", 1)]
-    if rule in STRATEGIES.values():
-        strategy = args.get("scoringStrategy", {})
-        resources = strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
-        if rule == "RequestedToCapacityRatio":
-            return [{**strategy.get("requestedToCapacityRatio", {}),
-                     "resources": [{"weight": 1, **resource} for resource in resources]}]
-        return [{resource.get("name", ""): resource.get("weight", 1) for resource in resources}]
-    return [args] if args else []
+        to_filter = to_score = [args.get("defaultConstraints") or system]
+    elif plugin == "InterPodAffinity":
+        to_score = [args.get("hardPodAffinityWeight", 1)]
+    elif plugin == "NodeResourcesFit":
+        groups, strategy = args.get("ignoredResourceGroups", []), args.get("scoringStrategy", {})
+        to_filter = args.get("ignoredResources", []) + [f"{group}/" for group in groups]
+        scores = STRATEGIES[strategy.get("type") or "LeastAllocated"]
+        resources = [{"weight": 1, **resource} for resource in strategy.get("resources") or [
+            {"name": "cpu"}, {"name": "memory"}]]
+        to_score = [{resource.get("name", ""): resource["weight"] for resource in resources}]
+        if scores == "RequestedToCapacityRatio":
+            to_score = [{**strategy.get("requestedToCapacityRatio", {}), "resources": resources}]
+    return (filters, to_filter), (scores, to_score)
 
 
 def plugin_arguments(profile, place, problems):
     """Return {plugin: its arguments}; append what is wrong with them."""
-    arguments = {}
+    own = {name: rule.argument for name, rule in (PRIORITIES | PREDICATES).items() if rule.argument}
+    schemas, arguments = own | PLUGIN_ARGUMENTS, {}
     for i, config in enumerate(profile.get("pluginConfig", [])):
         name, where = config.get("name", ""), f"{place}.pluginConfig[{i}]"
-        rule = PREDICATES.get(name) or PRIORITIES.get(name)
-        fields = rule.argument if rule and rule.argument else PLUGIN_ARGUMENTS.get(name)
         args = {key: value for key, value in config.get("args", {}).items() if key not in ("kind", "apiVersion")}
         if name in arguments:
             problems.append(f'{where}: there are arguments for "{name}" already')
-        elif fields is not None:
-            arguments[name] = decode(args, fields, f"{where}.args", problems)
+        elif name in schemas:
+            arguments[name] = decode(args, schemas[name], f"{where}.args", problems)
             if any(len(constraint) < 3 for constraint in arguments[name].get("defaultConstraints", [])):
                 problems.append(f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
     return arguments
@@ -1956,15 +2163,16 @@ def plugin_arguments(profile, place, problems):
 
 def plugin_problems(plugins, place):
     """Yield what is wrong with the plugins that a profile enables."""
-    known = [*PLUGINS, *PREDICATES, *PRIORITIES]
+    known = {name: rules_of(name, {}) for name in [*PLUGINS, *PREDICATES, *PRIORITIES]}
+    fitting = {"filter": [name for name, [(rule, _), _] in known.items() if rule in PREDICATES],
+               "score": [name for name, [_, (rule, _)] in known.items() if rule in PRIORITIES]}
     for point, plugin_set in plugins.items():
         for i, entry in enumerate(plugin_set.get("enabled", [])):
             name, where = entry.get("name", ""), f"{place}.{point}.enabled[{i}]"
-            filters, scores = rules_of(name, {})
             if name not in known:
-                hint = did_you_mean(name, known) or "; is a file missing in --plugins?"
+                hint = did_you_mean(name, fitting.get(point, known)) or "; is a file missing in --plugins?"
                 yield f'{where}: unknown plugin "{name}"{hint}'
-            elif point == "filter" and filters not in PREDICATES or point == "score" and scores not in PRIORITIES:
+            elif name not in fitting.get(point, known):
                 yield f'{where}: plugin "{name}" does not {point}'
 
 
@@ -2002,18 +2210,31 @@ def warn_once(text):
     log.warning("%s", text)
 
 
+IDLE = []  # the queues of threads that wait for something to do
+
+
 def in_background(function, *arguments):
     """Call a function in a thread that nobody needs to wait for. Return the Future of what it returns."""
     future = Future()
-
-    def call():
-        try:
-            future.set_result(function(*arguments))
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=call, daemon=True).start()
+    try:
+        tasks = IDLE.pop()
+    except IndexError:
+        tasks = queue.SimpleQueue()
+        threading.Thread(target=work, args=[tasks], daemon=True).start()
+    tasks.put((future, function, arguments))
     return future
+
+
+def work(tasks):
+    """Do one task after another."""
+    while True:
+        future, function, arguments = tasks.get()
+        try:
+            tell, answer = future.set_result, function(*arguments)
+        except BaseException as error:
+            tell, answer = future.set_exception, error
+        IDLE.append(tasks)
+        tell(answer)
 
 
 def within(seconds, function, *arguments):
@@ -2022,6 +2243,18 @@ def within(seconds, function, *arguments):
         return in_background(function, *arguments).result(seconds)
     except TimeoutError:
         raise ApiError(0, f"no answer within {seconds:.2g} s") from None
+
+
+def patiently(function, *arguments):
+    """Return what a request returns; send it again if the API server fails (5xx), once, as that is no trouble yet."""
+    try:
+        return function(*arguments)
+    except ApiError as error:
+        if error.status < 500:
+            raise
+        with contextlib.suppress(ApiError):
+            return function(*arguments)
+        raise  # a conflict, by now, may be with what has been carried out the first time
 
 
 def backoff(attempts):
@@ -2057,7 +2290,7 @@ class PodRecord:
 
     def is_news(self, decision):
         """Say whether a decision differs from what was last printed of the pod."""
-        before, self.printed = self.printed, (decision.node or decision.message, decision.held)
+        before, self.printed = self.printed, (decision.node or decision.message, decision.remedy, decision.held)
         return self.printed != before
 
 
@@ -2090,14 +2323,15 @@ class Cluster:
         self.writer = Writer(api, dry_run, self.live)
         self.records = {}  # uid -> PodRecord
         self.lost = []  # decisions that were held, on pods that have gone or that somebody else has bound
-        self.seen = None  # what the last snapshot was made of
+        self.read_before = {}  # resource and selector -> what was read: {(uid, resourceVersion): Pod or Node}
+        self.seen, self.nodes = None, {}  # what the last snapshot was made of; its nodes
+        self.memory = Memory()
         self.trouble, self.failures = None, 0  # what is wrong with the API server; how many requests in a row failed
 
     def queue(self, policies):
         """Yield the pods that are to be tried in this pass, each with a snapshot of the cluster to decide by.
 
-        Meanwhile others delete pods and nodes, and make them again under their names: what was read is read again as
-        soon as it is four times as old as the time that reading took, but not within a tenth of a second.
+        Meanwhile others change the cluster: all is read again after a second, or four times the time that reading took.
         """
         left, changed = None, False  # the uids of the pods that are to be tried yet, once that is known
         while True:
@@ -2108,7 +2342,7 @@ class Cluster:
             snapshot = self.snapshot(policies)
             snapshot.changed = changed = changed or snapshot.changed
             due, read = collections.deque(self.due(pending, snapshot)), time.monotonic()
-            fresh_until = read + max(0.1, 4 * (read - began)) if self.live else math.inf
+            fresh_until = read + max(1, 4 * (read - began)) if self.live else math.inf
             while self.lost:
                 self.writer.unreserve(self.lost.pop(), snapshot)
             while due and time.monotonic() < fresh_until:
@@ -2122,8 +2356,8 @@ class Cluster:
         """List the pods that wait for one of these schedulers, in the order in which they are to be tried."""
         pods, before = {}, self.records
         for name, policy in policies.items():
-            raws = self.list("pods", f"spec.schedulerName={name},spec.nodeName=", cached=True)
-            pods |= {pod.uid: pod for pod in self.parse(Pod, raws)[0]
+            unassigned, _ = self.read(Pod, "pods", f"spec.schedulerName={name},spec.nodeName=", cached=True)
+            pods |= {pod.uid: pod for pod in unassigned
                      if pod.scheduler == name and not pod.node_name and ready(pod, policy)}
         for pod in pods.values():
             record = pod.record = before.get(pod.uid) or PodRecord(pod.pending_message)
@@ -2142,24 +2376,32 @@ class Cluster:
 
     def snapshot(self, policies=()):
         """Read the nodes and the pods on them, and keep the room of pods that have a node in mind."""
-        nodes = self.parse(Node, self.list("nodes"))[0]
-        nodes = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}
-        assigned = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-        pods, unread = self.parse(Pod, self.list("pods", assigned))
+        nodes = {node.name: node for node in sorted(self.read(Node, "nodes")[0], key=lambda node: node.name)}
+        pods, unread = self.read(Pod, "pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
         for raw in unread:  # what it takes up is unknown, so nothing may be added to its node
             nodes.pop(name_in(raw, "spec", "nodeName"), None)
-        assigned = {pod.uid: pod for pod in pods}
-        places = [(record.kept.pod, record.kept.node) for uid, record in self.records.items()
-                  if record.kept and uid not in assigned]
-        for pod, node_name in places + [(pod, pod.node_name) for pod in assigned.values()]:
-            if node_name in nodes:
-                nodes[node_name].add(pod)
-            elif not node_name:
-                warn_once(f"pod {pod.key} is left out: it is listed among those with a node, and names none")
+        assigned, there = {pod.uid: pod for pod in pods}, collections.defaultdict(dict)
+        for uid, record in self.records.items():
+            if record.kept and uid not in assigned:
+                there[record.kept.node][uid] = record.kept.pod
+        for pod in assigned.values():
+            there[pod.node_name][pod.uid] = pod
+        for pod in there.pop("", {}).values():
+            warn_once(f"pod {pod.key} is left out: it is listed among those with a node, and names none")
+        if nodes.keys() != self.nodes.keys():
+            self.memory = Memory()
+        for name, node in nodes.items():
+            before = self.nodes.get(name)
+            if before and before.signature == node.signature:
+                before.raw = node.raw
+                node = nodes[name] = before
+            if node.memory is not self.memory:
+                node.move_to(self.memory)
+            node.hold(there[name])
         seen = (list(dict(policies).values()), [node.signature for node in nodes.values()],
-                {pod.uid: pod.node_name for pod in pods})
-        changed, self.seen = seen != self.seen, seen
-        return Snapshot(nodes, Objects(self), self.live, assigned.keys(), changed)
+                {uid: pod.node_name for uid, pod in assigned.items()})
+        changed, self.seen, self.nodes = seen != self.seen, seen, nodes
+        return Snapshot(nodes, Objects(self), self.live, assigned.keys(), changed, self.memory, policies=dict(policies))
 
     def due(self, pods, snapshot):
         """Return the pods to try now: whose backoff is over, or all if the cluster has changed; held ones come last."""
@@ -2181,44 +2423,36 @@ class Cluster:
         return sorted(due, key=lambda pod: pod.record.is_held())
 
     def list(self, resource, selector="", cached=False):
-        """Return all objects of a resource, page by page: as they are now, or as the API server's cache has them."""
-        params, items = {"fieldSelector": selector, "limit": 500} | ({"resourceVersion": "0"} if cached else {}), []
-        while True:
-            path = f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}"
+        """Yield all objects of a resource, page by page: as they are now, or as the API server's cache has them."""
+        params = {"fieldSelector": selector, "limit": 500} | ({"resourceVersion": "0"} if cached else {})
+        while params:
+            path = f"/{resource}" if "/" in resource else f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}"
             try:
-                answer = self.page(path, params)
-                items += pick(answer, list, "items", of=dict)
+                answer = patiently(within, 60, self.api.request, "GET", path, None, params)
+                yield from pick(answer, list, "items", of=dict)
                 token = pick(answer, str, "metadata", "continue")
             except Malformed as error:
                 raise ApiError(0, f"the list of {resource} is not as expected: {error}") from error
             self.failures = 0
-            if not token:
-                return items
-            params = {"fieldSelector": selector, "limit": 500, "continue": token}
+            params = token and {"fieldSelector": selector, "limit": 500, "continue": token}
 
-    def page(self, path, params):
-        """Return a page of a list. That the API server fails once is no trouble yet."""
-        try:
-            return within(60, self.api.request, "GET", path, None, params)
-        except ApiError as error:
-            if error.status < 500:
-                raise
-            return within(60, self.api.request, "GET", path, None, params)
-
-    def parse(self, kind, raws):
-        """Parse API objects. Return those that could be, and the others' JSON; name each of these once."""
-        parsed, unread = [], []
-        for raw in raws:
+    def read(self, kind, resource, selector="", cached=False):
+        """List and parse pods or nodes. Return those that could be, and the others' JSON; name each of these once."""
+        before, now, unread = self.read_before.get((resource, selector), {}), {}, []
+        for raw in self.list(resource, selector, cached):
+            version = name_in(raw, "metadata", "resourceVersion") if self.live else ""
+            version = (name_in(raw, "metadata", "uid"), version) if version else id(raw)
             try:
-                thing = kind(raw)
-                if not thing.name:
+                now[version] = before.get(version) or kind(raw)
+                if not now[version].name:
                     raise Malformed("metadata.name: is missing")
-                parsed.append(thing)
             except Exception as error:
+                now.pop(version, None)
                 name = "/".join(filter(None, (name_in(raw, "metadata", part) for part in ("namespace", "name"))))
                 warn_once(f"{kind.__name__.lower()} {name} is left out: {one_line(error)}")
                 unread.append(raw)
-        return parsed, unread
+        self.read_before[resource, selector] = now if self.live else {}
+        return list(now.values()), unread
 
     def seconds_until_recovery(self, trouble):
         """Say once what is wrong with the API server, and once that it is over; return how long to leave it alone."""
@@ -2249,6 +2483,7 @@ class Writer:
         self.may_write = lambda: True  # of several replicas, only the one that leads
         self.under_way = {}  # Future -> (Decision, Snapshot, whether it carries the decision out, when it began)
         self.failing = set()  # the uids of pods whose writes have failed since one last succeeded
+        self.events, self.trail = collections.deque(maxlen=5000), None  # to be written yet; the Future of who does it
 
     def bind(self, decision, snapshot):
         """Have the pod bound; or what is needed first prepared, after which the pod is decided about again."""
@@ -2260,11 +2495,13 @@ class Writer:
 
     def leave_pending(self, decision, snapshot):
         """Back off; tell the user in an event and in the pod's condition why, if they do not say so already."""
-        record, nominated = decision.pod.record, nominate(decision, snapshot)
+        record = decision.pod.record
         record.back_off(unschedulable=True)
         self.unreserve(decision, snapshot)
+        if decision.requests:
+            self.send(self.send_requests, decision, snapshot, decision.requests)
         if decision.message != record.written:
-            self.send(self.post_failure, decision, snapshot, nominated)
+            self.send(self.post_failure, decision, snapshot)
             record.written = decision.message
 
     def unreserve(self, decision, snapshot):
@@ -2304,6 +2541,8 @@ class Writer:
                     decision.pod.record.kept = decision if decision.pod.record.prepared else None
             except Exception as error:
                 self.take_failure(error, decision, snapshot, carries_out)
+        if self.events and (self.trail is None or self.trail.done()):
+            self.trail = in_background(self.write_events)
 
     def take_failure(self, error, decision, snapshot, carries_out):
         """Have the pod of a failed write back off, alone. Raises the error once several pods in a row have failed."""
@@ -2316,9 +2555,10 @@ class Writer:
             error.trouble = late
         if carries_out:
             record.back_off(unschedulable=False)
-            if not error.unknown:
+            node = snapshot.nodes[decision.node]
+            if not error.unknown and node.pods.get(pod.uid) is pod:  # and not one that has been listed as being there
                 log.debug("%s is not bound to %s: %s", pod.key, decision.node, error)
-                snapshot.nodes[decision.node].remove(pod)
+                node.remove(pod)
             self.unreserve(decision, snapshot)
         else:
             record.written = None  # to be written again
@@ -2332,7 +2572,7 @@ class Writer:
         """Send a request, unless another replica may lead by now: then what was decided here is forgotten."""
         if not self.may_write():
             raise ApiError(409, "this replica does not lead any more")
-        self.api.request(*request)
+        patiently(self.api.request, *request)
 
     def send_requests(self, decision, requests):
         """Send requests of rules."""
@@ -2344,39 +2584,57 @@ class Writer:
         pod, policy, node_name = decision.pod, decision.policy, decision.node
         binders = policy.hooks("bind") + [
             extender.bind for extender in policy.extenders if self.live and extender.cares("bind", pod)]
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        if self.live and not self.api.checks_uid:
+            there = patiently(self.api.request, "GET", path, None, {"resourceVersion": "0"})
+            if name_in(there, "metadata", "uid") != pod.uid:
+                raise ApiError(404, f"{pod.key} has been made again since it was decided about")
         if not (self.may_write() and any(binder(pod, node_name) for binder in binders)):
-            self.request("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {
+            self.request("POST", f"{path}/binding", {
                 "apiVersion": "v1", "kind": "Binding",
                 "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
                 "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}})
-        with contextlib.suppress(ApiError):
-            self.post_event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {node_name}")
+        self.tell(event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {node_name}"))
         for hook in policy.hooks("post_bind"):
             try:
                 hook(pod, node_name)
             except Exception as error:  # the pod is bound all the same
                 warn_once(f"{pod.key}: {broken(error)}")
 
-    def post_failure(self, decision, nominated):
+    def post_failure(self, decision):
         """Say why the pod stays pending: in its condition PodScheduled, and in an event FailedScheduling."""
         pod, message = decision.pod, decision.message
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
         if pod.pending_message is None:
             condition["lastTransitionTime"] = now()
-        self.note("PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {"status": {
-            "conditions": [condition], **({"nominatedNodeName": nominated} if nominated else {})}})
-        self.post_event(pod, "Warning", "FailedScheduling", message)
+        self.tell(event(pod, "Warning", "FailedScheduling", message))
+        self.note("PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
+            "status": {"conditions": [condition]}})
 
-    def post_event(self, pod, kind, reason, message):
-        """Record an event about the pod, as `kubectl describe pod` shows it."""
-        self.note("POST", f"/api/v1/namespaces/{pod.namespace}/events", {
-            "apiVersion": "v1", "kind": "Event",
-            "metadata": {"name": f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}", "namespace": pod.namespace},
-            "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name,
-                               "uid": pod.uid},
-            "type": kind, "reason": reason, "message": message, "count": 1, "firstTimestamp": now(),
-            "lastTimestamp": now(), "source": {"component": pod.scheduler},
-            "reportingComponent": pod.scheduler})
+    def tell(self, request):
+        """Have an event written, after all that is more urgent; of too many, the oldest are lost."""
+        if len(self.events) == self.events.maxlen:
+            warn_once(f"more than {self.events.maxlen} events wait to be written: the oldest are dropped")
+        self.events.append(request)
+
+    def write_events(self):
+        """Write events, one after another, beside all else: they only tell people what has happened already."""
+        while self.events:
+            request = self.events.popleft()
+            time.sleep(0.1 if self.under_way else 0)  # Bindings go first
+            for attempt in range(1, 5):
+                try:
+                    self.note(*request)
+                    break
+                except ApiError:  # the API server is in trouble
+                    time.sleep(backoff(attempt))
+
+    def flush(self, patience):
+        """Wait until all has been written, but not for too long."""
+        until = time.monotonic() + patience
+        while (self.under_way or self.events or self.trail and not self.trail.done()) and time.monotonic() < until:
+            self.settle(patience=0.1)
+            wait([self.trail] if self.trail else [], 0.1)
 
     def note(self, *request):
         """Write what is for people only: if it is refused, that is said once, and all goes on."""
@@ -2385,7 +2643,20 @@ class Writer:
         except ApiError as error:
             if error.trouble:
                 raise
-            warn_once(str(error))
+            if error.status != 409:  # it was written, though the answer said otherwise; or we do not lead any more
+                warn_once(str(error))
+
+
+def event(pod, kind, reason, message, by=None):
+    """Return the request that records an event about the pod, as `kubectl describe pod` shows it; by its scheduler."""
+    return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}", "namespace": pod.namespace},
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name,
+                           "uid": pod.uid},
+        "type": kind, "reason": reason, "message": message, "count": 1, "firstTimestamp": now(),
+        "lastTimestamp": now(), "source": {"component": by or pod.scheduler},
+        "reportingComponent": by or pod.scheduler}
 
 
 def now(microseconds=False):
@@ -2406,15 +2677,12 @@ class Extender:
         self.names_only = config.get("nodeCacheCapable", False)
         self.resources = {resource.get("name") for resource in config.get("managedResources", [])}
         self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
-        self.session = requests.Session()
+        self.session, tls = requests.Session(), config.get("tlsConfig", {})
         self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
-        tls = config.get("tlsConfig", {})
-        insecure = tls.get("insecure") or config.get("enableHttps") and not tls.get("caFile")
-        if insecure:
-            warnings.simplefilter("ignore", InsecureRequestWarning)  # the Policy has decided that
-        self.session.verify = not insecure and (tls.get("caFile") or True)
+        self.session.verify = tls.get("caFile") or not (tls.get("insecure") or config.get("enableHttps"))
         if tls.get("certFile") and tls.get("keyFile"):
             self.session.cert = tls["certFile"], tls["keyFile"]
+        urllib3.disable_warnings(InsecureRequestWarning)  # what is not checked, the Policy has decided
 
     def cares(self, verb, pod):
         """Say whether it has this verb, and an interest in the pod: one of its resources, or any pod if it has none."""
@@ -2424,84 +2692,73 @@ class Extender:
         return bool(self.verbs[verb]) and not (self.resources and self.resources.isdisjoint(named))
 
     @contextlib.contextmanager
-    def blamed(self, verb):
-        """Raise Unschedulable, which names the extender and the verb, for whatever goes wrong meanwhile."""
+    def blamed(self, verb, otherwise=""):
+        """Blame extender and verb for what goes wrong meanwhile: raise Unschedulable, or warn what is done instead."""
         try:
             yield
-            return
-        except requests.Timeout:
-            reason = f"no answer within {self.timeout:g} s"
         except (ApiError, HTTPError, OSError, ValueError, RecursionError) as error:
-            cause = re.search(r"\[(Errno|SSL)[^]]*][^'\"()]*", str(error))  # what requests has wrapped up
-            reason = cause.group() if cause else one_line(error)
-        raise Unschedulable(f"extender {self.url}: {self.verbs[verb]}: {reason}")
+            late = isinstance(error, (ApiError, requests.Timeout))
+            reason = f"no answer within {self.timeout:g} s" if late else one_line(error)
+            blame = f"extender {self.url}: {self.verbs[verb]}: {reason}"
+            if not otherwise:
+                raise Unschedulable(blame) from error
+            warn_once(f"{blame}; {otherwise}")
 
-    def call(self, verb, body):
-        """POST to a verb; return the answer's JSON. Raises ApiError, OSError, ValueError, RecursionError."""
-        answer = json.loads(within(self.timeout, self.post, f"{self.url}/{self.verbs[verb]}", body))
+    def ask(self, verb, body):
+        """POST to a verb; return the answer's JSON. Raises HTTPError, OSError, ValueError, RecursionError."""
+        with self.session.post(f"{self.url}/{self.verbs[verb]}", json=body, timeout=self.timeout, stream=True,
+                               allow_redirects=False) as response:
+            if response.status_code != 200:
+                raise ValueError(f"it answers {response.status_code} {response.reason}")
+            text = response.raw.read(self.MOST + 1, decode_content=True)
+        if len(text) > self.MOST:
+            raise ValueError(f"its answer has more than {self.MOST} bytes")
+        answer = json.loads(text)
         if isinstance(answer, dict) and answer.get("Error"):
             raise ValueError(answer["Error"])
         return answer
 
-    def post(self, url, body):
-        """Return the text of an answer, of which there is not too much. Raises OSError, ValueError."""
-        with self.session.post(url, json=body, timeout=self.timeout, stream=True, allow_redirects=False) as answer:
-            if answer.status_code != 200:
-                raise ValueError(f"it answers {answer.status_code} {answer.reason}")
-            text = answer.raw.read(self.MOST + 1, decode_content=True)
-        if len(text) > self.MOST:
-            raise ValueError(f"its answer has more than {self.MOST} bytes")
-        return text
-
-    def arguments(self, pod, nodes):
-        """Return what filter and prioritize are asked about."""
+    def ask_about(self, nodes, verb, pod):
+        """Return what a verb answers in time about nodes: to their names, or to all that they are."""
         names = [node.name for node in nodes] if self.names_only else None
-        return {"Pod": pod.raw, "NodeNames": names, "Nodes": None if self.names_only else {
-            "metadata": {}, "items": [node.raw for node in nodes]}}
+        whole = None if self.names_only else {"metadata": {}, "items": [node.raw for node in nodes]}
+        return within(self.timeout, self.ask, verb, {"Pod": pod.raw, "NodeNames": names, "Nodes": whole})
 
     def filter(self, pod, nodes, failed):
-        """Return those of the nodes that the extender lets pass; the others go into `failed`."""
+        """Return those of the nodes that the extender lets pass, and `failed` with the others added."""
         if not nodes or not self.cares("filter", pod):
-            return nodes
-        try:
-            with self.blamed("filter"):
-                answer = self.call("filter", self.arguments(pod, nodes))
-                items = pick(answer, list, "Nodes", "items", of=dict)
-                passing = {pick(item, str, "metadata", "name") for item in items}
-                if self.names_only and answer.get("NodeNames") is not None:
-                    passing = set(pick(answer, list, "NodeNames", of=str))
-                if not passing <= {node.name for node in nodes}:
-                    raise Malformed("passes nodes it was not asked about")
-                reasons = pick(answer, dict, "FailedNodes", of=str)
-        except Unschedulable as error:
-            if not self.ignorable:
-                raise
-            warn_once(f"{error}; it is ignorable, so the pods go on without it")
-            return nodes
-        failed.update({node.name: {self.title: [reasons[node.name]] if node.name in reasons else []}
-                       for node in nodes if node.name not in passing})
-        return [node for node in nodes if node.name in passing]
+            return nodes, failed
+        with self.blamed("filter", "it is ignorable, so the pods go on without it" if self.ignorable else ""):
+            answer = self.ask_about(nodes, "filter", pod)
+            items = pick(answer, list, "Nodes", "items", of=dict)
+            passing = {pick(item, str, "metadata", "name") for item in items}
+            if self.names_only and answer.get("NodeNames") is not None:
+                passing = set(pick(answer, list, "NodeNames", of=str))
+            if not passing <= {node.name for node in nodes}:
+                raise Malformed("passes nodes it was not asked about")
+            reasons = pick(answer, dict, "FailedNodes", of=str)
+            return [node for node in nodes if node.name in passing], failed | {
+                node.name: {self.title: [reasons[node.name]] if node.name in reasons else []}
+                for node in nodes if node.name not in passing}
+        return nodes, failed
 
     def prioritize(self, pod, nodes):
         """Return {the extender: {node: its score, 0 to 10, x weight x 10}}; {} if it has none, or cannot be asked."""
         if len(nodes) == 1 or not self.cares("prioritize", pod):
             return {}
-        try:
-            with self.blamed("prioritize"):
-                answer = {"the answer": self.call("prioritize", self.arguments(pod, nodes))}
-                scores = {pick(score, str, "Host"): pick(score, int, "Score")
-                          for score in pick(answer, list, "the answer")}
-                if not all(0 <= score <= 10 for score in scores.values()):
-                    raise Malformed("its scores are not all from 0 to 10")
-        except Unschedulable as error:
-            warn_once(f"{error}; its scores are left out")
-            return {}
-        return {f"{self.title} {self.url}": {node.name: scores.get(node.name, 0) * self.weight * 10 for node in nodes}}
+        with self.blamed("prioritize", "its scores are left out"):
+            answer = {"the answer": self.ask_about(nodes, "prioritize", pod)}
+            scores = {pick(score, str, "Host"): pick(score, int, "Score") for score in pick(answer, list, "the answer")}
+            if not all(0 <= score <= 10 for score in scores.values()):
+                raise Malformed("its scores are not all from 0 to 10")
+            return {f"{self.title} {self.url}": {
+                node.name: scores.get(node.name, 0) * self.weight * 10 for node in nodes}}
+        return {}
 
     def bind(self, pod, node_name):
         """Have the extender bind the pod. Return True."""
         with self.blamed("bind"):
-            self.call("bind", {
+            within(self.timeout, self.ask, "bind", {
                 "PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name})
         return True
 
@@ -2511,36 +2768,41 @@ class Proxy:
 
     def __init__(self, server):
         self.server = server.rstrip("/")
-        self.session = requests.Session()  # its connections are kept alive, and threads may share them
-        self.session.trust_env = False  # kubectl proxy is near, whatever HTTP_PROXY says
+        self.pool = urllib3.connection_from_url(server, maxsize=16, retries=False, timeout=urllib3.Timeout(connect=5, read=60))
+
+    @functools.cached_property
+    def checks_uid(self):
+        """Whether the API server binds no other pod of the same name: since 1.24, but for some releases up to 1.26."""
+        version = self.request("GET", "/version")
+        major, minor = (re.sub("[^0-9].*", "", pick(version, str, part)) or 0 for part in ("major", "minor"))
+        return (int(major), int(minor)) >= (1, 27)
 
     def request(self, method, path, body=None, params=None):
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
         kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
+        url = path + (f"?{urlencode(params)}" if params else "")
         try:
-            answer = self.session.request(method, self.server + path, params=params, timeout=(5, 60),
-                                          data=body and json.dumps(body), headers={"Content-Type": kind},
-                                          allow_redirects=False)
-        except requests.ConnectionError as error:
-            port = urlsplit(self.server).port or 80
-            raise ApiError(0, f"cannot reach {self.server}: start `kubectl proxy --port={port}`, or try it without a "
-                              "cluster: python scheduler.py --cluster tests/clusters/demo.yaml") from error
-        except requests.RequestException as error:
-            raise ApiError(0, f"{method} {path}: {one_line(error)}") from error
-        log.debug("%s %s %s: %d", method, path, params or "", answer.status_code)
-        try:
-            content = answer.json()
-        except (ValueError, RecursionError):
-            content = None
-        fine = 200 <= answer.status_code < 300
-        if fine and isinstance(content, dict):
+            answer = self.pool.urlopen(method, url, body and json.dumps(body), {"Content-Type": kind}, redirect=False)
+        except HTTPError as error:
+            cause, port = one_line(error), urlsplit(self.server).port or 80
+            hint = ("kubectl proxy speaks http: write --server http://..." if "SSL" in cause else
+                    "is that where kubectl proxy listens?" if "refused" not in cause else
+                    f"start `kubectl proxy --port={port}`, or try it without: --cluster tests/clusters/demo.yaml")
+            raise ApiError(0, f"cannot reach {self.server}: {cause}; {hint}") from error
+        log.debug("%s %s %s: %d", method, path, params or "", answer.status)
+        content, fine = None, 200 <= answer.status < 300
+        with contextlib.suppress(ValueError, RecursionError):
+            content = json.loads(answer.data)
+        if not isinstance(content, dict):
+            start = one_line(answer.data[:200].decode(errors="replace"))
+            content = {"message": f"{self.server} is no kubectl proxy, or that has no API server: {start}"}
+        elif fine:
             return content
-        message = content.get("message") if isinstance(content, dict) else f"{self.server} is not like kubectl proxy"
-        hint = "RBAC does not allow it: " if answer.status_code == 403 else ""
-        seconds = answer.headers.get("Retry-After", "")
-        raise ApiError(0 if fine else answer.status_code,
-                       f"{method} {path}: {answer.status_code} {answer.reason}: {hint}{message}",
-                       min(int(seconds), 60) if seconds.isdigit() else 0)
+        hint = "RBAC does not allow it: " if answer.status == 403 else ""
+        seconds = re.match("[0-9]{1,9}", answer.headers.get("Retry-After", ""))
+        raise ApiError(0 if fine else answer.status,
+                       f"{method} {path}: {answer.status} {answer.reason}: {hint}{content.get('message')}",
+                       min(int(seconds.group()), 60) if seconds else 0)
 
 
 class LeaderElection:
@@ -2556,18 +2818,16 @@ class LeaderElection:
         namespace, name = settings.get("resourceNamespace") or "kube-system", settings.get("resourceName") or name
         self.metadata = {"namespace": namespace, "name": name}
         self.path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-        self.observed, self.observed_at, self.renewed_at = None, 0, 0
+        self.observed, self.observed_at, self.renewed_at = None, 0, -math.inf
         self.lost, self.keeper = False, None
 
     def lead(self, stop):
         """Wait until this replica leads; return whether it does. From then on it renews, or sets `stop` and `lost`."""
-        while not stop.is_set() and not self.holds():
-            stop.wait(self.retry_period)
-        if stop.is_set():
-            return False
+        while not self.holds():
+            if stop.wait(self.retry_period):
+                return False
         log.info("%s became leader", self.identity)
-        self.keeper = threading.Thread(target=self.keep, args=[stop], daemon=True)
-        self.keeper.start()
+        self.keeper = in_background(self.keep, stop)
         return True
 
     def leads(self):
@@ -2576,54 +2836,50 @@ class LeaderElection:
 
     def keep(self, stop):
         """Renew the Lease until `stop`, or until that has not succeeded for too long."""
-        try:
-            while not stop.wait(self.retry_period):
-                if not self.holds() and not self.leads():
-                    log.error("leader election lost")
-                    return
-        finally:
-            self.lost = not stop.is_set()
-            stop.set()
+        while not stop.wait(self.retry_period):
+            if not self.holds() and not self.leads():
+                log.error("leader election lost")
+                self.lost = True
+                stop.set()
 
     def holds(self, holder=None):
         """Try to acquire or renew the Lease, or to let go of it for the holder ""; return whether that succeeded."""
         left = self.renewed_at + self.renew_deadline - time.monotonic()
         try:
             return within(max(left, self.retry_period), self.take, self.identity if holder is None else holder)
-        except (ApiError, TypeError, ValueError) as error:
-            if not isinstance(error, ApiError) or error.status != 409:  # another one was faster
+        except Exception as error:
+            if getattr(error, "status", None) != 409:  # another one was faster
                 warn_once(f"leader election: {error}")
             return False
 
     def take(self, holder):
         """Write the Lease with this holder, unless another one holds it; return whether it did. Raises ApiError."""
-        asked, path = time.monotonic(), f"{self.path}/{self.metadata['name']}"
+        asked, method, path = time.monotonic(), "PUT", f"{self.path}/{self.metadata['name']}"
         try:
             lease = self.api.request("GET", path)
         except ApiError as error:
             if error.status != 404:
                 raise
-            lease = {"metadata": self.metadata}  # still to be created, as it has no resourceVersion
+            lease, method, path = {"metadata": self.metadata}, "POST", self.path  # still to be created
         metadata, spec = pick(lease, dict, "metadata"), pick(lease, dict, "spec")
         if spec != self.observed:
             self.observed, self.observed_at = spec, asked
-        if spec.get("holderIdentity") not in (None, "", self.identity) and (
-                asked - self.observed_at < self.lease_duration):
+        holds = spec.get("holderIdentity") == self.identity
+        if spec.get("holderIdentity") and not holds and asked - self.observed_at < self.lease_duration:
             return False
-        taken = {} if spec.get("holderIdentity") == self.identity else {
-            "acquireTime": now(microseconds=True), "leaseTransitions": spec.get("leaseTransitions", -1) + 1}
-        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {
-            **spec, **taken, "holderIdentity": holder, "renewTime": now(microseconds=True),
-            "leaseDurationSeconds": math.ceil(self.lease_duration)}}
-        exists = "resourceVersion" in metadata
-        answer = self.api.request("PUT" if exists else "POST", path if exists else self.path, body)
+        spec = {**spec, "holderIdentity": holder, "renewTime": now(microseconds=True),
+                "leaseDurationSeconds": math.ceil(self.lease_duration)}
+        if not holds:
+            spec |= {"acquireTime": spec["renewTime"], "leaseTransitions": spec.get("leaseTransitions", -1) + 1}
+        answer = self.api.request(method, path, {
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
         self.observed, self.observed_at = pick(answer, dict, "spec"), time.monotonic()
         self.renewed_at = asked if holder else -math.inf
         return True
 
     def release(self):
         """Let another replica lead at once, when `stop` is set: else this one would renew again."""
-        self.keeper.join(self.retry_period)
+        wait([self.keeper], self.retry_period)
         if self.leads():
             self.holds("")
 
@@ -2631,18 +2887,21 @@ class LeaderElection:
 class Manifests:
     """A cluster made of manifests, which answers like the API server; bindings are kept in memory."""
 
+    OTHERS = dict(ns="namespaces", svc="services", rc="replicationcontrollers", rs="replicasets", sts="statefulsets",
+                  pv="persistentvolumes", pvc="persistentvolumeclaims", sc="storageclasses", csinodes="csinodes")
+    COMMAND = f"kubectl get nodes,pods,{','.join(OTHERS)} -A -o yaml"  # copies a live cluster
+
     def __init__(self):
         self.objects = {}  # (resource, namespace, name) -> object
 
     def load(self, path):
         """Read a file, or standard input for -; name and leave out what is no object. Raises OSError, ValueError."""
-        things = collections.deque(parse(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")))
-        while things:
-            thing = things.popleft()
-            if isinstance(thing, dict) and type(thing.get("items")) is list:  # a List
-                kind = {"kind": str(thing.get("kind", "")).removesuffix("List")}
-                things.extendleft(kind | item if isinstance(item, dict) else item for item in thing["items"][::-1])
-            elif thing is not None:
+        for document in parse(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")):
+            things = [document] if document is not None else []
+            if isinstance(document, dict) and isinstance(document.get("items"), list):
+                kind = str(document.get("kind", "")).removesuffix("List")  # the API server gives items none
+                things = [{"kind": kind} | thing if isinstance(thing, dict) else thing for thing in document["items"]]
+            for thing in things:
                 try:
                     self.add(thing)
                 except Malformed as error:
@@ -2650,95 +2909,97 @@ class Manifests:
 
     def add(self, document):
         """Take in an object. Raises Malformed."""
-        kind = pick(document, str, "kind")
-        name = pick(document, str, "metadata", "name")
+        kind, name = pick(document, str, "kind"), pick(document, str, "metadata", "name")
         if not kind or not name:
             raise Malformed("expected a Kubernetes object with kind and metadata.name, got "
                             f"{json.dumps(document, default=str)[:60]}")
+        resource = kind.lower() + ("es" if kind.endswith("s") else "s")
         try:
-            self.try_out(kind, document)
+            if resource in self.OTHERS.values():
+                self.try_out(document)
         except Malformed as error:
             raise Malformed(f"{kind} {name}: {error}") from error
-        resource = kind.lower() + ("es" if kind.endswith("s") else "s")
         metadata = document["metadata"]  # whose creation time is the place in the file, where it has none
         metadata["creationTimestamp"] = metadata.get("creationTimestamp") or f"{len(self.objects):09}"
         if resource not in ("nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes"):
             metadata["namespace"] = pick(metadata, str, "namespace") or "default"
+        if "template" in pick(document, dict, "spec") and "uid" not in metadata:  # else its pods are here, too
+            warn_once(f"of a {kind} no pods are made here: add the pods themselves")
         self.objects[resource, metadata.get("namespace"), name] = document
 
-    def try_out(self, kind, thing):
-        """Read what rules read of an object, since no API server has checked it. (Pods and nodes are read anyway.)"""
-        if kind in ("Service", "ReplicationController"):
+    def try_out(self, thing):
+        """Read what rules read of such objects, since no API server has checked them. Raises Malformed."""
+        pick(thing, dict, "metadata", "labels", of=str)
+        pick(thing, dict, "metadata", "annotations", of=str)
+        if thing["kind"] in ("Service", "ReplicationController"):
             pick(thing, dict, "spec", "selector", of=str)
-        elif kind in ("ReplicaSet", "StatefulSet", "PersistentVolumeClaim"):
+        else:
             with contextlib.suppress(InvalidSelector):  # which kube-scheduler meets, too
                 label_selector(pick(thing, dict, "spec", "selector"))
-        if kind in ("PersistentVolumeClaim", "PersistentVolume"):
-            class_of(thing)
-            storage(thing, *["resources", "requests"] if kind == "PersistentVolumeClaim" else ["capacity"])
-            pick(thing, list, "spec", "accessModes", of=str)
-            valid_terms(pick(thing, list, "spec", "nodeAffinity", "required", "nodeSelectorTerms", of=dict))
-            for labels in ("labels", "annotations"):
-                pick(thing, dict, "metadata", labels, of=str)
-        if kind == "StorageClass":
-            can_provision(thing, Node({}))
-        for driver in pick(thing, list, "spec", "drivers", of=dict) if kind == "CSINode" else ():
+        class_of(thing)
+        storage(thing, "resources", "requests")
+        storage(thing, "capacity")
+        pick(thing, list, "spec", "accessModes", of=str)
+        valid_terms(pick(thing, list, "spec", "nodeAffinity", "required", "nodeSelectorTerms", of=dict))
+        can_provision(thing, Node({}))
+        for driver in pick(thing, list, "spec", "drivers", of=dict):
             pick(driver, str, "name")
             pick(driver, int, "allocatable", "count")
 
     def request(self, method, path, body=None, params=None):
-        """Answer a list, or a Binding; take in other writes unseen."""
+        """Answer a list; carry out a Binding, or the deletion of a pod; take in other writes unseen."""
         *_, name, last = path.split("/")
         if method == "GET":
-            selected = functools.partial(self.selected, params["fieldSelector"])
-            return {"items": [thing for key, thing in self.objects.items() if key[0] == last and selected(thing)]}
+            absent = {*self.OTHERS.values()} - {resource for resource, *_ in self.objects}
+            if last in absent:
+                warn_once(f"not in these manifests, so that rules find none: {', '.join(sorted(absent))}; a copy of a "
+                          f"cluster has all: {self.COMMAND}")
+            return {"items": [thing for (resource, *_), thing in self.objects.items()
+                              if resource == last and self.selected(thing, params["fieldSelector"])]}
         if last == "binding":
             pod = self.objects["pods", body["metadata"]["namespace"], name]
             pod["spec"] = {**(pod.get("spec") or {}), "nodeName": body["target"]["name"]}
+        if method == "DELETE":
+            self.objects.pop((name, path.split("/")[-3], last), None)
         return {}
 
-    def selected(self, selector, thing):
+    def selected(self, thing, selector):
         """Say whether a field selector, such as spec.nodeName!=,status.phase!=Failed, selects an object."""
-        for term in filter(None, selector.split(",")):
-            path, differs, value = re.fullmatch("(.*?)(!?)=(.*)", term).groups()
+        for path, differs, value in re.findall("([^,]*?)(!?)=([^,]*)", selector):
             actual = name_in(thing, *path.split(".")) or "default-scheduler" * (path == "spec.schedulerName")
             if (actual == value) == bool(differs):
                 return False
         return True
 
 
-class YamlLoader(yaml.composer.Composer, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """YAML in which no key comes twice, dates and times stay strings, and aliases cannot grow beyond all memory."""
-
-    def __init__(self, text):
-        yaml.composer.Composer.__init__(self)
-        super(yaml.composer.Composer, self).__init__(text)
-        self.aliases, self.inside = 0, 0  # how many there were; how many anchored values this place is inside of
-
-    def compose_node(self, parent, index):
-        """Read a node. Raises ValueError if there are too many aliases, or one inside what another may stand for."""
-        event = self.peek_event()
-        is_alias = isinstance(event, yaml.AliasEvent)
-        self.aliases += is_alias
-        if self.aliases > 1000 or is_alias and self.inside:
-            raise ValueError("expected fewer aliases, and none inside values that have an anchor themselves")
-        self.inside += event.anchor is not None and not is_alias
-        node = super().compose_node(parent, index)
-        self.inside -= event.anchor is not None and not is_alias
-        return node
+class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """YAML in which no key comes twice, and dates and times stay strings."""
 
     def construct_mapping(self, node, deep=False):
-        """Build a mapping whose keys are strings, and all different."""
-        for key, _ in node.value:
-            key.tag = re.sub(":(int|float|bool|null)$", ":str", key.tag)
+        """Build a mapping whose keys are all different."""
         unique_keys([(key.value, None) for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
         return super().construct_mapping(node, deep)
 
+    def resolve(self, kind, value, implicit):
+        """Say of what type a value is. What looks like a number but has a colon is a time, too."""
+        tag = super().resolve(kind, value, implicit)
+        is_time = tag.endswith(":timestamp") or kind is yaml.ScalarNode and ":" in value
+        return "tag:yaml.org,2002:str" if is_time else tag
 
-for name in ("timestamp", "int", "float"):  # of numbers, those to the base of 60 are times, too
-    read = getattr(yaml.SafeLoader, f"construct_yaml_{name}")
-    YamlLoader.add_constructor(f"tag:yaml.org,2002:{name}", lambda loader, node, name=name, read=read: (
-        node.value if name == "timestamp" or ":" in node.value else read(loader, node)))
+
+def check_size(text):
+    """Raise ValueError if a YAML text stands for more than memory holds: by its aliases, or by what is inside what."""
+    around, aliases = [], 0  # of the values around this place: whether they have an anchor
+    for event in yaml.parse(text, YamlLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            around.append(event.anchor is not None)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            around.pop()
+        aliases += isinstance(event, yaml.AliasEvent)
+        if len(around) > 100:
+            raise RecursionError
+        if aliases > 1000 or isinstance(event, yaml.AliasEvent) and any(around):
+            raise ValueError("expected fewer aliases, and none inside values that have an anchor themselves")
 
 
 def unique_keys(pairs):
@@ -2761,22 +3022,30 @@ def parse(text):
         if text.lstrip().startswith("{"):
             documents = [json.loads(text, object_pairs_hook=unique_keys)]
         else:  # what an alias stands for is copied thereby
+            check_size(text)
             documents = (json.loads(json.dumps(document)) for document in yaml.load_all(text, YamlLoader))
         for document in documents:
             if depth(document) > 100:
                 raise RecursionError
             yield document
+    except json.JSONDecodeError as error:
+        stray = re.search(r",\s*[]},]$", text[:error.pos + 1])
+        at = stray.start() if stray else error.pos
+        number = text.count("\n", 0, at) + 1
+        line = text[:at].rpartition("\n")[2][-40:] + text[at:].partition("\n")[0][:40]
+        raise ValueError(f"line {number}: {'stray comma' if stray else error.msg}: {line.strip():.100}") from None
     except RecursionError:
         raise ValueError("its objects and lists are nested too deeply") from None
-    except LookupError:
+    except (LookupError, AttributeError):
         raise ValueError("a value is not of the type that its tag says") from None
     except (yaml.YAMLError, OverflowError, TypeError) as error:
         raise ValueError(one_line(error)) from error
 
 
 def one_line(error):
-    """Return an error's text on one line."""
-    return getattr(error, "strerror", None) or " ".join(str(error).split())
+    """Return an error's text on one line; of a connection's, the cause that requests has wrapped up."""
+    cause = re.search(r"\[(Errno|SSL)[^]]*][^'\"()]*", str(error))
+    return getattr(error, "strerror", None) or (cause.group().strip() if cause else " ".join(str(error).split()))
 
 
 # =====================================================================================================================
@@ -2787,19 +3056,21 @@ def one_line(error):
 class Screen:
     """What is printed on: a terminal, with colours unless NO_COLOR is set, or anything else, 80 columns wide."""
 
-    def __init__(self, suffix=""):
+    def __init__(self, suffix="", colour="auto"):
         self.suffix = suffix  # of every line
         with contextlib.suppress(AttributeError):  # not everything that stands in for a terminal has it
-            sys.stdout.reconfigure(errors="replace")  # where ✗ cannot be written, ? is
+            sys.stdout.reconfigure(errors="replace")
         terminal = sys.stdout.isatty()
         self.width = (max(60, shutil.get_terminal_size().columns) if terminal else 80) - len(suffix)
-        self.colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        wanted = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self.colours = wanted if colour == "auto" else colour == "always"
+        self.marks = {} if "utf" in str(sys.stdout.encoding).lower() else str.maketrans("✗×→…", "xx>~")
 
     def print(self, *lines):
         """Print lines."""
         for line in lines:
-            line = visible(line + self.suffix if line else "")
-            print(re.sub(f"{PAINT}([0-9;]*)m", "\033[\\1m", line) if self.colours else line, flush=True)
+            line = visible(line + self.suffix if line else "").translate(self.marks)
+            print(re.sub(f"{PAINT}([0-9;]*)m", "\033[\\1m", line), flush=True)
 
     def paint(self, text, colour):
         """Return the text in a colour, if there are any."""
@@ -2817,14 +3088,6 @@ def visible(text):
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", lambda match: ascii(match.group())[1:-1], text)
 
 
-class LogLine(logging.Formatter):
-    """The form of what is logged."""
-
-    def formatMessage(self, record):
-        """Return the line of a record."""
-        return visible(super().formatMessage(record))
-
-
 BOLD, DIM, RED, GREEN = "1", "2", "91", "1;32"
 PAINT = f"\ufdd0{uuid.uuid4()}"  # stands for the escape character until others have been escaped; nobody can guess it
 
@@ -2835,16 +3098,16 @@ def record(decision):
             "failed": {node: sum(against.values(), []) for node, against in decision.failed.items()},
             "failedBy": {node: list(against) for node, against in decision.failed.items()},
             "raw": decision.raw, "scores": decision.scores, "total": decision.total, "held": decision.held,
-            "message": decision.message}
+            "message": decision.message, "remedy": decision.remedy}
 
 
 def in_words(decision):
     """Return a decision as a line for people."""
     if decision.node is None:
-        return f"{decision.pod.key} stays pending: {decision.message}"
-    fit, nodes = len(decision.feasible), len(decision.feasible) + len(decision.failed)
-    return (f"{decision.pod.key} -> {decision.node}  ({fit} of {nodes} nodes fit, score "
-            f"{decision.total[decision.node]})" + " is held: not permitted yet" * decision.held)
+        return f"{decision.pod.key} stays pending: {decision.message} {decision.remedy}".rstrip()
+    fit, score = f"{len(decision.total)} of {len(decision.nodes)} nodes fit", decision.total[decision.node]
+    held = " is held: not permitted yet" if decision.held else ""
+    return f"{decision.pod.key} -> {decision.node}  ({fit}, score {score}){held}"
 
 
 def explain(decision, screen):
@@ -2852,7 +3115,29 @@ def explain(decision, screen):
     lines = screen.fold(in_words(decision), rest="    ", colour=BOLD)
     if decision.total:
         lines += best_nodes(decision, screen)
+    for what in unheeded(decision):
+        lines += screen.fold(f"{decision.pod.key} {what}", "  ! ", "    ", RED)
     return [*lines, *failing_nodes(decision, screen), ""]
+
+
+def unheeded(decision):
+    """Yield what the pod requires though no active rule looks at that, and the rule that would look."""
+    pod, there = decision.pod, decision.nodes.get(decision.node)
+    affinity, active = pick(pod.spec, dict, "affinity"), {rule.name for rule in decision.policy.rules()}
+    required = {side for side, terms in affinity.items() if f"required{WHEN}" in str(terms)}
+    for what, is_asked, rule in (
+            ("resource requests", any(pod.requests.values()), "PodFitsResources"),
+            ("host ports", pod.host_ports, "PodFitsHostPorts"),
+            ("a node selector", pod.node_selector, "MatchNodeSelector"),
+            ("required node affinity", "nodeAffinity" in required, "MatchNodeSelector"),
+            ("no toleration for taints there", there and hostile_taints(pod, there), "PodToleratesNodeTaints"),
+            ("a network disk", any(volume.keys() & DISK_IDENTITIES.keys() for volume in pod.volumes), "NoDiskConflict"),
+            ("claims", pod.claims, "CheckVolumeBinding"),
+            ("required spreading", "DoNotSchedule" in str(pod.spec.get("topologySpreadConstraints")), "EvenPodsSpread"),
+            ("required pod affinity", "podAffinity" in required, "MatchInterPodAffinity"),
+            ("required pod anti-affinity", "podAntiAffinity" in required, "MatchInterPodAffinity")):
+        if is_asked and rule not in active:
+            yield f"has {what}, and {rule}, which looks at that, is not active"
 
 
 def best_nodes(decision, screen):
@@ -2864,50 +3149,65 @@ def best_nodes(decision, screen):
     # The names of entries that make one rule, SelectorSpreadPriority+EvenPodsSpreadPriority, have a line each.
     parts = [part for title in decision.scores for part in re.split(r"(?=\+)", title)]
     columns = [["", *(shorten("  " + part, screen.width // 2) for part in parts), "  Total"]]
-    for name in ranked:
+    for name in ranked[:screen.width]:
         columns.append([marks.get(name, "") + shorten(name), *score_cells(decision, name), str(total[name])])
-        if len(columns) > 2 and max(map(len, align(zip(*columns)))) > screen.width:
-            columns.pop()
-            break
+    while len(columns) > 2 and max(map(len, align(zip(*columns)))) > screen.width:
+        columns.pop()
     lines, more = align(zip(*columns)), ranked[len(columns) - 1:]
     if chosen:  # it comes first
         lines[0] = lines[0].replace(columns[1][0], screen.paint(columns[1][0], GREEN))
-    if more:
-        lines += screen.fold(f"more nodes that fit: {len(more)}, down to a total of {total[more[-1]]}", "  ", "  ", DIM)
+    notes = [f"more nodes that fit: {len(more)}, down to a total of {total[more[-1]]}"] if more else []
     if len(ties) > 1:
-        lines += screen.fold(f"{len(ties)} nodes (* and =) tie: any of them is taken, at random", "  ", "  ", DIM)
-    return lines
+        notes.append(f"{len(ties)} nodes (* and =) tie: any of them is taken, at random")
+    return lines + [line for note in notes for line in screen.fold(note, "  ", "  ", DIM)]
 
 
 def score_cells(decision, name):
     """Yield a node's scores as "raw→normalised×weight", the first part only if the rule normalises."""
     rules = {rule.title: rule for rule in decision.policy.priorities}
     for title, scores in decision.scores.items():
-        if title in rules:
-            raw, rule = decision.raw[title][name], rules[title]
-            before = "" if not rule.reduce else "-→" if raw is None else f"{raw}→"
-            yield f"{before}{scores[name] // rule.weight}×{rule.weight}"
-        else:  # an extender's, which come weighed
-            yield str(scores[name])
-        yield from [""] * title.count("+")  # beside the further lines of the title
+        cell, rule = str(scores[name]), rules.get(title)  # an extender's is weighed when it comes
+        if rule:
+            raw = decision.raw[title][name]
+            before = f"{'-' if raw is None else raw}→" if rule.reduce else ""
+            cell = f"{before}{scores[name] // rule.weight}×{rule.weight}"
+        yield from [cell] + [""] * title.count("+")  # beside the further lines of the title
 
 
 def failing_nodes(decision, screen):
     """Return the nodes that do not fit and why; those with the same reasons together, the biggest group first."""
-    groups = collections.defaultdict(list)  # reasons, a sentence for each predicate -> names
+    groups, lines = collections.defaultdict(list), []  # reasons, a sentence for each predicate -> names of nodes
     for name, against in decision.failed.items():
         why = tuple(f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items())
-        groups[why].append(shorten(name))
-    who = {why: names[0] if len(names) == 1 else f"{len(names)} nodes" for why, names in groups.items()}
-    margin, lines = max(map(len, who.values()), default=0), []
+        groups[why].append(name)
+    heads = {why: f"{len(names)} nodes" if len(names) > 1 else shorten(names[0]) for why, names in groups.items()}
+    margin = max(map(len, heads.values()), default=0)
     for why, names in sorted(groups.items(), key=lambda group: -len(group[1])):
-        first, indent = f"  ✗ {who[why]:{margin}}  ", " " * (margin + 6)
+        first, indent = f"  ✗ {heads[why]:{margin}}  ", " " * (margin + 6)
         for sentence in why:
             lines += screen.fold(sentence, first, indent, RED)
             first = indent
-        if len(names) > 1:
-            lines += screen.fold(", ".join(names), indent, indent, DIM, max_lines=2)
+        misses = sorted((shortage(decision, name) for name in names), key=lambda miss: miss[0])  # the nearest first
+        if len(names) > 1 or misses[0][0]:
+            lines += screen.fold(", ".join(words for _, words in misses), indent, indent, DIM, max_lines=2)
     return lines
+
+
+def shortage(decision, name):
+    """Return how much of its requests a pod lacks on a node, as a share of them, and the node with this in words."""
+    share, words, node = 0, [], decision.nodes[name]
+    for resource, wanted in decision.pod.requests.items():
+        if any(f"Insufficient {resource}" in reasons for reasons in decision.failed[name].values()):
+            free = node.allocatable.get(resource, 0) - node.requested.get(resource, 0)
+            share = max(share, (wanted - free) / max(wanted, 1))
+            words.append(f"requests {amount(resource, wanted, math.ceil)}, free {amount(resource, free)}")
+    return share, shorten(name) + (f" ({'; '.join(words)})" if words else "")
+
+
+def amount(resource, number, rounded=math.floor):
+    """Return an amount of a resource as people write it."""
+    unit, suffix = {"cpu": (1, "m"), "memory": (2**20, "Mi"), "ephemeral-storage": (2**20, "Mi")}.get(resource, (1, ""))
+    return f"{rounded(number / unit)}{suffix}"
 
 
 def shorten(name, width=21):
@@ -2929,7 +3229,8 @@ def comparison(outcomes):
     rows = [[pod, *(of.get(pod) or "<none>" for of in places)] for pod in pods]
     moved = [row for row in rows if len(set(row[1:])) > 1]
     lines = [*align([["POD", *files], *moved]), ""] if moved else []
-    numbers = [["", *files], ["pods that fit", *(f"{sum(map(bool, of.values()))} of {len(of)}" for of in places)]]
+    numbers = [["", *files], ["pods that fit", *(f"{sum(map(bool, of.values()))} of {len(of)}" for of in places)],
+               ["pods left where they were", *(str(outcome["left"]) for outcome in outcomes.values())]]
     for resource, shares in outcomes[files[0]]["utilization"].items():
         for part in shares:
             numbers.append([f"{resource} utilization of a node, {part}", *(
@@ -2937,21 +3238,22 @@ def comparison(outcomes):
     return [*lines, f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(numbers)]
 
 
-def overview(cluster):
-    """Return all pods with their nodes, as `kubectl get pods -o wide` does, and how full the nodes are."""
-    nodes = cluster.snapshot().nodes.values()
+def overview(pods, waiting, held, nodes):
+    """Return where the pods are, if there are many only those that were waiting, and how full the nodes are."""
     place = {uid: node.name for node in nodes for uid in node.pods}
-    pods, fill = [["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"]], [["NODE", "PODS", "CPU", "MEMORY"]]
-    for pod in cluster.parse(Pod, cluster.list("pods"))[0]:
-        pods.append([pod.namespace, pod.name, pod.phase or "Pending", f"{pod.requests['cpu']}m",
-                     f"{pod.requests['memory'] // 2**20}Mi", place.get(pod.uid, "<none>")])
+    rows, fill = [["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"]], [["NODE", "PODS", "CPU", "MEMORY"]]
+    shown = pods if len(pods) < 100 else [pod for pod in pods if pod.uid in waiting]
+    for pod in shown:
+        placed = pod.uid in waiting and pod.uid in place
+        status = "Held" if pod.uid in held else "Placed" if placed else pod.phase or "Pending"
+        requests = [amount(resource, pod.requests[resource]) for resource in CPU_AND_MEMORY]
+        rows.append([pod.namespace, pod.name, status, *requests, place.get(pod.uid, "<none>")])
     for node in nodes:
-        row = [node.name, f"{len(node.pods)}/{node.max_pods}"]
-        for resource, unit, suffix in ("cpu", 1, "m"), ("memory", 2**20, "Mi"):
+        fill.append([node.name, f"{len(node.pods)}/{node.max_pods}"])
+        for resource in CPU_AND_MEMORY:
             used, there = node.requested[resource], node.allocatable[resource]
-            row.append(f"{used // unit}{suffix}/{there // unit}{suffix} ({100 * used // max(there, 1)}%)")
-        fill.append(row)
-    return ["", *align(pods), "", *align(fill)]
+            fill[-1].append(f"{amount(resource, used)}/{amount(resource, there)} ({100 * used // max(there, 1)}%)")
+    return ["", *align(rows), *[f"and {len(pods) - len(shown)} other pods"] * (pods != shown), "", *align(fill)]
 
 
 # =====================================================================================================================
@@ -2963,50 +3265,41 @@ def read_arguments(argv):
     """Read the command line."""
     parser = argparse.ArgumentParser(
         prog="scheduler.py", formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="""Schedule the pods whose spec.schedulerName is --scheduler-name, through kubectl proxy, by the
-predicates and priorities that a legacy Policy file names.""",
-        epilog="""examples:
+        description="Schedule the pods that name this scheduler, by the rules that a legacy Policy file names.",
+        epilog=f"""examples:
   kubectl proxy & python scheduler.py             schedule a cluster's pods until Ctrl-C
-  python scheduler.py --once --dry-run -v         show what one pass would do, and what it asks the API server
   python scheduler.py --cluster tests/clusters/demo.yaml           schedule manifests; no cluster is needed
-  kubectl get nodes,pods -A -o yaml | python scheduler.py --cluster -       schedule a copy of a live cluster
   python scheduler.py --explain default/web-1     show why that pod goes, or would go, where it does
+  {Manifests.COMMAND} | \\
+    python scheduler.py --cluster -               schedule a copy of a live cluster
 
 exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     option = parser.add_argument
-    option("--server", default="http://127.0.0.1:8001", metavar="URL",
-           help="where kubectl proxy listens (default %(default)s)")
-    option("--scheduler-name", default="my-scheduler", metavar="NAME",
-           help="schedule the pods with this spec.schedulerName (default %(default)s)")
-    option("--policy", default=str(Path(__file__).with_name("policy.json")), metavar="FILE",
+    option("--server", default="http://127.0.0.1:8001", metavar="URL", help="of kubectl proxy (default %(default)s)")
+    option("--scheduler-name", default="my-scheduler", metavar="NAME", help="schedule its pods (default %(default)s)")
+    option("--policy", "--config", "--policy-config-file", "--algorithm-provider", metavar="FILE",
            help="a Policy or KubeSchedulerConfiguration, DefaultProvider or ClusterAutoscalerProvider (policy.json)")
     option("--plugins", nargs="+", default=[], metavar="FILE", help="Python files with rules of your own")
-    option("--interval", type=seconds, default=1, metavar="SECONDS", help="time between polls (default %(default)s)")
+    option("--interval", type=float, default=1, metavar="SECONDS", help="time between polls (default %(default)s)")
     option("--once", action="store_true", help="make one pass, then stop")
-    option("--leader-elect", action="store_true", help="schedule only while holding the Lease kube-system/NAME")
+    option("--leader-elect", nargs="?", const="true", choices=["true", "false"], help="lead by Lease kube-system/NAME")
     option("--dry-run", action="store_true", help="do everything except writing to the cluster")
-    option("--cluster", nargs="+", default=[], metavar="FILE",
-           help="schedule these manifests (YAML, JSON; - for standard input) instead of a live cluster")
-    option("--explain", nargs="?", const=True, metavar="POD",
-           help="show decisions as tables; or only where this pod (namespace/name) would go, without binding anything")
+    option("--cluster", nargs="+", default=[], metavar="FILE", help="schedule these manifests (-: standard input)")
+    option("--explain", nargs="?", const=True, metavar="POD", help="show decisions as tables, or where a pod would go")
     option("--compare", metavar="FILE", help="with --cluster: schedule under this Policy, too, and show what differs")
+    option("--anew", action="store_true", help="--compare: running pods, too, except DaemonSets' and static ones")
     option("--seed", help="make the choice among equally good nodes repeatable")
+    option("--color", choices=["always", "auto", "never"], default="auto", help="always: for less -R")
     option("--output", choices=["text", "json"], default="text", help="json: an object per decision, with all scores")
     option("-v", "--verbose", action="store_true", help="log every request to the API server")
     options = parser.parse_args(argv)
     if not re.fullmatch("https?://[^/?#]+/?", options.server):
         parser.error(f"--server {options.server}: expected a URL such as http://127.0.0.1:8001")
-    if options.compare and not options.cluster:
-        parser.error("--compare needs --cluster: give it manifests, or pipe in a copy of a live cluster: "
-                     "kubectl get nodes,pods -A -o yaml | scheduler.py --cluster - --compare FILE")
+    if not 0 < options.interval < 1e6:
+        parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
+    if options.compare and (options.explain or not options.cluster):
+        parser.error("--compare needs --cluster, and goes without --explain")
     return options
-
-
-def seconds(text):
-    """Read a positive number of seconds."""
-    if not 0 < float(text) < 1e6:
-        raise ValueError
-    return float(text)
 
 
 def main(argv=None):
@@ -3015,82 +3308,88 @@ def main(argv=None):
     options = read_arguments(argv)
     SEED = options.seed or ("" if options.compare else None)  # what is compared has the same luck
     dry = " (dry run)" if options.dry_run else ""
-    handler = logging.StreamHandler()
-    handler.setFormatter(LogLine(f"%(message)s{dry}"))
+    handler, formatter = logging.StreamHandler(), logging.Formatter()
+    formatter.formatMessage = lambda record: visible(record.message + dry)
+    handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler])
     log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
     api = Manifests() if options.cluster else Proxy(options.server)
     try:
-        for path in options.plugins:
-            load_plugins(path)
-        policy_file = PolicyFile(options.policy, options.scheduler_name)
-        other = PolicyFile(options.compare, options.scheduler_name) if options.compare else None
+        shipped = str(Path(__file__).with_name("policy.json")).removeprefix(os.getcwd() + os.sep)
+        files = [PolicyFile(path, options.scheduler_name, options.plugins)
+                 for path in (options.policy or shipped, options.compare) if path]
         for path in options.cluster:
             api.load(path)
-    except PolicyError as error:
-        for line in error.args:
+        if options.cluster and not any(resource == "nodes" for resource, *_ in api.objects):
+            raise ValueError(f"there is no Node; a copy of a cluster has all: {Manifests.COMMAND}")
+    except (PolicyError, OSError, ValueError) as error:  # the latter two of a manifest
+        for line in error.args if isinstance(error, PolicyError) else [f"{path}: {one_line(error)}"]:
             log.error("%s", line)
         return 2
-    except (OSError, ValueError) as error:  # of a manifest
-        log.error("%s: %s", path, one_line(error))
-        return 2
-    cluster, policies = Cluster(api, options.dry_run), policy_file.policies
-    screen, stop = Screen(dry), threading.Event()
+    named = {rule.name for file in files for policy in file.policies.values() for rule in policy.rules()}
+    if PLUGGED_IN - named:
+        log.info("rules of --plugins that the Policy does not name: %s", ", ".join(sorted(PLUGGED_IN - named)))
+    cluster, policies, policy_file = Cluster(api, options.dry_run), files[0].policies, files[0]
+    screen, stop = Screen(dry, options.color), threading.Event()
     report = functools.partial(print_decision, options, screen)
 
     def end(number, _):
         """Finish the pod in hand; but end within a few seconds if that takes long, and at once on a second signal."""
         signal.signal(number, signal.SIG_DFL)
-        limit = threading.Timer(4, os._exit, [0])
-        limit.daemon = True
-        limit.start()
+        in_background(lambda: time.sleep(4) or os._exit(0))
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
     if isinstance(options.explain, str):
-        return explain_pod(cluster, policies, options.explain, report)
-    if other:
-        outcomes = {file.path.removeprefix(os.getcwd() + os.sep): outcome(api, file.policies, options, stop)
-                    for file in (policy_file, other)}
+        return explain_pod(cluster, policy_file, options, report)
+    if options.compare:
+        outcomes = {file.path: outcome(api, file.policies, options, stop) for file in files}
         if options.output == "json":
             print(json.dumps(outcomes))
         else:
             screen.print(*comparison(outcomes))
         return 0
     if not options.cluster:
-        log.info("%s: polling %s by %s", ", ".join(policies), options.server, options.policy)
+        log.info("%s: polling %s by %s", ", ".join(policies), options.server, policy_file.path)
+    waiting = set()
+    with contextlib.suppress(ApiError):  # which the loop will meet, too
+        waiting = {pod.uid for pod in cluster.pending_pods(policies)}
+        if not waiting:
+            log.info("no pod waits for %s: none without a node has this spec.schedulerName", ", ".join(policies))
+    if not options.cluster:
         return poll(cluster, policy_file, report, stop, options)
-    if not cluster.pending_pods(policies):
-        log.info("no pod waits for %s: none without a node has this spec.schedulerName", ", ".join(policies))
-    schedule_manifests(cluster, policies, report, stop, options.once)
+    held, nodes = schedule_manifests(cluster, policies, report, stop, options.once)
     if options.output == "text":
-        screen.print(*overview(cluster))
+        screen.print(*overview(cluster.read(Pod, "pods")[0], waiting, held, nodes))
     return 0
 
 
 def print_decision(options, screen, decision, remark=""):
     """Print a decision, and before it, if there is one, a remark."""
     if options.output == "json":
-        print(json.dumps(record(decision) | {"dryRun": True} if options.dry_run else record(decision)), flush=True)
+        print(json.dumps(record(decision)), flush=True)
     elif options.explain:
-        screen.print(*screen.fold(remark), *explain(decision, screen))
+        return screen.print(*screen.fold(remark), *explain(decision, screen))
     else:
         screen.print(in_words(decision))
+    for what in unheeded(decision) if decision.node else ():
+        warn_once(f"a pod is placed that {what}")
 
 
 def poll(cluster, policy_file, report, stop, options):
     """Schedule a live cluster's pods; where a leader is elected, only while leading. Return the exit code."""
     settings = next(iter(policy_file.policies.values())).election  # all profiles have the same
     election = LeaderElection(cluster.api, options.scheduler_name, settings)
-    elected = not options.dry_run and (options.leader_elect or settings.get("leaderElect"))
+    wanted = options.leader_elect == "true" if options.leader_elect else settings.get("leaderElect")
+    elected = wanted and not options.dry_run
     if elected:
         cluster.writer.may_write = election.leads
         if not election.lead(stop):
             return 0
     code = run(cluster, policy_file, report, stop, options.interval, options.once)
     with contextlib.suppress(ApiError):
-        cluster.writer.settle(patience=3)
+        cluster.writer.flush(3 if stop.is_set() else 10)
     stop.set()
     if elected:
         election.release()
@@ -3098,58 +3397,79 @@ def poll(cluster, policy_file, report, stop, options):
 
 
 def schedule_manifests(cluster, policies, report, stop, once):
-    """Make passes until one places nothing more; a pod may make room for others, as for one with affinity to it."""
-    while schedule_pending_pods(cluster, policies, report, stop) and not once and not stop.is_set():
-        pass
+    """Make passes until one changes nothing. Return the uids of the pods that are held, and the nodes without them."""
+    while not stop.is_set():
+        count = len(cluster.api.objects)
+        bound = schedule_pending_pods(cluster, policies, report, stop)
+        if once or not bound and len(cluster.api.objects) == count:
+            break
+    nodes, held = cluster.snapshot().nodes, [record.kept for record in cluster.records.values() if record.is_held()]
+    for decision in held:
+        nodes[decision.node].remove(decision.pod)
+    return {decision.pod.uid for decision in held}, nodes.values()
 
 
-def load_plugins(path):
-    """Run a Python file that registers rules by `from scheduler import predicate, priority`. Raises PolicyError."""
+def load_plugins(paths):
+    """Run files that register rules by `from scheduler import predicate, priority`, maybe again. Raises PolicyError."""
     sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
-    try:
-        runpy.run_path(path)
-    except Exception as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-        place = f"{path}, line {lines[-1]}" if lines else path
-        raise PolicyError(f"{place}: {type(error).__name__}: {one_line(error)}") from error
+    for name in PLUGGED_IN:
+        PREDICATES.pop(name, None), PRIORITIES.pop(name, None)
+    others = PREDICATES.keys() | PRIORITIES.keys()
+    for path in paths:
+        try:
+            runpy.run_path(path)
+        except Exception as error:
+            lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+            place = f"{path}, line {lines[-1]}" if lines else path
+            raise PolicyError(f"{place}: {type(error).__name__}: {one_line(error)}") from error
+        finally:
+            PLUGGED_IN.update((PREDICATES.keys() | PRIORITIES.keys()) - others)
 
 
-def explain_pod(cluster, policies, key, report):
+def explain_pod(cluster, policy_file, options, report):
     """Show where a pod would go now, even one that has a node, or that nobody would try. Return the exit code."""
-    namespace, _, name = key.rpartition("/")
-    namespace = namespace or "default"
+    path, policies = policy_file.path, policy_file.policies
+    namespace, name = f"default/{options.explain}".split("/")[-2:]
     try:
-        pods, _ = cluster.parse(Pod, cluster.list("pods", f"metadata.namespace={namespace},metadata.name={name}"))
+        pods, _ = cluster.read(Pod, "pods", f"metadata.namespace={namespace},metadata.name={name}")
         if not pods:
-            log.error('pod "%s/%s" not found; write --explain NAMESPACE/NAME', namespace, name)
-            return 1
+            raise ApiError(404, f'pod "{namespace}/{name}" not found; write --explain NAMESPACE/NAME')
         snapshot, pod, place = cluster.snapshot(policies), pods[0], pods[0].node_name
-        if place in snapshot.nodes and pod.uid in snapshot.nodes[place].pods:
+        if not options.policy and pod.scheduler == "default-scheduler" not in policies:
+            path, policies = "DefaultProvider", load_policies("DefaultProvider", pod.scheduler)
+        if place in snapshot.nodes:
             snapshot.nodes[place].remove(pod)
         pod.node_name = ""
-        decision = schedule(pod, snapshot, policies.get(pod.scheduler) or next(iter(policies.values())))
+        policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
+        decision = schedule(pod, snapshot, policy)
+        seek_remedy(decision, snapshot)
     except ApiError as error:
         log.error("%s", error)
         return 1
     state = (f"is on {place}" if place else "is being deleted" if pod.terminating else
              "has scheduling gates" if pod.gated else
-             f"is left to {pod.scheduler}" if pod.scheduler not in policies else None)
-    report(decision, f"{pod.key} {state}. If it were to be scheduled now:" if state else "")
+             f"is left to {pod.scheduler}" if pod.scheduler not in policy_file.policies else "is pending")
+    report(decision, f"{pod.key} {state}. If scheduled now, by {path}:")
     return 0
 
 
 def outcome(manifests, policies, options, stop):
-    """Schedule the pending pods of manifests under a Policy; return where they are then, and how full the nodes."""
-    cluster = Cluster(copy.deepcopy(manifests))
+    """Schedule pods of manifests under a Policy; return where they are then, how many were left, how full nodes are."""
+    cluster, left = Cluster(copy.deepcopy(manifests)), 0
+    for pod in [pod for node in cluster.snapshot().nodes.values() for pod in node.pods.values()]:
+        if not options.anew or pod.terminating or pod.controller[0] in ("DaemonSet", "Node"):  # a Node has static pods
+            left += 1
+        else:
+            scheduler = pod.scheduler if pod.scheduler in policies else next(iter(policies))
+            pod.raw["spec"].update(nodeName=None, schedulerName=scheduler)
     pending = sorted(pod.key for pod in cluster.pending_pods(policies))
-    schedule_manifests(cluster, policies, lambda decision: None, stop, options.once)
-    nodes = cluster.snapshot().nodes.values()
+    _, nodes = schedule_manifests(cluster, policies, lambda decision: None, stop, options.once)
     places, result = {pod.key: node.name for node in nodes for pod in node.pods.values()}, {}
     for resource in ("cpu", "memory") if nodes else ():
         shares = [100 * node.requested[resource] / max(node.allocatable[resource], 1) for node in nodes]
         result[resource] = {"min": min(shares), "mean": statistics.mean(shares), "max": max(shares),
                             "standard deviation": statistics.pstdev(shares)}
-    return {"pods": {key: places.get(key) for key in pending}, "utilization": result}
+    return {"pods": {key: places.get(key) for key in pending}, "left": left, "utilization": result}
 
 
 if __name__ == "__main__":

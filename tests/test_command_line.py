@@ -3,15 +3,17 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
 import pytest
 import scheduler
 import yaml
-from conftest import ROOT, SCHEDULER, free_port, run_scheduler, table
+from conftest import ROOT, SCHEDULER, free_port, node, pod, run_scheduler, table
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
 
@@ -27,6 +29,8 @@ def test_the_demo_tells_what_its_comments_say():
     rows = [row.split() for row in pods.splitlines()]
     assert rows[0] == ["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"]
     assert {row[1]: row[-1] for row in rows[1:]} == places | {"database": "node-a", "warehouse": "<none>"}
+    assert {row[1]: row[2] for row in rows[1:]} == dict.fromkeys(places, "Placed") | {
+        "database": "Running", "warehouse": "Pending"}
     assert ["node-a", "4/110", "3000m/4000m", "(75%)", "5376Mi/8192Mi", "(65%)"] in [
         row.split() for row in nodes.splitlines()]
 
@@ -44,7 +48,8 @@ def test_json_is_a_line_per_decision_with_all_that_it_rests_on():
                    "node-old": ["node(s) were unschedulable"]},
         "failedBy": {"control-plane": ["PodToleratesNodeTaints"], "node-gpu": ["PodToleratesNodeTaints"],
                      "node-old": ["CheckNodeUnschedulable"]},
-        "raw": report["raw"], "scores": report["scores"], "total": report["total"], "held": False, "message": None}
+        "raw": report["raw"], "scores": report["scores"], "total": report["total"], "held": False, "message": None,
+        "remedy": ""}
     assert report["raw"]["NodeAffinityPriority"] == {"node-a": 1, "node-b": 0}, "the weight of the one term"
     assert report["scores"]["NodeAffinityPriority"] == {"node-a": 200, "node-b": 0}, "weight 2"
     assert report["total"] == {name: sum(scores[name] for scores in report["scores"].values())
@@ -63,6 +68,43 @@ def test_a_dry_run_says_so_and_sees_its_own_placements():
     assert dry.stdout.replace(" (dry run)", "") == real.stdout
     lines = [line for line in dry.stdout.splitlines() if line]
     assert all(line.endswith(" (dry run)") for line in lines) and len(lines) > 8
+
+
+def tables(run):
+    """The rows of the tables of pods and of nodes that a run ends with: {name: the other cells}."""
+    assert run.returncode == 0, run.stderr
+    _, pods, nodes = run.stdout.split("\n\n")
+    return ({row.split()[1]: row.split()[2:] for row in pods.splitlines()[1:] if not row.startswith("and ")},
+            {row.split()[0]: row.split()[1:] for row in nodes.splitlines()[1:]})
+
+
+def test_of_many_pods_those_that_waited_have_a_row_and_the_others_are_counted():
+    things = [node("n", pods="500"), pod("late"), pod("big", {"cpu": "9"}), *(
+        pod(f"p{i}", nodeName="n") for i in range(98))]
+    run = run_scheduler("--cluster", "-", input=json.dumps({"items": things}))
+    assert {name: (cells[0], cells[-1]) for name, cells in tables(run)[0].items()} == {
+        "late": ("Placed", "n"), "big": ("Pending", "<none>")}
+    assert "\nand 98 other pods\n" in run.stdout
+    run = run_scheduler("--cluster", "-", input=json.dumps({"items": things[:-1]}))
+    assert len(tables(run)[0]) == 99 and "other pods" not in run.stdout
+
+
+@table("size, status, place, filled", {
+    "a gang that cannot be complete is held, and on no node": (3, "Held", "<none>", "1/110"),
+    "a complete one is placed": (2, "Placed", "n", "3/110"),
+})
+def test_a_gang_in_the_tables_and_in_a_comparison(size, status, place, filled, tmp_path):
+    labels = {"group": "crew", "group-size": str(size)}
+    things = {"items": [node("n"), *(pod(name, labels=labels) for name in ("one", "two")), pod("alone")]}
+    (tmp_path / "policy.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": ['
+                                          '{"name": "PodFitsResources"}, {"name": "Coscheduling"}]}')
+    arguments = ["--cluster", "-", "--plugins", ROOT / "tests" / "tutorial_rules.py", "--policy", "policy.json"]
+    run = run_scheduler(*arguments, input=json.dumps(things), cwd=tmp_path)
+    pods, nodes = tables(run)
+    assert {(pods[name][0], pods[name][-1]) for name in ("one", "two")} == {(status, place)}
+    assert (pods["alone"][0], pods["alone"][-1], nodes["n"][0]) == ("Placed", "n", filled)
+    run = run_scheduler(*arguments, "--compare", ROOT / "policy.json", input=json.dumps(things), cwd=tmp_path)
+    assert re.search(r"^pods that fit +(\d) of 3 +3 of 3$", run.stdout, re.M)[1] == filled[0]
 
 
 @table("text", {
@@ -109,12 +151,17 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
 
 @table("arguments, said", {
     "an unknown flag": (["--frobnicate"], "unrecognized arguments: --frobnicate"),
-    "an interval that is no time": (["--interval=never"], "argument --interval: invalid seconds value: 'never'"),
-    "an interval of nothing": (["--interval=0"], "argument --interval: invalid seconds value: '0'"),
+    "an interval that is no time": (["--interval=never"], "argument --interval: invalid float value: 'never'"),
+    "an interval of nothing": (["--interval=0"], "--interval 0.0: expected a number of seconds above 0"),
+    "an interval that is no number": (["--interval=nan"], "--interval nan: expected a number of seconds above 0"),
     "a server that is no URL": (["--server=localhost:8001"], "expected a URL such as http://127.0.0.1:8001"),
     "a Policy that is not there": (["--policy=nowhere.json"], "nowhere.json: No such file or directory"),
     "a manifest that is not there": (["--cluster", "nowhere.yaml"], "nowhere.yaml: No such file or directory"),
     "a manifest that is no YAML": (["--cluster", "-"], "-: while parsing"),
+    "a manifest that is none": (["--cluster", ROOT / "policy.json"], f"{ROOT / 'policy.json'}: there is no Node; a "),
+    "nothing at all": (["--cluster", "/dev/null"], "/dev/null: there is no Node; a copy of a cluster has all: "),
+    "both a comparison and an explanation": (
+        ["--cluster", DEMO, "--compare", "policy.json", "--explain", "p"], "--compare needs --cluster, and goes "),
 })
 def test_wrong_usage_is_exit_code_2(arguments, said):
     run = run_scheduler(*arguments, "--once", input="a: [b\n")
@@ -161,13 +208,67 @@ def test_a_malformed_object_is_named_and_the_others_go_on(thing, said):
         assert re.findall("^[ab] ", run.stdout, re.MULTILINE) == ["a ", "b "]
 
 
+WORKLOAD = {"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 3, "template": {}}}
+
+
+@table("added, policy, said", {
+    "a claim that was not copied": (
+        {"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}}, "DefaultProvider",
+        "not in these manifests, so that rules find none: csinodes, namespaces, persistentvolumeclaims, "),
+    "services that were not copied": ({}, "DefaultProvider", "not in these manifests, so that rules find none: "),
+    "what no rule asks for": ({}, "policy.json", None),
+    "a Deployment": (WORKLOAD, "policy.json", "of a Deployment no pods are made here: add the pods themselves"),
+    "a Deployment as kubectl shows it, whose pods are there": (
+        WORKLOAD | {"metadata": {"name": "d", "uid": "1"}}, "policy.json", None),
+})
+def test_what_manifests_lack_is_said_once(added, policy, said):
+    things = [node("a"), pod("p"), pod("q"), {"kind": "Pod", "metadata": {"name": "r"}} | added, added | {
+        "metadata": {**added.get("metadata", {}), "name": "s"}, "kind": added.get("kind", "Pod")}]
+    run = run_scheduler("--cluster", "-", "--policy", policy, input=yaml.safe_dump_all(things), cwd=ROOT)
+    lines = [line for line in run.stderr.splitlines() if not line.startswith("a pod is placed")]
+    assert run.returncode == 0 and len(lines) == (said is not None)
+    assert not said or lines[0].startswith(said)
+
+
+def test_the_kinds_to_copy_are_those_that_rules_may_ask_for():
+    source, readme = (ROOT / "scheduler.py").read_text(), (ROOT / "README.md").read_text()
+    asked = set(re.findall(r'snapshot\.objects\["(\w+)"]|selectors_of\(pod, snapshot, "(\w+)"\)', source))
+    copied = {*scheduler.Manifests.OTHERS.values()}
+    assert {one or other for one, other in asked} <= copied >= scheduler.Cluster.GROUPS.keys()
+    assert f"    {scheduler.Manifests.COMMAND} | " in readme
+    assert scheduler.Manifests.COMMAND in run_scheduler("--help").stdout
+
+
+def test_a_node_has_its_capacity_unless_it_says_what_is_allocatable():
+    capacity = {"capacity": {"cpu": "2", "memory": "4Gi", "pods": "10"}}
+    bare, *others = [scheduler.Node({"metadata": {"name": "n"}, "status": status}) for status in (
+        capacity, {**capacity, "allocatable": None}, {**capacity, "allocatable": {"cpu": "1"}})]
+    assert [(one.allocatable["cpu"], one.max_pods) for one in (bare, *others)] == [(2000, 10), (2000, 10), (1000, 0)]
+
+
 def test_without_a_proxy_a_line_says_how_to_start_it():
     port = free_port()
     run = run_scheduler("--server", f"http://127.0.0.1:{port}", "--once")
     assert run.returncode == 1
     [_, line] = run.stderr.splitlines()
-    assert line == (f"cannot reach http://127.0.0.1:{port}: start `kubectl proxy --port={port}`, or try it without a "
-                    "cluster: python scheduler.py --cluster tests/clusters/demo.yaml")
+    assert line == (f"cannot reach http://127.0.0.1:{port}: [Errno 111] Connection refused; start `kubectl proxy "
+                    f"--port={port}`, or try it without: --cluster tests/clusters/demo.yaml")
+
+
+@table("server, said", {
+    "nobody has the name": (
+        "http://nowhere.invalid:8001", r"\[Errno -\d] [\w ]+; is that where kubectl proxy listens\?"),
+    "no TLS there": (
+        "https://127.0.0.1:{port}", r"\[SSL: \w+] [\w ]+; kubectl proxy speaks http: write --server http://\.\.\."),
+    "the other end hangs up": ("http://127.0.0.1:{silent}", ".*; is that where kubectl proxy listens\\?"),
+})
+def test_what_is_wrong_with_the_connection_is_said_with_a_hint_that_fits(answering, server, said):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        threading.Thread(target=lambda: [silent.accept()[0].close() for _ in range(9)], daemon=True).start()
+        url = server.format(port=urlsplit(answering(200, "{}")).port, silent=silent.getsockname()[1])
+        run = run_scheduler("--server", url, "--once")
+    assert run.returncode == 1
+    assert re.fullmatch(f"cannot reach {url}: {said}", run.stderr.splitlines()[-1])
 
 
 def test_a_signal_ends_the_wait_for_a_proxy_with_exit_code_0(start_scheduler):
@@ -228,11 +329,14 @@ def answering():
         server.server_close()
 
 
+NO_PROXY = "GET /api/v1/pods: {}: {{}} is no kubectl proxy, or that has no API server: {}"
+
+
 @table("status, body, said", {
-    "a web page": (200, "<html>", "GET /api/v1/pods: 200 OK: {} is not like kubectl proxy"),
+    "a web page": (200, "<html>", NO_PROXY.format("200 OK", "<html>")),
     "JSON that is no list": (200, '{"items": 7}', "the list of pods is not as expected: items: expected a list, got 7"),
     "the proxy cannot reach the API server": (
-        502, "dial tcp: refused", "GET /api/v1/pods: 502 Bad Gateway: {} is not like kubectl proxy"),
+        502, "dial tcp:\nrefused", NO_PROXY.format("502 Bad Gateway", "dial tcp: refused")),
     "forbidden": (403, json.dumps({"message": 'pods is forbidden: User "x" cannot list resource "pods"'}),
                   'GET /api/v1/pods: 403 Forbidden: RBAC does not allow it: '
                   'pods is forbidden: User "x" cannot list resource "pods"'),
@@ -252,18 +356,94 @@ def test_retry_after_is_read(answering, header, seconds):
     assert error.value.retry_after == seconds
 
 
-def test_the_readmes_random_policy_spreads_pods_at_random(tmp_path):
-    [policy] = re.findall(r"^ +(\{.*RandomPriority.*\})$", (ROOT / "README.md").read_text(), re.M)
-    (tmp_path / "policy.json").write_text(policy)
-    places = {run_scheduler("--cluster", DEMO, "--policy", tmp_path / "policy.json", f"--seed={seed}").stdout
-              for seed in range(5)}
-    assert len(places) == 5
+RULE = """from scheduler import predicate
+
+@predicate("{}")
+def rule(pod, node):
+    {}
+"""
+
+
+def test_a_rule_that_the_policy_does_not_name_is_said(tmp_path):
+    (tmp_path / "rules.py").write_text(RULE.format("Named", "return []") + RULE.format("Forgotten", "return []"))
+    (tmp_path / "policy.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Named"}]}')
+    arguments = ["--cluster", DEMO, "--plugins", tmp_path / "rules.py", "--policy", tmp_path / "policy.json"]
+    lines = run_scheduler(*arguments).stderr.splitlines()
+    assert [line for line in lines if line.startswith("rules")] == [
+        "rules of --plugins that the Policy does not name: Forgotten"]
+    (tmp_path / "other.json").write_text((tmp_path / "policy.json").read_text().replace("Named", "Forgotten"))
+    run = run_scheduler(*arguments, "--compare", tmp_path / "other.json")
+    assert run.returncode == 0 and "rules of" not in run.stderr, "one of the two Policies names each"
+
+
+def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothing(tmp_path, caplog):
+    rules, path = tmp_path / "rules.py", tmp_path / "policy.json"
+    path.write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}], "priorities": []}')
+    rules.write_text(RULE.format("Mine", "yield 'first'"))
+    file = scheduler.PolicyFile(str(path), "my-scheduler", [str(rules)])
+
+    def reasons():
+        """What the rule says now."""
+        [rule] = [rule for rule in file.current()["my-scheduler"].predicates if rule.name == "Mine"]
+        return list(rule.function(None, None))
+
+    try:
+        assert reasons() == ["first"] and caplog.messages == []
+        rules.write_text(RULE.format("Mine", "yield 'the second'"))
+        assert reasons() == ["the second"]
+        assert caplog.messages == [f"{path}: says the same as before", f"{path}: {rules} is loaded again"]
+        for text, said in (("1 / 0", "line 1: ZeroDivisionError: division by zero"),
+                           (RULE.format("Other", "return []"), 'unknown predicate "Mine"')):
+            caplog.clear()
+            rules.write_text(text)
+            assert reasons() == reasons() == ["the second"]
+            assert len(caplog.messages) == 1 and said in caplog.text and "the last good Policy stays" in caplog.text
+        rules.write_text(RULE.format("Mine", "yield 'the third time'"))
+        assert reasons() == ["the third time"]
+    finally:
+        scheduler.PREDICATES.pop("Mine", None)
+        scheduler.PLUGGED_IN.clear()
+
+
+def test_that_no_pod_of_a_live_cluster_names_it_is_said(answering):
+    for server, said in (answering(200, '{"items": []}'), "no pod waits for my-scheduler: none without a node has this "
+                         "spec.schedulerName"), (answering(403, "{}"), "403"):
+        run = run_scheduler("--server", server, "--once")
+        assert len(run.stderr.splitlines()) == 2 and said in run.stderr.splitlines()[1]
+
+
+@table("arguments, said", {
+    "a configuration": (["--config", "DefaultProvider"], "by DefaultProvider:"),
+    "a Policy": (["--policy-config-file", "policy.json"], "by policy.json:"),
+    "a provider": (["--algorithm-provider=ClusterAutoscalerProvider"], "by ClusterAutoscalerProvider:"),
+    "no election": (["--leader-elect=false"], "by policy.json:"),
+})
+def test_kube_schedulers_own_flags_are_understood(arguments, said):
+    run = run_scheduler("--cluster", DEMO, "--explain", "report", *arguments, cwd=ROOT)
+    assert run.returncode == 0 and said in run.stdout
+
+
+def test_the_flag_overrules_the_configuration_about_leader_election(answering, tmp_path):
+    (tmp_path / "config.yaml").write_text(f"""kind: KubeSchedulerConfiguration
+apiVersion: {scheduler.CONFIGURATION_VERSION}
+leaderElection: {{leaderElect: true}}""")
+    run = run_scheduler("--server", answering(200, '{"items": []}'), "--config", tmp_path / "config.yaml", "--once",
+                        "--leader-elect=false")
+    assert run.returncode == 0 and "no pod waits" in run.stderr
+
+
+def test_the_script_says_itself_what_it_requires():
+    """As uv run and pipx run read it: inline script metadata, PEP 723."""
+    [block] = re.findall(r"^# /// script\n((?:#.*\n)*?)# ///$", (ROOT / "scheduler.py").read_text(), re.M)
+    assert block.splitlines() == ['# requires-python = ">=3.10"', "# dependencies = " + json.dumps(
+        (ROOT / "requirements.txt").read_text().splitlines())]
 
 
 def test_the_readme_lists_every_rule_and_every_flag():
     readme = (ROOT / "README.md").read_text()
     tutorial = (ROOT / "tests" / "tutorial_rules.py").read_text()  # which other tests have registered
-    names = [name for name in [*scheduler.PREDICATES, *scheduler.PRIORITIES, *scheduler.ALIASES, "EqualPriority"]
+    aliases = [name for names in scheduler.ALIASES.values() for name in names]
+    names = [name for name in [*scheduler.PREDICATES, *scheduler.PRIORITIES, *aliases]
              if f'("{name}"' not in tutorial]
     arguments = {rule.name: rule.member for rule in [*scheduler.PREDICATES.values(), *scheduler.PRIORITIES.values()]}
     assert [name for name in names if f"`{arguments.get(name) or name}`" not in readme] == []

@@ -145,7 +145,7 @@ def test_default_spread_constraints(args, feasible, spreads):
     decision = decide(policies, pod("p", labels=web), service, pod("there", labels=web, nodeName="a"),
                       *(node(name, labels=labels[name]) for name in "ab"))
     assert decision.feasible == feasible
-    assert (len(set(decision.scores["SelectorSpreadPriority"].values())) > 1) == spreads
+    assert (len(set(decision.scores["PodTopologySpread"].values())) > 1) == spreads
 
 
 def test_arguments_of_plugins_that_take_none_are_no_error():
@@ -215,6 +215,9 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
 @table("document, said", {
     "an unknown plugin": (configuration({"plugins": {"filter": {"enabled": plugins("NodePort")}}}),
                           'profiles[0].plugins.filter.enabled[0]: unknown plugin "NodePort"; did you mean "NodePorts"'),
+    "a plugin with a typo is compared with those that can be there": (
+        configuration({"plugins": {"filter": {"enabled": plugins("ImageLocalit")}}}),
+        'unknown plugin "ImageLocalit"; is a file missing in --plugins?'),
     "an unknown extension point": (configuration({"plugins": {"filters": {}}}),
                                    'profiles[0].plugins.filters: unknown field; did you mean "filter"?'),
     "a version that has gone": (
@@ -344,7 +347,7 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
     running.terminate()
     out, err = running.communicate(timeout=10)
     assert running.returncode == 0
-    assert err.startswith("sample-scheduler, spacecloud: polling ")
+    assert "\nsample-scheduler, spacecloud: polling " in err and "has no toleration" not in err
     assert said in err and "PreBind" not in err
 
 

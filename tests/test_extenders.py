@@ -58,9 +58,9 @@ def service():
 
 def decide(extenders, incoming=None, nodes="abc", priorities=()):
     """The decision about a pod under a Policy with these extenders."""
-    policies = {"my-scheduler": scheduler.build_policy(scheduler.decode_policy({
+    policies = {"my-scheduler": scheduler.read_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": list(priorities),
-        "extenders": extenders}))}
+        "extenders": extenders})}
     return conftest.decide(policies, incoming or pod("p"), *map(node, nodes))
 
 
@@ -203,9 +203,9 @@ def test_a_slow_extender_is_not_waited_for(service):
 
 
 def test_a_timeout_is_in_nanoseconds(service):
-    policy = scheduler.decode_policy({"kind": "Policy", "apiVersion": "v1", "extenders": [
+    policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "extenders": [
         {"urlPrefix": service.url, "httpTimeout": 1500000000}, {"urlPrefix": service.url}]})
-    assert [extender.timeout for extender in scheduler.build_policy(policy).extenders] == [1.5, 5]
+    assert [extender.timeout for extender in policy.extenders] == [1.5, 5]
 
 
 @table("answer, bound", {"it binds": ({}, True), "it fails": ({"Error": "no"}, False)})

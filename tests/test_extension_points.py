@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections import Counter
+from concurrent.futures import wait
 
 import pytest
 import scheduler
@@ -24,7 +25,7 @@ def policy(predicates=(), priorities=(), **more):
 
 def built(*arguments, **options):
     """A Policy, built, as the only profile."""
-    return {"my-scheduler": scheduler.build_policy(scheduler.decode_policy(policy(*arguments, **options)))}
+    return {"my-scheduler": scheduler.read_policy(policy(*arguments, **options))}
 
 
 @table("wanted, feasible", {
@@ -99,8 +100,8 @@ def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), node("b", "2"), pod("p")]}))
     run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", tmp_path / "cluster.json", "--seed=1")
     place = run.stdout.split()[2]
-    assert run.stderr.splitlines() == ["PreFilter default/p: 2 nodes, arguments []", "Filter default/p: a",
-                                       "Filter default/p: b", f"PreBind default/p: {place}"]
+    assert run.stderr.splitlines()[1:] == ["PreFilter default/p: 2 nodes, arguments []", "Filter default/p: a",
+                                           "Filter default/p: b", f"PreBind default/p: {place}"]
 
 
 @table("text, said", {
@@ -108,6 +109,9 @@ def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
     "an error when it runs": ("\n\nraise RuntimeError('no')\n", ", line 3: RuntimeError: no"),
     "a rule that is there already": ("from scheduler import predicate\npredicate('HostName')(print)\n",
                                      ', line 2: ValueError: there is a rule "HostName" already'),
+    "a decorator without a name": (
+        "from scheduler import predicate\n\n@predicate\ndef closed(pod, node):\n    return []\n",
+        ', line 3: ValueError: expected the name that a Policy has for closed, as in @predicate("Name")'),
     "a file that is not there": (None, "FileNotFoundError: No such file or directory"),
 })
 def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
@@ -118,6 +122,51 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
     assert run.returncode == 2
     [line] = run.stderr.splitlines()
     assert line.startswith(str(path)) and said in line
+
+
+YIELD, NUMBER = "yield the reasons, or return a list of them", "return a number from 0 to 100"
+
+
+@table("body, said", {
+    "fails at once": ("return node.labels['x']", "KeyError in a rule: 'x' (Mine: my_rules.py, line 7)"),
+    "fails after a while": ("yield from node.pods['x']", "KeyError in a rule: 'x' (Mine: my_rules.py, line 7)"),
+    "fails in a function of its own": ("return far_away(node)", "ZeroDivisionError in a rule: division by zero "
+                                                                "(Mine: my_rules.py, line 3)"),
+    "fails in a function of somebody else": ("return __import__('json').loads('')", "JSONDecodeError in a rule: "
+                                             "Expecting value: line 1 column 1 (char 0) (Mine: my_rules.py, line 7)"),
+    "returns True": ("return True", f"TypeError in a rule: {YIELD}, not True (Mine: my_rules.py, line 5)"),
+    "returns False": ("return False", f"TypeError in a rule: {YIELD}, not False (Mine: my_rules.py, line 5)"),
+    "returns a string": ("return 'closed'", f"TypeError in a rule: {YIELD}, not 'closed' (Mine: my_rules.py, line 5)"),
+    "returns nothing": ("return", f"TypeError in a rule: {YIELD}, not None (Mine: my_rules.py, line 5)"),
+    "returns a list of what is no string": ("return [7]", "0/2 nodes are available: 2 7."),
+})
+def test_a_predicate_that_fails_or_gives_no_reasons_is_named(body, said, tmp_path):
+    assert decision_under(tmp_path, "predicate", body) == said
+
+
+@table("body, said", {
+    "fails": ("return node.labels['x']", "KeyError in a rule: 'x' (Mine: my_rules.py, line 7)"),
+    "returns True": ("return True", f"TypeError in a rule: {NUMBER}, not True (Mine: my_rules.py, line 5)"),
+    "returns a string": ("return '7'", f"TypeError in a rule: {NUMBER}, not '7' (Mine: my_rules.py, line 5)"),
+    "returns nothing": ("return", f"TypeError in a rule: {NUMBER}, not None (Mine: my_rules.py, line 5)"),
+    "returns a fraction": ("return 0.5", None),
+})
+def test_a_priority_that_fails_or_returns_no_number_is_named(body, said, tmp_path):
+    assert decision_under(tmp_path, "priority", body) == said
+
+
+def decision_under(folder, kind, body):
+    """Return why a pod waits if the only rule is one of the user's own; line 7 of its file is the body."""
+    (folder / "my_rules.py").write_text(
+        "from scheduler import predicate, priority\n"
+        "def far_away(node):\n    return 1 / 0\n\n"
+        f"@{kind}('Mine')\ndef mine(pod, node):\n    {body}\n")
+    (folder / "policy.json").write_text(json.dumps(policy(*([[], ["Mine"]] if kind == "priority" else [["Mine"]]))))
+    (folder / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), node("b"), pod("p")]}))
+    run = run_scheduler("--plugins", folder / "my_rules.py", "--policy", folder / "policy.json", "--cluster",
+                        folder / "cluster.json", "--once", "--output=json")
+    assert run.returncode == 0 and "Traceback" not in run.stderr
+    return json.loads(run.stdout)["message"]
 
 
 def test_a_script_of_ones_own_may_import_the_scheduler_and_call_main(tmp_path):
@@ -138,7 +187,9 @@ sys.exit(main())
     run = run_scheduler("--cluster", ROOT / "tests/clusters/demo.yaml", "--policy", tmp_path / "policy.json",
                         script=script)
     assert "default/training -> node-gpu" in run.stdout
-    assert " node(s) were for other work" in run.stdout and run.stderr == ""
+    assert " node(s) were for other work" in run.stdout
+    assert run.stderr == ("a pod is placed that has resource requests, and PodFitsResources, which looks at that, is "
+                          "not active\n")
 
 
 def terminating(name, **options):
@@ -302,6 +353,7 @@ def make_pass(server, spy, cluster=None):
     """Make a pass; return the cluster and the decisions."""
     cluster, decisions = cluster or scheduler.Cluster(server), []
     scheduler.schedule_pending_pods(cluster, spy.policies, decisions.append, threading.Event())
+    wait([cluster.writer.trail] if cluster.writer.trail else [], 3)  # for events
     return cluster, decisions
 
 
@@ -357,13 +409,15 @@ def test_queue_sort_that_fails_leaves_the_usual_order(spy, caplog):
     assert "the queue is sorted by priority and age" in caplog.text
 
 
-def test_post_filter_nominates_a_node(spy):
-    spy.answers |= {"filter": ["node(s) were full"], "post_filter": "n"}
+def test_what_post_filter_returns_is_sent_and_said(spy):
+    wanted = [("PATCH", "/api/v1/nodes/n", {"spec": {"unschedulable": False}}), ("DELETE", "/api/v1/nodes/m", None)]
+    spy.answers |= {"filter": ["node(s) were full"], "post_filter": (wanted, "It tidies up.")}
     server = Server(node("n"), pod("p"))
-    make_pass(server, spy)
+    _, [decision] = make_pass(server, spy)
     assert spy.seen[-2:] == ["post_filter", "unreserve"]
-    [(*_, body)] = server.sent("PATCH", "/status")
-    assert body["status"]["nominatedNodeName"] == "n"
+    assert [(method, path, body) for method, path, _, body in server.requests if "/nodes/" in path] == wanted
+    assert scheduler.in_words(decision) == (
+        "default/p stays pending: 0/1 nodes are available: 1 node(s) were full. It tidies up.")
 
 
 def test_post_filter_is_not_asked_where_there_are_no_nodes(spy):
@@ -574,7 +628,8 @@ def test_gangs_that_compete_for_room_are_each_bound_as_a_whole_or_not_at_all(con
 
 def test_coscheduling_is_under_30_lines_of_user_code():
     text = RULES.read_text()
-    assert len([line for line in text[text.index("# Pods of a group"):].splitlines() if line]) < 30
+    text = text[text.index("# Pods of a group"):text.index("# Preemption")]
+    assert len([line for line in text.splitlines() if line]) < 30
 
 
 

@@ -18,7 +18,7 @@ GOLDEN = [json.loads(line) for line in gzip.open(Path(__file__).parent / "golden
 
 def policy_of(case):
     """The case's Policy, built."""
-    return scheduler.build_policy(scheduler.decode_policy(dict(case["policy"])))
+    return scheduler.read_policy(dict(case["policy"]))
 
 
 PLUGIN = {rule: plugin for plugin, rules in reversed(scheduler.PLUGINS.items()) for rule in rules} | {

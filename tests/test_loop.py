@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from concurrent.futures import wait
 
 import pytest
 import scheduler
@@ -31,6 +32,9 @@ class Server(scheduler.Manifests):
                 super().request(method, path, body, params)
         if failure is not None:
             raise scheduler.ApiError(failure, f"status {failure}", 7 if failure == 429 else 0)
+        *_, namespace, resource, name = ["", "", *path.split("/")]
+        if method == "GET" and resource == "pods":  # one of them
+            return self.objects["pods", namespace, name]
         answer = super().request(method, path, body, params)
         if method != "GET":
             return answer
@@ -42,6 +46,8 @@ class Server(scheduler.Manifests):
         page = answer["items"][start:start + self.page]
         more = {"continue": str(start + self.page)} if start + self.page < len(answer["items"]) else {}
         return {"items": page, "metadata": more}
+
+    checks_uid = False  # as on API servers up to 1.23
 
     def sent(self, method, last):
         return [request for request in self.requests if request[0] == method and request[1].endswith(last)]
@@ -74,7 +80,9 @@ def scheduler_of(server):
 def make_pass(cluster, decisions=None, policy=POLICY):
     """Make a pass; return how many pods were placed."""
     report = (lambda decision: None) if decisions is None else decisions.append
-    return scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, report, threading.Event())
+    bound = scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, report, threading.Event())
+    wait([cluster.writer.trail] if cluster.writer.trail else [], 3)  # for events
+    return bound
 
 
 def test_pods_come_in_order_of_priority_then_age_and_each_sees_those_before_it():
@@ -113,7 +121,7 @@ def test_other_kinds_are_read_only_when_a_rule_needs_them_and_once_in_a_pass():
     server.put(*claims)
     make_pass(scheduler_of(server))
     assert len(server.sent("GET", "/persistentvolumeclaims")) == 1
-    defaults = scheduler.build_policy(scheduler.decode_policy({"kind": "Policy", "apiVersion": "v1"}))
+    defaults = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})
     server.put(pod("more"))
     make_pass(scheduler_of(server), policy=defaults)
     assert len(server.sent("GET", "/apis/apps/v1/replicasets")) == 1
@@ -177,7 +185,7 @@ def test_only_the_pending_pods_are_listed_from_the_watch_cache():
 def test_a_binding_that_fails(status, carried_out, kept, clock):
     """The pod is bound once in the end, and its room is kept for as long as it may be bound already."""
     server = Server(node("n", cpu="1"), pod("first", {"cpu": "1"}))
-    server.failures["binding"] = [(status, carried_out)]
+    server.failures["binding"] = [(status, carried_out)] * (2 if status == 500 else 1)
     cluster, snapshots = scheduler_of(server), []
     take = cluster.snapshot
     cluster.snapshot = lambda policies: snapshots.append(take(policies)) or snapshots[-1]
@@ -191,7 +199,7 @@ def test_a_binding_that_fails(status, carried_out, kept, clock):
         clock.now += 20
         make_pass(cluster)
     assert list(server.places()) == (["second"] if status == 404 else ["first"]), "both would be too many for the node"
-    assert Counter(path for _, path, _, _ in server.sent("POST", "first/binding")).total() <= 2
+    assert Counter(path for _, path, _, _ in server.sent("POST", "first/binding")).total() <= 3
 
 
 def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
@@ -216,10 +224,10 @@ def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
 
 def test_many_pods_in_a_row_whose_writes_fail_mean_that_the_api_server_is_in_trouble():
     server = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(60)))
-    server.failures["binding"] = [503] * 60
+    server.failures["binding"] = [503] * 120
     with pytest.raises(scheduler.ApiError):
         make_pass(scheduler_of(server))
-    assert 10 <= len(server.sent("POST", "/binding")) < 30
+    assert 20 <= len(server.sent("POST", "/binding")) < 60
 
 
 def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
@@ -238,7 +246,7 @@ def test_a_dry_run_needs_no_lease():
     """Or it would wait for as long as those replicas run that write."""
     server = Server(node("n"), pod("p"))
     options = scheduler.read_arguments(["--dry-run", "--leader-elect", "--once"])
-    policies, decisions = scheduler.PolicyFile(options.policy, options.scheduler_name), []
+    policies, decisions = scheduler.PolicyFile(ROOT / "policy.json", options.scheduler_name), []
     code = scheduler.poll(
         scheduler.Cluster(server, dry_run=True), policies, decisions.append, threading.Event(), options)
     assert (code, [decision.node for decision in decisions]) == (0, ["n"])
@@ -319,7 +327,7 @@ def test_what_was_read_is_read_again_when_a_pass_takes_long(clock, monkeypatch):
 
     def report(decision):
         decided.append(decision.pod.uid)
-        clock.now += 0.06
+        clock.now += 0.6
         if len(decided) == 2:
             server.put(pod("c", {"cpu": "2"}, metadata={"uid": "uid-another"}))
             del server.objects["pods", "default", "d"]
@@ -386,11 +394,13 @@ def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
     assert condition["lastTransitionTime"].endswith("Z")
     server.put(node("m", cpu="1"))
     assert retry(5) == (2, 2)
-    server.failures["events"] = [500]
+    server.failures["status"] = [500, 500]
     server.put(node("o", cpu="1"))
     retry(1)
-    clock.now += 20
-    assert retry(3) == (4, 4), "what could not be written is written later"
+    assert retry(3) == (4, 5), "what could not be written is written later"
+    server.failures["events"] = [500, 500]
+    server.put(node("p", cpu="1"))
+    assert retry(1) == (7, 6), "an event that could not be written is tried again by itself"
 
 
 @table("refused", {"events": ("events",), "conditions": ("status",)})
@@ -428,7 +438,7 @@ def test_after_a_restart_nothing_is_written_again():
 @table("thing, said", {
     "a pod with a quantity that is none": (
         pod("odd", {"cpu": "much"}), 'pod default/odd is left out: '
-        'resources.requests.cpu: "much" is not a quantity, such as 100m, 0.5 or 1.5Gi'),
+        '"much" is not a quantity, such as 100m, 0.5 or 1.5Gi'),
     "a pod whose containers are no list": (
         pod("odd", containers={}), "pod default/odd is left out: containers: expected a list, got {}"),
     "a pod whose tolerations are no objects": (
@@ -587,3 +597,32 @@ def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkey
     for _ in range(2):
         scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, tick, threading.Event())
     assert server.places() == {"big": "n"}
+
+
+@table("checks, bound", {"an API server that looks at the uid is trusted": (True, ["p"]),
+                         "for others, the pod is looked at before": (False, [])})
+def test_a_pod_that_is_made_again_before_its_binding(checks, bound, monkeypatch):
+    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    server = Server(node("n"), pod("p"))
+    server.checks_uid = checks
+    cluster = scheduler_of(server)
+
+    def make_again(decision):
+        server.put(pod("p", {"cpu": "64"}, metadata={"uid": "another"}))
+
+    scheduler.schedule_pending_pods(cluster, {"my-scheduler": POLICY}, make_again, threading.Event())
+    assert list(server.places()) == bound
+
+
+@table("version, checks", {
+    "1.20": ({"major": "1", "minor": "20"}, False), "1.26": ({"major": "1", "minor": "26"}, False),
+    "1.27 of a cloud": ({"major": "1", "minor": "27+"}, True), "1.35": ({"major": "1", "minor": "35"}, True),
+    "2.0": ({"major": "2", "minor": "0"}, True), "none": ({}, False)})
+def test_whether_an_api_server_looks_at_the_uid(version, checks, monkeypatch):
+    monkeypatch.setattr(scheduler.Proxy, "request", lambda self, method, path: version)
+    assert scheduler.Proxy("http://127.0.0.1:1").checks_uid == checks
+
+
+def test_a_connection_has_five_seconds_and_an_answer_a_minute():
+    timeout = scheduler.Proxy("http://127.0.0.1:1").pool.timeout.clone()
+    assert (timeout.connect_timeout, timeout.read_timeout) == (5, 60)

@@ -258,8 +258,8 @@ def test_what_few_have_tried(entry, incoming, objects, answer):
     entry = {"name": entry, **({} if entry in scheduler.PREDICATES else {"weight": 1})} if isinstance(
         entry, str) else entry
     kind = "priorities" if "weight" in entry else "predicates"
-    policies = {"my-scheduler": scheduler.build_policy(scheduler.decode_policy({
-        "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [], kind: [entry]}))}
+    policies = {"my-scheduler": scheduler.read_policy({
+        "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [], kind: [entry]})}
     decision = conftest.decide(policies, incoming, *NODES, *objects)  # of two nodes of a name, the last counts
     if isinstance(answer, dict):
         assert decision.scores == {entry["name"]: answer}

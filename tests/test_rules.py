@@ -38,6 +38,12 @@ def test_what_is_no_quantity(text):
         scheduler.quantity(text)
 
 
+def test_what_is_no_quantity_is_quoted_in_short():
+    with pytest.raises(scheduler.Malformed) as raised:
+        scheduler.quantity("a" * 1000)
+    assert str(raised.value).startswith(f'"{"a" * 60}" is not') and len(str(raised.value)) < 150
+
+
 def container(name="main", ports=None, image="nginx", **requests):
     return {"name": name, "image": image, "resources": {"requests": requests}, "ports": ports or []}
 
@@ -219,9 +225,9 @@ def test_random_priority_is_random_within_0_to_100_and_repeatable(monkeypatch):
 
 def decide(rules, incoming, nodes, others=(), objects=(), priorities=()):
     """The decision about a pod under these predicates and priorities, in a cluster of these objects."""
-    policy = scheduler.build_policy(scheduler.decode_policy({
+    policy = scheduler.read_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": name} for name in rules],
-        "priorities": [{"name": name, "weight": 1} for name in priorities]}))
+        "priorities": [{"name": name, "weight": 1} for name in priorities]})
     return conftest.decide({"my-scheduler": policy}, incoming, *nodes, *others, *objects)
 
 
@@ -367,3 +373,13 @@ def test_kube_max_pd_vols_sets_the_limit_of_cloud_disks(monkeypatch):
     monkeypatch.setattr(scheduler, "KUBE_MAX_PD_VOLS", 2)
     assert decide(["MaxGCEPDVolumeCount"], disks, [node("a")]).message == (
         "0/1 nodes are available: 1 node(s) exceed max volume count.")
+
+
+def test_nodes_that_share_a_hostname_are_each_a_domain_in_spreading_scores():
+    labels, web = {"kubernetes.io/hostname": "same"}, {"app": "web"}
+    incoming = pod("p", labels=web, topologySpreadConstraints=[{
+        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": web}}])
+    decision = decide([], incoming, [node("a", labels=labels), node("b", labels=labels)],
+                      [pod("there", labels=web, nodeName="a")], priorities=["EvenPodsSpreadPriority"])
+    assert decision.scores == {"EvenPodsSpreadPriority": {"a": 0, "b": 100}}
