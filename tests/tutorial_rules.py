@@ -7,9 +7,13 @@ What is to be worked out once per pod, not once per node, is a function for `met
 the scheduling framework are options too: reserve, permit, pre_bind, ... (chapter 6 of scheduler.py).
 """
 
+import collections
+import contextlib
+import itertools
 import logging
 
-from scheduler import Unschedulable, predicate, priority
+from scheduler import (ApiError, InvalidSelector, Pod, Unschedulable, event, label_selector, pick, predicate, priority,
+                       reasons_against, satisfies)
 
 log = logging.getLogger("scheduler")
 
@@ -139,3 +143,135 @@ def group_is_complete(pod, node, snapshot):
 def coscheduling(pod, node):
     """Pods of a group are bound together, or not at all."""
     return []
+
+
+# Preemption: a pod that fits nowhere has less important ones deleted, as by kube-scheduler 1.20's DefaultPreemption.
+
+def nominated_to(node, snapshot):
+    """Return the pods of ours that are nominated to a node and have no place yet."""
+    if "nominated" not in snapshot.objects:  # looked up once, in a list of all pods
+        snapshot.objects["nominated"] = [Pod(raw) for raw in snapshot.objects["pods"].values() if pick(
+            raw, str, "status", "nominatedNodeName") and not pick(raw, str, "spec", "nodeName")]
+    return [pod for pod in snapshot.objects["nominated"] if pod.raw["status"]["nominatedNodeName"] == node.name
+            and pod.scheduler in snapshot.policies and not any(pod.uid in n.pods for n in snapshot.nodes.values())]
+
+
+def nominate(pod, node_name, snapshot):
+    """Nominate a pod to a node, or to None: here, for the pods that come next, and by the request that is returned."""
+    raw = snapshot.objects["pods"][pod.key]
+    raw["status"] = (raw.get("status") or {}) | {"nominatedNodeName": node_name}
+    snapshot.objects.pop("nominated", None)
+    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
+        "metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node_name}}
+
+
+def reasons_if(pod, node, snapshot, gone=(), there=()):
+    """Return what is against the pod on the node if some pods were gone and others there."""
+    with contextlib.ExitStack() as afterwards:
+        for other in gone:
+            node.remove(other)
+            afterwards.callback(node.add, other)
+        for other in there:
+            node.add(other)
+            afterwards.callback(node.remove, other)
+        return reasons_against(pod, node, snapshot)
+
+
+def budgets_of(pod, snapshot):
+    """Yield the names of the disruption budgets that count the pod, and how many of their pods may go."""
+    try:
+        budgets = snapshot.objects["apis/policy/v1/poddisruptionbudgets"]
+    except ApiError:  # up to Kubernetes 1.20
+        budgets = snapshot.objects["apis/policy/v1beta1/poddisruptionbudgets"]
+    for key, budget in budgets.items():
+        with contextlib.suppress(InvalidSelector):
+            selector = label_selector(pick(budget, dict, "spec").get("selector"))
+            if key.startswith(f"{pod.namespace}/") and selector and pod.labels and satisfies(pod.labels, selector):
+                if pod.name not in pick(budget, dict, "status", "disruptedPods"):  # else its going is counted already
+                    yield key, pick(budget, int, "status", "disruptionsAllowed")
+
+
+def started(pod):
+    """Return when the pod started, as the API writes times; a pod that has not is younger than all that have."""
+    return pick(pod.raw, str, "status", "startTime") or "9"
+
+
+def victims_on(pod, node, snapshot):
+    """Return who has to go for the pod to fit: {pod: whether that violates a budget}; nobody if it does not help."""
+    lower = sorted((other for other in node.pods.values() if other.priority < pod.priority),
+                   key=lambda other: (-other.priority, started(other), other.key))
+    if not lower or reasons_if(pod, node, snapshot, lower):
+        return {}
+    gone, taken = {}, collections.Counter()
+    for other in lower:
+        budgets = dict(budgets_of(other, snapshot))
+        taken.update(budgets.keys())
+        gone[other] = any(taken[key] > allowed for key, allowed in budgets.items())
+    for other in sorted(gone, key=lambda other: not gone[other]):  # all are gone; who may come back?
+        violates = gone.pop(other)
+        if reasons_if(pod, node, snapshot, gone):
+            gone[other] = violates
+    return gone
+
+
+def going(snapshot):
+    """Return the uids of the pods that are deleted in this pass: those that come next do not delete them again."""
+    return snapshot.objects.setdefault("going", set())
+
+
+def is_going(pod, snapshot):
+    """Say whether a pod is being deleted."""
+    return pod.terminating or pod.uid in going(snapshot)
+
+
+WHY = ["where the fewest budgets are violated", "where they matter least", "where their priorities add up to the least",
+       "where they are the fewest", "where they started last"]
+
+
+def merits(victims):
+    """Return what speaks for the node with these victims, what counts most first; the first victim stands for all."""
+    highest = max(victim.priority for victim in victims)
+    return (-sum(victims.values()), -next(iter(victims)).priority, -sum(victim.priority + 2**31 for victim in victims),
+            -len(victims), min(started(victim) for victim in victims if victim.priority == highest))
+
+
+def make_room(pod, node, victims, snapshot):
+    """Yield the requests: the pod is nominated to the node, less important ones no longer, and the victims go."""
+    yield nominate(pod, node.name, snapshot)
+    for other in nominated_to(node, snapshot):
+        if other.priority < pod.priority:
+            yield nominate(other, None, snapshot)
+    for victim in victims:
+        if not is_going(victim, snapshot):
+            going(snapshot).add(victim.uid)
+            yield "DELETE", f"/api/v1/namespaces/{victim.namespace}/pods/{victim.name}", {
+                "preconditions": {"uid": victim.uid}}
+            yield event(victim, "Normal", "Preempted", f"Preempted by {pod.key} on node {node.name}", pod.scheduler)
+
+
+def preempt(pod, failed, snapshot):
+    """Choose the node where the pods that have to go are missed least. Return the requests, and what they do."""
+    raw = snapshot.objects["pods"].get(pod.key)
+    if not raw or pod.spec.get("preemptionPolicy") == "Never":
+        return None
+    home = snapshot.nodes.get(pick(raw, str, "status", "nominatedNodeName"))
+    if home and victims_on(pod, home, snapshot) and any(
+            is_going(other, snapshot) and other.priority < pod.priority for other in home.pods.values()):
+        return [], f"It waits until the pods that are being deleted on {home.name} have gone."
+    found = ((node, victims) for node in snapshot.nodes.values() if (victims := victims_on(pod, node, snapshot)))
+    found = dict(itertools.islice(found, max(100, len(snapshot.nodes) // 10)))  # as kube-scheduler: these are enough
+    if not found:
+        return ([nominate(pod, None, snapshot)], "") if home else None
+    best, *others = sorted(found, key=lambda node: merits(found[node]), reverse=True)
+    runner_up = merits(found[others[0]]) if others else ()
+    why = next((why for why, ours, its in zip(WHY, merits(found[best]), runner_up) if ours != its), "where that helps")
+    return list(make_room(pod, best, found[best], snapshot)), (
+        f"It preempts {', '.join(victim.key for victim in found[best])} on {best.name}, {why}.")
+
+
+@predicate("Preemption", metadata=lambda pod, nodes, snapshot: snapshot, post_filter=preempt)
+def preemption(pod, node, metadata):
+    """The pod leaves room for the pods, no less important, that are nominated to the node."""
+    others = [other for other in nominated_to(node, metadata)
+              if other.priority >= pod.priority and other.uid != pod.uid]
+    return reasons_if(pod, node, metadata, there=others) if others else []

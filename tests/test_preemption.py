@@ -1,0 +1,590 @@
+"""Preemption, as a rule of one's own (tests/tutorial_rules.py): who has to go, and where; by itself, and beside the
+real kube-scheduler."""
+
+import json
+import random
+import re
+import subprocess
+import threading
+from collections import Counter
+
+import pytest
+import scheduler
+import tutorial_rules
+from conftest import ROOT, cluster_of, free_port, node, pod, run_scheduler, table, wait_for
+from test_in_cluster import MANIFESTS
+
+RULES = ROOT / "tests" / "tutorial_rules.py"
+POLICY = {"kind": "Policy", "apiVersion": "v1", "priorities": [],
+          "predicates": [{"name": name} for name in [*scheduler.DEFAULT_PREDICATES, "Preemption"]]}
+UNNAMED = "rules of --plugins that the Policy does not name: ((?!Preemption).)*\n"
+
+
+def built(document=POLICY):
+    """A Policy as the loop takes it."""
+    return {"my-scheduler": scheduler.read_policy(document)}
+
+
+def running(name, on, priority=0, cpu="1", start=10, **options):
+    """A pod that has run on a node since some second."""
+    status = {"phase": "Running", **({"startTime": f"2020-01-01T00:00:{start}Z"} if start else {})}
+    return pod(name, {"cpu": cpu}, nodeName=on, priority=priority, status=status, **options)
+
+
+def incoming(cpu="1", priority=10, nominated=None, name="p", **options):
+    """A pod that needs room."""
+    return pod(name, {"cpu": cpu}, priority=priority, status={"nominatedNodeName": nominated}, **options)
+
+
+def budget(allowed, app="a", namespace="default", name="budget", **status):
+    """A PodDisruptionBudget for the pods of an app, of which some may go; or of a selector."""
+    return {"kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": namespace},
+            "spec": {"selector": {"matchLabels": {"app": app}} if isinstance(app, str) else app},
+            "status": {"disruptionsAllowed": allowed, **status}}
+
+
+def apart(app, **more):
+    """An affinity that wants no node where pods of an app are."""
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app, **more}}}]}}
+
+
+def decide(objects, policies=None, name="p"):
+    """The decision about a pod, and the snapshot by which it was made."""
+    policies = policies or built()
+    cluster = cluster_of(*objects)
+    [waiting] = [waiting for waiting in cluster.pending_pods(policies) if waiting.name == name]
+    snapshot = cluster.snapshot(policies)
+    decision = scheduler.schedule(waiting, snapshot, policies["my-scheduler"])
+    scheduler.seek_remedy(decision, snapshot)
+    return decision, snapshot
+
+
+def sent(decision, method, pattern):
+    """What the matches of a pattern in the paths of requests say, and their bodies."""
+    return {match.group(1): body for verb, path, body in decision.requests or []
+            if verb == method and (match := re.search(pattern, path))}
+
+
+HOST = {"kubernetes.io/hostname": "n"}
+GOING = {"deletionTimestamp": "2020-01-01T00:01:00Z"}
+A, PORT = {"app": "a"}, [{"name": "main", "image": "nginx", "ports": [{"containerPort": 80, "hostPort": 80}]}]
+
+
+@table("objects, victims, nominated", {
+    "who is less important goes": (
+        [node("n", cpu="1"), running("a", "n"), incoming()], ["a"], {"p": "n"}),
+    "who is as important stays": (
+        [node("n", cpu="1"), running("a", "n", 10), incoming()], [], {}),
+    "with preemptionPolicy Never nobody goes": (
+        [node("n", cpu="1"), running("a", "n"), incoming(preemptionPolicy="Never")], [], {}),
+    "nobody goes where there is room": (
+        [node("n", cpu="1"), node("free"), running("a", "n"), incoming()], [], {}),
+    "nobody goes from a node that is too small even when empty": (
+        [node("n", cpu="1"), running("a", "n"), incoming("2")], [], {}),
+    "nobody goes if those who must stay take up too much": (
+        [node("n", cpu="2"), running("a", "n"), running("b", "n", 10), incoming("2")], [], {}),
+    "nobody goes from a node that the pod does not want": (
+        [node("n", cpu="1"), running("a", "n"), incoming(nodeSelector={"disk": "ssd"})], [], {}),
+    "nobody goes from a cordoned node": (
+        [node("n", cpu="1", unschedulable=True), running("a", "n"), incoming()], [], {}),
+    "nobody goes from a node with a taint that the pod does not tolerate": (
+        [node("n", cpu="1", taints=[{"key": "k", "value": "", "effect": "NoSchedule"}]), running("a", "n"),
+         incoming()], [], {}),
+    "nobody goes for a pod whose claim does not exist": (
+        [node("n", cpu="1"), running("a", "n"),
+         {"kind": "PersistentVolumeClaim", "metadata": {"name": "another"}, "spec": {}},
+         incoming(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}])], [], {}),
+    "nobody goes whom the pod must be with": (
+        [node("n", cpu="1", labels=HOST), running("a", "n", labels=A), incoming(affinity={"podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [{
+                "topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": A}}]}})], [], {}),
+    "only as many go as are needed, the least important ones": (
+        [node("n", cpu="4"), *(running(name, "n", priority) for name, priority in zip("abcd", (3, 9, 1, 5))),
+         incoming("2")], ["a", "c"], {"p": "n"}),
+    "a less important pod stays if its going does not help": (
+        [node("n", cpu="3"), running("little", "n", 0), running("big", "n", 5, "2"), incoming("2")],
+        ["big"], {"p": "n"}),
+    "of equally important pods the youngest goes": (
+        [node("n", cpu="3"), *(running(name, "n", 0, start=start) for name, start in zip("abc", (20, 40, 30))),
+         incoming()], ["b"], {"p": "n"}),
+    "who has not started yet is the youngest": (
+        [node("n", cpu="2"), running("a", "n", start=59), running("b", "n", start=None), incoming()],
+        ["b"], {"p": "n"}),
+    "who has the host port goes": (
+        [node("n"), running("a", "n"), running("web", "n", 5, containers=PORT), incoming(containers=PORT)],
+        ["web"], {"p": "n"}),
+    "who must not be with the pod goes": (
+        [node("n", labels=HOST), running("a", "n", 5, labels=A), running("b", "n"), incoming(affinity=apart("a"))],
+        ["a"], {"p": "n"}),
+    "who wants the pod away goes": (
+        [node("n", labels=HOST), running("a", "n", 5, affinity=apart("p")), running("b", "n"),
+         incoming(labels={"app": "p"})], ["a"], {"p": "n"}),
+    "who is on another node of the domain cannot be made to go": (
+        [node("n", labels={"zone": "z"}), node("m", labels={"zone": "z"}, unschedulable=True),
+         running("a", "m", labels=A), running("b", "n"), incoming(affinity=json.loads(
+             json.dumps(apart("a")).replace("kubernetes.io/hostname", "zone")))], [], {}),
+    "who makes the spread uneven goes": (
+        [node("n", labels=HOST), node("m", labels={"kubernetes.io/hostname": "m"}, unschedulable=True),
+         running("a", "n", 5, labels=A), running("b", "n"), incoming(labels=A, topologySpreadConstraints=[
+             {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+              "labelSelector": {"matchLabels": A}}])], ["a"], {"p": "n"}),
+    "pods of all schedulers and namespaces may go": (
+        [node("n", cpu="1"), running("a", "n", namespace="red", schedulerName="other"), incoming()],
+        ["a"], {"p": "n"}),
+
+    "a budget without disruptions left protects the less important": (
+        [node("n", cpu="2"), running("a", "n", 0, labels=A), running("b", "n", 5), budget(0), incoming()],
+        ["b"], {"p": "n"}),
+    "... but not if nobody else is there": (
+        [node("n", cpu="1"), running("a", "n", labels=A), budget(0), incoming()], ["a"], {"p": "n"}),
+    "a budget with disruptions left protects those beyond them": (
+        [node("n", cpu="3"), running("a", "n", 1, labels=A, start=10), running("b", "n", 1, labels=A, start=20),
+         running("c", "n", 5), budget(1), incoming("2")], ["a", "c"], {"p": "n"}),
+    "the tighter of two budgets counts": (
+        [node("n", cpu="2"), running("a", "n", 0, labels=A), running("b", "n", 5), budget(9), budget(0, name="tight"),
+         incoming()], ["b"], {"p": "n"}),
+    "a budget of another namespace protects nobody": (
+        [node("n", cpu="2"), running("a", "n", 0, labels=A), running("b", "n", 5), budget(0, namespace="red"),
+         incoming()], ["a"], {"p": "n"}),
+    "a budget with an empty selector protects nobody": (
+        [node("n", cpu="2"), running("a", "n", 0, labels=A), running("b", "n", 5), budget(0, {}), incoming()],
+        ["a"], {"p": "n"}),
+    "a budget without a selector protects nobody": (
+        [node("n", cpu="2"), running("a", "n", 0, labels=A), running("b", "n", 5), budget(0, None), incoming()],
+        ["a"], {"p": "n"}),
+    "a budget with an invalid selector protects nobody": (
+        [node("n", cpu="2"), running("a", "n", 0, labels=A), running("b", "n", 5), incoming(), budget(0, {
+            "matchExpressions": [{"key": "app", "operator": "In", "values": ["not a label!"]}]})], ["a"], {"p": "n"}),
+    "a budget protects nobody without labels": (
+        [node("n", cpu="2"), running("a", "n", 0), running("b", "n", 5, labels=A), incoming(), budget(0, {
+            "matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]})], ["a"], {"p": "n"}),
+    "a budget does not protect whom it counts as disrupted": (
+        [node("n", cpu="2"), running("a", "n", 0, labels=A), running("b", "n", 5), incoming(),
+         budget(0, disruptedPods={"a": "2020-01-01T00:00:00Z"})], ["a"], {"p": "n"}),
+
+    "first, the node where the fewest budgets are violated": (
+        [node("m", cpu="1"), node("n", cpu="1"), running("a", "m", 0, labels=A), running("b", "n", 9), budget(0),
+         incoming()], ["b"], {"p": "n"}),
+    "then the one where the most important victim matters least": (
+        [node("m", cpu="1"), node("n", cpu="3"), running("a", "m", 5),
+         *(running(name, "n", 4) for name in "bcd"), incoming()], ["d"], {"p": "n"}),
+    "... or, as in 1.20, the first of those whose budgets are violated": (
+        [node("m", cpu="2"), node("n", cpu="2"), running("a", "m", 1, labels=A), running("b", "m", 9), budget(0),
+         running("c", "n", 5, labels=A), running("d", "n", 5), incoming("2")], ["a", "b"], {"p": "m"}),
+    "then the one with the lowest sum of priorities": (
+        [node("m", cpu="2"), node("n", cpu="2"), running("a", "m", 5), running("b", "m", 4), running("c", "n", 5),
+         running("d", "n", 3), incoming("2")], ["c", "d"], {"p": "n"}),
+    "... in which each pod counts, however low": (
+        [node("m", cpu="2"), node("n", cpu="2"), running("a", "m", -5), running("b", "m", -9),
+         running("c", "n", -5, "2"), incoming("2")], ["c"], {"p": "n"}),
+    "then the one with the fewest victims": (
+        [node("m", cpu="2"), node("n", cpu="2"), running("a", "m", 5), running("b", "m", -2**31),
+         running("c", "n", 5, "2"), incoming("2")], ["c"], {"p": "n"}),
+    "then the one whose most important victims started last": (
+        [node("m", cpu="3"), node("n", cpu="3"), running("a", "m", 5, start=20), running("b", "m", 5, start=50),
+         running("c", "m", 1, start=50), running("d", "n", 5, start=30), running("e", "n", 5, start=40),
+         running("f", "n", 1, start=10), incoming("3")], ["d", "e", "f"], {"p": "n"}),
+    "then any": (
+        [node("m", cpu="1"), node("n", cpu="1"), running("a", "m"), running("b", "n"), incoming()],
+        ["a"], {"p": "m"}),
+
+    "who has nominated a node waits while victims end there": (
+        [node("n", cpu="1"), node("m", cpu="1"), running("a", "n", metadata=GOING), running("b", "m", -5),
+         incoming(nominated="n")], [], {}),
+    "... but not for those as important as itself": (
+        [node("n", cpu="2"), node("m", cpu="1"), running("a", "n", 10, metadata=GOING), running("b", "n", 5),
+         running("c", "m", 6), incoming(nominated="n")], ["b"], {"p": "n"}),
+    "... and not on a node that has become useless": (
+        [node("n", cpu="1", unschedulable=True), node("m", cpu="1"), running("a", "n", metadata=GOING),
+         running("b", "m", 5), incoming(nominated="n")], ["b"], {"p": "m"}),
+    "... and not on a node that has gone": (
+        [node("m", cpu="1"), running("b", "m", 5), incoming(nominated="n")], ["b"], {"p": "m"}),
+    "who waits for nobody on the nominated node preempts again": (
+        [node("n", cpu="1"), running("a", "n"), incoming(nominated="n")], ["a"], {"p": "n"}),
+    "a victim that is on its way out already is not deleted again": (
+        [node("n", cpu="2"), running("a", "n", 0, metadata=GOING), running("b", "n", 5), incoming()], [], {"p": "n"}),
+    "a nomination ends when preemption helps nowhere": (
+        [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n")], [], {"p": None}),
+    "the nomination of a less important pod ends": (
+        [node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="low", priority=5, nominated="n"),
+         incoming(name="elsewhere", priority=5, nominated="m"), incoming(name="equal", nominated="m")],
+        ["a"], {"p": "n", "low": None}),
+    "room of a nominated pod counts as taken": (
+        [node("n", cpu="2"), running("a", "n"), running("b", "n", 5), incoming(),
+         incoming(name="high", priority=20, nominated="n")], ["a", "b"], {"p": "n"}),
+    "who is nominated is not among those who may go": (
+        [node("n", cpu="1"), incoming(), incoming(name="high", priority=20, nominated="n")], [], {}),
+})
+def test_who_has_to_go_and_where(objects, victims, nominated, caplog):
+    decision, snapshot = decide(objects)
+    assert sorted(sent(decision, "DELETE", "/pods/(.*)")) == victims
+    assert {name: body["status"]["nominatedNodeName"]
+            for name, body in sent(decision, "PATCH", "/pods/(.*)/status").items()} == nominated
+    assert caplog.messages == [], "no rule has failed"
+    for place in snapshot.nodes.values():  # all is as it was
+        there = {thing["metadata"]["name"] for thing in objects if thing["spec"].get("nodeName") == place.name}
+        assert {other.name for other in place.pods.values()} - {"p"} == there
+        assert place.requested["cpu"] == sum(other.requests["cpu"] for other in place.pods.values())
+
+
+@table("objects, text", {
+    "the only node": (
+        [node("n", cpu="1"), running("a", "n"), incoming()], "It preempts default/a on n, where that helps."),
+    "several victims": (
+        [node("n", cpu="2"), running("a", "n"), running("b", "n", 5), incoming("2")],
+        "It preempts default/b, default/a on n, where that helps."),
+    "budgets decide": (
+        [node("m", cpu="1"), node("n", cpu="1"), running("a", "m", 0, labels=A), running("b", "n", 9), budget(0),
+         incoming()], "It preempts default/b on n, where the fewest budgets are violated."),
+    "the highest priority decides": (
+        [node("m", cpu="1"), node("n", cpu="1"), running("a", "m", 5), running("b", "n", 4), incoming()],
+        "It preempts default/b on n, where they matter least."),
+    "the sum decides": (
+        [node("m", cpu="2"), node("n", cpu="2"), running("a", "m", 5), running("b", "m", 4), running("c", "n", 5, "2"),
+         incoming("2")], "It preempts default/c on n, where their priorities add up to the least."),
+    "the start decides": (
+        [node("m", cpu="1"), node("n", cpu="1"), running("a", "m"), running("b", "n", start=20), incoming()],
+        "It preempts default/b on n, where they started last."),
+    "victims are going": (
+        [node("n", cpu="1"), running("a", "n", metadata=GOING), incoming(nominated="n")],
+        "It waits until the pods that are being deleted on n have gone."),
+    "nothing helps": ([node("n", cpu="1"), running("a", "n", 10), incoming()], ""),
+})
+def test_it_says_who_has_to_go_and_why_there(objects, text):
+    decision, _ = decide(objects)
+    assert decision.remedy == text
+    assert scheduler.in_words(decision) == f"default/p stays pending: {decision.message} {text}".rstrip()
+
+
+def test_the_nomination_is_written_before_anybody_is_deleted_and_told():
+    """Lest somebody takes the room whose scheduler does not know yet whom it is for."""
+    decision, _ = decide([node("n", cpu="2"), running("a", "n"), running("b", "n", namespace="red"), incoming("2"),
+                          incoming(name="low", priority=5, nominated="n")])
+    steps = [(method, path.removeprefix("/api/v1/namespaces/")) for method, path, _ in decision.requests]
+    assert steps == [
+        ("PATCH", "default/pods/p/status"), ("PATCH", "default/pods/low/status"), ("DELETE", "default/pods/a"),
+        ("POST", "default/events"), ("DELETE", "red/pods/b"), ("POST", "red/events")]
+    _, _, deletion, event, _, _ = [body for _, _, body in decision.requests]
+    assert deletion == {"preconditions": {"uid": "default/a"}}, "with the pod's own grace period"
+    assert (event["reason"], event["message"], event["involvedObject"]["name"], event["source"]["component"]) == (
+        "Preempted", "Preempted by default/p on node n", "a", "my-scheduler")
+
+
+@table("nominated, message", {
+    "a more important pod's is left to it": (incoming(name="q", priority=20, nominated="n"), "1 Insufficient cpu"),
+    "an equally important pod's, too": (incoming(name="q", nominated="n"), "1 Insufficient cpu"),
+    "a less important pod's is taken": (incoming(name="q", priority=9, nominated="n"), None),
+    "the pod's own is taken": (None, None),
+    "another node's is no matter": (incoming(name="q", priority=20, nominated="m"), None),
+    "what else is against it counts as well": (
+        incoming(name="q", cpu="0", priority=20, nominated="n", labels=A), "1 node(s) didn't match pod affinity"),
+    "a bound pod's is there, not nominated": (
+        running("q", "n", 20, "0", metadata={"uid": "q"}) | {"status": {"nominatedNodeName": "n"}}, None),
+    "a pod's that has had its time there is free": (
+        pod("q", {"cpu": "1"}, nodeName="n", priority=20, status={
+            "phase": "Succeeded", "nominatedNodeName": "n"}), None),
+    "another scheduler's is not known": (
+        incoming(name="q", priority=20, nominated="n", schedulerName="other"), None),
+})
+def test_the_room_that_a_node_has_for_a_nominated_pod(nominated, message):
+    decision, snapshot = decide([node("n", cpu="1", labels=HOST), *([nominated] if nominated else []),
+                                 incoming(nominated="n" if nominated is None else None, affinity=apart("a"))])
+    assert (decision.message or "").startswith(f"0/1 nodes are available: {message}" if message else "")
+    assert (decision.node is None) == (message is not None)
+    assert snapshot.nodes["n"].requested["cpu"] == 0
+
+
+def make_pass(cluster, policies):
+    """Make a pass; return the decisions."""
+    decisions = []
+    scheduler.schedule_pending_pods(cluster, policies, decisions.append, threading.Event())
+    return decisions
+
+
+def test_two_pods_of_one_pass_do_not_count_on_the_same_room():
+    objects = [node("m", cpu="1"), node("n", cpu="1"), running("a", "m", 1), running("b", "n", 2),
+               incoming(name="p"), incoming(name="q"), incoming(name="r")]
+    first, second, third = make_pass(cluster_of(*objects), built())
+    assert [list(sent(each, "DELETE", "/pods/(.*)")) for each in (first, second, third)] == [["a"], ["b"], []]
+
+
+def test_who_needs_the_same_victim_to_go_does_not_delete_it_again():
+    objects = [node("n", cpu="2"), running("a", "n", 1), running("b", "n", 2), incoming(name="p"), incoming(name="q")]
+    first, second = make_pass(cluster_of(*objects), built())
+    assert [list(sent(each, "DELETE", "/pods/(.*)")) for each in (first, second)] == [["a"], ["b"]]
+    assert second.remedy == "It preempts default/b, default/a on n, where that helps."
+
+
+def test_a_decision_is_printed_again_when_it_begins_to_cost_others_something():
+    record = scheduler.PodRecord()
+    decision, preempting = (scheduler.Decision(None, None, {}, message="no") for _ in "ab")
+    preempting.remedy = "It preempts."
+    assert [record.is_news(each) for each in (decision, decision, preempting, preempting)] == [True, False, True, False]
+
+
+def command_line(folder, *arguments):
+    """Run the command line on manifests: two pods of two schedulers want the room of a third pod."""
+    (folder / "policy.json").write_text(json.dumps(POLICY))
+    (folder / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
+        node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="q", schedulerName="other")]}))
+    run = run_scheduler("--plugins", RULES, "--policy", folder / "policy.json", "--cluster", folder / "cluster.json",
+                        *arguments)
+    assert run.returncode == 0 and re.fullmatch(UNNAMED, run.stderr)
+    return run.stdout
+
+
+@table("arguments, text", {
+    "in memory, the victim goes, and the pod gets its room": ([], "default/p -> n"),
+    "but not in a dry run": (["--dry-run"], "p Pending 1000m 0Mi <none>"),
+    "nor within a single pass": (["--once"], "p Pending 1000m 0Mi <none>"),
+    "who would go is shown for one pod": (["--explain", "p"], "It preempts default/a on n"),
+    "and for one of another scheduler's": (["--explain", "q"], "It preempts default/a on n"),
+    "and to programs": (["--output=json"], '"remedy": "It preempts default/a on n, where that helps."'),
+})
+def test_on_the_command_line(tmp_path, arguments, text):
+    assert text in " ".join(command_line(tmp_path, *arguments).split())
+
+
+def test_nobody_preempts_without_the_rule():
+    for path in (ROOT / "policy.json", "DefaultProvider"):
+        decision, _ = decide([node("n", cpu="1"), running("a", "n"), incoming()],
+                             scheduler.load_policies(path, "my-scheduler"))
+        assert (decision.node, decision.requests, decision.remedy) == (None, None, "")
+
+
+def test_a_configuration_can_name_it_as_a_plugin(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({
+        "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [
+            {"plugins": {"multiPoint": {"enabled": [{"name": "Preemption"}]}}}]}))
+    policies = scheduler.load_policies(tmp_path / "config.json", "my-scheduler")
+    decision, _ = decide([node("n", cpu="1"), running("a", "n"), incoming()], policies)
+    assert list(sent(decision, "DELETE", "/pods/(.*)")) == ["a"]
+
+
+LEVELS = {"abyss": -2**31, "low": 0, "middle": 5, "high": 20, "p10": 110, "p30": 130, "p50": 150, "never": 140}
+
+
+@pytest.fixture
+def contested(control_plane):
+    """A control plane with priority classes, and without the budgets of an earlier test."""
+    api = scheduler.Proxy(control_plane.server)
+    for name, value in LEVELS.items():
+        try:
+            api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {
+                "metadata": {"name": name}, "value": value,
+                "preemptionPolicy": "Never" if name == "never" else "PreemptLowerPriority"})
+        except scheduler.ApiError as error:
+            assert error.status == 409
+    yield control_plane
+    api.request("DELETE", BUDGETS)
+
+
+BUDGETS = "/apis/policy/v1beta1/namespaces/default/poddisruptionbudgets"
+
+
+def random_scenario(seed):
+    """Up to four full nodes, who is on them, their budgets, and up to three pods that need room there."""
+    chance = random.Random(seed)
+    mine = {"scenario": str(seed)}
+
+    def random_pod(name, level, **spec):
+        labels = mine | ({"app": app} if (app := chance.choice(["a", "b", ""])) else {})
+        if chance.random() < 0.2:
+            spec["affinity"] = apart(chance.choice("ab"), **mine)
+        thing = pod(name, {"cpu": str(chance.randint(1, 2))}, labels=labels, priorityClassName=level, **spec)
+        if chance.random() < 0.1:
+            thing["spec"]["containers"][0]["ports"] = PORT[0]["ports"]
+        return thing
+
+    nodes, pods = [], []
+    for i in range(chance.randint(2, 4)):
+        name, room = f"n{seed}-{i}", chance.randint(2, 4)
+        nodes.append(node(name, cpu=str(room), labels=mine | {"kubernetes.io/hostname": name},
+                          unschedulable=chance.random() < 0.1))
+        while room:
+            thing = random_pod(f"{name}-{room}", chance.choice([
+                "abyss", "low", "low", "low", "middle", "middle", "high", "p30"]), nodeName=name)
+            requests = thing["spec"]["containers"][0]["resources"]["requests"]
+            requests["cpu"] = str(min(room, int(requests["cpu"])))
+            room -= int(requests["cpu"])
+            pods.append(thing)
+    starts = chance.sample(range(10, 60), len(pods))
+    budgets = [budget(chance.randint(0, 2), {"matchLabels": mine | {"app": app}}, name=f"b{seed}-{app}")
+               for app in chance.sample("ab", chance.randint(0, 2))]
+    levels = chance.sample(["p10", "p30", "p50", "never"], chance.randint(1, 3))
+    return nodes, dict(zip(map(lambda thing: thing["metadata"]["name"], pods), starts)), pods, budgets, [
+        random_pod(f"p{seed}-{level}", level, nodeSelector=mine) for level in levels]
+
+
+def contest(control_plane, decide_all):
+    """Set 40 scenarios up, side by side, and have them decided. Return who has to go for whom, and the nominations."""
+    control_plane.clear()
+    api = scheduler.Proxy(control_plane.server)
+    api.request("DELETE", BUDGETS)
+    incoming = []
+    for nodes, starts, pods, budgets, waiting in map(random_scenario, range(40)):
+        for thing in [*nodes, *pods, *waiting]:
+            api.request("POST", "/api/v1/nodes" if thing in nodes else "/api/v1/namespaces/default/pods", thing)
+        incoming += [thing["metadata"]["name"] for thing in waiting]
+        for name, start in starts.items():
+            api.request("PATCH", f"/api/v1/namespaces/default/pods/{name}/status", {"status": {
+                "phase": "Running", "startTime": f"2020-01-01T00:00:{start}Z"}})
+        for each in budgets:
+            api.request("POST", BUDGETS, {"apiVersion": "policy/v1beta1"} | each)
+            api.request("PATCH", f"{BUDGETS}/{each['metadata']['name']}/status", {"status": each["status"]})
+    process = decide_all()
+
+    def messages():
+        pods = control_plane.pods()
+        said = {name: [condition.get("message") for condition in pods[f"default/{name}"]["status"].get(
+            "conditions", [])] for name in incoming}
+        return all(said.values()) and said
+
+    def told():
+        events = control_plane.get("events", params={"fieldSelector": "reason=Preempted"})["items"]
+        return sorted((event["involvedObject"]["name"], event["message"]) for event in events)
+
+    answer = {"messages": wait_for("all have been decided about", messages)}
+    pods = control_plane.pods().values()
+    answer["victims"] = sorted(thing["metadata"]["name"] for thing in pods if "deletionTimestamp" in thing["metadata"])
+    wait_for("the victims are told", lambda: {name for name, _ in told()} == {*answer["victims"]})
+    if process:
+        process.kill()
+        process.wait()
+    return answer | {"events": told(), "nominated": {
+        thing["metadata"]["name"]: thing["status"]["nominatedNodeName"] for thing in pods
+        if "nominatedNodeName" in thing["status"]}}
+
+
+def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
+    """The same contested clusters for both, one after the other, in which no two answers are equally good."""
+    theirs, ours, decisions = tmp_path / "theirs.json", tmp_path / "ours.json", []
+    theirs.write_text(json.dumps({name: POLICY[name] for name in ("kind", "apiVersion")}))
+    ours.write_text(json.dumps(POLICY))
+
+    def by_kube_scheduler():
+        return contested.start(
+            "kube-scheduler", f"--kubeconfig={contested.kubeconfig()}", "--leader-elect=false", "--port=0",
+            "--secure-port=0", "--scheduler-name=my-scheduler", "--kube-api-qps=5000", "--kube-api-burst=5000",
+            f"--policy-config-file={theirs}")
+
+    def by_us():
+        run = run_scheduler("--server", contested.server, "--plugins", RULES, "--policy", ours, "--once",
+                            "--output=json")
+        assert run.returncode == 0 and re.fullmatch(f"{UNNAMED}my-scheduler: polling .*\n", run.stderr)
+        decisions.extend(map(json.loads, run.stdout.splitlines()))
+
+    answer, expected = contest(contested, by_us), contest(contested, by_kube_scheduler)
+    assert {*answer.pop("events")} <= {*expected.pop("events")}, "which tells those again who are going already"
+    assert answer == expected
+    assert len(answer["victims"]) > 40 and len(answer["nominated"]) > 30
+    reasons = Counter(why for decision in decisions for why in tutorial_rules.WHY if why in decision["remedy"])
+    assert reasons.keys() == set(tutorial_rules.WHY), "each step has decided somewhere"
+    assert any(not decision["remedy"] for decision in decisions)
+
+
+def test_in_the_end_the_most_important_pods_run(contested, tmp_path, start_scheduler):
+    """300 pods of four priorities, in no order, onto room for 100; the unimportant ones come first more often."""
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    contested.create(*(node(f"n{i}", cpu="10") for i in range(10)))
+    chance, api = random.Random(1), scheduler.Proxy(contested.server)
+    start_scheduler("--server", contested.server, "--plugins", RULES, "--policy", tmp_path / "policy.json",
+                    "--interval=0.1")
+    levels = sorted(["low", "middle", "high", "p10"] * 75, key=lambda level: LEVELS[level] + chance.randint(0, 150))
+    for i, level in enumerate(levels):
+        api.request("POST", "/api/v1/namespaces/default/pods", pod(
+            f"{level}-{i}", {"cpu": "1"}, priorityClassName=level, terminationGracePeriodSeconds=0))
+        if i % 50 == 49:
+            threading.Event().wait(0.5)
+    best = {"p10": 75, "high": 25}
+    wait_for("the 100 most important run", lambda: Counter(
+        key.partition("/")[2].partition("-")[0] for key in contested.places()) == best, 120)
+    threading.Event().wait(2)  # in which nobody else goes
+    pods = contested.pods().values()
+    bound = [thing for thing in pods if thing["spec"].get("nodeName")]
+    assert Counter(thing["spec"]["priorityClassName"] for thing in bound) == best
+    assert Counter(thing["spec"]["nodeName"] for thing in bound) == {f"n{i}": 10 for i in range(10)}
+    gone = {f"default/{level}-{i}" for i, level in enumerate(levels)} - contested.pods().keys()
+    events = Counter(key for key, *_ in contested.events("Preempted"))
+    assert events == dict.fromkeys(gone, 1), "nobody has gone without being told why, and once"
+    assert 0 < len(gone) <= 200
+    for victim, text, _ in contested.events("Preempted"):
+        lower, higher = re.findall("default/([a-z0-9]+)-", f"{victim} {text}")
+        assert LEVELS[lower] < LEVELS[higher]
+    assert len(contested.events("Scheduled")) == 100 + len(gone), "for each that has gone, another one runs"
+
+
+def test_the_room_is_kept_until_the_victims_have_gone(contested, tmp_path, start_scheduler):
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    arguments = ["--server", contested.server, "--plugins", RULES, "--policy", tmp_path / "policy.json"]
+    contested.create(node("n", cpu="2"), *(pod(name, {"cpu": "1"}, priorityClassName=name) for name in ("low", "high")))
+    run_scheduler(*arguments, "--once")
+    contested.create(pod("p30", {"cpu": "1"}, priorityClassName="p30"))
+    run = run_scheduler(*arguments, "--once", "--dry-run")
+    assert "It preempts default/low on n, where that helps. (dry run)" in run.stdout
+    assert run_scheduler(*arguments, "--explain", "default/p30").stdout.count("preempts") == 1
+    assert not any("deletionTimestamp" in thing["metadata"] for thing in contested.pods().values())
+    assert not contested.events("Preempted")
+
+    start_scheduler(*arguments, "--interval=0.1")
+    wait_for("the victim goes", lambda: "deletionTimestamp" in contested.pods()["default/low"]["metadata"])
+    contested.create(pod("p10", {"cpu": "1"}, priorityClassName="p10"))
+    threading.Event().wait(3)
+    assert contested.pods()["default/p30"]["status"]["nominatedNodeName"] == "n"
+    assert sorted(contested.events("Preempted")) == [
+        ("default/high", "Preempted by default/p10 on node n", "my-scheduler"),
+        ("default/low", "Preempted by default/p30 on node n", "my-scheduler")]
+    contested.create(pod("middle", {"cpu": "1"}, priorityClassName="middle"))
+    for name in ("low", "high"):  # as kubelet does when its containers have ended
+        contested.request("DELETE", f"namespaces/default/pods/{name}", params={"gracePeriodSeconds": 0})
+    wait_for("those have the room whom it was made for", lambda: contested.places() == {
+        "default/p30": "n", "default/p10": "n"})
+
+
+def test_another_replica_goes_on_where_one_has_stopped(contested, tmp_path):
+    """All is in the cluster: who is nominated, and who has still to go."""
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    arguments = ["--server", contested.server, "--plugins", RULES, "--policy", tmp_path / "policy.json", "--once"]
+    contested.create(node("n", cpu="2"), pod("low", {"cpu": "1"}, priorityClassName="low"))
+    contested.bind("low", "n")
+    contested.create(pod("p30", {"cpu": "2"}, priorityClassName="p30"))
+    run_scheduler(*arguments)
+    contested.create(pod("p10", {"cpu": "1"}, priorityClassName="p10"))
+    run = run_scheduler(*arguments)
+    why = "stays pending: 0/1 nodes are available: 1 Insufficient cpu."
+    assert run.stdout.splitlines() == [
+        f"default/p30 {why} It waits until the pods that are being deleted on n have gone.", f"default/p10 {why}"]
+    contested.request("DELETE", "namespaces/default/pods/low", params={"gracePeriodSeconds": 0})
+    run_scheduler(*arguments)
+    assert contested.places() == {"default/p30": "n"}
+
+
+@table("manifests, victims, said", {
+    "without them it says so, and nobody goes": (MANIFESTS, [], "RBAC does not allow it: poddisruptionbudgets"),
+    "with them it works": (MANIFESTS.replace("# - {", "- {"), ["default/low"], ""),
+})
+def test_it_needs_the_two_rights_that_the_readme_names(contested, tmp_path, manifests, victims, said):
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    kubectl = [contested.assets / "kubectl", "--kubeconfig", contested.kubeconfig()]
+    subprocess.run([*kubectl, "apply", "-f", "-"], input=manifests, text=True, check=True, capture_output=True)
+    token = contested.request("POST", "namespaces/kube-system/serviceaccounts/my-scheduler/token", {
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
+    contested.create(node("n", cpu="1"), pod("low", {"cpu": "1"}, priorityClassName="low"))
+    contested.bind("low", "n")
+    contested.create(pod("p30", {"cpu": "1"}, priorityClassName="p30"))
+    port = free_port()
+    proxy = contested.start(
+        "kubectl", "--kubeconfig", contested.kubeconfig("my-scheduler", token), "proxy", f"--port={port}")
+    arguments = ["--server", f"http://127.0.0.1:{port}", "--plugins", RULES, "--policy", tmp_path / "policy.json"]
+    try:
+        wait_for("the proxy answers", lambda: run_scheduler(*arguments, "--once", "--dry-run").returncode == 0)
+        run = run_scheduler(*arguments, "--once")
+    finally:
+        proxy.kill()
+        proxy.wait()
+    assert ("orbidden" in run.stderr) == bool(said) and said in run.stderr
+    assert [key for key, thing in contested.pods().items() if "deletionTimestamp" in thing["metadata"]] == victims
+    assert [key for key, *_ in contested.events("Preempted")] == victims
+    subprocess.run([*kubectl, "delete", "--wait=false", "-f", "-"], input=MANIFESTS, text=True, check=True,
+                   capture_output=True)
