@@ -1,37 +1,59 @@
-"""The README's promises: its exercises run as they are written there, and show what the text says."""
+"""The README's promises: all that it shows runs as it stands there, and does what the text says."""
 
 import ast
-import itertools
 import json
+import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import textwrap
 
 import pytest
 import scheduler
-from conftest import ROOT, node, pod, run_scheduler
+from conftest import ROOT, free_port, node, pod, run_scheduler, table, wait_for
 
 README = (ROOT / "README.md").read_text()
+BLOCK = re.compile(r"^```\w+\n((?:.*\n)*?)```$|^(    .*\n(?:\n*    .*\n)*)", re.M)
+PASTED = []  # the blocks that tests have asked for
+NOTICES = "rules of --plugins that the Policy does not name: |a pod is placed that "
 
 
-def block(beginning):
-    """The first block of code behind a text."""
-    lines = itertools.dropwhile(lambda line: not line.startswith("    "),
-                                README[README.index(beginning):].splitlines())
-    lines = itertools.takewhile(lambda line: line.startswith("    ") or not line, lines)
-    return textwrap.dedent("\n".join(lines)).strip()
+def text_of(match):
+    """The text of a block, as a reader copies it."""
+    return match[1] or textwrap.dedent(match[2]).strip() + "\n"
 
 
-def run_exercise(number, folder):
+def pastes(*before):
+    """Hand to a test the blocks that come next after these texts."""
+    blocks = [text_of(BLOCK.search(README, README.index(text))) for text in before]
+    PASTED.extend(blocks)
+    return pytest.mark.parametrize("blocks", [blocks], ids=["as it stands"])
+
+
+def here(commands, **elsewhere):
+    """Return commands as they run on this machine: with its Python, and with what is `elsewhere` than in the README."""
+    for there, place in {**elsewhere, ".venv/bin/python": sys.executable}.items():
+        commands = commands.replace(there, place)
+    return ["bash", "-e", "-o", "pipefail", "-c", commands]
+
+
+def paste(commands, said=NOTICES, **elsewhere):
+    """Paste commands into a shell; return what they print. All lines beside that have to begin like `said`."""
+    run = subprocess.run(here(commands, **elsewhere), capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert run.returncode == 0 and all(re.match(said, line) for line in run.stderr.splitlines()), (commands, run)
+    return run.stdout
+
+
+def run_exercise(commands, folder):
     """Run an exercise's commands; return what each of them printed."""
-    outputs = []
-    for command in block(f"**{number}. ").splitlines():
-        command = command.replace("/tmp/", f"{folder}/").replace(".venv/bin/python", sys.executable)
-        run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, timeout=60)
-        assert (run.returncode, run.stderr) == (0, ""), command
-        outputs.append(run.stdout)
-    return outputs
+    return [paste(command, **{"/tmp/": f"{folder}/"}) for command in commands.splitlines()]
+
+
+def shows(text, output):
+    """Say whether an output has a text in which lines with three dots stand for any."""
+    return re.search(".*".join(map(re.escape, re.split(r"^ *\.\.\.\n", text, flags=re.M))), output, re.S)
 
 
 def places(output):
@@ -39,8 +61,9 @@ def places(output):
     return dict(re.findall(r"^default/(\S+) -> (\S+) ", output, re.M))
 
 
-def test_exercise_1_taints(tmp_path):
-    before, after = run_exercise(1, tmp_path)
+@pastes("**1. ")
+def test_exercise_1_taints(blocks, tmp_path):
+    before, after = run_exercise(blocks[0], tmp_path)
     assert places(before) == places(after) == {"batch": "steady"}
     assert re.search(r"^  ✗ spot +PodToleratesNodeTaints", before, re.M)
     assert re.search(r"^ +\* steady +spot$", after, re.M)
@@ -49,67 +72,207 @@ def test_exercise_1_taints(tmp_path):
     assert int(spot) < int(steady) < int(spot) + 100, "the taint decides it"
 
 
-def test_exercise_2_resources(tmp_path):
-    _, comparison = run_exercise(2, tmp_path)
+@pastes("**2. ")
+def test_exercise_2_resources(blocks, tmp_path):
+    _, comparison = run_exercise(blocks[0], tmp_path)
     assert re.search(r"^default/whole +<none> +node-\d$", comparison, re.M)
     assert re.search(r"^pods that fit +3 of 4 +4 of 4$", comparison, re.M)
 
 
-def test_exercise_3_affinity(tmp_path):
-    before, _, after = run_exercise(3, tmp_path)
+@pastes("**3. ")
+def test_exercise_3_affinity(blocks, tmp_path):
+    before, _, after = run_exercise(blocks[0], tmp_path)
+    said = run_scheduler("--cluster", ROOT / "tests/clusters/affinity.yaml").stderr
+    assert said.endswith("anti-affinity, and MatchInterPodAffinity, which looks at that, is not active\n")
     assert places(before) == {"web-1": "big", "web-2": "big"}
     assert places(after) == {"web-1": "big", "web-2": "little"}
     assert re.search(r"^  ✗ big +MatchInterPodAffinity", after, re.M)
 
 
-def test_exercise_4_spreading(tmp_path):
-    before, after = run_exercise(4, tmp_path)
+@pastes("**4. ")
+def test_exercise_4_spreading(blocks, tmp_path):
+    before, after = run_exercise(blocks[0], tmp_path)
     assert places(before).keys() == {"web-1", "web-2", "web-3"}
     assert ("default/web-4 stays pending: 0/2 nodes are available: 1 Too many pods, 1 node(s) didn't match pod "
             "topology spread constraints.") in before
     assert places(after)["web-4"] == "east-1"
 
 
-def test_exercise_5_a_rule_of_ones_own(tmp_path):
-    before, _, after = run_exercise(5, tmp_path)
+@pastes("**5. ")
+def test_exercise_5_a_rule_of_ones_own(blocks, tmp_path):
+    before, _, after = run_exercise(blocks[0], tmp_path)
     assert places(before) == {"shop": "cloud", "telescope": "cloud"}
     assert places(after) == {"shop": "cloud", "telescope": "edge"}
     assert re.search(r"^  ✗ cloud +SpaceCloud: node\(s\) were not at the edge$", after, re.M)
 
 
-def test_the_code_that_it_shows_is_the_scripts_own():
-    source = (ROOT / "scheduler.py").read_text()
-    functions = block("This is the script's own code").split("\n\n\n")
-    assert len(functions) == 1
-    for function in functions:
-        assert f"\n{function}\n" in source, function.partition("\n")[0]
+@pastes("**6. ")
+def test_exercise_6_preemption(blocks, tmp_path):
+    _, free, protected = run_exercise(blocks[0], tmp_path)
+    text = " ".join(free.split())
+    assert "It preempts default/backup, default/cleanup on right, where they matter least." in text
+    assert places(free) == places(protected) == {"payment": "right"}
+    assert "It preempts default/report on right, where they matter least." in protected
+    assert re.search(r"^default +cleanup +Pending.* right$", protected, re.M) and "default  cleanup" not in free
 
 
-def test_the_shortest_predicate_works_as_it_stands(tmp_path):
-    rules = block("This is all of")
-    assert len(rules.splitlines()) < 10 and ast.parse(rules)
-    [name] = re.findall(r'Name it in the Policy, `(.*?)`', README)
-    (tmp_path / "my_rules.py").write_text(rules)
-    (tmp_path / "policy.json").write_text(f'{{"kind": "Policy", "apiVersion": "v1", "predicates": [{name}]}}')
-    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
-        node("a", labels={"closed": "yes"}), node("b"), pod("p")]}))
-    run = run_scheduler("--plugins", tmp_path / "my_rules.py", "--policy", tmp_path / "policy.json",
-                        "--cluster", tmp_path / "cluster.json", "--output=json")
-    assert json.loads(run.stdout)["failed"] == {"a": ["node(s) were closed"]}
+@pastes("## What a scheduler does")
+def test_the_code_that_it_shows_is_the_scripts_own(blocks):
+    assert f"\n{blocks[0]}\n" in (ROOT / "scheduler.py").read_text()
 
 
-def test_the_table_that_it_shows_has_the_form_of_the_real_one():
-    shown = block("Ask why").partition("\n\n")[2]
-    out = run_scheduler("--cluster", ROOT / "tests/clusters/demo.yaml", "--explain", "default/report").stdout
-    assert shown in out
+@pastes("## See it work", "## Tests")
+def test_it_is_installed_by_one_command(blocks, tmp_path):
+    """All but the download, which CI makes by the second."""
+    for command in blocks:
+        install, last = re.fullmatch(
+            r"python3 -m venv .venv && .venv/bin/pip install -q (.*) && (.*\n)", command).groups()
+        assert all((ROOT / file).is_file() for file in install.replace("-r ", "").split())
+        paste(last.replace("pytest -q tests", "pytest --version"))
+    assert "tests/requirements.txt" in install and "-m pytest -q tests" in last
 
 
-def test_the_configuration_that_it_shows_loads(tmp_path):
-    (tmp_path / "config.yaml").write_text(block("## KubeSchedulerConfiguration"))
+@pastes("Ask why", "--explain default/report\n")
+def test_the_table_that_it_shows_is_what_its_command_prints(blocks):
+    command, table = blocks
+    assert shows(table, paste(command))
+
+
+@pastes("## The Policy", "with a line that says where")
+def test_the_policy_that_it_shows_loads_and_a_typo_is_pointed_out(blocks, tmp_path):
+    policy, said = blocks
+    (tmp_path / "policy.json").write_text(policy)
+    arguments = ["--cluster", ROOT / "tests/clusters/demo.yaml", "--policy", "policy.json"]
+    assert run_scheduler(*arguments, cwd=tmp_path).returncode == 0
+    (tmp_path / "policy.json").write_text(policy.replace('"PodFitsResources"', '"PodFitsResource"'))
+    assert run_scheduler(*arguments, cwd=tmp_path).stderr == said
+
+
+@pastes("The random scheduler")
+def test_the_random_policy_spreads_pods_at_random(blocks, tmp_path):
+    (tmp_path / "policy.json").write_text(blocks[0])
+    places = {run_scheduler("--cluster", ROOT / "tests/clusters/demo.yaml", "--policy", tmp_path / "policy.json",
+                            f"--seed={seed}").stdout for seed in range(5)}
+    assert len(places) == 5
+
+
+def own_rules(folder, rules):
+    """Set up a folder as the chapter on rules of one's own says."""
+    closed, east = (re.search(r"Name them in the Policy, as `(.*?)` and\s`(.*?)`", README)).groups()
+    (folder / "my_rules.py").write_text(rules)
+    (folder / "policy.json").write_text(
+        f'{{"kind": "Policy", "apiVersion": "v1", "predicates": [{closed}], "priorities": [{east}]}}')
+    (folder / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
+        node("a", labels={"closed": "yes"}), node("b"), node("c", labels={"zone": "east"}), pod("p")]}))
+
+
+@pastes("This is all of")
+def test_the_shortest_rules_work_as_they_stand(blocks, tmp_path):
+    assert len(blocks[0].splitlines()) < 15 and ast.parse(blocks[0])
+    own_rules(tmp_path, blocks[0])
+    run = run_scheduler("--plugins", "my_rules.py", "--policy", "policy.json", "--cluster", "cluster.json",
+                        "--output=json", cwd=tmp_path)
+    decision = json.loads(run.stdout)
+    assert (run.stderr, decision["failed"]) == ("", {"a": ["node(s) were closed"]})
+    assert decision["scores"] == {"PreferZone": {"b": 0, "c": 200}}
+
+
+@pastes("This is all of")
+def test_a_script_beside_the_schedulers_may_call_it(blocks, tmp_path):
+    own_rules(tmp_path, f"import scheduler\n{blocks[0]}scheduler.main()\n")
+    shutil.copy(ROOT / "scheduler.py", tmp_path)
+    run = run_scheduler("--cluster", "cluster.json", script="my_rules.py", cwd=tmp_path)
+    assert run.stdout.startswith("default/p -> c "), run.stderr
+
+
+@table("thing", {"pod": scheduler.Pod(pod("p")), "node": scheduler.Node(node("n"))})
+def test_pods_and_nodes_have_the_attributes_that_it_names(thing, request):
+    kind = request.node.callspec.id
+    [text] = re.findall(rf"^- (`{kind}\.[^;]*?)[;.]$", README, re.M | re.S)
+    names = re.findall("`([a-z_]+)`", text.replace(f"{kind}.", ""))
+    assert len(names) > 8 and [name for name in names if not hasattr(thing, name)] == []
+    amounts = json.loads(re.search(r"millicores and bytes, `(.*?)`", README)[1])
+    asking = scheduler.Pod(pod("p", {"cpu": "500m", "memory": "1Gi"}))
+    assert amounts.items() <= asking.requests.items()
+
+
+@pastes("## KubeSchedulerConfiguration")
+def test_the_configuration_that_it_shows_loads(blocks, tmp_path):
+    (tmp_path / "config.yaml").write_text(blocks[0])
     spreading, packing = scheduler.load_policies(tmp_path / "config.yaml", "x").values()
     assert "MostRequestedPriority" in [rule.name for rule in packing.priorities]
     assert "ImageLocalityPriority" not in [rule.name for rule in packing.priorities]
     assert len(spreading.priorities) == 7
+
+
+@pytest.fixture
+def shell(control_plane, monkeypatch):
+    """A shell with a kubectl for the control plane; what is started in the background there is stopped at the end."""
+    monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig()))
+    monkeypatch.setenv("PATH", str(control_plane.assets), prepend=os.pathsep)
+    started, port = [], free_port()
+    elsewhere = {"kubectl proxy": f"kubectl proxy --port={port}",
+                 "scheduler.py ": f"scheduler.py --server http://127.0.0.1:{port} ",
+                 "scheduler.py\n": f"scheduler.py --server http://127.0.0.1:{port}\n"}
+
+    def run(commands, background=False, said=NOTICES):
+        if not background:
+            return paste(commands, said, **elsewhere)
+        started.append(subprocess.Popen(here(commands, **elsewhere), cwd=ROOT, text=True, start_new_session=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        return started[-1]
+
+    yield run
+    for process in started:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pastes("Try your own cluster", "## Schedule a cluster's pods", "In a second terminal")
+def test_its_commands_schedule_the_pods_of_a_cluster(blocks, shell, control_plane):
+    copy, start, sample = blocks
+    control_plane.create(node("n"), node("small", pods="0"))
+    assert "NODE" in shell(copy, said="no pod waits for my-scheduler")
+    running = shell(start, background=True)
+    shown = shell(sample)
+    assert re.search(r"^pod/hello condition met\n(?s:.*)default/hello is on n\. If scheduled now, by policy\.json:\n"
+                     r"default/hello -> n (?s:.*)\n  ✗ small +PodFitsResources: Too many pods$", shown, re.M), shown
+    serving, decided = running.stdout.readline(), running.stdout.readline()
+    assert serving.startswith("Starting to serve on ") and decided.startswith("default/hello -> n ")
+    wait_for("the event is there", lambda: control_plane.events("Scheduled") == [
+        ("default/hello", "Successfully assigned default/hello to n", "my-scheduler")])
+
+
+@pastes("## In the cluster", "Save this as")
+def test_its_manifests_are_accepted_and_the_code_is_updated(blocks, shell, tmp_path):
+    code, manifests = blocks
+    own = code.replace("--dry-run", "--from-file=my_rules.py=tests/tutorial_rules.py --dry-run")
+    own = re.sub("--from-literal=policy.json='.*?'", "--from-file=policy.json", own)
+    defaults, shipped = '{"kind": "Policy", "apiVersion": "v1"}', (ROOT / "policy.json").read_text()
+    for command, expected in (code, defaults), (own, shipped):
+        shell(command)
+        data = json.loads(shell("kubectl -n kube-system get configmap my-scheduler -o json"))["data"]
+        assert data["policy.json"] == expected and data["scheduler.py"] == (ROOT / "scheduler.py").read_text()
+    assert data["my_rules.py"] == (ROOT / "tests/tutorial_rules.py").read_text()
+    (tmp_path / "my-scheduler.yaml").write_text(manifests)
+    [command] = re.findall("Save this as `my-scheduler.yaml`, and `(.*?)`", README)
+    command = command.replace("my-scheduler.yaml", str(tmp_path / "my-scheduler.yaml"))
+    assert shell(command).count(" created\n") == 4
+    shell("kubectl -n kube-system rollout restart deployment my-scheduler")
+    shell("kubectl -n kube-system delete configmap my-scheduler")
+    shell(command.replace("apply", "delete --wait=false"))
+    assert set(re.findall(r"/code/([\w.]+)", manifests)) <= data.keys()
+
+
+def test_the_demo_can_be_made_on_a_cluster(shell, control_plane):
+    assert shell("kubectl apply -f tests/clusters/demo.yaml").count(" created\n") == 14
+    run_scheduler("--server", control_plane.server, "--once")
+    assert len(control_plane.places()) == 8 and "default/warehouse" not in control_plane.places()
+
+
+def test_no_block_is_left_out():
+    assert [text for text in map(text_of, BLOCK.finditer(README)) if text not in PASTED] == []
+    assert len(set(PASTED)) == len(BLOCK.findall(README)) > 20
 
 
 @pytest.mark.parametrize("point", [

@@ -1,64 +1,322 @@
-"""How many pods a second this scheduler binds, beside kube-scheduler 1.20 under the same Policy on the same machine.
+"""How fast this scheduler decides, binds and reads, beside kube-scheduler 1.20 under the same Policy on one machine.
 
-    KUBEBUILDER_ASSETS=... python tests/bench/throughput.py [--nodes 500] [--pods 500] [--qps 50]
+    KUBEBUILDER_ASSETS=... python tests/bench/throughput.py [--rounds 3] [PART ...]
 
-Both find all pods pending at their start, on a real etcd and kube-apiserver; the time runs from the start of the
-program until the last pod has its node. kube-scheduler sends at most --qps requests a second; 50 is how it is shipped.
+The parts, all unless some are named:
+
+binding    pods/s from the first to the last Binding, of pods that all wait when a scheduler starts, on a real etcd and
+           kube-apiserver: kube-scheduler as shipped (50 requests a second), kube-scheduler with its limit lifted, the
+           tutorials' Bash loop, and this script through kubectl proxy. They take turns; medians of the rounds.
+reading    a pass among 50,000 assigned pods on 5,000 nodes, beside fetching and decoding the same lists alone.
+waiting    a pod at a time: created to bound; and the requests of a poll when there is nothing to do.
+deciding   decisions/s without HTTP by the number of nodes; and pods that fit nowhere, once that has been found out.
+
+CPU seconds and MiB (peak) are the scheduler's own. The machine should have nothing else to do.
 """
 
 import argparse
+import json
 import os
+import random
+import re
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import requests
+
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from conftest import ROOT, SCHEDULER, ControlPlane, node, pod  # noqa: E402
+from conftest import ROOT, SCHEDULER, ControlPlane, node, pod, scheduler, wait_for  # noqa: E402
+
+FULL = {  # the Policy in which pods look at one another
+    "kind": "Policy", "apiVersion": "v1",
+    "predicates": [{"name": name} for name in (
+        "GeneralPredicates", "PodToleratesNodeTaints", "NoDiskConflict", "MatchInterPodAffinity", "EvenPodsSpread")],
+    "priorities": [{"name": name, "weight": 1} for name in (
+        "LeastRequestedPriority", "BalancedResourceAllocation", "SelectorSpreadPriority", "TaintTolerationPriority",
+        "NodeAffinityPriority", "InterPodAffinityPriority")]}
+BASH = """while true; do
+  for pod in $(KUBECTL -s SERVER get pods -o json | jq -r '.items[] |
+      select(.spec.schedulerName == "my-scheduler" and .spec.nodeName == null) | .metadata.name'); do
+    nodes=($(KUBECTL -s SERVER get nodes -o json | jq -r '.items[].metadata.name'))
+    node=${nodes[$((RANDOM % ${#nodes[@]}))]}
+    curl -s -o /dev/null -X POST -H Content-Type:application/json SERVER/api/v1/namespaces/default/pods/$pod/binding -d '
+      {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "'$pod'"},
+       "target": {"apiVersion": "v1", "kind": "Node", "name": "'$node'"}}'
+  done
+  sleep 1
+done"""
+ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 
-def seconds_to_bind(control_plane, count, *command):
-    """Run a scheduler until all pods have a node; return the seconds that it took."""
-    start = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    selector = {"fieldSelector": "spec.nodeName=", "resourceVersion": "0"}
-    while left := len(control_plane.get("pods", params=selector)["items"]):
-        assert time.monotonic() - start < 600, f"{left} of {count} pods still have no node"
-        time.sleep(0.2)
-    taken = time.monotonic() - start
+class Bench:
+    """A control plane with a cluster on it, and the schedulers that are measured there."""
+
+    def __init__(self, folder):
+        self.plane = ControlPlane(os.environ["KUBEBUILDER_ASSETS"], folder)
+        (folder / "full.json").write_text(json.dumps(FULL))
+        self.policies = {"policy.json": ROOT / "policy.json", "full": folder / "full.json"}
+        self.session = threading.local()
+
+    def create(self, things):
+        """Create objects, several at a time."""
+        def post(thing):
+            if not hasattr(self.session, "of"):
+                self.session.of = requests.Session()
+            namespace = thing["metadata"].get("namespace", "default")
+            where = "nodes" if thing["kind"] == "Node" else f"namespaces/{namespace}/{thing['kind'].lower()}s"
+            answer = self.session.of.post(f"{self.plane.server}/api/v1/{where}", json=thing, timeout=60)
+            assert answer.ok, answer.text
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(post, things))
+
+    def command(self, name, policy):
+        """Return the command of a scheduler."""
+        if name == "Bash loop":
+            text = BASH.replace("KUBECTL", str(self.plane.assets / "kubectl")).replace("SERVER", self.plane.server)
+            return ["bash", "-c", text]
+        if name == "scheduler.py":
+            return [*SCHEDULER, "--server", self.plane.server, "--policy", str(self.policies[policy])]
+        limit = ["--kube-api-qps=5000", "--kube-api-burst=5000"] if name == "kube-scheduler, no limit" else []
+        return [str(self.plane.assets / "kube-scheduler"), "--kubeconfig", str(self.plane.kubeconfig()), "--port=0",
+                "--secure-port=0", "--leader-elect=false", "--scheduler-name=my-scheduler",
+                "--policy-config-file", str(self.policies[policy]), *limit]
+
+    def bindings(self):
+        """Return how many Bindings the API server has accepted in its life."""
+        metrics = requests.get(f"https://127.0.0.1:{self.plane.port}/metrics", verify=False, timeout=60,
+                               headers={"Authorization": "Bearer admin"}).text
+        return sum(int(float(count)) for count in re.findall(
+            r'^apiserver_request_total\{code="201".*subresource="binding".*\} (\S+)$', metrics, re.MULTILINE))
+
+    def run(self, name, policy, pods):
+        """Have a scheduler bind pods. Return pods/s, CPU seconds and peak MiB."""
+        self.plane.request("DELETE", "namespaces/default/pods", params={
+            "gracePeriodSeconds": 0, "labelSelector": "assigned!=before"})
+        self.plane.request("DELETE", "namespaces/default/events")
+        self.create(pods)
+        time.sleep(2)
+        before, began, seen = self.bindings(), time.monotonic(), []
+        process = subprocess.Popen(self.command(name, policy), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   start_new_session=True)
+        while not seen or seen[-1][1] < len(pods):
+            assert process.poll() is None and time.monotonic() < began + 600, f"{name}: {seen[-1:]} of {len(pods)}"
+            time.sleep(0.1)
+            count = self.bindings() - before
+            if count:
+                seen.append((time.monotonic(), count))
+        user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()[11:13]
+        memory = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text()).group(1)
+        os.killpg(process.pid, 15)
+        process.wait(30)
+        rate = (seen[-1][1] - seen[0][1]) / max(seen[-1][0] - seen[0][0], 0.1)
+        return rate, (int(user) + int(system)) / os.sysconf("SC_CLK_TCK"), int(memory) // 1024
+
+
+def nodes(count, mixed=False):
+    """Return nodes of three zones, if mixed some with taints and labels."""
+    return [node(f"node-{i:04}", cpu="32", memory="128Gi", pods="250", labels={
+        HOSTNAME: f"node-{i:04}", ZONE: f"zone-{i % 3}", **({"disk": "ssd"} if mixed and i % 4 == 0 else {})},
+        **({"taints": [{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}]} if mixed and i % 10 == 0 else {}))
+        for i in range(count)]
+
+
+def equal_pods(count):
+    """Return pods that differ in nothing but their names."""
+    return [pod(f"pod-{i:05}", {"cpu": "100m", "memory": "128Mi"}, labels={"app": "web"}) for i in range(count)]
+
+
+def mixed_pods(count, kinds=200, prefix="pod", **more):
+    """Return pods of many kinds: with tolerations, node affinity, spread constraints, affinity, services."""
+    things = []
+    for i in range(count):
+        kind, spec = i * 7919 % kinds, dict(more)
+        app = f"app-{kind % 50}"
+        selector = {"matchLabels": {"app": app}}
+        if kind % 5 == 0:
+            spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
+        if kind % 5 == 1:
+            spec["topologySpreadConstraints"] = [
+                {"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector},
+                {"maxSkew": 2, "topologyKey": HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}]
+        if kind % 5 == 2:
+            spec["affinity"] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 10, "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": selector}}]}}
+        if kind % 5 == 3:
+            spec["affinity"] = {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}]}},
+                "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 5, "podAffinityTerm": {"topologyKey": ZONE, "labelSelector": selector}}]}}
+        things.append(pod(f"{prefix}-{i:05}", {"cpu": f"{50 + kind}m", "memory": "64Mi"}, **spec, labels={
+            "app": app, "kind": str(kind), **({"assigned": "before"} if more else {})}))
+    return things
+
+
+def binding(bench, rounds):
+    """Measure how fast pods are bound."""
+    services = [{"apiVersion": "v1", "kind": "Service", "metadata": {"name": f"app-{i}", "namespace": "default"},
+                 "spec": {"selector": {"app": f"app-{i}"}, "ports": [{"port": 80}]}} for i in range(0, 50, 4)]
+    lifted, ours = "kube-scheduler, no limit", "scheduler.py"
+    parts = [
+        ("10 nodes, 200 equal pods", nodes(10), equal_pods(200), [("policy.json", ["Bash loop", ours])]),
+        ("500 nodes, 3,000 equal pods", nodes(500), equal_pods(3000), [
+            ("policy.json", ["kube-scheduler", lifted, ours]), ("full", [lifted, ours])]),
+        ("5,000 nodes, 2,000 equal pods", nodes(5000), equal_pods(2000), [
+            ("policy.json", [lifted, ours]), ("full", [lifted, ours])]),
+        ("1,000 nodes, 10,000 pods on them, 2,000 pods of 200 kinds", nodes(1000, mixed=True), mixed_pods(2000), [
+            ("full", [lifted, ours])]),
+    ]
+    for title, cluster, pods, contests in parts:
+        bench.plane.clear()
+        bench.create(cluster)
+        if "200 kinds" in title:
+            assigned = mixed_pods(10000, prefix="assigned", nodeName="")
+            for i, thing in enumerate(assigned):
+                thing["spec"]["nodeName"] = cluster[i % len(cluster)]["metadata"]["name"]
+            bench.create(assigned + services)
+        print(f"\n{title}\n{'Policy':12} {'':26} pods/s  CPU s   MiB", flush=True)
+        for policy, names in contests:
+            results = {name: [] for name in names}
+            for _ in range(rounds):
+                for name in names:
+                    results[name].append(bench.run(name, policy, pods))
+            medians = {name: statistics.median(rate for rate, *_ in runs) for name, runs in results.items()}
+            for name, runs in results.items():
+                cpu, memory = (statistics.median(run[i] for run in runs) for i in (1, 2))
+                every = ", ".join(f"{rate:.0f}" for rate, *_ in runs)
+                print(f"{policy:12} {name:26} {medians[name]:6.0f} {cpu:6.1f} {memory:5.0f}  ({every})", flush=True)
+            for name in names[:-1]:
+                print(f"{policy:12} ratio to {name}: {medians[ours] / medians[name]:.2f}", flush=True)
+
+
+def reading(bench, _):
+    """Measure a pass that finds 50,000 assigned pods on 5,000 nodes."""
+    bench.plane.clear()
+    bench.create(nodes(5000))
+    assigned = equal_pods(50000)
+    for i, thing in enumerate(assigned):
+        thing["spec"]["nodeName"] = f"node-{i % 5000:04}"
+    bench.create(assigned)
+    bench.create([pod("never", {"cpu": "64"})])
+    time.sleep(2)
+    api = scheduler.Proxy(bench.plane.server)
+
+    def fetch():
+        """Fetch and decode the lists of a pass, and do nothing with them."""
+        for resource, selector in (("pods", "spec.schedulerName=my-scheduler,spec.nodeName="), ("nodes", ""),
+                                   ("pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")):
+            token = True
+            while token:
+                token = api.request("GET", f"/api/v1/{resource}", None, {
+                    "fieldSelector": selector, "limit": 500, **({"continue": token} if token is not True else {})
+                })["metadata"].get("continue")
+
+    policies = scheduler.load_policies(str(bench.policies["policy.json"]), "my-scheduler")
+    cluster = scheduler.Cluster(api)
+
+    def one_pass():
+        """Make a pass."""
+        scheduler.schedule_pending_pods(cluster, policies, lambda decision: None, threading.Event())
+
+    print("\n5,000 nodes, 50,000 pods on them, one that fits nowhere", flush=True)
+    for what in ("first", "second", "third"):
+        alone, passed = seconds(fetch), seconds(one_pass)
+        print(f"{what} pass: {passed:.2f} s, {passed / alone:.2f} times its lists alone ({alone:.2f} s)", flush=True)
+        for record in cluster.records.values():
+            record.retry_at = 0
+    for name in ("kube-scheduler, no limit", "scheduler.py"):
+        _, cpu, memory = bench.run(name, "policy.json", equal_pods(1))
+        print(f"{name}: peak {memory} MiB, {cpu:.1f} CPU s", flush=True)
+
+
+def waiting(bench, _):
+    """Measure how long a pod waits that comes alone, and what an idle poll asks."""
+    bench.plane.clear()
+    bench.create(nodes(500))
+    command = [*bench.command("scheduler.py", "policy.json"), "-v"]
+    with open(bench.plane.folder / "idle.log", "w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    time.sleep(5.5)
+    lines = [line for line in Path(log.name).read_text().splitlines() if line.startswith("GET")]
+    print(f"\nidle, 500 nodes: {len(lines)} requests in 5.5 s: {sorted(set(lines))}", flush=True)
+    waits = []
+    for i in range(20):
+        time.sleep(random.random() + 0.5)
+        began = time.monotonic()
+        bench.create([pod(f"alone-{i}", {"cpu": "100m"})])
+        wait_for("it is bound", lambda: "nodeName" in bench.plane.get(f"namespaces/default/pods/alone-{i}")["spec"])
+        waits.append(time.monotonic() - began)
     process.terminate()
     process.wait()
-    return taken
+    print(f"a pod at a time, created to bound: median {1000 * statistics.median(waits):.0f} ms; interval 1 s", flush=True)
+
+
+def deciding(_, rounds):
+    """Measure decisions without HTTP."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "full.json"
+        path.write_text(json.dumps(FULL))
+        print("\ndecisions/s      nodes      50     500   5,000", flush=True)
+        for title, policy in (("policy.json", ROOT / "policy.json"), ("full", path)):
+            rates = [max(decisions_a_second(count, str(policy)) for _ in range(rounds)) for count in (50, 500, 5000)]
+            print(f"{title:22}", *(f"{rate:7.0f}" for rate in rates), flush=True)
+    cluster, policies = in_memory(5000, str(ROOT / "policy.json"))
+    snapshot, policy = cluster.snapshot(policies), policies["my-scheduler"]
+    pods = [scheduler.Pod(pod(f"large-{i}", {"cpu": f"{64 + i}"})) for i in range(100)]
+    took = [seconds(lambda: [scheduler.schedule(large, snapshot, policy) for large in pods]) for _ in range(3)]
+    print("100 pods of as many kinds that fit on none of 5,000 nodes: "
+          + ", ".join(f"{second:.2f} s" for second in took), flush=True)
+
+
+def in_memory(count, policy):
+    """Return a cluster of manifests, and the Policies."""
+    manifests = scheduler.Manifests()
+    for thing in nodes(count):
+        manifests.add(thing)
+    return scheduler.Cluster(manifests), scheduler.load_policies(policy, "my-scheduler")
+
+
+def decisions_a_second(count, path):
+    """Return how many pods are decided about and assumed in a second."""
+    cluster, policies = in_memory(count, path)
+    snapshot, policy = cluster.snapshot(policies), policies["my-scheduler"]
+    began, done = time.perf_counter(), 0
+    for done, thing in enumerate(equal_pods(5000), 1):
+        scheduler.assume(scheduler.schedule(scheduler.Pod(thing), snapshot, policy), snapshot)
+        if time.perf_counter() > began + 3:
+            break
+    return done / (time.perf_counter() - began)
+
+
+def seconds(function):
+    """Return how long a call takes."""
+    began = time.perf_counter()
+    function()
+    return time.perf_counter() - began
 
 
 def main():
-    """Measure both and print the ratio."""
+    """Measure the parts that are asked for."""
+    parts = {"binding": binding, "reading": reading, "waiting": waiting, "deciding": deciding}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=500)
-    parser.add_argument("--pods", type=int, default=500)
-    parser.add_argument("--qps", type=int, default=50, help="kube-scheduler's limit of requests a second")
-    parser.add_argument("--policy", default=ROOT / "policy.json")
+    parser.add_argument("parts", nargs="*", metavar="PART", choices=[*parts, []], help=", ".join(parts))
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    rates = {}
-    with tempfile.TemporaryDirectory() as folder:
-        control_plane = ControlPlane(os.environ["KUBEBUILDER_ASSETS"], Path(folder))
-        commands = {
-            "scheduler.py": [*SCHEDULER, "--server", control_plane.server, "--policy", options.policy],
-            "kube-scheduler": [
-                control_plane.assets / "kube-scheduler", "--kubeconfig", control_plane.kubeconfig(), "--port=0",
-                "--secure-port=0", "--leader-elect=false", "--scheduler-name=my-scheduler", "--policy-config-file",
-                options.policy, f"--kube-api-qps={options.qps}", f"--kube-api-burst={2 * options.qps}"]}
-        for name, command in commands.items():
-            control_plane.clear()
-            control_plane.create(*(node(f"node-{i:04}", cpu="32", memory="128Gi") for i in range(options.nodes)))
-            control_plane.create(*(pod(f"pod-{i:05}", {"cpu": f"{100 + i % 4 * 50}m", "memory": "128Mi"})
-                                   for i in range(options.pods)))
-            time.sleep(1)
-            rates[name] = options.pods / seconds_to_bind(control_plane, options.pods, *map(str, command))
-            print(f"{name}: {rates[name]:.0f} pods/s", flush=True)
-        control_plane.stop()
-    print(f"ratio: {rates['scheduler.py'] / rates['kube-scheduler']:.2f}")
+    requests.packages.urllib3.disable_warnings()
+    for name, part in parts.items():
+        if name in (options.parts or parts):
+            with tempfile.TemporaryDirectory() as folder:
+                bench = Bench(Path(folder)) if name != "deciding" else None
+                part(bench, options.rounds)
+                if bench:
+                    bench.plane.stop()
 
 
 if __name__ == "__main__":
