@@ -9,9 +9,10 @@ It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler
 predicates and priorities that a legacy Policy file names, and POSTs a Binding for each. Under the same Policy it gives
 the answers of kube-scheduler 1.20, among the last releases to read such files.
 
-The chapters follow the questions of a newcomer: 1. The loop. 2. The Policy. 3. Pods, nodes, quantities. 4. Predicates.
-5. Priorities. 6. From the decision to the binding: the other extension points. 7. KubeSchedulerConfiguration, what a
-Policy is called today. 8. The cluster: what is read, remembered and written. 9. What people see. 10. The command line.
+The chapters follow the questions of a newcomer: 1. The loop. 2. The Policy. 3. Pods, nodes, quantities, and what is
+remembered of them. 4. Predicates. 5. Priorities. 6. From the decision to the binding: the other extension points.
+7. KubeSchedulerConfiguration, what a Policy is called today. 8. The cluster: what is read, remembered and written.
+9. What people see. 10. The command line.
 """
 
 import argparse
@@ -118,7 +119,6 @@ def schedule(pod, snapshot, policy):
 def nodes_that_fit(pod, snapshot, policy, answers):
     """Ask the predicates about every node, in kube-scheduler's order; the first that fails ends a node."""
     nodes, predicates, news = list(snapshot.nodes.values()), [], {}
-    answers.look_at(snapshot)
     for rule in policy.predicates:
         try:
             predicates.append((rule, answers.prepare(rule, pod, nodes, snapshot)))
@@ -141,7 +141,7 @@ def nodes_that_fit(pod, snapshot, policy, answers):
 def prioritize(pod, fitting, snapshot, policy, answers):
     """Score the nodes that fit: each priority gives each node 0 to 100, times the priority's weight."""
     raw, scores = {}, {}
-    answers.compare(fitting)
+    answers.forget_other_scores(fitting)
     for rule in policy.priorities:
         raw[rule.title], scores[rule.title] = answers.score(rule, pod, fitting, snapshot)
     for extender in policy.extenders:
@@ -183,7 +183,8 @@ class Rule:
         if not self.metadata:
             return self.function, None
         metadata = self.metadata(pod, nodes, snapshot)
-        return functools.partial(self.function, metadata=metadata), getattr(metadata, "number", metadata)
+        prepared = functools.partial(self.function, metadata=metadata)
+        return prepared, metadata.number if isinstance(metadata, Snapshot) else metadata
 
     def use(self, title, arguments, weight=1):
         """Return the rule as the Policy calls it; those of its functions that take `arguments` get them."""
@@ -212,6 +213,7 @@ def register(catalogue, name, **options):
     hooks = {point: options.pop(point) for point in HOOKS.keys() & options.keys()}
 
     def decorate(function):
+        """Register the function."""
         if name in catalogue:
             raise ValueError(f'there is a rule "{name}" already')
         catalogue[name] = Rule(name, function, hooks=hooks, **options)
@@ -516,7 +518,7 @@ def extenders_of(configs, problems):
 
 
 # =====================================================================================================================
-# 3. Pods, nodes, quantities
+# 3. Pods, nodes, quantities, and what is remembered of them
 # =====================================================================================================================
 
 
@@ -658,72 +660,6 @@ class Pod:
         return re.sub("'kube-api-access-[a-z0-9]{5}'", "", kind)  # volumes of tokens have random names
 
 
-def remembered(function):
-    """Have a function of a pod work only once, and its answer stay with the pod."""
-    @functools.wraps(function)
-    def answer(pod):
-        if function not in pod.remembered:
-            pod.remembered[function] = function(pod)
-        return pod.remembered[function]
-
-    return answer
-
-
-def remembered_there(function):
-    """Have a function of (pod, other pod, snapshot) work only once for pods alike."""
-    @functools.wraps(function)
-    def answer(pod, other, snapshot):
-        listed, said = pod.remembered.get((function, other.kind), (None, None))
-        if said is None or listed not in (None, snapshot.number):
-            said = function(pod, other, snapshot)
-            if len(pod.remembered) > 1000:
-                pod.remembered.clear()
-            pod.remembered[function, other.kind] = holds_for(snapshot), said
-        return said
-
-    return answer
-
-
-def summed_up(function):
-    """Have a function of (pod, node, snapshot), which returns {what: number}, asked about all nodes, and its answers
-    summed up. Of pods alike, only the first asks about all nodes, the next ones about those that have changed."""
-    @functools.wraps(function)
-    def total(pod, snapshot):
-        memory, version, listed, parts, sums = pod.remembered.get(function, [None] * 5)
-        if memory is not snapshot.memory or listed not in (None, snapshot.number):
-            version, parts, sums = 0, {}, collections.Counter()
-        for name in snapshot.memory.changed_since(version):
-            part = function(pod, snapshot.nodes[name], snapshot)
-            sums.subtract(parts.pop(name, {}))
-            sums.update(part)
-            parts[name] = part
-        pod.remembered[function] = snapshot.memory, next(VERSIONS), holds_for(snapshot), parts, sums
-        return sums
-
-    return total
-
-
-def holds_for(snapshot):
-    """Return the only snapshot that an answer holds for, where it depends on the namespaces; else None, for all."""
-    return snapshot.number if "namespaces" in snapshot.objects else None
-
-
-VERSIONS = itertools.count(1)  # each change of a node gets a higher one
-
-
-class Memory:
-    """What is remembered of a cluster, lest all nodes be looked at for each pod."""
-
-    def __init__(self):
-        self.changes = {}  # name of a node -> version of its last change, in this order
-        self.answers = {}  # (Policy, kind of pods) -> Answers, chapter 6
-
-    def changed_since(self, version):
-        """Return the names of the nodes that have changed since."""
-        changes = itertools.takewhile(lambda change: change[1] > version, reversed(self.changes.items()))
-        return [name for name, _ in changes]
-
-
 class Node:
     """A node and the pods on it (kube-scheduler's NodeInfo), read from the API's JSON. Raises Malformed."""
 
@@ -752,7 +688,7 @@ class Node:
 
     def change(self):
         """Have rules asked again about the node, as it is not what it was."""
-        self.remembered = {}  # what functions of pods of a kind and the node have returned
+        self.counts = {}  # (namespace, requirements of labels) -> how many pods there meet them
         self.memory.changes.pop(self.name, None)
         self.memory.changes[self.name] = next(VERSIONS)
 
@@ -787,8 +723,8 @@ class Node:
             if pod.uid not in self.pods:
                 self.add(pod)
         self.pods |= pods
-        if len(self.remembered) > 1000:
-            self.remembered = {}
+        if len(self.counts) > 1000:
+            self.counts = {}
 
 
 @dataclass(eq=False)
@@ -800,7 +736,7 @@ class Snapshot:
     live: bool = False  # whether others will act on what is written: not in a dry run, nor among manifests
     assigned: set = frozenset()  # the uids of the pods that have a node
     changed: bool = True  # whether nodes, pods on them or the Policies differ from those of the last snapshot
-    memory: Memory = field(default_factory=Memory)
+    memory: "Memory" = field(default_factory=lambda: Memory())  # at the end of this chapter
     number: int = field(default_factory=lambda: next(VERSIONS))
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
 
@@ -897,6 +833,185 @@ def term_matches(term, node):
     """Say whether a node meets all of a term; the only field is metadata.name."""
     on_labels, on_fields = term
     return satisfies(node.labels, on_labels) and satisfies({"metadata.name": node.name}, on_fields)
+
+
+# What is remembered, lest every rule be asked about every node for every pod. Who skips it misses nothing but speed.
+
+
+VERSIONS = itertools.count(1)  # each change of a node gets a higher one
+
+
+class Memory:
+    """What is remembered of a cluster, lest all nodes be looked at for each pod."""
+
+    def __init__(self):
+        self.changes = {}  # name of a node -> version of its last change, in this order
+        self.answers = {}  # (Policy, kind of pods) -> Answers
+
+    def changed_since(self, version):
+        """Return the names of the nodes that have changed since."""
+        changes = itertools.takewhile(lambda change: change[1] > version, reversed(self.changes.items()))
+        return [name for name, _ in changes]
+
+
+def remembered(function):
+    """Have a function of a pod work only once, and its answer stay with the pod."""
+    @functools.wraps(function)
+    def answer(pod):
+        """Return what is remembered, or else what the function returns."""
+        if function not in pod.remembered:
+            pod.remembered[function] = function(pod)
+        return pod.remembered[function]
+
+    return answer
+
+
+def remembered_there(function):
+    """Have a function of (pod, other pod, snapshot) work only once for pods alike."""
+    @functools.wraps(function)
+    def answer(pod, other, snapshot):
+        """Return what is remembered, or else what the function returns."""
+        listed, said = pod.remembered.get((function, other.kind), (None, None))
+        if said is None or listed not in (None, snapshot.number):
+            said = function(pod, other, snapshot)
+            if len(pod.remembered) > 1000:
+                pod.remembered.clear()
+            pod.remembered[function, other.kind] = holds_for(snapshot), said
+        return said
+
+    return answer
+
+
+def summed_up(function):
+    """Have a function of (pod, node, snapshot), which returns {what: number}, asked about all nodes, and its answers
+    summed up. Of pods alike, only the first asks about all nodes, the next ones about those that have changed."""
+    @functools.wraps(function)
+    def total(pod, snapshot):
+        """Return the sums, in which the parts of nodes that have changed are exchanged."""
+        memory, version, listed, parts, sums = pod.remembered.get(function, [None] * 5)
+        if memory is not snapshot.memory or listed not in (None, snapshot.number):
+            version, parts, sums = 0, {}, collections.Counter()
+        for name in snapshot.memory.changed_since(version):
+            part = function(pod, snapshot.nodes[name], snapshot)
+            sums.subtract(parts.pop(name, {}))
+            sums.update(part)
+            if part:
+                parts[name] = part
+        pod.remembered[function] = snapshot.memory, next(VERSIONS), holds_for(snapshot), parts, sums
+        return sums
+
+    return total
+
+
+def holds_for(snapshot):
+    """Return the only snapshot that an answer holds for, where it depends on the namespaces; else None, for all."""
+    return snapshot.number if "namespaces" in snapshot.objects else None
+
+
+class Answers:
+    """What the rules have said of the nodes to pods of one kind.
+
+    A rule is asked again about a node that has changed since; and about all if its metadata has, or it is not steady.
+    """
+
+    def __init__(self):
+        self.readings = {}  # what functions of such a pod have returned
+        self.version = 0  # of the last change that was noticed
+        self.metadata = {}  # predicate or priority -> what it was asked with
+        self.stale, self.rescored = set(), set()  # nodes to ask about again; nodes of which a score has changed
+        self.failed, self.message = {}, None  # what is against which nodes, and that in a sentence
+        self.fitting, self.raw, self.scores, self.total = [], {}, {}, {}
+
+    def prepare(self, rule, pod, nodes, snapshot):
+        """Return a predicate as a function of (pod, node); notice the nodes of which it says something else now."""
+        fits, metadata = rule.prepare(pod, nodes, snapshot)
+        if not rule.steady:
+            self.stale.update(snapshot.nodes)
+        elif metadata != self.metadata.get(("predicate", rule.name)):
+            for node in [node for node in nodes if node.name not in self.stale]:
+                before = self.failed.get(node.name, {})
+                is_other = before and rule.title not in before  # which it may be asked before
+                if is_other or reasons_of(rule, fits(pod, node)) != before.get(rule.title, []):
+                    self.stale.add(node.name)
+        self.metadata["predicate", rule.name] = metadata
+        return fits
+
+    def outdated(self, snapshot):
+        """Return the nodes to ask about again."""
+        return [snapshot.nodes[name] for name in sorted(self.stale) if name in snapshot.nodes]
+
+    def split(self, nodes, news):
+        """Return the nodes that fit, and what is against the others, of some of which there are news."""
+        if any(against != self.failed.get(name, {}) for name, against in news.items()):
+            failed, self.message = self.failed | news, None
+            self.failed = {node.name: failed[node.name] for node in nodes if failed.get(node.name)}
+        fitting = [node for node in nodes if node.name not in self.failed] if self.failed else nodes
+        if not fitting:
+            self.stale.clear()
+            self.forget_other_scores([])
+        return fitting, self.failed
+
+    def fit_error(self, failed):
+        """Return the message for a pod that fits nowhere."""
+        if failed is not self.failed:
+            return fit_error(failed)
+        self.message = self.message or fit_error(failed)
+        return self.message
+
+    def forget_other_scores(self, fitting):
+        """Forget the scores if other nodes fit than the last time."""
+        if fitting != self.fitting:
+            self.fitting, self.raw, self.scores, self.total = fitting, {}, {}, {}
+
+    def score(self, rule, pod, nodes, snapshot):
+        """Return {node: raw score} and {node: score from 0 to 100, times the weight}. Raises Unschedulable."""
+        raw, scores, metadata = self.raw.get(rule.name, {}), self.scores.get(rule.name, {}), None
+        try:
+            priority, metadata = rule.prepare(pod, nodes, snapshot)
+            if raw and rule.steady and metadata == self.metadata.get(("priority", rule.name)):
+                nodes = [snapshot.nodes[name] for name in self.stale & raw.keys()]
+            news = {node.name: priority(pod, node) for node in nodes}
+            news = {name: score for name, score in news.items() if raw.get(name, self) != score}
+            if news:
+                raw = raw | news
+                points = in_range(rule, rule.reduce(raw) if rule.reduce else news)
+                points = {name: score * rule.weight for name, score in points.items()}
+                self.rescored.update(name for name, score in points.items() if scores.get(name) != score)
+                scores = scores | points
+        except Unschedulable:
+            if len(self.fitting) > 1:
+                raise
+            name = self.fitting[0].name
+            raw, scores = {name: None}, {name: 0}  # kube-scheduler takes a single candidate unscored
+            self.rescored.add(name)
+        self.metadata["priority", rule.name], self.raw[rule.name], self.scores[rule.name] = metadata, raw, scores
+        return raw, scores
+
+    def sum_up(self, scores):
+        """Return {node: the sum of its scores}."""
+        ours = len(scores) == len(self.scores)  # no extender has scored, too
+        names = self.rescored if self.total and ours else [node.name for node in self.fitting]
+        total = self.total | {name: sum([points[name] for points in scores.values()]) for name in names}
+        self.total = total if ours else {}
+        self.stale, self.rescored = set(), set()
+        return total
+
+
+def recall(pod, snapshot, policy):
+    """Return what the rules have said to pods like this one, and notice which nodes have changed since.
+
+    To pods with claims they have said nothing, as the volumes may be others now.
+    """
+    key, memory = (policy, pod.kind, pod.node_name), snapshot.memory.answers
+    answers = memory.pop(key, None) or Answers()
+    answers.stale.update(snapshot.memory.changed_since(answers.version))
+    answers.version = next(VERSIONS)
+    pod.remembered = answers.readings
+    if not pod.claims:
+        memory[key] = answers
+    while len(memory) * (len(snapshot.nodes) + 500) > 750_000:  # those that were not asked for the longest time go
+        del memory[next(iter(memory))]
+    return answers
 
 
 # =====================================================================================================================
@@ -1348,11 +1463,11 @@ def pods_by_domain(pod, domain, requirements, nodes):
     """Count the pods in the pod's namespace that meet the requirements, by the domains of their nodes."""
     counts, matter = collections.Counter(), (pod.namespace, repr(requirements))
     for node in nodes:
-        if matter not in node.remembered:
-            node.remembered[matter] = sum(
+        if matter not in node.counts:
+            node.counts[matter] = sum(
                 not other.terminating and other.namespace == pod.namespace and satisfies(other.labels, requirements)
                 for other in node.pods.values())
-        counts[domain(node)] += node.remembered[matter]
+        counts[domain(node)] += node.counts[matter]
     return counts
 
 
@@ -1751,7 +1866,7 @@ def random_priority(pod, node):
     return dice(pod.key, node.name).randint(0, 100)
 
 
-for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
+for rule in [*PREDICATES.values(), *PRIORITIES.values()]:  # of the user's own, those are that say so
     rule.steady = rule.name != "RandomPriority"
 
 
@@ -1795,113 +1910,6 @@ class Decision:
     def feasible(self):
         """The names of the nodes that fit."""
         return list(self.total)
-
-
-class Answers:
-    """What the rules have said of the nodes to pods of one kind. Who skips it misses nothing but speed.
-
-    A rule is asked again about a node that has changed since; and about all if its metadata has, or it is not steady.
-    """
-
-    def __init__(self):
-        self.readings = {}  # what functions of such a pod have returned
-        self.version = 0  # of the last change that was noticed
-        self.metadata = {}  # predicate or priority -> what it was asked with
-        self.stale, self.rescored = set(), set()  # nodes to ask about again; nodes of which a score has changed
-        self.failed, self.message = {}, None  # what is against which nodes, and that in a sentence
-        self.fitting, self.raw, self.scores, self.total = [], {}, {}, {}
-
-    def look_at(self, snapshot):
-        """Notice which nodes have changed."""
-        self.stale.update(snapshot.memory.changed_since(self.version))
-        self.version = next(VERSIONS)
-
-    def prepare(self, rule, pod, nodes, snapshot):
-        """Return a predicate as a function of (pod, node); notice the nodes of which it says something else now."""
-        fits, metadata = rule.prepare(pod, nodes, snapshot)
-        if not rule.steady:
-            self.stale.update(snapshot.nodes)
-        elif metadata != self.metadata.get(("predicate", rule.name)):
-            for node in [node for node in nodes if node.name not in self.stale]:
-                before = self.failed.get(node.name, {})
-                is_other = before and rule.title not in before  # which it may be asked before
-                if is_other or reasons_of(rule, fits(pod, node)) != before.get(rule.title, []):
-                    self.stale.add(node.name)
-        self.metadata["predicate", rule.name] = metadata
-        return fits
-
-    def outdated(self, snapshot):
-        """Return the nodes to ask about again."""
-        return [snapshot.nodes[name] for name in sorted(self.stale) if name in snapshot.nodes]
-
-    def split(self, nodes, news):
-        """Return the nodes that fit, and what is against the others, of some of which there are news."""
-        if any(against != self.failed.get(name, {}) for name, against in news.items()):
-            failed, self.message = self.failed | news, None
-            self.failed = {node.name: failed[node.name] for node in nodes if failed.get(node.name)}
-        fitting = [node for node in nodes if node.name not in self.failed] if self.failed else nodes
-        if not fitting:
-            self.stale.clear()
-            self.compare([])
-        return fitting, self.failed
-
-    def fit_error(self, failed):
-        """Return the message for a pod that fits nowhere."""
-        if failed is not self.failed:
-            return fit_error(failed)
-        self.message = self.message or fit_error(failed)
-        return self.message
-
-    def compare(self, fitting):
-        """Forget the scores if other nodes fit than the last time."""
-        if fitting != self.fitting:
-            self.fitting, self.raw, self.scores, self.total = fitting, {}, {}, {}
-
-    def score(self, rule, pod, nodes, snapshot):
-        """Return {node: raw score} and {node: score from 0 to 100, times the weight}. Raises Unschedulable."""
-        raw, scores, metadata = self.raw.get(rule.name), self.scores.get(rule.name, {}), None
-        try:
-            priority, metadata = rule.prepare(pod, nodes, snapshot)
-            if raw and rule.steady and metadata == self.metadata.get(("priority", rule.name)):
-                nodes = [snapshot.nodes[name] for name in self.stale & raw.keys()]
-            news = {node.name: priority(pod, node) for node in nodes}
-            raw = raw or {}
-            news = {name: score for name, score in news.items() if raw.get(name, self) != score}
-            if news:
-                raw = raw | news
-                points = in_range(rule, rule.reduce(raw) if rule.reduce else news)
-                points = {name: score * rule.weight for name, score in points.items()}
-                self.rescored.update(name for name, score in points.items() if scores.get(name) != score)
-                scores = scores | points
-        except Unschedulable:
-            if len(self.fitting) > 1:
-                raise
-            name = self.fitting[0].name
-            raw, scores = {name: None}, {name: 0}  # kube-scheduler takes a single candidate unscored
-            self.rescored.add(name)
-        self.metadata["priority", rule.name], self.raw[rule.name], self.scores[rule.name] = metadata, raw, scores
-        return raw, scores
-
-    def sum_up(self, scores):
-        """Return {node: the sum of its scores}."""
-        ours = len(scores) == len(self.scores)  # no extender has scored, too
-        names = self.rescored if self.total and ours else [node.name for node in self.fitting]
-        total = self.total | {name: sum([points[name] for points in scores.values()]) for name in names}
-        self.total = total if ours else {}
-        self.stale, self.rescored = set(), set()
-        return total
-
-
-def recall(pod, snapshot, policy):
-    """Return what the rules have said to pods like this one; nothing to those with claims, whose volumes may change."""
-    key, memory = (policy, pod.kind, pod.node_name), snapshot.memory.answers
-    answers = memory.pop(key, None) or Answers()
-    pod.remembered = answers.readings
-    if not pod.claims:
-        memory[key] = answers
-    while len(memory) * (len(snapshot.nodes) + 500) > 750_000:  # those that were not asked for the longest time go
-        del memory[next(iter(memory))]
-    return answers
 
 
 def fit_error(failed):
@@ -2768,7 +2776,8 @@ class Proxy:
 
     def __init__(self, server):
         self.server = server.rstrip("/")
-        self.pool = urllib3.connection_from_url(server, maxsize=16, retries=False, timeout=urllib3.Timeout(connect=5, read=60))
+        timeout = urllib3.Timeout(connect=5, read=60)
+        self.pool = urllib3.connection_from_url(server, maxsize=16, retries=False, timeout=timeout)
 
     @functools.cached_property
     def checks_uid(self):
@@ -3368,7 +3377,7 @@ def main(argv=None):
 def print_decision(options, screen, decision, remark=""):
     """Print a decision, and before it, if there is one, a remark."""
     if options.output == "json":
-        print(json.dumps(record(decision)), flush=True)
+        print(json.dumps(record(decision) | ({"dryRun": True} if options.dry_run else {})), flush=True)
     elif options.explain:
         return screen.print(*screen.fold(remark), *explain(decision, screen))
     else:
@@ -3412,8 +3421,9 @@ def schedule_manifests(cluster, policies, report, stop, once):
 def load_plugins(paths):
     """Run files that register rules by `from scheduler import predicate, priority`, maybe again. Raises PolicyError."""
     sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
-    for name in PLUGGED_IN:
-        PREDICATES.pop(name, None), PRIORITIES.pop(name, None)
+    for catalogue in (PREDICATES, PRIORITIES):
+        for name in PLUGGED_IN & catalogue.keys():
+            del catalogue[name]
     others = PREDICATES.keys() | PRIORITIES.keys()
     for path in paths:
         try:

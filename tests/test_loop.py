@@ -626,3 +626,22 @@ def test_whether_an_api_server_looks_at_the_uid(version, checks, monkeypatch):
 def test_a_connection_has_five_seconds_and_an_answer_a_minute():
     timeout = scheduler.Proxy("http://127.0.0.1:1").pool.timeout.clone()
     assert (timeout.connect_timeout, timeout.read_timeout) == (5, 60)
+
+
+def test_a_pod_that_fits_nowhere_backs_off_while_others_are_put_and_taken_back(clock):
+    """What this script itself puts on nodes and takes back in each pass is no change of the cluster."""
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}), pod("denied"))
+    rule = scheduler.Rule("Denies", lambda pod, node: (), hooks={"reserve": deny})
+    policy = scheduler.Policy([*POLICY.predicates, rule], [])
+    cluster, tried = scheduler_of(server), []
+    for second in range(16):
+        make_pass(cluster, policy=policy)
+        tried.append(cluster.records["uid-big"].attempts)
+        clock.now += 1
+    assert tried == [1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 5]
+
+
+def deny(pod, node, snapshot):
+    """A reserve hook that refuses one pod."""
+    if pod.name == "denied":
+        raise scheduler.Unschedulable("denied")

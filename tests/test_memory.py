@@ -6,6 +6,7 @@ import random
 import pytest
 from conftest import node, pod, scheduler
 
+WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 EVERYTHING = [*scheduler.DEFAULT_PREDICATES, "MatchInterPodAffinity", "EvenPodsSpread"]
 POLICIES = {  # several, between which the sequences change
@@ -87,7 +88,7 @@ def random_node(dice, i):
     taints = [{"key": "dedicated", "value": "batch", "effect": effect}] if dice.random() < 0.2 else []
     return node(f"n{i}", cpu=f"{dice.choice([1, 2, 4])}", pods=str(dice.choice([3, 110])), labels=labels, taints=taints,
                 unschedulable=dice.random() < 0.05,
-                status={"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]} if dice.random() < 0.3 else {})
+                status=WITH_IMAGE if dice.random() < 0.3 else {})
 
 
 def random_kind(dice):
@@ -192,3 +193,13 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody):
         else:
             server.delete(waiting)
     assert remembered > 100
+
+
+def test_copies_of_one_object_in_manifests_are_all_there():
+    """Whoever copies a node of a snapshot and renames it leaves its uid and resourceVersion as they were."""
+    same = {"uid": "u", "resourceVersion": "7"}
+    server = Server()
+    for name in "ab":
+        server.add({**node(name), "metadata": {"name": name, **same}})
+    snapshot = scheduler.Cluster(server).snapshot()
+    assert list(snapshot.nodes) == ["a", "b"]

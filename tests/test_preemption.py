@@ -257,6 +257,18 @@ def test_it_says_who_has_to_go_and_why_there(objects, text):
     assert scheduler.in_words(decision) == f"default/p stays pending: {decision.message} {text}".rstrip()
 
 
+def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_pass():
+    victim = running("a", "n", metadata={"resourceVersion": "1", "uid": "a"})
+    cluster = cluster_of(node("n", cpu="1"), victim, incoming())
+    cluster.live, policies = True, built()  # so that what has been read is read only once
+    for attempt in range(2):
+        [waiting] = cluster.pending_pods(policies)
+        snapshot = cluster.snapshot(policies)
+        decision = scheduler.schedule(waiting, snapshot, policies["my-scheduler"])
+        scheduler.seek_remedy(decision, snapshot)
+        assert sorted(sent(decision, "DELETE", "/pods/(.*)")) == ["a"], f"attempt {attempt}: {decision.remedy}"
+
+
 def test_the_nomination_is_written_before_anybody_is_deleted_and_told():
     """Lest somebody takes the room whose scheduler does not know yet whom it is for."""
     decision, _ = decide([node("n", cpu="2"), running("a", "n"), running("b", "n", namespace="red"), incoming("2"),

@@ -276,13 +276,18 @@ def program_stopped(trial, index):
 def scheduler_killed(trial):
     """The script is killed in the middle of a pass and started again."""
     trial.fill()
-    for share in (0.1, 0.3, 0.6):
+    kill_after(trial, 0.1, 0.3, 0.6)
+    trial.start()
+    trial.settle()
+
+
+def kill_after(trial, *shares):
+    """Start the script and kill it once that share of the pods has been bound, again and again."""
+    for share in shares:
         process = trial.start()
         trial.wait_for_bindings(int(share * trial.expected))
         trial.kill(process)
         trial.injected += 1
-    trial.start()
-    trial.settle()
 
 
 def replicas(trial):
@@ -460,11 +465,7 @@ def everything(trial):
     """One answer in twenty is wrong, and the script, kubectl proxy and the API server are killed besides."""
     trial.fill()
     trial.proxy.rates[""] = 0.05
-    for share in (0.2, 0.4):
-        process = trial.start()
-        trial.wait_for_bindings(int(share * trial.expected))
-        trial.kill(process)
-        trial.injected += 1
+    kill_after(trial, 0.2, 0.4)
     trial.start()
     trial.restart_proxy()
     time.sleep(3)
