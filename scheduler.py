@@ -21,6 +21,7 @@ import contextlib
 import copy
 import difflib
 import functools
+import gc
 import hashlib
 import inspect
 import itertools
@@ -42,7 +43,7 @@ import threading
 import time
 import traceback
 import uuid
-from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, TimeoutError, wait
+from concurrent.futures import Future, TimeoutError, wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from fractions import Fraction
@@ -124,9 +125,9 @@ def nodes_that_fit(pod, snapshot, policy, answers):
             predicates.append((rule, answers.prepare(rule, pod, nodes, snapshot)))
         except Rejected as reason:  # by a rule that need not look at the nodes
             return [], {node.name: {f"{rule.title} (whatever the node)": [str(reason)]} for node in nodes}
-    for node in answers.outdated(snapshot):  # the first time, that is every node
+    for node, rules in answers.outdated(predicates, snapshot):  # the first time, every node and all predicates
         against = news[node.name] = {}
-        for rule, fits in predicates:
+        for rule, fits in rules:
             reasons = reasons_of(rule, fits(pod, node))
             if reasons:
                 against[rule.title] = reasons
@@ -146,7 +147,7 @@ def prioritize(pod, fitting, snapshot, policy, answers):
         raw[rule.title], scores[rule.title] = answers.score(rule, pod, fitting, snapshot)
     for extender in policy.extenders:
         scores |= extender.prioritize(pod, fitting)
-    total = answers.sum_up(scores)
+    total = answers.sum_up(raw, scores)
     return raw, scores, total if policy.priorities or policy.extenders else dict.fromkeys(total, 1)
 
 
@@ -159,6 +160,11 @@ def select_host(pod, total):
 # =====================================================================================================================
 # 2. The Policy
 # =====================================================================================================================
+
+
+def nothing_against(pod, node):
+    """What `metadata` returns if the predicate has nothing against the pod, whatever the node (upstream: Skip)."""
+    return ()
 
 
 @dataclass
@@ -174,6 +180,7 @@ class Rule:
     check: callable = lambda arguments: ()  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 6
     steady: bool = False  # to pods that differ in name only, it says the same of a node and metadata that are the same
+    looks_at_pods: bool = True  # whether what it says of a node depends on the pods there, other than by the metadata
     title: str = ""  # what the Policy calls it
     arguments: list = field(default_factory=list)  # what the Policy gives, else these
     weight: int = 1
@@ -183,6 +190,8 @@ class Rule:
         if not self.metadata:
             return self.function, None
         metadata = self.metadata(pod, nodes, snapshot)
+        if metadata is nothing_against:
+            return nothing_against, None
         prepared = functools.partial(self.function, metadata=metadata)
         return prepared, metadata.number if isinstance(metadata, Snapshot) else metadata
 
@@ -657,7 +666,7 @@ class Pod:
         """What pods that are alike have in common: all that rules may look at but name, status and node."""
         spec = {name: value for name, value in self.spec.items() if name != "nodeName"}
         kind = repr((spec, self.namespace, self.labels, self.annotations, self.controller))
-        return re.sub("'kube-api-access-[a-z0-9]{5}'", "", kind)  # volumes of tokens have random names
+        return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # tokens' volumes: random names
 
 
 class Node:
@@ -679,16 +688,18 @@ class Node:
         self.raw = raw
         self.pods, self.affine = {}, {}  # uid -> Pod: all that are there; those with affinity or anti-affinity
         self.requested, self.nonzero = dict(NOTHING), dict.fromkeys(LITTLE, 0)
+        self.counts = {}  # "namespace requirements" -> [how many pods there meet them, namespace, requirements]
+        self.kinds = {}  # what by_kind has returned
         self.move_to(Memory())
 
     def move_to(self, memory):
         """Have changes of the node noted in this memory."""
         self.memory = memory
         self.change()
+        memory.made[self.name] = next(VERSIONS)
 
     def change(self):
         """Have rules asked again about the node, as it is not what it was."""
-        self.counts = {}  # (namespace, requirements of labels) -> how many pods there meet them
         self.memory.changes.pop(self.name, None)
         self.memory.changes[self.name] = next(VERSIONS)
 
@@ -697,18 +708,30 @@ class Node:
         self.pods[pod.uid] = pod
         if pod.is_affine:
             self.affine[pod.uid] = pod
-        add(self.requested, pod.requests)
-        add(self.nonzero, pod.nonzero)
-        self.change()
+        self.sum_up(pod, 1)
 
     def remove(self, pod):
         """Take a pod off the node again, if it is there."""
         pod = self.pods.pop(pod.uid, None)
         if pod:
             self.affine.pop(pod.uid, None)
-            add(self.requested, pod.requests, -1)
-            add(self.nonzero, pod.nonzero, -1)
-            self.change()
+            self.sum_up(pod, -1)
+
+    def sum_up(self, pod, sign):
+        """Add to what the pods there are together a pod that came, or take away one that went."""
+        add(self.requested, pod.requests, sign)
+        add(self.nonzero, pod.nonzero, sign)
+        for count in self.counts.values():
+            count[0] += sign * meets(pod, *count[1:])
+        self.kinds = {}
+        self.change()
+
+    def by_kind(self):
+        """Return the pods there by their kinds, {kind: [Pod]}."""
+        if not self.kinds:
+            for pod in self.pods.values():
+                self.kinds.setdefault(pod.kind, []).append(pod)
+        return self.kinds
 
     def hold(self, pods):
         """Have these pods on the node, {uid: Pod}; if that is what it was, nobody needs to ask about it again."""
@@ -717,14 +740,14 @@ class Node:
             if now is not before and (
                     not now or (now.kind, now.terminating) != (before.kind, before.terminating)):
                 self.remove(before)
-            elif before.is_affine:
-                self.affine[uid] = now
+            elif now is not before:
+                self.kinds = {}
+                if before.is_affine:
+                    self.affine[uid] = now
         for pod in pods.values():
             if pod.uid not in self.pods:
                 self.add(pod)
         self.pods |= pods
-        if len(self.counts) > 1000:
-            self.counts = {}
 
 
 @dataclass(eq=False)
@@ -788,6 +811,11 @@ def satisfies(labels, requirements):
         OPERATORS[operator](labels.get(key), values) for key, operator, values in requirements)
 
 
+def meets(pod, namespace, requirements):
+    """Say whether a pod of this namespace meets the requirements, and is not on its way out."""
+    return not pod.terminating and pod.namespace == namespace and satisfies(pod.labels, requirements)
+
+
 def label_selector(selector):
     """Read a LabelSelector as requirements; {} has none, so all meet it, and null is None. Raises InvalidSelector."""
     if selector is None:
@@ -846,7 +874,8 @@ class Memory:
 
     def __init__(self):
         self.changes = {}  # name of a node -> version of its last change, in this order
-        self.answers = {}  # (Policy, kind of pods) -> Answers
+        self.made = {}  # name of a node -> version at which it was read, or had become another one
+        self.answers = {}  # (Policy, kind of pods, the node that they name) -> Answers
 
     def changed_since(self, version):
         """Return the names of the nodes that have changed since."""
@@ -866,59 +895,44 @@ def remembered(function):
     return answer
 
 
-def remembered_there(function):
-    """Have a function of (pod, other pod, snapshot) work only once for pods alike."""
-    @functools.wraps(function)
-    def answer(pod, other, snapshot):
-        """Return what is remembered, or else what the function returns."""
-        listed, said = pod.remembered.get((function, other.kind), (None, None))
-        if said is None or listed not in (None, snapshot.number):
-            said = function(pod, other, snapshot)
-            if len(pod.remembered) > 1000:
-                pod.remembered.clear()
-            pod.remembered[function, other.kind] = holds_for(snapshot), said
-        return said
-
-    return answer
-
-
 def summed_up(function):
-    """Have a function of (pod, node, snapshot), which returns {what: number}, asked about all nodes, and its answers
-    summed up. Of pods alike, only the first asks about all nodes, the next ones about those that have changed."""
+    """Have a function of (pod, node, snapshot, known), which returns {what: number}, asked about all nodes, and its
+    answers summed up. Of pods alike, only the first asks about all nodes, the next ones about those that have changed.
+    It may keep in `known` what it knows of pods of other kinds."""
     @functools.wraps(function)
     def total(pod, snapshot):
         """Return the sums, in which the parts of nodes that have changed are exchanged."""
-        memory, version, listed, parts, sums = pod.remembered.get(function, [None] * 5)
+        memory, version, listed, parts, sums, known = pod.remembered.get(function, [None] * 6)
         if memory is not snapshot.memory or listed not in (None, snapshot.number):
-            version, parts, sums = 0, {}, collections.Counter()
+            version, parts, sums, known = 0, {}, collections.Counter(), {}
         for name in snapshot.memory.changed_since(version):
-            part = function(pod, snapshot.nodes[name], snapshot)
+            part = function(pod, snapshot.nodes[name], snapshot, known)
             sums.subtract(parts.pop(name, {}))
             sums.update(part)
             if part:
                 parts[name] = part
-        pod.remembered[function] = snapshot.memory, next(VERSIONS), holds_for(snapshot), parts, sums
+        if len(known) > 1000:
+            known = {}
+        listed = snapshot.number if "namespaces" in snapshot.objects else None  # the only snapshot that this holds for
+        pod.remembered[function] = snapshot.memory, next(VERSIONS), listed, parts, sums, known
         return sums
 
     return total
 
 
-def holds_for(snapshot):
-    """Return the only snapshot that an answer holds for, where it depends on the namespaces; else None, for all."""
-    return snapshot.number if "namespaces" in snapshot.objects else None
-
-
 class Answers:
     """What the rules have said of the nodes to pods of one kind.
 
-    A rule is asked again about a node that has changed since; and about all if its metadata has, or it is not steady.
+    A rule is asked again about a node that has changed since (if only pods came or went, it must look at these to be);
+    and about all if its metadata has changed, or it is not steady.
     """
 
     def __init__(self):
         self.readings = {}  # what functions of such a pod have returned
         self.version = 0  # of the last change that was noticed
         self.metadata = {}  # predicate or priority -> what it was asked with
-        self.stale, self.rescored = set(), set()  # nodes to ask about again; nodes of which a score has changed
+        self.stale, self.renewed = set(), set()  # nodes to ask about again; those where more than pods has changed
+        self.revised, self.rescored = set(), set()  # rules with other metadata; nodes of which a score has changed
         self.failed, self.message = {}, None  # what is against which nodes, and that in a sentence
         self.fitting, self.raw, self.scores, self.total = [], {}, {}, {}
 
@@ -933,12 +947,18 @@ class Answers:
                 is_other = before and rule.title not in before  # which it may be asked before
                 if is_other or reasons_of(rule, fits(pod, node)) != before.get(rule.title, []):
                     self.stale.add(node.name)
+            self.revised.add(rule.name)
         self.metadata["predicate", rule.name] = metadata
         return fits
 
-    def outdated(self, snapshot):
-        """Return the nodes to ask about again."""
-        return [snapshot.nodes[name] for name in sorted(self.stale) if name in snapshot.nodes]
+    def outdated(self, predicates, snapshot):
+        """Yield the nodes to ask about again, each with the predicates that may say something else of it now."""
+        asked = [(rule, fits) for rule, fits in predicates if fits is not nothing_against]
+        asked_again = [(rule, fits) for rule, fits in asked
+                       if rule.looks_at_pods or not rule.steady or rule.name in self.revised]
+        for name in sorted(self.stale & snapshot.nodes.keys()):
+            all_anew = name in self.renewed or name in self.failed
+            yield snapshot.nodes[name], asked if all_anew else asked_again
 
     def split(self, nodes, news):
         """Return the nodes that fit, and what is against the others, of some of which there are news."""
@@ -947,7 +967,7 @@ class Answers:
             self.failed = {node.name: failed[node.name] for node in nodes if failed.get(node.name)}
         fitting = [node for node in nodes if node.name not in self.failed] if self.failed else nodes
         if not fitting:
-            self.stale.clear()
+            self.forget_changes()
             self.forget_other_scores([])
         return fitting, self.failed
 
@@ -969,12 +989,12 @@ class Answers:
         try:
             priority, metadata = rule.prepare(pod, nodes, snapshot)
             if raw and rule.steady and metadata == self.metadata.get(("priority", rule.name)):
-                nodes = [snapshot.nodes[name] for name in self.stale & raw.keys()]
+                nodes = [snapshot.nodes[name] for name in self.stale & raw.keys() if rule.looks_at_pods]
             news = {node.name: priority(pod, node) for node in nodes}
             news = {name: score for name, score in news.items() if raw.get(name, self) != score}
-            if news:
+            if news or not rule.steady:
                 raw = raw | news
-                points = in_range(rule, rule.reduce(raw) if rule.reduce else news)
+                points = in_range(rule, rule.reduce(dict(raw)) if rule.reduce else news)
                 points = {name: score * rule.weight for name, score in points.items()}
                 self.rescored.update(name for name, score in points.items() if scores.get(name) != score)
                 scores = scores | points
@@ -987,14 +1007,18 @@ class Answers:
         self.metadata["priority", rule.name], self.raw[rule.name], self.scores[rule.name] = metadata, raw, scores
         return raw, scores
 
-    def sum_up(self, scores):
+    def sum_up(self, raw, scores):
         """Return {node: the sum of its scores}."""
-        ours = len(scores) == len(self.scores)  # no extender has scored, too
+        ours = scores.keys() == raw.keys()  # no extender has scored, too
         names = self.rescored if self.total and ours else [node.name for node in self.fitting]
         total = self.total | {name: sum([points[name] for points in scores.values()]) for name in names}
         self.total = total if ours else {}
-        self.stale, self.rescored = set(), set()
+        self.forget_changes()
         return total
+
+    def forget_changes(self):
+        """Forget what has changed, as all has been asked about."""
+        self.stale, self.renewed, self.revised, self.rescored = set(), set(), set(), set()
 
 
 def recall(pod, snapshot, policy):
@@ -1004,7 +1028,9 @@ def recall(pod, snapshot, policy):
     """
     key, memory = (policy, pod.kind, pod.node_name), snapshot.memory.answers
     answers = memory.pop(key, None) or Answers()
-    answers.stale.update(snapshot.memory.changed_since(answers.version))
+    changed = snapshot.memory.changed_since(answers.version)
+    answers.stale.update(changed)
+    answers.renewed.update(name for name in changed if snapshot.memory.made[name] > answers.version)
     answers.version = next(VERSIONS)
     pod.remembered = answers.readings
     if not pod.claims:
@@ -1068,7 +1094,7 @@ def required_terms(pod):
 @predicate("PodFitsResources")
 def pod_fits_resources(pod, node, arguments):
     """The node has room for one more pod, and free what it requests, but for resources that `arguments` except."""
-    if pick(pod.spec, list, "resourceClaims"):  # such devices are not to be had from this scheduler
+    if pod.spec.get("resourceClaims"):  # such devices are not to be had from this scheduler
         yield "cannot allocate all claims"
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
@@ -1081,6 +1107,8 @@ def pod_fits_resources(pod, node, arguments):
 
 def exclusive_claim_in_use(pod, nodes, snapshot):
     """Whether a claim of the pod is for one pod at a time (ReadWriteOncePod), and another one has it."""
+    if not pod.volumes:
+        return nothing_against
     exclusive = {key for key in pod.claims if "ReadWriteOncePod" in pick(
         snapshot.objects["persistentvolumeclaims"].get(key, {}), list, "spec", "accessModes")}
     return bool(exclusive) and any(not exclusive.isdisjoint(other.claims) for node in nodes
@@ -1170,7 +1198,7 @@ def service_pairs(pod, nodes, snapshot, arguments):
             if any(other.namespace == pod.namespace and pod.labels.items() <= other.labels.items()
                    for other in node.pods.values()):
                 return {label: node.labels[label] for label in labels if label in node.labels} | pairs
-    return pairs
+    return pairs or nothing_against
 
 
 def selectors_of(pod, snapshot, resource):
@@ -1194,9 +1222,9 @@ def check_service_affinity(pod, node, metadata):
 
 
 def snapshot_for_volumes(pod, nodes, snapshot):
-    """The metadata of rules that follow a pod's claims to volumes and classes, or its disks; None if it has neither."""
+    """The metadata of rules that follow a pod's claims to volumes and classes, or its disks, if it has any."""
     disks = any(volume.get(source) for volume in pod.volumes for source, *_ in CLOUD_DISKS.values())
-    return snapshot if disks or pod.claims else None
+    return snapshot if disks or pod.claims else nothing_against
 
 
 def claims_of(pod, snapshot):
@@ -1267,8 +1295,6 @@ def volume_limit(driver, node, snapshot):
 
 def max_volume_count(pod, node, metadata, cloud=None):
     """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or each CSI driver's."""
-    if not metadata:
-        return
     wanted = {(driver, volume) for driver, volume in attachments(pod, metadata)
               if driver == cloud or not cloud and driver not in CLOUD_DISKS}
     there = set().union(*(attachments(other, metadata) for other in node.pods.values() if wanted and other.volumes))
@@ -1453,7 +1479,9 @@ def spread_constraints(pod, when, stage, snapshot, defaults):
             requirements = owned or pod_selector(raw, pod)
         except InvalidSelector as error:
             raise Unschedulable(f"running {stage} topology spread constraints: {error}") from error
-        eligible = [node for node in complete if raw.get("nodeAffinityPolicy") == "Ignore" or wants_node(pod, node)]
+        eligible = complete
+        if raw.get("nodeAffinityPolicy") != "Ignore" and (pod.node_selector or required_terms(pod) is not None):
+            eligible = [node for node in complete if wants_node(pod, node)]
         if raw.get("nodeTaintsPolicy") == "Honor":
             eligible = [node for node in eligible if not hostile_taints(pod, node)]
         yield raw, requirements, complete, eligible
@@ -1461,13 +1489,15 @@ def spread_constraints(pod, when, stage, snapshot, defaults):
 
 def pods_by_domain(pod, domain, requirements, nodes):
     """Count the pods in the pod's namespace that meet the requirements, by the domains of their nodes."""
-    counts, matter = collections.Counter(), (pod.namespace, repr(requirements))
+    counts, matter = collections.Counter(), f"{pod.namespace} {requirements}"
     for node in nodes:
-        if matter not in node.counts:
-            node.counts[matter] = sum(
-                not other.terminating and other.namespace == pod.namespace and satisfies(other.labels, requirements)
-                for other in node.pods.values())
-        counts[domain(node)] += node.counts[matter]
+        count = node.counts.get(matter)
+        if not count:
+            if len(node.counts) > 200:
+                node.counts = {}
+            there = sum(meets(other, pod.namespace, requirements) for other in node.pods.values())
+            count = node.counts[matter] = [there, pod.namespace, requirements]
+        counts[domain(node)] += count[0]
     return counts
 
 
@@ -1494,7 +1524,7 @@ def hard_spread(pod, nodes, snapshot, arguments):
         # With fewer domains than minDomains, one is taken to be empty.
         least = min(counts.values(), default=0) if len(counts) >= pick(raw, int, "minDomains") else 0
         spread.append((key, pick(raw, int, "maxSkew"), satisfies(pod.labels, wanted), counts, least))
-    return spread
+    return spread or nothing_against
 
 
 @predicate("EvenPodsSpread", metadata=hard_spread)
@@ -1545,7 +1575,6 @@ def affinity_terms(pod):
     return lists, problem
 
 
-@remembered_there
 def bonds(pod, other, snapshot):
     """Return (what, topology key, weight) for each inter-pod affinity term of either pod that means the other one."""
     own, theirs = affinity_terms(pod)[0], affinity_terms(other)[0]
@@ -1563,13 +1592,16 @@ def bonds(pod, other, snapshot):
 
 
 @summed_up
-def affinity_at(pod, node, snapshot):
+def affinity_at(pod, node, snapshot, known):
     """Sum up {(what, (topology key, value)): weight} of the affinity between the pod and those on the node."""
-    sums = collections.Counter()
-    for other in (node.pods if pod.is_affine else node.affine).values():
-        for what, key, weight in bonds(pod, other, snapshot):
+    sums = {}
+    for kind, others in node.by_kind().items() if pod.is_affine or node.affine else ():
+        if kind not in known:
+            known[kind] = bonds(pod, others[0], snapshot)
+        for what, key, weight in known[kind]:
             if key in node.labels:
-                sums[what, (key, node.labels[key])] += weight
+                bond = what, (key, node.labels[key])
+                sums[bond] = sums.get(bond, 0) + weight * len(others)
     return sums
 
 
@@ -1589,6 +1621,8 @@ def affine_domains(pod, nodes, snapshot):
     if problem:
         raise Rejected(problem)
     around, wanted = affinity_around(pod, snapshot), own["requiredAffinityTerms"]
+    if not (wanted or around["apart"] or around["repelling"]):
+        return nothing_against
     # The first pod of a group that wants to be together has nobody to join, and may go anywhere.
     first = not around["together"] and all(term.selects(pod, snapshot) for term in wanted)
     return ([term.key for term in wanted], set(around["together"]), first,
@@ -1649,8 +1683,8 @@ def usage(pod, node, weights=CPU_AND_MEMORY):
 
 def mean_share(pod, node, weights, part):
     """Return the weighted mean of part(used, there) in percent of what there is; what is short counts 0."""
-    return sum(100 * part(used, there) // there * weight if there >= used and there else 0
-               for used, there, weight in usage(pod, node, weights)) // sum(weights.values())
+    return sum([100 * part(used, there) // there * weight if there >= used and there else 0
+                for used, there, weight in usage(pod, node, weights)]) // sum(weights.values())
 
 
 @priority("LeastRequestedPriority", arguments=[CPU_AND_MEMORY])
@@ -1668,7 +1702,7 @@ def most_requested(pod, node, arguments):
 @priority("BalancedResourceAllocation")
 def balanced_resource_allocation(pod, node):
     """100 where cpu and memory are used to the same degree, less the more they differ; 0 where one is used up."""
-    cpu, memory = (used / there if there else 1.0 for used, there, _ in usage(pod, node))
+    cpu, memory = [used / there if there else 1.0 for used, there, _ in usage(pod, node)]
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
 
 
@@ -1866,8 +1900,13 @@ def random_priority(pod, node):
     return dice(pod.key, node.name).randint(0, 100)
 
 
-for rule in [*PREDICATES.values(), *PRIORITIES.values()]:  # of the user's own, those are that say so
+LOOK_AT_PODS = """
+    PodFitsHostPorts PodFitsResources NoDiskConflict MaxEBSVolumeCount MaxGCEPDVolumeCount MaxCSIVolumeCountPred
+    MaxAzureDiskVolumeCount MaxCinderVolumeCount LeastRequestedPriority MostRequestedPriority
+    BalancedResourceAllocation RequestedToCapacityRatio""".split()  # other built-in rules by their metadata only
+for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
     rule.steady = rule.name != "RandomPriority"
+    rule.looks_at_pods = rule.name in LOOK_AT_PODS
 
 
 # =====================================================================================================================
@@ -2254,15 +2293,16 @@ def within(seconds, function, *arguments):
 
 
 def patiently(function, *arguments):
-    """Return what a request returns; send it again if the API server fails (5xx), once, as that is no trouble yet."""
-    try:
-        return function(*arguments)
-    except ApiError as error:
-        if error.status < 500:
-            raise
-        with contextlib.suppress(ApiError):
+    """Return what a request returns; send it again, twice, if the API server fails (5xx), as that is no trouble yet."""
+    errors = []
+    while len(errors) < 3:
+        try:
             return function(*arguments)
-        raise  # a conflict, by now, may be with what has been carried out the first time
+        except ApiError as error:
+            errors.append(error)
+            if error.status < 500:
+                break
+    raise errors[0]  # a conflict, by now, may be with what has been carried out the first time
 
 
 def backoff(attempts):
@@ -2339,7 +2379,7 @@ class Cluster:
     def queue(self, policies):
         """Yield the pods that are to be tried in this pass, each with a snapshot of the cluster to decide by.
 
-        Meanwhile others change the cluster: all is read again after a second, or four times the time that reading took.
+        Meanwhile others change the cluster: all is read again after a second, or nine times the time that reading took.
         """
         left, changed = None, False  # the uids of the pods that are to be tried yet, once that is known
         while True:
@@ -2350,7 +2390,7 @@ class Cluster:
             snapshot = self.snapshot(policies)
             snapshot.changed = changed = changed or snapshot.changed
             due, read = collections.deque(self.due(pending, snapshot)), time.monotonic()
-            fresh_until = read + max(1, 4 * (read - began)) if self.live else math.inf
+            fresh_until = read + max(1, 9 * (read - began)) if self.live else math.inf
             while self.lost:
                 self.writer.unreserve(self.lost.pop(), snapshot)
             while due and time.monotonic() < fresh_until:
@@ -2480,9 +2520,9 @@ def name_in(thing, *path):
 
 
 class Writer:
-    """What is written, a few requests at a time while the loop goes on; and whose trouble it is if one fails."""
+    """What is written, several requests at a time while the loop goes on; and whose trouble it is if one fails."""
 
-    WINDOW = 8  # writes that may be under way
+    WINDOW = 16  # writes that may be under way: more of them at a time cost etcd less
     SEVERAL = 10  # pods whose writes fail in a row: the API server is in trouble, not they
     PATIENCE, LIMIT = 0.5, 70  # seconds to wait for answers before going on without, and after which none will come
 
@@ -2490,6 +2530,7 @@ class Writer:
         self.api, self.dry_run, self.live = api, dry_run, live
         self.may_write = lambda: True  # of several replicas, only the one that leads
         self.under_way = {}  # Future -> (Decision, Snapshot, whether it carries the decision out, when it began)
+        self.answered = queue.SimpleQueue()  # those Futures that are done
         self.failing = set()  # the uids of pods whose writes have failed since one last succeeded
         self.events, self.trail = collections.deque(maxlen=5000), None  # to be written yet; the Future of who does it
 
@@ -2527,20 +2568,28 @@ class Writer:
         """Start a write about a decision, once there is room in the window; in a dry run, nothing."""
         if self.dry_run:
             return
-        self.settle(self.WINDOW - 1, 5)
+        if len(self.under_way) >= self.WINDOW:
+            self.settle(self.WINDOW - 1, 5)
         if len(self.under_way) >= self.WINDOW:
             raise ApiError(0, f"no answer to {self.WINDOW} writes in a row")
         future = in_background(function, decision, *arguments)
         self.under_way[future] = decision, snapshot, carries_out, time.monotonic()
+        future.add_done_callback(self.answered.put)
 
     def settle(self, leave=0, patience=PATIENCE):
         """Take in the answers to writes; wait a while if more than `leave` are due. Raises ApiError in trouble."""
-        if len(self.under_way) > leave:
-            wait(self.under_way, patience, FIRST_COMPLETED if leave else ALL_COMPLETED)
-        for future, (decision, snapshot, carries_out, began) in list(self.under_way.items()):
-            if not future.done() and time.monotonic() < began + self.LIMIT:
+        until = time.monotonic() + patience
+        while self.under_way:
+            left = until - time.monotonic() if len(self.under_way) > leave else 0
+            try:
+                future = self.answered.get(timeout=max(left, 0))
+            except queue.Empty:
+                future, (*_, began) = next(iter(self.under_way.items()))  # the oldest
+                if time.monotonic() < began + self.LIMIT:
+                    break
+            if future not in self.under_way:
                 continue
-            del self.under_way[future]
+            decision, snapshot, carries_out, _ = self.under_way.pop(future)
             try:
                 future.result(0)
                 self.failing.clear()
@@ -2559,7 +2608,7 @@ class Writer:
             warn_once(f"{pod.key}: {one_line(error) or 'no answer'}")
         if not isinstance(error, ApiError):  # a rule's or an extender's, which may have bound the pod all the same
             late = isinstance(error, TimeoutError)
-            error = ApiError(0, one_line(error))
+            error = ApiError(0, one_line(error) or "no answer")
             error.trouble = late
         if carries_out:
             record.back_off(unschedulable=False)
@@ -2593,7 +2642,7 @@ class Writer:
         binders = policy.hooks("bind") + [
             extender.bind for extender in policy.extenders if self.live and extender.cares("bind", pod)]
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-        if self.live and not self.api.checks_uid:
+        if self.live and not has_random_name(pod) and not self.api.checks_uid:
             there = patiently(self.api.request, "GET", path, None, {"resourceVersion": "0"})
             if name_in(there, "metadata", "uid") != pod.uid:
                 raise ApiError(404, f"{pod.key} has been made again since it was decided about")
@@ -2653,6 +2702,12 @@ class Writer:
                 raise
             if error.status != 409:  # it was written, though the answer said otherwise; or we do not lead any more
                 warn_once(str(error))
+
+
+def has_random_name(pod):
+    """Say whether the pod's name is a generated one, which no other pod will have (upstream: apiserver names)."""
+    prefix = re.escape(name_in(pod.raw, "metadata", "generateName")[:58])  # StatefulSets' pods have one, too
+    return bool(prefix and re.fullmatch(prefix + "[bcdfghjklmnpqrstvwxz2456789]{5}", pod.name))
 
 
 def event(pod, kind, reason, message, by=None):
@@ -2777,7 +2832,7 @@ class Proxy:
     def __init__(self, server):
         self.server = server.rstrip("/")
         timeout = urllib3.Timeout(connect=5, read=60)
-        self.pool = urllib3.connection_from_url(server, maxsize=16, retries=False, timeout=timeout)
+        self.pool = urllib3.connection_from_url(server, maxsize=24, retries=False, timeout=timeout)
 
     @functools.cached_property
     def checks_uid(self):
@@ -3314,6 +3369,7 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
 def main(argv=None):
     """Run the command line; return the exit code."""
     global SEED
+    gc.set_threshold(50000)  # of the many objects of a big cluster, few are ever garbage
     options = read_arguments(argv)
     SEED = options.seed or ("" if options.compare else None)  # what is compared has the same luck
     dry = " (dry run)" if options.dry_run else ""

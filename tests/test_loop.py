@@ -1,6 +1,8 @@
 """The loop against a cluster in memory that misbehaves on purpose: what real ones do seldom, at the worst moment."""
 
+import contextlib
 import threading
+import time
 from collections import Counter
 from concurrent.futures import wait
 
@@ -131,7 +133,7 @@ def test_other_kinds_are_read_only_when_a_rule_needs_them_and_once_in_a_pass():
 def test_trouble_in_the_middle_of_a_pass_leaves_nothing_in_flight():
     server = Server(node("n", cpu="1"), pod("a", {"cpu": "1"}), pod("b", volumes=[
         {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]), pod("c", {"cpu": "1"}))
-    server.failures["persistentvolumeclaims"] = [503, 503]
+    server.failures["persistentvolumeclaims"] = [503] * 3
     cluster = scheduler_of(server)
     with pytest.raises(scheduler.ApiError):
         make_pass(cluster)
@@ -185,7 +187,7 @@ def test_only_the_pending_pods_are_listed_from_the_watch_cache():
 def test_a_binding_that_fails(status, carried_out, kept, clock):
     """The pod is bound once in the end, and its room is kept for as long as it may be bound already."""
     server = Server(node("n", cpu="1"), pod("first", {"cpu": "1"}))
-    server.failures["binding"] = [(status, carried_out)] * (2 if status == 500 else 1)
+    server.failures["binding"] = [(status, carried_out)] * (3 if status == 500 else 1)
     cluster, snapshots = scheduler_of(server), []
     take = cluster.snapshot
     cluster.snapshot = lambda policies: snapshots.append(take(policies)) or snapshots[-1]
@@ -199,7 +201,7 @@ def test_a_binding_that_fails(status, carried_out, kept, clock):
         clock.now += 20
         make_pass(cluster)
     assert list(server.places()) == (["second"] if status == 404 else ["first"]), "both would be too many for the node"
-    assert Counter(path for _, path, _, _ in server.sent("POST", "first/binding")).total() <= 3
+    assert Counter(path for _, path, _, _ in server.sent("POST", "first/binding")).total() <= 4
 
 
 def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
@@ -224,10 +226,10 @@ def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
 
 def test_many_pods_in_a_row_whose_writes_fail_mean_that_the_api_server_is_in_trouble():
     server = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(60)))
-    server.failures["binding"] = [503] * 120
+    server.failures["binding"] = [503] * 180
     with pytest.raises(scheduler.ApiError):
         make_pass(scheduler_of(server))
-    assert 20 <= len(server.sent("POST", "/binding")) < 60
+    assert 30 <= len(server.sent("POST", "/binding")) < 90
 
 
 def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
@@ -394,13 +396,13 @@ def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
     assert condition["lastTransitionTime"].endswith("Z")
     server.put(node("m", cpu="1"))
     assert retry(5) == (2, 2)
-    server.failures["status"] = [500, 500]
+    server.failures["status"] = [500] * 3
     server.put(node("o", cpu="1"))
     retry(1)
-    assert retry(3) == (4, 5), "what could not be written is written later"
-    server.failures["events"] = [500, 500]
+    assert retry(3) == (4, 6), "what could not be written is written later"
+    server.failures["events"] = [500] * 3
     server.put(node("p", cpu="1"))
-    assert retry(1) == (7, 6), "an event that could not be written is tried again by itself"
+    assert retry(1) == (8, 7), "an event that could not be written is tried again by itself"
 
 
 @table("refused", {"events": ("events",), "conditions": ("status",)})
@@ -511,7 +513,7 @@ def test_a_stop_finishes_the_pod_in_hand():
 def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
     caplog.set_level("INFO", "scheduler")
     server = Server(node("n"), pod("a"))
-    server.failures["pods"] = [500, 500, 500, 500, 429, 500, 500, 500]
+    server.failures["pods"] = [500, 500, 500] * 2 + [429, 500, 500, 500, 500]
     waits, stop = [], threading.Event()
 
     def wait(seconds):
@@ -551,7 +553,7 @@ def test_a_write_that_hangs_holds_up_its_pod_only(monkeypatch):
 
 
 def test_when_all_writes_hang_the_pass_ends(monkeypatch):
-    monkeypatch.setattr(scheduler.Writer, "PATIENCE", 0.1)
+    monkeypatch.setattr(scheduler.Writer, "WINDOW", 8)
     server, answer = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(20))), threading.Event()
     plain = server.request
     server.request = lambda method, *rest, **more: (method == "GET" or answer.wait(30)) and plain(method, *rest, **more)
@@ -560,6 +562,29 @@ def test_when_all_writes_hang_the_pass_ends(monkeypatch):
         make_pass(cluster)
     answer.set()
     assert make_pass(cluster) == 12 and len(server.places()) == 20
+
+
+def test_when_many_writes_fail_at_once_no_request_is_lost():
+    """What rules want undone of each failed Binding is sent, also if these are so many that the pass ends."""
+    sent, snapshot = [], scheduler.Cluster(Server(node("n"))).snapshot()
+    rule = scheduler.Rule("Undoes", None, hooks={"unreserve": lambda pod, snapshot: [("PATCH", pod.name, {})]})
+    writer = scheduler.Writer(None, False, True)
+    writer.request = lambda method, path, body: sent.append(path)
+
+    def fail(decision):
+        time.sleep(0.1)
+        raise scheduler.ApiError(500, "etcd is slow")
+
+    for i in range(14):
+        waiting = scheduler.Pod(pod(f"p{i:02}"))
+        waiting.record = scheduler.PodRecord()
+        decision = scheduler.Decision(waiting, scheduler.Policy([rule], []), snapshot.nodes, node="n")
+        writer.send(fail, decision, snapshot, carries_out=True)
+    time.sleep(0.3)
+    for _ in range(3):
+        with contextlib.suppress(scheduler.ApiError):
+            writer.settle()
+    assert sorted(sent) == [f"p{i:02}" for i in range(14)]
 
 
 def test_an_extender_that_fails_to_bind_is_no_trouble_of_the_api_servers(monkeypatch, caplog):
@@ -599,16 +624,19 @@ def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkey
     assert server.places() == {"big": "n"}
 
 
-@table("checks, bound", {"an API server that looks at the uid is trusted": (True, ["p"]),
-                         "for others, the pod is looked at before": (False, [])})
-def test_a_pod_that_is_made_again_before_its_binding(checks, bound, monkeypatch):
+@table("checks, metadata, bound", {
+    "an API server that looks at the uid is trusted": (True, {}, ["p"]),
+    "for others, the pod is looked at before": (False, {}, []),
+    "but for a name that was generated": (False, {"generateName": "web-", "name": "web-x2b7k"}, ["web-x2b7k"]),
+    "a StatefulSet's pod will be made again under its name": (False, {"generateName": "web-", "name": "web-0"}, [])})
+def test_a_pod_that_is_made_again_before_its_binding(checks, metadata, bound, monkeypatch):
     monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
-    server = Server(node("n"), pod("p"))
+    server = Server(node("n"), pod("p", metadata=metadata))
     server.checks_uid = checks
     cluster = scheduler_of(server)
 
     def make_again(decision):
-        server.put(pod("p", {"cpu": "64"}, metadata={"uid": "another"}))
+        server.put(pod("p", {"cpu": "64"}, metadata=metadata | {"uid": "another"}))
 
     scheduler.schedule_pending_pods(cluster, {"my-scheduler": POLICY}, make_again, threading.Event())
     assert list(server.places()) == bound

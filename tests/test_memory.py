@@ -1,7 +1,9 @@
 """What is remembered of rules' answers changes no decision: random sequences, decided with and without memory."""
 
 import copy
+import gc
 import random
+import weakref
 
 import pytest
 from conftest import node, pod, scheduler
@@ -193,6 +195,161 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody):
         else:
             server.delete(waiting)
     assert remembered > 100
+
+
+BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
+BUSY = {
+    "containers": [{"name": "c", "ports": [{"hostPort": 80, "containerPort": 80}]}],
+    "volumes": [{"name": "disk", "gcePersistentDisk": {"pdName": "d"}},
+                {"name": "claim", "persistentVolumeClaim": {"claimName": "c"}}],
+    "labels": {"app": "x"}, "nodeSelector": {HOSTNAME: "n0"}, "tolerations": [{"operator": "Exists"}],
+    "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "preference": {"matchExpressions": [{"key": HOSTNAME, "operator": "Exists"}]}}]}, **{
+            side: {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": app}}}]}
+            for side, app in (("podAffinity", "x"), ("podAntiAffinity", "y"))}},
+    "topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": when,
+        "labelSelector": {"matchLabels": {"app": "x"}}}
+        for when in ("DoNotSchedule", "ScheduleAnyway")]}
+BY_METADATA = [rule for rule in [*scheduler.PREDICATES.values(), *scheduler.PRIORITIES.values()]
+               if not rule.looks_at_pods]
+
+
+@pytest.mark.parametrize("rule", BY_METADATA, ids=lambda rule: rule.name)
+def test_a_rule_that_is_not_asked_again_when_pods_come_does_not_look_at_them(rule):
+    server = Server()
+    for thing in (node("n0", labels={HOSTNAME: "n0", ZONE: "a"}), pod("there", nodeName="n0", **BUSY),
+                  {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": BOUND},
+                   "spec": {"volumeName": "v"}},
+                  {"kind": "PersistentVolume", "metadata": {"name": "v", "labels": {ZONE: "b"}}},
+                  {"kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": {"app": "x"}}}):
+        server.put(thing)
+    snapshot, argument = scheduler.Cluster(server).snapshot(), {"labels": [HOSTNAME], "label": HOSTNAME}
+    used = rule.use(rule.name, [argument] if rule.member else rule.arguments)
+    function, _ = used.prepare(scheduler.Pod(pod("p", **BUSY)), [*snapshot.nodes.values()], snapshot)
+    without_pods = object.__new__(scheduler.Node)
+    vars(without_pods).update({name: value for name, value in vars(snapshot.nodes["n0"]).items() if name not in (
+        "pods", "affine", "kinds", "counts", "requested", "nonzero")})
+    answer = function(scheduler.Pod(pod("p", **BUSY)), without_pods)  # and raises no AttributeError
+    assert answer is None or isinstance(answer, int) or all(isinstance(reason, str) for reason in answer)
+
+
+def one_name_for_two(dice):
+    """A predicate and a priority of one name, of which only one has something to say."""
+    scheduler.predicate("Odd", steady=True)(lambda pod, node: [])
+    scheduler.priority("Odd", steady=True, metadata=lambda pod, nodes, snapshot: None)(lambda pod, node, metadata: 7)
+
+
+def answers_to_none(dice):
+    """A predicate to which metadata that is None says something."""
+    @scheduler.predicate("Odd", steady=True, metadata=lambda pod, nodes, snapshot: None)
+    def odd(pod, node, metadata):
+        """There is a quota."""
+        if metadata is None:
+            yield "no quota has been set"
+
+
+def asked_every_time(dice):
+    """A predicate that is not steady, whatever else it says of itself."""
+    @scheduler.predicate("Odd", looks_at_pods=False)
+    def odd(pod, node):
+        """The dice allow it."""
+        return ["no luck"] if dice[0] == node.name else []
+
+
+def reduces_in_place(dice):
+    """A priority whose `reduce` changes what it is given, as NormalizeScore does in Go."""
+    def stretch(points):
+        """Stretch the scores so that the highest is 100."""
+        highest = max(points.values())
+        for name in points:
+            points[name] = 100 * points[name] // highest
+        return points
+
+    scheduler.priority("Odd", steady=True, reduce=stretch)(lambda pod, node: len(node.pods) + 1)
+
+
+def reduces_by_chance(dice):
+    """A priority that is not steady, of which only `reduce` changes its mind."""
+    def reduce(points):
+        """Score the nodes by the dice."""
+        return {name: 100 * (name == dice[0]) for name in points}
+
+    scheduler.priority("Odd", reduce=reduce)(lambda pod, node: 1)
+
+
+@pytest.mark.parametrize("register", [
+    one_name_for_two, answers_to_none, asked_every_time, reduces_in_place, reduces_by_chance], ids=lambda f: f.__doc__)
+def test_an_odd_rule_of_ones_own_is_asked_as_if_nothing_were_remembered(register):
+    server, dice = Server(), ["n0"]
+    server.put(node("n0"))
+    server.put(node("n1"))
+    register(dice)
+    try:
+        policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **{
+            part: [{"name": "Odd", "weight": 1} if part == "priorities" else {"name": "Odd"}] * ("Odd" in catalogue)
+            for part, catalogue in scheduler.CATALOGUES.items()}})}
+        cluster, decisions = scheduler.Cluster(server), []
+        cluster.live = True
+        for name in ("n0", "n1", "n0"):
+            dice[0] = name
+            with_memory, without = (scheduler.schedule(scheduler.Pod(pod("p")), of.snapshot(policies), policies[
+                "my-scheduler"]) for of in (cluster, scheduler.Cluster(server)))
+            assert everything(with_memory) == everything(without), f"{name}: {with_memory.message}"
+            decisions.append(with_memory)
+            server.put(pod(f"new-{name}", nodeName="n0"))
+        assert not any("TypeError" in str(decision.message) for decision in decisions)
+        assert register is not answers_to_none or decisions[0].node is None
+    finally:
+        scheduler.PREDICATES.pop("Odd", None)
+        scheduler.PRIORITIES.pop("Odd", None)
+
+
+def test_pods_are_alike_by_the_names_of_their_tokens_volumes_only():
+    kinds = {scheduler.Pod(pod("p", **spec)).kind for suffix in ("aaaaa", "bbbbb") for spec in (
+        {"volumes": [{"name": f"kube-api-access-{suffix}", "projected": {}}]},
+        {"nodeSelector": {"x": f"kube-api-access-{suffix}"}})}
+    assert len(kinds) == 3
+
+
+def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name(monkeypatch):
+    scores, policy = {"n0": 0, "n1": 100}, scheduler.read_policy(
+        {"kind": "Policy", "apiVersion": "v1", **POLICIES["two priorities under one name"]})
+    extender = scheduler.Extender({"urlPrefix": "http://extender", "prioritizeVerb": "score"}, "extenders[0]")
+    monkeypatch.setattr(extender, "prioritize", lambda pod, nodes: {"extenders[0]": dict(scores)})
+    policy.extenders, server = [extender], Server()
+    server.put(node("n0"))
+    server.put(node("n1"))
+    snapshot = scheduler.Cluster(server).snapshot({"my-scheduler": policy})
+    assert scheduler.schedule(scheduler.Pod(pod("p")), snapshot, policy).node == "n1"
+    scores.update(n0=100, n1=0)
+    assert scheduler.schedule(scheduler.Pod(pod("p")), snapshot, policy).node == "n0"
+
+
+def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
+    """Nodes come, as an autoscaler's do; pods with affinity are placed, and read again."""
+    server, memories = Server(), []
+    cluster, policies = scheduler.Cluster(server), {"my-scheduler": scheduler.read_policy(
+        {"kind": "Policy", "apiVersion": "v1"})}
+    cluster.live = True
+    near = {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "podAffinityTerm": {"topologyKey": ZONE, "labelSelector": {}}}]}}}
+    for i in range(6):
+        server.put(node(f"n{i}", labels={ZONE: "a"}))
+        snapshot = cluster.snapshot(policies)
+        memories.append(weakref.ref(snapshot.memory))
+        server.put(pod(f"p{i}", **near))
+        waiting = scheduler.Pod(server.objects["pods", "default", f"p{i}"])
+        decision = scheduler.schedule(waiting, snapshot, policies["my-scheduler"])
+        decision.node = f"n{i}"
+        scheduler.assume(decision, snapshot)
+        assert scheduler.schedule(scheduler.Pod(pod("next", **near)), snapshot, policies["my-scheduler"]).node
+        server.put({**waiting.raw, "spec": {**waiting.spec, "nodeName": f"n{i}"}})
+    del snapshot, waiting, decision
+    cluster.snapshot(policies)
+    gc.collect()
+    assert sum(memory() is not None for memory in memories) == 1
 
 
 def test_copies_of_one_object_in_manifests_are_all_there():
