@@ -17,7 +17,6 @@ CPU seconds and MiB (peak) are the scheduler's own. The machine should have noth
 import argparse
 import json
 import os
-import random
 import re
 import statistics
 import subprocess
@@ -31,7 +30,7 @@ from pathlib import Path
 import requests
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from conftest import ROOT, SCHEDULER, ControlPlane, node, pod, scheduler, wait_for  # noqa: E402
+from conftest import ROOT, SCHEDULER, ControlPlane, node, pod, scheduler  # noqa: E402
 
 FULL = {  # the Policy in which pods look at one another
     "kind": "Policy", "apiVersion": "v1",
@@ -127,9 +126,18 @@ def nodes(count, mixed=False):
         for i in range(count)]
 
 
+def generated(prefix, i):
+    """Return the metadata of a pod with a generated name, as a ReplicaSet's pods have; the names of others are looked
+    at once more before each Binding, where the API server ignores a Binding's uid."""
+    letters = "bcdfghjklmnpqrstvwxz2456789"  # that the API server uses
+    return {"generateName": f"{prefix}-", "name": f"{prefix}-" + "".join(
+        letters[i // len(letters)**place % len(letters)] for place in range(5))}
+
+
 def equal_pods(count):
     """Return pods that differ in nothing but their names."""
-    return [pod(f"pod-{i:05}", {"cpu": "100m", "memory": "128Mi"}, labels={"app": "web"}) for i in range(count)]
+    return [pod("", {"cpu": "100m", "memory": "128Mi"}, labels={"app": "web"}, metadata=generated("pod", i))
+            for i in range(count)]
 
 
 def mixed_pods(count, kinds=200, prefix="pod", **more):
@@ -154,8 +162,9 @@ def mixed_pods(count, kinds=200, prefix="pod", **more):
                     {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}]}},
                 "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
                     {"weight": 5, "podAffinityTerm": {"topologyKey": ZONE, "labelSelector": selector}}]}}
-        things.append(pod(f"{prefix}-{i:05}", {"cpu": f"{50 + kind}m", "memory": "64Mi"}, **spec, labels={
-            "app": app, "kind": str(kind), **({"assigned": "before"} if more else {})}))
+        labels = {"app": app, "kind": str(kind), **({"assigned": "before"} if more else {})}
+        things.append(pod("", {"cpu": f"{50 + kind}m", "memory": "64Mi"}, labels=labels,
+                          metadata=generated(prefix, i), **spec))
     return things
 
 
@@ -203,6 +212,7 @@ def reading(bench, _):
     assigned = equal_pods(50000)
     for i, thing in enumerate(assigned):
         thing["spec"]["nodeName"] = f"node-{i % 5000:04}"
+        thing["metadata"] |= {"labels": {"assigned": "before"}, **generated("assigned", i)}
     bench.create(assigned)
     bench.create([pod("never", {"cpu": "64"})])
     time.sleep(2)
@@ -246,12 +256,14 @@ def waiting(bench, _):
     time.sleep(5.5)
     lines = [line for line in Path(log.name).read_text().splitlines() if line.startswith("GET")]
     print(f"\nidle, 500 nodes: {len(lines)} requests in 5.5 s: {sorted(set(lines))}", flush=True)
-    waits = []
-    for i in range(20):
-        time.sleep(random.random() + 0.5)
+    waits, start = [], time.monotonic()
+    for i in range(40):
+        time.sleep(max(0, start + 1.618 * i - time.monotonic()))  # spread evenly between two polls
         began = time.monotonic()
-        bench.create([pod(f"alone-{i}", {"cpu": "100m"})])
-        wait_for("it is bound", lambda: "nodeName" in bench.plane.get(f"namespaces/default/pods/alone-{i}")["spec"])
+        bench.create([pod("", {"cpu": "100m"}, metadata=generated("alone", i))])
+        name = generated("alone", i)["name"]
+        while "nodeName" not in bench.plane.get(f"namespaces/default/pods/{name}")["spec"]:
+            time.sleep(0.01)
         waits.append(time.monotonic() - began)
     process.terminate()
     process.wait()
@@ -314,9 +326,11 @@ def main():
         if name in (options.parts or parts):
             with tempfile.TemporaryDirectory() as folder:
                 bench = Bench(Path(folder)) if name != "deciding" else None
-                part(bench, options.rounds)
-                if bench:
-                    bench.plane.stop()
+                try:
+                    part(bench, options.rounds)
+                finally:
+                    if bench:
+                        bench.plane.stop()
 
 
 if __name__ == "__main__":
