@@ -741,7 +741,7 @@ class Node:
                     not now or (now.kind, now.terminating) != (before.kind, before.terminating)):
                 self.remove(before)
             elif now is not before:
-                self.kinds = {}
+                self.kinds = {}  # lest it keep a pod that has been read anew, and all that was remembered of that
                 if before.is_affine:
                     self.affine[uid] = now
         for pod in pods.values():
@@ -1313,6 +1313,8 @@ for name, cloud in {"MaxEBSVolumeCount": "aws-ebs", "MaxGCEPDVolumeCount": "gce-
 
 def claims_to_bind(pod, nodes, snapshot):
     """Return the volumes of the pod's bound claims; and its claims that wait for the first consumer, smallest first."""
+    if not pod.claims:
+        return nothing_against
     bound, delayed = [], []
     for name, claim, volume in claims_of(pod, snapshot):
         if not claim:
@@ -1327,7 +1329,7 @@ def claims_to_bind(pod, nodes, snapshot):
     if any(storage_class.get("volumeBindingMode") != "WaitForFirstConsumer" for _, storage_class in delayed):
         raise Rejected("pod has unbound immediate PersistentVolumeClaims")
     delayed.sort(key=lambda pair: storage(pair[0], "resources", "requests"))
-    return bound, delayed, snapshot if pod.claims else None
+    return bound, delayed, snapshot
 
 
 def storage(thing, *path):
@@ -1337,8 +1339,8 @@ def storage(thing, *path):
 
 def bind_volumes(pod, node, snapshot):
     """Set volumes aside for the pod's claims, or ask for their provisioning; controllers and provisioners follow."""
-    _, delayed, _ = claims_to_bind(pod, [node], snapshot)
-    if not delayed or not snapshot.live:
+    delayed = claims_to_bind(pod, [node], snapshot)[1] if pod.claims and snapshot.live else []
+    if not delayed:
         return None
     patches = []
     for claim, volume in find_volumes(delayed, node, snapshot):
@@ -1850,8 +1852,8 @@ def even_pods_spread_priority(pod, node, metadata):
 def service_spread(pod, nodes, snapshot, arguments):
     """How many pods the pod's service has; and for each label in the Policy, by the values that their nodes have."""
     selector = next(iter(selectors_of(pod, snapshot, "services")), None)
-    places = [node for node in nodes for other in node.pods.values() if selector and not other.terminating
-              and other.namespace == pod.namespace and satisfies(other.labels, selector)]
+    places = [node for node in nodes for other in node.pods.values()
+              if selector and meets(other, pod.namespace, selector)]
     labels = [argument.get("label", "") for argument in arguments]
     return len(places), [(label, collections.Counter(node.labels.get(label) for node in places)) for label in labels]
 
