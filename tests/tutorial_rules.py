@@ -167,14 +167,12 @@ def nominate(pod, node_name, snapshot):
 
 def reasons_if(pod, node, snapshot, gone=(), there=()):
     """Return what is against the pod on the node if some pods were gone and others there."""
-    with contextlib.ExitStack() as afterwards:
-        for other in gone:
-            node.remove(other)
-            afterwards.callback(node.add, other)
-        for other in there:
-            node.add(other)
-            afterwards.callback(node.remove, other)
+    before = dict(node.pods)
+    try:
+        node.hold({other.uid: other for other in [*before.values(), *there] if other not in gone})
         return reasons_against(pod, node, snapshot)
+    finally:
+        node.hold(before)
 
 
 def budgets_of(pod, snapshot):
@@ -214,14 +212,9 @@ def victims_on(pod, node, snapshot):
     return gone
 
 
-def going(snapshot):
-    """Return the uids of the pods that are deleted in this pass: those that come next do not delete them again."""
-    return snapshot.objects.setdefault("going", set())
-
-
 def is_going(pod, snapshot):
-    """Say whether a pod is being deleted."""
-    return pod.terminating or pod.uid in going(snapshot)
+    """Say whether a pod is being deleted, or is to be by what has been decided in this pass."""
+    return pod.terminating or pod.uid in snapshot.objects.setdefault("going", set())
 
 
 WHY = ["where the fewest budgets are violated", "where they matter least", "where their priorities add up to the least",
@@ -243,7 +236,7 @@ def make_room(pod, node, victims, snapshot):
             yield nominate(other, None, snapshot)
     for victim in victims:
         if not is_going(victim, snapshot):
-            going(snapshot).add(victim.uid)
+            snapshot.objects["going"].add(victim.uid)
             yield "DELETE", f"/api/v1/namespaces/{victim.namespace}/pods/{victim.name}", {
                 "preconditions": {"uid": victim.uid}}
             yield event(victim, "Normal", "Preempted", f"Preempted by {pod.key} on node {node.name}", pod.scheduler)
