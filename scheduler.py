@@ -307,7 +307,7 @@ def load_policies(path, scheduler_name):
             return read_configuration(document, scheduler_name)
         policy = read_policy(document)
         if path in PROVIDERS:  # their predicates run in the order of the plugins
-            policy.predicates.sort(key=lambda rule: [predicate for predicate, _ in PLUGINS.values()].index(rule.name))
+            policy.predicates.sort(key=lambda rule: sum(PLUGINS.values(), []).index(rule.name))
         return {scheduler_name: policy}
     except (OSError, ValueError) as error:
         raise PolicyError(f"{path}: {one_line(error)}") from error
@@ -2064,34 +2064,33 @@ def reasons_against(pod, node, snapshot):
 # =====================================================================================================================
 
 
-PLUGINS = {  # plugin -> its predicate and its priority
-    "NodeUnschedulable": ("CheckNodeUnschedulable", None), "NodeName": ("HostName", None),
-    "TaintToleration": ("PodToleratesNodeTaints", "TaintTolerationPriority"),
-    "NodeAffinity": ("MatchNodeSelector", "NodeAffinityPriority"), "NodePorts": ("PodFitsHostPorts", None),
-    "NodeResourcesFit": ("PodFitsResources", "LeastRequestedPriority"), "VolumeRestrictions": ("NoDiskConflict", None),
-    "EBSLimits": ("MaxEBSVolumeCount", None), "GCEPDLimits": ("MaxGCEPDVolumeCount", None),
-    "NodeVolumeLimits": ("MaxCSIVolumeCountPred", None), "AzureDiskLimits": ("MaxAzureDiskVolumeCount", None),
-    "VolumeBinding": ("CheckVolumeBinding", None), "VolumeZone": ("NoVolumeZoneConflict", None),
-    "PodTopologySpread": ("EvenPodsSpread", "SelectorSpreadPriority"),
-    "InterPodAffinity": ("MatchInterPodAffinity", "InterPodAffinityPriority"),
-    "NodeResourcesBalancedAllocation": (None, "BalancedResourceAllocation"),
-    "ImageLocality": (None, "ImageLocalityPriority"), "NodePreferAvoidPods": (None, "NodePreferAvoidPodsPriority"),
-    "CinderLimits": ("MaxCinderVolumeCount", None),
-    "PrioritySort": (None, None), "SchedulingGates": (None, None),  # the script does as these three do
-    "DefaultBinder": (None, None), "DefaultPreemption": (None, None),  # ... and it preempts nobody
+PLUGINS = {  # plugin -> its predicate and its priority, as far as it has them
+    "NodeUnschedulable": ["CheckNodeUnschedulable"], "NodeName": ["HostName"],
+    "TaintToleration": ["PodToleratesNodeTaints", "TaintTolerationPriority"],
+    "NodeAffinity": ["MatchNodeSelector", "NodeAffinityPriority"], "NodePorts": ["PodFitsHostPorts"],
+    "NodeResourcesFit": ["PodFitsResources", "LeastRequestedPriority"], "VolumeRestrictions": ["NoDiskConflict"],
+    "EBSLimits": ["MaxEBSVolumeCount"], "GCEPDLimits": ["MaxGCEPDVolumeCount"],
+    "NodeVolumeLimits": ["MaxCSIVolumeCountPred"], "AzureDiskLimits": ["MaxAzureDiskVolumeCount"],
+    "VolumeBinding": ["CheckVolumeBinding"], "VolumeZone": ["NoVolumeZoneConflict"],
+    "PodTopologySpread": ["EvenPodsSpread", "SelectorSpreadPriority"],
+    "InterPodAffinity": ["MatchInterPodAffinity", "InterPodAffinityPriority"],
+    "NodeResourcesBalancedAllocation": ["BalancedResourceAllocation"], "ImageLocality": ["ImageLocalityPriority"],
+    "NodePreferAvoidPods": ["NodePreferAvoidPodsPriority"], "CinderLimits": ["MaxCinderVolumeCount"],
+    # What these do is done without them; but nobody is preempted.
+    "PrioritySort": [], "SchedulingGates": [], "DefaultBinder": [], "DefaultPreemption": [],
 }
 # The plugins that run by default, with their weights. Upstream: getDefaultPlugins in apis/config/v1.
 DEFAULT_PLUGINS = {plugin: 1 for plugin in PLUGINS if plugin not in ("NodePreferAvoidPods", "CinderLimits")} | {
     "TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
+POINTS = dict.fromkeys(["multiPoint", "preFilter", "filter", "preScore", "score", *HOOKS.values()])
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"
 CONFIGURATION = {
     "kind": str, "apiVersion": str,
     "profiles": [{"schedulerName": str, "pluginConfig": [{"name": str, "args": dict}], "percentageOfNodesToScore": int,
-                  "plugins": dict.fromkeys(
-                      [*HOOKS.values(), "preFilter", "filter", "preScore", "score", "multiPoint"],
-                      dict.fromkeys(["enabled", "disabled"], [{"name": str, "weight": range(2**31)}]))}],
+                  "plugins": dict.fromkeys(POINTS, dict.fromkeys(
+                      ["enabled", "disabled"], [{"name": str, "weight": range(2**31)}]))}],
     "leaderElection": {"leaderElect": bool, "leaseDuration": str, "renewDeadline": str, "retryPeriod": str,
                        "resourceLock": str, "resourceName": str, "resourceNamespace": str},
     "extenders": [EXTENDER | {"httpTimeout": str, "enableHTTPS": bool}],
@@ -2150,48 +2149,46 @@ def seconds_in(thing, name, place, problems):
 
 def read_profile(profile, place, problems):
     """Return a profile as a Policy; append what is wrong with it."""
-    plugins, arguments = profile.get("plugins", {}), plugin_arguments(profile, place, problems)
-    problems += plugin_problems(plugins, f"{place}.plugins")
+    arguments = plugin_arguments(profile, place, problems)
+    running = running_plugins(profile.get("plugins", {}), f"{place}.plugins", problems)
 
-    def rules_at(points, catalogue, which):
-        """Return the rules of the plugins that are enabled at some points, each with those hooks that are enabled."""
+    def rules_at(points, catalogue):
+        """Return the rules of the plugins that run at some points, each with the hooks at which its plugin runs."""
         uses = {}
-        for point in points:
-            for plugin, weight in enabled(point, plugins).items():
-                name, given = rules_of(plugin, arguments.get(plugin, {}))[which]
+        for point, plugin, weight in [(point, *entry) for point in points for entry in running[point].items()]:
+            for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
                 if name in catalogue:
-                    hooks = {hook: function for hook, function in catalogue[name].hooks.items()
-                             if plugin in enabled(HOOKS[hook], plugins)}
-                    rule = replace(catalogue[name], title=plugin, hooks=hooks, weight=weight or 1)
+                    rule = catalogue[name]
+                    hooks = {hook: rule.hooks[hook] for hook in rule.hooks if plugin in running[HOOKS[hook]]}
+                    rule = replace(rule, title=plugin, hooks=hooks, weight=weight or 1)
                     uses[name] = f"{place}.plugins.{point}: {plugin}", replace(rule, arguments=given or rule.arguments)
         return set_up(uses.values(), problems)
 
-    predicates, priorities = rules_at(["filter"], PREDICATES, 0), rules_at(["score"], PRIORITIES, 1)
+    predicates, priorities = rules_at(["filter"], PREDICATES), rules_at(["score"], PRIORITIES)
     # Of the user's own rules, some neither filter nor score here, but have other extension points.
-    known = {name for names in PLUGINS.values() for name in names} | {rule.name for rule in predicates + priorities}
+    known = {*sum(PLUGINS.values(), [*STRATEGIES.values()]), *(rule.name for rule in predicates + priorities)}
     others = {name: rule for name, rule in (PRIORITIES | PREDICATES).items() if name not in known}
-    return Policy(predicates, priorities, others=rules_at(HOOKS.values(), others, 0))
+    return Policy(predicates, priorities, others=rules_at(HOOKS.values(), others))
 
 
 def rules_of(plugin, args):
-    """Return the predicate and the priority of a plugin (a rule of the user's own is one), each with its arguments."""
-    filters, scores = PLUGINS.get(plugin, (plugin, plugin))
-    to_filter = to_score = [args] if args else []
+    """Return {rule: its arguments} for the predicate and the priority of a plugin; a rule of the user's own is one."""
+    rules = PLUGINS.get(plugin, [plugin])
     if plugin == "PodTopologySpread":
         system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
-        to_filter = to_score = [args.get("defaultConstraints") or system]
-    elif plugin == "InterPodAffinity":
-        to_score = [args.get("hardPodAffinityWeight", 1)]
-    elif plugin == "NodeResourcesFit":
-        groups, strategy = args.get("ignoredResourceGroups", []), args.get("scoringStrategy", {})
-        to_filter = args.get("ignoredResources", []) + [f"{group}/" for group in groups]
-        scores = STRATEGIES[strategy.get("type") or "LeastAllocated"]
-        resources = [{"weight": 1, **resource} for resource in strategy.get("resources") or [
-            {"name": "cpu"}, {"name": "memory"}]]
-        to_score = [{resource.get("name", ""): resource["weight"] for resource in resources}]
-        if scores == "RequestedToCapacityRatio":
-            to_score = [{**strategy.get("requestedToCapacityRatio", {}), "resources": resources}]
-    return (filters, to_filter), (scores, to_score)
+        return dict.fromkeys(rules, [args.get("defaultConstraints") or system])
+    if plugin == "InterPodAffinity":
+        return dict.fromkeys(rules, [args.get("hardPodAffinityWeight", 1)])
+    if plugin != "NodeResourcesFit":
+        return dict.fromkeys(rules, [args] if args else [])
+    groups, strategy = args.get("ignoredResourceGroups", []), args.get("scoringStrategy", {})
+    ignored, priority = args.get("ignoredResources", []), STRATEGIES[strategy.get("type") or "LeastAllocated"]
+    resources = strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
+    given = {resource.get("name", ""): resource.get("weight", 1) for resource in resources}
+    if priority == "RequestedToCapacityRatio":
+        resources = [{"weight": 1} | resource for resource in resources]
+        given = strategy.get("requestedToCapacityRatio", {}) | {"resources": resources}
+    return {"PodFitsResources": ignored + [f"{group}/" for group in groups], priority: [given]}
 
 
 def plugin_arguments(profile, place, problems):
@@ -2210,31 +2207,28 @@ def plugin_arguments(profile, place, problems):
     return arguments
 
 
-def plugin_problems(plugins, place):
-    """Yield what is wrong with the plugins that a profile enables."""
-    known = {name: rules_of(name, {}) for name in [*PLUGINS, *PREDICATES, *PRIORITIES]}
-    fitting = {"filter": [name for name, [(rule, _), _] in known.items() if rule in PREDICATES],
-               "score": [name for name, [_, (rule, _)] in known.items() if rule in PRIORITIES]}
-    for point, plugin_set in plugins.items():
-        for i, entry in enumerate(plugin_set.get("enabled", [])):
-            name, where = entry.get("name", ""), f"{place}.{point}.enabled[{i}]"
-            if name not in known:
-                hint = did_you_mean(name, fitting.get(point, known)) or "; is a file missing in --plugins?"
-                yield f'{where}: unknown plugin "{name}"{hint}'
-            elif name not in fitting.get(point, known):
-                yield f'{where}: plugin "{name}" does not {point}'
-
-
-def enabled(point, plugins):
-    """Return {plugin: weight} of those that run at a point, in their order. Upstream: expandMultiPointPlugins."""
-    running = DEFAULT_PLUGINS
-    for where in ("multiPoint", point):
-        off = {entry.get("name") for entry in plugins.get(where, {}).get("disabled", [])}
-        on = {entry.get("name"): entry.get("weight", 0) for entry in plugins.get(where, {}).get("enabled", [])}
-        kept = {name: weight for name, weight in running.items() if not off & {name, "*"}}
+def running_plugins(plugins, place, problems):
+    """Return {point: {plugin: weight}} in running order; append what is wrong. Upstream: expandMultiPointPlugins."""
+    rules = {name: rules_of(name, {}).keys() for name in [*PLUGINS, *PREDICATES, *PRIORITIES]}
+    running = {}
+    for point in POINTS:
+        off = {entry.get("name") for entry in plugins.get(point, {}).get("disabled", [])}
+        entries = plugins.get(point, {}).get("enabled", [])
+        on = {entry.get("name"): entry.get("weight", 0) for entry in entries}
+        anyway = running.get("multiPoint", DEFAULT_PLUGINS)
+        kept = {name: weight for name, weight in anyway.items() if not off & {name, "*"}}
         # What runs anyway, and is enabled at the point itself, comes first.
-        first = {name: weight for name, weight in on.items() if name in running and where == point}
-        running = first | kept | on
+        first = {name: weight for name, weight in on.items() if name in anyway and point != "multiPoint"}
+        running[point] = first | kept | on
+        catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
+        fitting = [name for name in rules if catalogue is None or rules[name] & catalogue.keys()]
+        for i, entry in enumerate(entries):
+            name, where = entry.get("name", ""), f"{place}.{point}.enabled[{i}]"
+            if name not in rules:
+                hint = did_you_mean(name, fitting) or "; is a file missing in --plugins?"
+                problems.append(f'{where}: unknown plugin "{name}"{hint}')
+            elif name not in fitting:
+                problems.append(f'{where}: plugin "{name}" does not {point}')
     return running
 
 
