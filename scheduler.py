@@ -195,17 +195,6 @@ class Rule:
         prepared = functools.partial(self.function, metadata=metadata)
         return prepared, metadata.number if isinstance(metadata, Snapshot) else metadata
 
-    def use(self, title, arguments, weight=1):
-        """Return the rule as the Policy calls it; those of its functions that take `arguments` get them."""
-
-        def fill_in(function):
-            takes = function and "arguments" in inspect.signature(function).parameters
-            return functools.partial(function, arguments=arguments) if takes else function
-
-        return replace(self, title=title, arguments=arguments, weight=weight, function=fill_in(self.function),
-                       metadata=fill_in(self.metadata), reduce=fill_in(self.reduce),
-                       hooks={point: fill_in(hook) for point, hook in self.hooks.items()})
-
 
 PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
 PLUGGED_IN = set()  # the names of those of --plugins
@@ -435,77 +424,84 @@ def read_policy(document):
     order = list(PREDICATES)
     if any(entry.get("name") == "GeneralPredicates" for entry in entries):
         order[1:1] = ALIASES["predicates"]["GeneralPredicates"]  # right behind CheckNodeUnschedulable
-    entries = entries + [{"name": name} for name in MANDATORY_PREDICATES]
-    predicates = set_up(find("predicates", entries, settings, problems, notices), problems)
+    entries += [{"name": name} for name in MANDATORY_PREDICATES]
+    predicates = rules_named("predicates", entries, settings, problems, notices)
     entries = said.get("priorities", [{"name": name, "weight": w} for name, w in DEFAULT_PRIORITIES.items()])
-    priorities = set_up(find("priorities", entries, settings, problems, notices), problems)
+    priorities = rules_named("priorities", entries, settings, problems, notices)
     extenders = extenders_of(configs, problems)
     if problems:
         raise PolicyError(*problems)
-    named = {rule.name: rule for rule in priorities}
-    if named.keys() >= {"SelectorSpreadPriority", "EvenPodsSpreadPriority"}:  # one plugin, with the second's weight
-        both, even = named["SelectorSpreadPriority"], named.pop("EvenPodsSpreadPriority")
-        both.title, both.weight = f"{both.title}+{even.title}", even.weight
-    return Policy(sorted(predicates, key=lambda rule: order.index(rule.name)), list(named.values()), extenders,
-                  said.get("alwaysCheckAllPredicates", False), notices)
+    predicates.sort(key=lambda rule: order.index(rule.name))
+    return Policy(predicates, priorities, extenders, said.get("alwaysCheckAllPredicates", False), notices)
 
 
-def find(where, entries, settings, problems, notices):
-    """Yield (place, rule as used there): by its name, or under one of the user's own, where the argument says which."""
-    catalogue, aliases, [elsewhere] = CATALOGUES[where], ALIASES[where], CATALOGUES.keys() - {where}
+def rules_named(where, entries, settings, problems, notices):
+    """Return the rules that entries name, each once, with the arguments of all of these."""
+    uses, rules = collections.defaultdict(list), []
+    for name, *use in find(where, entries, problems, notices):
+        uses[name].append(use)
+    if uses.keys() >= {"SelectorSpreadPriority", "EvenPodsSpreadPriority"}:  # one plugin, with the second's weight
+        uses["SelectorSpreadPriority"] += uses.pop("EvenPodsSpreadPriority")
+    for name, same in uses.items():
+        places, titles, weights, arguments = zip(*same)
+        rule, given = CATALOGUES[where][name], [argument for argument in arguments if argument is not None]
+        if given and weights[-1] != weights[0]:
+            problems.append(f"{places[-1]}.weight: must be {weights[0]} as in {places[0]}; they are one rule")
+        # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
+        rule = replace(rule, title="+".join(dict.fromkeys(titles)), weight=weights[-1] * max(1, len(given)),
+                       arguments=given or settings.get(name, rule.arguments))
+        rules.append(set_up(rule, places[-1], problems))
+    return rules
+
+
+def find(where, entries, problems, notices):
+    """Yield (name of a rule, place, title, weight, argument); an argument may say which rule, under any title."""
+    catalogue, [elsewhere] = CATALOGUES[where], CATALOGUES.keys() - {where}
+    known = {name: [name] for name in catalogue} | ALIASES[where]
     members = {rule.member: rule for rule in catalogue.values() if rule.member}
     for i, entry in enumerate(entries):
         place, title, argument = f"{where}[{i}]", entry.get("name", ""), None
+        names = known.get(title, [])
         if where == "priorities" and "weight" not in entry:
             problems.append(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
         if title in SAID_BY_TAINTS:
             notices.append(f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
-        rules = [catalogue[name] for name in aliases.get(title, [title]) if name in catalogue]
-        if "argument" in entry and any(rule.argument and not rule.member for rule in rules):
-            argument = decode(entry["argument"], rules[0].argument, f"{place}.argument", problems)
+        if "argument" in entry and any(catalogue[name].argument and not catalogue[name].member for name in names):
+            argument = decode(entry["argument"], catalogue[title].argument, f"{place}.argument", problems)
         elif "argument" in entry:
             schema = {member: rule.argument for member, rule in members.items()}
             arguments = decode(entry["argument"], schema, f"{place}.argument", problems)
             if len(arguments) != 1:
                 problems.append(f"{place}: the argument must have exactly one member")
-            elif rules:
+            elif names:
                 notices.append(f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
             else:
                 [(member, argument)] = arguments.items()
-                rules = [members[member]]
-        elif title in {*CATALOGUES[elsewhere], *ALIASES[elsewhere]} and not rules:
+                names = [members[member].name]
+        elif not names and title in {*CATALOGUES[elsewhere], *ALIASES[elsewhere]}:
             problems.append(f'{place}: "{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}')
-        elif title not in aliases and not rules:
-            hint = did_you_mean(title, [*catalogue, *aliases]) or "; is a file missing in --plugins?"
+        elif title not in known:
+            hint = did_you_mean(title, known) or "; is a file missing in --plugins?"
             problems.append(f'{place}: unknown {NOUNS[where]} "{title}"{hint}')
-        for rule in rules:
-            given = settings.get(rule.name, rule.arguments) if argument is None else [argument]
-            yield place, replace(rule, title=title if len(rules) == 1 else rule.name, arguments=given,
-                                 weight=entry.get("weight", 1))
+        for name in names:
+            yield name, place, title if len(names) == 1 else name, entry.get("weight", 1), argument
 
 
-def set_up(uses, problems):
-    """Return the rules of (place, rule as used there) pairs, each once, with the arguments of all its uses."""
-    uses_of = collections.defaultdict(list)  # name of a rule -> its uses
-    for place, rule in uses:
-        uses_of[rule.name].append((place, rule))
-    rules = []
-    for same in uses_of.values():
-        (first_place, first), (place, last) = same[0], same[-1]
-        arguments, weight = last.arguments, last.weight
-        if last.argument:  # as upstream, the last weight counts, and n uses with arguments weigh n times as much
-            arguments = [argument for _, rule in same for argument in rule.arguments]
-            weight *= max(1, len(arguments))
-            if arguments and last.weight != first.weight:
-                problems.append(f"{place}.weight: must be {first.weight} as in {first_place}; they are one rule")
-        if last.member and last.name in PRIORITIES and not arguments:
-            problems.append(f"{place}: needs an argument; in a Policy, under a name of your own")
-        try:
-            problems += [f"{place}: {problem}" for problem in last.check(arguments)]
-        except Exception as error:
-            problems.append(f"{place}: {broken(error)}")
-        rules.append(last.use("+".join(dict.fromkeys(rule.title for _, rule in same)), arguments, weight))
-    return rules
+def set_up(rule, place, problems):
+    """Return a rule with its arguments filled in where its functions take them; append what is wrong with these."""
+    if rule.member and rule.name in PRIORITIES and not rule.arguments:
+        problems.append(f"{place}: needs an argument; in a Policy, under a name of your own")
+    try:
+        problems += [f"{place}: {problem}" for problem in rule.check(rule.arguments)]
+    except Exception as error:
+        problems.append(f"{place}: {broken(error)}")
+
+    def fill_in(function):
+        takes = function and "arguments" in inspect.signature(function).parameters
+        return functools.partial(function, arguments=rule.arguments) if takes else function
+
+    return replace(rule, function=fill_in(rule.function), metadata=fill_in(rule.metadata), reduce=fill_in(rule.reduce),
+                   hooks={point: fill_in(hook) for point, hook in rule.hooks.items()})
 
 
 def extenders_of(configs, problems):
@@ -2154,15 +2150,15 @@ def read_profile(profile, place, problems):
 
     def rules_at(points, catalogue):
         """Return the rules of the plugins that run at some points, each with the hooks at which its plugin runs."""
-        uses = {}
-        for point, plugin, weight in [(point, *entry) for point in points for entry in running[point].items()]:
+        rules = {}
+        for plugin, point in {plugin: point for point in points for plugin in running[point]}.items():
             for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
                 if name in catalogue:
-                    rule = catalogue[name]
-                    hooks = {hook: rule.hooks[hook] for hook in rule.hooks if plugin in running[HOOKS[hook]]}
-                    rule = replace(rule, title=plugin, hooks=hooks, weight=weight or 1)
-                    uses[name] = f"{place}.plugins.{point}: {plugin}", replace(rule, arguments=given or rule.arguments)
-        return set_up(uses.values(), problems)
+                    rule = replace(catalogue[name], title=plugin, weight=running[point][plugin] or 1)
+                    rule.arguments = given or rule.arguments
+                    rule.hooks = {hook: rule.hooks[hook] for hook in rule.hooks if plugin in running[HOOKS[hook]]}
+                    rules[name] = set_up(rule, f"{place}.plugins.{point}: {plugin}", problems)
+        return list(rules.values())
 
     predicates, priorities = rules_at(["filter"], PREDICATES), rules_at(["score"], PRIORITIES)
     # Of the user's own rules, some neither filter nor score here, but have other extension points.

@@ -226,7 +226,8 @@ def test_a_rule_that_is_not_asked_again_when_pods_come_does_not_look_at_them(rul
                   {"kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": {"app": "x"}}}):
         server.put(thing)
     snapshot, argument = scheduler.Cluster(server).snapshot(), {"labels": [HOSTNAME], "label": HOSTNAME}
-    used = rule.use(rule.name, [argument] if rule.member else rule.arguments)
+    arguments = [argument] if rule.member else rule.arguments
+    used = scheduler.set_up(scheduler.replace(rule, arguments=arguments), "here", [])
     function, _ = used.prepare(scheduler.Pod(pod("p", **BUSY)), [*snapshot.nodes.values()], snapshot)
     without_pods = object.__new__(scheduler.Node)
     vars(without_pods).update({name: value for name, value in vars(snapshot.nodes["n0"]).items() if name not in (
