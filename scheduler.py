@@ -394,14 +394,14 @@ def decode(value, schema, where, problems, lenient=False):
         if name and item is not None:
             decoded[name] = decode(item, schema[name], place, problems, lenient)
         elif not name and (not lenient or where.endswith("tlsConfig")):  # where nothing may be passed over
-            problems.append(f"{place}: unknown field{did_you_mean(key, names)}")
+            problems.append(f"{place}: unknown field{did_you_mean(key, names, '')}")
     return decoded
 
 
-def did_you_mean(word, known):
-    """Return a hint at the known word nearest to this one, if there is one near."""
+def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
+    """Return a hint at the known word nearest to this one, or another hint if there is none near."""
     near = difflib.get_close_matches(str(word), known, 1)
-    return f'; did you mean "{near[0]}"?' if near else ""
+    return f'; did you mean "{near[0]}"?' if near else otherwise
 
 
 def read_policy(document):
@@ -481,8 +481,7 @@ def find(where, entries, problems, notices):
         elif not names and title in {*CATALOGUES[elsewhere], *ALIASES[elsewhere]}:
             problems.append(f'{place}: "{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}')
         elif title not in known:
-            hint = did_you_mean(title, known) or "; is a file missing in --plugins?"
-            problems.append(f'{place}: unknown {NOUNS[where]} "{title}"{hint}')
+            problems.append(f'{place}: unknown {NOUNS[where]} "{title}"{did_you_mean(title, known)}')
         for name in names:
             yield name, place, title if len(names) == 1 else name, entry.get("weight", 1), argument
 
@@ -506,16 +505,16 @@ def set_up(rule, place, problems):
 
 def extenders_of(configs, problems):
     """Return the extenders, ignorable ones last; append what is wrong. Upstream: validateExtenders, makeTransport."""
-    for i, config in enumerate(configs):
-        tls, place = config.get("tlsConfig", {}), f"extenders[{i}]"
-        if config.get("prioritizeVerb") and config.get("weight", 0) <= 0:
-            problems.append(f"{place}.weight: must be positive where there is a prioritizeVerb")
+    extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
+    for extender in extenders:
+        tls = extender.config.get("tlsConfig", {})
+        if extender.verbs["prioritize"] and extender.weight <= 0:
+            problems.append(f"{extender.title}.weight: must be positive where there is a prioritizeVerb")
         if tls.get("insecure") and tls.get("caFile"):
-            problems.append(f"{place}.tlsConfig: give either caFile or insecure")
+            problems.append(f"{extender.title}.tlsConfig: give either caFile or insecure")
         for name in ("caFile", "certFile", "keyFile"):
             if tls.get(name) and not Path(tls[name]).is_file():
-                problems.append(f"{place}.tlsConfig.{name}: there is no file {tls[name]}")
-    extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
+                problems.append(f"{extender.title}.tlsConfig.{name}: there is no file {tls[name]}")
     binders = [extender.title for extender in extenders if extender.verbs["bind"]]
     if len(binders) > 1:
         problems.append(f"{binders[1]}.bindVerb: only one extender may bind, and {binders[0]} does")
@@ -2221,8 +2220,7 @@ def running_plugins(plugins, place, problems):
         for i, entry in enumerate(entries):
             name, where = entry.get("name", ""), f"{place}.{point}.enabled[{i}]"
             if name not in rules:
-                hint = did_you_mean(name, fitting) or "; is a file missing in --plugins?"
-                problems.append(f'{where}: unknown plugin "{name}"{hint}')
+                problems.append(f'{where}: unknown plugin "{name}"{did_you_mean(name, fitting)}')
             elif name not in fitting:
                 problems.append(f'{where}: plugin "{name}" does not {point}')
     return running
