@@ -298,10 +298,9 @@ def load_policies(path, scheduler_name):
         if path in PROVIDERS:  # their predicates run in the order of the plugins
             policy.predicates.sort(key=lambda rule: sum(PLUGINS.values(), []).index(rule.name))
         return {scheduler_name: policy}
-    except (OSError, ValueError) as error:
-        raise PolicyError(f"{path}: {one_line(error)}") from error
-    except PolicyError as error:
-        raise PolicyError(*(f"{path}: {line[:500]}" for line in error.args)) from error
+    except (OSError, ValueError, PolicyError) as error:
+        lines = error.args if isinstance(error, PolicyError) else [one_line(error)]
+        raise PolicyError(*(f"{path}: {line[:500]}" for line in lines)) from error
 
 
 class PolicyFile:
