@@ -2868,9 +2868,10 @@ class LeaderElection:
         self.api, self.identity = api, f"{socket.gethostname()}_{uuid.uuid4()}"
         self.lease_duration, self.renew_deadline, self.retry_period = (
             settings.get(name, default) for name, default in ELECTION.items())
-        namespace, name = settings.get("resourceNamespace") or "kube-system", settings.get("resourceName") or name
-        self.metadata = {"namespace": namespace, "name": name}
+        namespace, self.name = settings.get("resourceNamespace") or "kube-system", settings.get("resourceName") or name
         self.path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self.missing = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                        "metadata": {"namespace": namespace, "name": self.name}}
         self.observed, self.observed_at, self.renewed_at = None, 0, -math.inf
         self.lost, self.keeper = False, None
 
@@ -2907,14 +2908,14 @@ class LeaderElection:
 
     def take(self, holder):
         """Write the Lease with this holder, unless another one holds it; return whether it did. Raises ApiError."""
-        asked, method, path = time.monotonic(), "PUT", f"{self.path}/{self.metadata['name']}"
+        asked, method, path = time.monotonic(), "PUT", f"{self.path}/{self.name}"
         try:
             lease = self.api.request("GET", path)
         except ApiError as error:
             if error.status != 404:
                 raise
-            lease, method, path = {"metadata": self.metadata}, "POST", self.path  # still to be created
-        metadata, spec = pick(lease, dict, "metadata"), pick(lease, dict, "spec")
+            lease, method, path = self.missing, "POST", self.path
+        spec = pick(lease, dict, "spec")
         if spec != self.observed:
             self.observed, self.observed_at = spec, asked
         holds = spec.get("holderIdentity") == self.identity
@@ -2924,9 +2925,7 @@ class LeaderElection:
                 "leaseDurationSeconds": math.ceil(self.lease_duration)}
         if not holds:
             spec |= {"acquireTime": spec["renewTime"], "leaseTransitions": spec.get("leaseTransitions", -1) + 1}
-        answer = self.api.request(method, path, {
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
-        self.observed, self.observed_at = pick(answer, dict, "spec"), time.monotonic()
+        self.api.request(method, path, lease | {"spec": spec})
         self.renewed_at = asked if holder else -math.inf
         return True
 
