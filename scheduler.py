@@ -2278,7 +2278,7 @@ def within(seconds, function, *arguments):
     try:
         return in_background(function, *arguments).result(seconds)
     except TimeoutError:
-        raise ApiError(0, f"no answer within {seconds:.2g} s") from None
+        raise ApiError(0, f"no answer within {seconds:.3g} s") from None
 
 
 def patiently(function, *arguments):
@@ -2749,17 +2749,15 @@ class Extender:
         try:
             yield
         except (ApiError, HTTPError, OSError, ValueError, RecursionError) as error:
-            late = isinstance(error, (ApiError, requests.Timeout))
-            reason = f"no answer within {self.timeout:g} s" if late else one_line(error)
-            blame = f"extender {self.url}: {self.verbs[verb]}: {reason}"
+            blame = f"extender {self.url}: {self.verbs[verb]}: {one_line(error)}"
             if not otherwise:
                 raise Unschedulable(blame) from error
             warn_once(f"{blame}; {otherwise}")
 
     def ask(self, verb, body):
         """POST to a verb; return the answer's JSON. Raises HTTPError, OSError, ValueError, RecursionError."""
-        with self.session.post(f"{self.url}/{self.verbs[verb]}", json=body, timeout=self.timeout, stream=True,
-                               allow_redirects=False) as response:
+        with self.session.post(f"{self.url}/{self.verbs[verb]}", json=body, timeout=self.timeout + 1, stream=True,
+                               allow_redirects=False) as response:  # by then nobody waits any more
             if response.status_code != 200:
                 raise ValueError(f"it answers {response.status_code} {response.reason}")
             text = response.raw.read(self.MOST + 1, decode_content=True)
