@@ -507,14 +507,14 @@ def extenders_of(configs, problems):
     extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
     for extender in extenders:
         tls = extender.config.get("tlsConfig", {})
-        if extender.verbs["prioritize"] and extender.weight <= 0:
+        if extender.config.get("prioritizeVerb") and extender.weight <= 0:
             problems.append(f"{extender.title}.weight: must be positive where there is a prioritizeVerb")
         if tls.get("insecure") and tls.get("caFile"):
             problems.append(f"{extender.title}.tlsConfig: give either caFile or insecure")
         for name in ("caFile", "certFile", "keyFile"):
             if tls.get(name) and not Path(tls[name]).is_file():
                 problems.append(f"{extender.title}.tlsConfig.{name}: there is no file {tls[name]}")
-    binders = [extender.title for extender in extenders if extender.verbs["bind"]]
+    binders = [extender.title for extender in extenders if extender.config.get("bindVerb")]
     if len(binders) > 1:
         problems.append(f"{binders[1]}.bindVerb: only one extender may bind, and {binders[0]} does")
     return sorted(extenders, key=lambda extender: extender.ignorable)
@@ -2629,7 +2629,7 @@ class Writer:
         """Bind the pod, by a rule, by an extender, or by a Binding; with the event Scheduled."""
         pod, policy, node_name = decision.pod, decision.policy, decision.node
         binders = policy.hooks("bind") + [
-            extender.bind for extender in policy.extenders if self.live and extender.cares("bind", pod)]
+            extender.bind for extender in policy.extenders if self.live and extender.cares("bindVerb", pod)]
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
         if self.live and not has_random_name(pod) and not self.api.checks_uid:
             there = patiently(self.api.request, "GET", path, None, {"resourceVersion": "0"})
@@ -2719,12 +2719,9 @@ def now(microseconds=False):
 class Extender:
     """An HTTP extender of the Policy: a web service that has a say in it. Upstream: pkg/scheduler/core/extender.go."""
 
-    MOST = 2**26  # bytes of an answer
-
     def __init__(self, config, title):
         self.config, self.title = config, title
         self.url = config.get("urlPrefix", "").rstrip("/")
-        self.verbs = {name: config.get(f"{name}Verb", "") for name in ("filter", "prioritize", "bind")}
         self.weight, self.ignorable = config.get("weight", 0), config.get("ignorable", False)
         self.names_only = config.get("nodeCacheCapable", False)
         self.resources = {resource.get("name") for resource in config.get("managedResources", [])}
@@ -2741,7 +2738,7 @@ class Extender:
         containers = pick(pod.spec, list, "containers") + pick(pod.spec, list, "initContainers")
         named = {name for container in containers for part in ("requests", "limits")
                  for name in pick(container, dict, "resources", part)}
-        return bool(self.verbs[verb]) and not (self.resources and self.resources.isdisjoint(named))
+        return bool(self.config.get(verb)) and not (self.resources and self.resources.isdisjoint(named))
 
     @contextlib.contextmanager
     def blamed(self, verb, otherwise=""):
@@ -2749,20 +2746,21 @@ class Extender:
         try:
             yield
         except (ApiError, HTTPError, OSError, ValueError, RecursionError) as error:
-            blame = f"extender {self.url}: {self.verbs[verb]}: {one_line(error)}"
+            blame = f"extender {self.url}: {self.config[verb]}: {one_line(error)}"
             if not otherwise:
                 raise Unschedulable(blame) from error
             warn_once(f"{blame}; {otherwise}")
 
     def ask(self, verb, body):
         """POST to a verb; return the answer's JSON. Raises HTTPError, OSError, ValueError, RecursionError."""
-        with self.session.post(f"{self.url}/{self.verbs[verb]}", json=body, timeout=self.timeout + 1, stream=True,
+        most = 2**26  # bytes
+        with self.session.post(f"{self.url}/{self.config[verb]}", json=body, timeout=self.timeout + 1, stream=True,
                                allow_redirects=False) as response:  # by then nobody waits any more
             if response.status_code != 200:
                 raise ValueError(f"it answers {response.status_code} {response.reason}")
-            text = response.raw.read(self.MOST + 1, decode_content=True)
-        if len(text) > self.MOST:
-            raise ValueError(f"its answer has more than {self.MOST} bytes")
+            text = response.raw.read(most + 1, decode_content=True)
+        if len(text) > most:
+            raise ValueError(f"its answer has more than {most} bytes")
         answer = json.loads(text)
         if isinstance(answer, dict) and answer.get("Error"):
             raise ValueError(answer["Error"])
@@ -2776,10 +2774,10 @@ class Extender:
 
     def filter(self, pod, nodes, failed):
         """Return those of the nodes that the extender lets pass, and `failed` with the others added."""
-        if not nodes or not self.cares("filter", pod):
+        if not nodes or not self.cares("filterVerb", pod):
             return nodes, failed
-        with self.blamed("filter", "it is ignorable, so the pods go on without it" if self.ignorable else ""):
-            answer = self.ask_about(nodes, "filter", pod)
+        with self.blamed("filterVerb", "it is ignorable, so the pods go on without it" if self.ignorable else ""):
+            answer = self.ask_about(nodes, "filterVerb", pod)
             items = pick(answer, list, "Nodes", "items", of=dict)
             passing = {pick(item, str, "metadata", "name") for item in items}
             if self.names_only and answer.get("NodeNames") is not None:
@@ -2794,10 +2792,10 @@ class Extender:
 
     def prioritize(self, pod, nodes):
         """Return {the extender: {node: its score, 0 to 10, x weight x 10}}; {} if it has none, or cannot be asked."""
-        if len(nodes) == 1 or not self.cares("prioritize", pod):
+        if len(nodes) == 1 or not self.cares("prioritizeVerb", pod):
             return {}
-        with self.blamed("prioritize", "its scores are left out"):
-            answer = {"the answer": self.ask_about(nodes, "prioritize", pod)}
+        with self.blamed("prioritizeVerb", "its scores are left out"):
+            answer = {"the answer": self.ask_about(nodes, "prioritizeVerb", pod)}
             scores = {pick(score, str, "Host"): pick(score, int, "Score") for score in pick(answer, list, "the answer")}
             if not all(0 <= score <= 10 for score in scores.values()):
                 raise Malformed("its scores are not all from 0 to 10")
@@ -2807,8 +2805,8 @@ class Extender:
 
     def bind(self, pod, node_name):
         """Have the extender bind the pod. Return True."""
-        with self.blamed("bind"):
-            within(self.timeout, self.ask, "bind", {
+        with self.blamed("bindVerb"):
+            within(self.timeout, self.ask, "bindVerb", {
                 "PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name})
         return True
 
