@@ -2971,7 +2971,10 @@ class Manifests:
         metadata["creationTimestamp"] = metadata.get("creationTimestamp") or f"{len(self.objects):09}"
         if resource not in ("nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes"):
             metadata["namespace"] = pick(metadata, str, "namespace") or "default"
-        if "template" in pick(document, dict, "spec") and "uid" not in metadata:  # else its pods are here, too
+        spec = pick(document, dict, "spec")
+        if resource == "pods" and not spec.get("schedulerName"):
+            document["spec"] = spec | {"schedulerName": "default-scheduler"}
+        if "template" in spec and "uid" not in metadata:  # else its pods are here, too
             warn_once(f"of a {kind} no pods are made here: add the pods themselves")
         self.objects[resource, metadata.get("namespace"), name] = document
 
@@ -3013,11 +3016,8 @@ class Manifests:
 
     def selected(self, thing, selector):
         """Say whether a field selector, such as spec.nodeName!=,status.phase!=Failed, selects an object."""
-        for path, differs, value in re.findall("([^,]*?)(!?)=([^,]*)", selector):
-            actual = name_in(thing, *path.split(".")) or "default-scheduler" * (path == "spec.schedulerName")
-            if (actual == value) == bool(differs):
-                return False
-        return True
+        return all((name_in(thing, *path.split(".")) == value) != bool(differs)
+                   for path, differs, value in re.findall("([^,]*?)(!?)=([^,]*)", selector))
 
 
 class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
