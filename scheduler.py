@@ -2981,7 +2981,6 @@ class Manifests:
     def try_out(self, thing):
         """Read what rules read of such objects, since no API server has checked them. Raises Malformed."""
         pick(thing, dict, "metadata", "labels", of=str)
-        pick(thing, dict, "metadata", "annotations", of=str)
         if thing["kind"] in ("Service", "ReplicationController"):
             pick(thing, dict, "spec", "selector", of=str)
         else:
@@ -2994,7 +2993,6 @@ class Manifests:
         valid_terms(pick(thing, list, "spec", "nodeAffinity", "required", "nodeSelectorTerms", of=dict))
         can_provision(thing, Node({}))
         for driver in pick(thing, list, "spec", "drivers", of=dict):
-            pick(driver, str, "name")
             pick(driver, int, "allocatable", "count")
 
     def request(self, method, path, body=None, params=None):
