@@ -2945,26 +2945,24 @@ class Manifests:
     def load(self, path):
         """Read a file, or standard input for -; name and leave out what is no object. Raises OSError, ValueError."""
         for document in parse(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")):
-            things = [document] if document is not None else []
-            if isinstance(document, dict) and isinstance(document.get("items"), list):
-                kind = str(document.get("kind", "")).removesuffix("List")  # the API server gives items none
-                things = [{"kind": kind} | thing if isinstance(thing, dict) else thing for thing in document["items"]]
-            for thing in things:
+            is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
+            kind = name_in(document, "kind").removesuffix("List")  # the API server gives items none
+            for thing in document["items"] if is_list else [document]:
                 try:
-                    self.add(thing)
+                    self.add(thing, kind)
                 except Malformed as error:
                     log.warning("%s: left out: %s", path, error)
 
-    def add(self, document):
-        """Take in an object. Raises Malformed."""
-        kind, name = pick(document, str, "kind"), pick(document, str, "metadata", "name")
+    def add(self, document, kind=""):
+        """Take in an object; of this kind, if it does not say. Raises Malformed."""
+        kind, name = pick(document, str, "kind") or kind, pick(document, str, "metadata", "name")
         if not kind or not name:
             raise Malformed("expected a Kubernetes object with kind and metadata.name, got "
                             f"{json.dumps(document, default=str)[:60]}")
         resource = kind.lower() + ("es" if kind.endswith("s") else "s")
         try:
             if resource in self.OTHERS.values():
-                self.try_out(document)
+                self.try_out(document, kind)
         except Malformed as error:
             raise Malformed(f"{kind} {name}: {error}") from error
         metadata = document["metadata"]  # whose creation time is the place in the file, where it has none
@@ -2978,10 +2976,10 @@ class Manifests:
             warn_once(f"of a {kind} no pods are made here: add the pods themselves")
         self.objects[resource, metadata.get("namespace"), name] = document
 
-    def try_out(self, thing):
+    def try_out(self, thing, kind):
         """Read what rules read of such objects, since no API server has checked them. Raises Malformed."""
         pick(thing, dict, "metadata", "labels", of=str)
-        if thing["kind"] in ("Service", "ReplicationController"):
+        if kind in ("Service", "ReplicationController"):
             pick(thing, dict, "spec", "selector", of=str)
         else:
             with contextlib.suppress(InvalidSelector):  # which kube-scheduler meets, too
@@ -3007,7 +3005,7 @@ class Manifests:
                               if resource == last and self.selected(thing, params["fieldSelector"])]}
         if last == "binding":
             pod = self.objects["pods", body["metadata"]["namespace"], name]
-            pod["spec"] = {**(pod.get("spec") or {}), "nodeName": body["target"]["name"]}
+            pod["spec"] = pod["spec"] | {"nodeName": body["target"]["name"]}
         if method == "DELETE":
             self.objects.pop((name, path.split("/")[-3], last), None)
         return {}
@@ -3063,13 +3061,13 @@ def depth(value):
 
 
 def parse(text):
-    """Yield the documents of a JSON or YAML text, made of JSON's types only. Raises ValueError."""
+    """Yield the documents of a JSON or YAML text that say something, made of JSON's types only. Raises ValueError."""
     try:
         if text.lstrip().startswith("{"):
             documents = [json.loads(text, object_pairs_hook=unique_keys)]
         else:  # what an alias stands for is copied thereby
             check_size(text)
-            documents = (json.loads(json.dumps(document)) for document in yaml.load_all(text, YamlLoader))
+            documents = (json.loads(json.dumps(document)) for document in yaml.load_all(text, YamlLoader) if document)
         for document in documents:
             if depth(document) > 100:
                 raise RecursionError
