@@ -3186,36 +3186,31 @@ def unheeded(decision):
 
 def best_nodes(decision, screen):
     """Return the scores as a table: a row for each priority, a column for each of the best nodes, as many as fit."""
-    total, chosen = decision.total, decision.node
+    total, chosen, rules = decision.total, decision.node, {rule.title: rule for rule in decision.policy.priorities}
     ranked = sorted(total, key=lambda name: (-total[name], name != chosen, name))
     ties = [name for name in ranked if chosen and total[name] == total[chosen]]
-    marks = dict.fromkeys(ties, "= ") | {chosen: "* "}
-    # The names of entries that make one rule, SelectorSpreadPriority+EvenPodsSpreadPriority, have a line each.
-    parts = [part for title in decision.scores for part in re.split(r"(?=\+)", title)]
-    columns = [["", *(shorten("  " + part, screen.width // 2) for part in parts), "  Total"]]
-    for name in ranked[:screen.width]:
-        columns.append([marks.get(name, "") + shorten(name), *score_cells(decision, name), str(total[name])])
-    while len(columns) > 2 and max(map(len, align(zip(*columns)))) > screen.width:
-        columns.pop()
-    lines, more = align(zip(*columns)), ranked[len(columns) - 1:]
-    if chosen:  # it comes first
-        lines[0] = lines[0].replace(columns[1][0], screen.paint(columns[1][0], GREEN))
-    notes = [f"more nodes that fit: {len(more)}, down to a total of {total[more[-1]]}"] if more else []
-    if len(ties) > 1:
-        notes.append(f"{len(ties)} nodes (* and =) tie: any of them is taken, at random")
-    return lines + [line for note in notes for line in screen.fold(note, "  ", "  ", DIM)]
-
-
-def score_cells(decision, name):
-    """Yield a node's scores as "raw→normalised×weight", the first part only if the rule normalises."""
-    rules = {rule.title: rule for rule in decision.policy.priorities}
+    marks, best = dict.fromkeys(ties, "= ") | {chosen: "* "}, ranked[:screen.width]
+    rows = [["", *(marks.get(name, "") + shorten(name) for name in best)]]
     for title, scores in decision.scores.items():
-        cell, rule = str(scores[name]), rules.get(title)  # an extender's is weighed when it comes
-        if rule:
-            raw = decision.raw[title][name]
-            before = f"{'-' if raw is None else raw}→" if rule.reduce else ""
-            cell = f"{before}{scores[name] // rule.weight}×{rule.weight}"
-        yield from [cell] + [""] * title.count("+")  # beside the further lines of the title
+        cells, rule, raw = [], rules.get(title), decision.raw.get(title)  # an extender's scores come weighed
+        for name in best:
+            before = f"{'-' if raw[name] is None else raw[name]}→" if rule and rule.reduce else ""
+            cells.append(f"{before}{scores[name] // rule.weight}×{rule.weight}" if rule else str(scores[name]))
+        for part in re.split(r"(?=\+)", title):  # entries that make one rule, A+B, have a line each
+            rows.append([shorten("  " + part, screen.width // 2), *cells])
+            cells = []
+    rows.append(["  Total", *(str(total[name]) for name in best)])
+    for count in range(len(best), 0, -1):
+        lines, more = align([row[:count + 1] for row in rows]), ranked[count:]
+        if max(map(len, lines)) <= screen.width:
+            break
+    if chosen:  # it comes first
+        lines[0] = lines[0].replace(rows[0][1], screen.paint(rows[0][1], GREEN))
+    if more:
+        lines += screen.fold(f"more nodes that fit: {len(more)}, down to a total of {total[more[-1]]}", "  ", "  ", DIM)
+    if len(ties) > 1:
+        lines += screen.fold(f"{len(ties)} nodes (* and =) tie: any of them is taken, at random", "  ", "  ", DIM)
+    return lines
 
 
 def failing_nodes(decision, screen):
@@ -3260,9 +3255,8 @@ def shorten(name, width=21):
 
 
 def align(rows):
-    """Return rows of cells as lines in which the columns stand below each other."""
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows)]
+    """Return rows of cells, some of which may end earlier, as lines in which the columns stand below each other."""
+    widths = [max(map(len, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
