@@ -1941,11 +1941,6 @@ class Decision:
     requests: list = None  # what has to be sent, and to take effect, before the pod can be bound
     since: float = field(default_factory=time.monotonic)
 
-    @property
-    def feasible(self):
-        """The names of the nodes that fit."""
-        return list(self.total)
-
 
 def fit_error(failed):
     """Sum the reasons up like kube-scheduler's FitError: "0/3 nodes are available: 1 Insufficient cpu, 2 ...."."""
@@ -3138,7 +3133,7 @@ PAINT = f"\ufdd0{uuid.uuid4()}"  # stands for the escape character until others 
 
 def record(decision):
     """Return a decision as --output json prints it."""
-    return {"pod": decision.pod.key, "node": decision.node, "feasible": decision.feasible,
+    return {"pod": decision.pod.key, "node": decision.node, "feasible": list(decision.total),
             "failed": {node: sum(against.values(), []) for node, against in decision.failed.items()},
             "failedBy": {node: list(against) for node, against in decision.failed.items()},
             "raw": decision.raw, "scores": decision.scores, "total": decision.total, "held": decision.held,

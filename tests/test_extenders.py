@@ -69,7 +69,7 @@ def test_a_filter_is_asked_about_the_nodes_and_its_reasons_are_kept(service, nam
     kept = {"NodeNames": ["b"]} if names_only else {"Nodes": {"items": [node("b")]}}
     service.answers["filter"] = 200, {**kept, "FailedNodes": {"a": "a is haunted"}}
     decision = decide([{"urlPrefix": service.url, "filterVerb": "filter", "nodeCacheCapable": names_only}])
-    assert (decision.node, decision.feasible) == ("b", ["b"])
+    assert (decision.node, list(decision.total)) == ("b", ["b"])
     assert decision.failed == {"a": {"extenders[0]": ["a is haunted"]}, "c": {"extenders[0]": []}}
     [(verb, asked)] = service.asked
     assert verb == "filter" and asked["Pod"]["metadata"]["name"] == "p"
@@ -87,7 +87,7 @@ def test_a_filter_is_asked_about_the_nodes_and_its_reasons_are_kept(service, nam
 def test_what_a_filter_may_answer(service, names_only, answer, feasible):
     service.answers["filter"] = 200, answer
     decision = decide([{"urlPrefix": service.url, "filterVerb": "filter", "nodeCacheCapable": names_only}])
-    assert decision.feasible == feasible
+    assert list(decision.total) == feasible
 
 
 def test_what_no_extender_lets_pass_is_counted_in_the_message(service):
@@ -127,7 +127,7 @@ def test_an_extender_is_asked_about_pods_with_its_resources_only(service, resour
     decision = decide([{"urlPrefix": service.url, "filterVerb": "filter",
                         "managedResources": [{"name": name} for name in resources]}], incoming)
     assert bool(service.asked) == asked
-    assert decision.feasible == (["a"] if asked else ["a", "b", "c"])
+    assert list(decision.total) == (["a"] if asked else ["a", "b", "c"])
 
 
 @table("status, answer, why", {
@@ -144,7 +144,7 @@ def test_a_filter_that_fails_makes_the_pod_wait_unless_it_is_ignorable(service, 
     extender = {"urlPrefix": service.url, "filterVerb": "filter"}
     decision = decide([extender])
     assert (decision.node, decision.message) == (None, f"extender {service.url}: filter: {why}")
-    assert decide([extender | {"ignorable": True}]).feasible == ["a", "b", "c"]
+    assert list(decide([extender | {"ignorable": True}]).total) == ["a", "b", "c"]
     assert caplog.messages == [f"extender {service.url}: filter: {why}; it is ignorable, so the pods go on without it"]
 
 
