@@ -3108,12 +3108,11 @@ class Screen:
     def print(self, *lines):
         """Print lines."""
         for line in lines:
-            line = visible(line + self.suffix if line else "").translate(self.marks)
-            print(re.sub(f"{PAINT}([0-9;]*)m", "\033[\\1m", line), flush=True)
+            print((line + self.suffix if line else "").translate(self.marks), flush=True)
 
     def paint(self, text, colour):
-        """Return the text in a colour, if there are any."""
-        return f"{PAINT}{colour}m{text}{PAINT}0m" if self.colours and colour else text
+        """Return the text as it may be shown, in a colour, if there are any."""
+        return f"\033[{colour}m{visible(text)}\033[0m" if self.colours and colour else visible(text)
 
     def fold(self, text, first="", rest="", colour="", max_lines=None):
         """Break a text into lines that fit; give the first and the others their indents."""
@@ -3128,7 +3127,6 @@ def visible(text):
 
 
 BOLD, DIM, RED, GREEN = "1", "2", "91", "1;32"
-PAINT = f"\ufdd0{uuid.uuid4()}"  # stands for the escape character until others have been escaped; nobody can guess it
 
 
 def record(decision):
@@ -3251,6 +3249,7 @@ def shorten(name, width=21):
 
 def align(rows):
     """Return rows of cells, some of which may end earlier, as lines in which the columns stand below each other."""
+    rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
@@ -3406,7 +3405,7 @@ def print_decision(options, screen, decision, remark=""):
     elif options.explain:
         return screen.print(*screen.fold(remark), *explain(decision, screen))
     else:
-        screen.print(in_words(decision))
+        screen.print(visible(in_words(decision)))
     for what in unheeded(decision) if decision.node else ():
         warn_once(f"a pod is placed that {what}")
 

@@ -406,8 +406,9 @@ def test_what_matters_is_coloured(capsys):
 def test_control_characters_are_shown_escaped(capsys):
     screen = scheduler.Screen()
     screen.colours = True
-    screen.print("\033[31mred\a\r\n\x9b\0 \x7f", screen.paint("\033", scheduler.BOLD))
+    screen.print(screen.paint("\033[31mred\a\r\n\x9b\0 \x7f", ""), screen.paint("\033", scheduler.BOLD))
     assert capsys.readouterr().out == "\\x1b[31mred\\x07\\r\\n\\x9b\\x00 \\x7f\n\033[1m\\x1b\033[0m\n"
+    assert scheduler.align([["\033", "a"]]) == ["\\x1b  a"]
 
 
 def test_piped_output_is_plain_and_does_not_depend_on_the_terminal():
