@@ -2934,8 +2934,15 @@ class Manifests:
                   pv="persistentvolumes", pvc="persistentvolumeclaims", sc="storageclasses", csinodes="csinodes")
     COMMAND = f"kubectl get nodes,pods,{','.join(OTHERS)} -A -o yaml"  # copies a live cluster
 
-    def __init__(self):
+    def __init__(self, paths=()):
         self.objects = {}  # (resource, namespace, name) -> object
+        for path in paths:
+            try:
+                self.load(path)
+            except (OSError, ValueError) as error:
+                raise PolicyError(f"{path}: {one_line(error)}") from error
+        if paths and not any(resource == "nodes" for resource, *_ in self.objects):
+            raise PolicyError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
 
     def load(self, path):
         """Read a file, or standard input for -; name and leave out what is no object. Raises OSError, ValueError."""
@@ -3346,24 +3353,24 @@ def main(argv=None):
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler])
     log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
-    api = Manifests() if options.cluster else Proxy(options.server)
     try:
-        shipped = str(Path(__file__).with_name("policy.json")).removeprefix(os.getcwd() + os.sep)
-        files = [PolicyFile(path, options.scheduler_name, options.plugins)
-                 for path in (options.policy or shipped, options.compare) if path]
-        for path in options.cluster:
-            api.load(path)
-        if options.cluster and not any(resource == "nodes" for resource, *_ in api.objects):
-            raise ValueError(f"there is no Node; a copy of a cluster has all: {Manifests.COMMAND}")
-    except (PolicyError, OSError, ValueError) as error:  # the latter two of a manifest
-        for line in error.args if isinstance(error, PolicyError) else [f"{path}: {one_line(error)}"]:
+        return carry_out(options, Screen("" if options.output == "json" else dry, options.color))
+    except (ApiError, PolicyError) as error:
+        for line in error.args:
             log.error("%s", line)
-        return 2
-    named = {rule.name for file in files for policy in file.policies.values() for rule in policy.rules()}
-    if PLUGGED_IN - named:
-        log.info("rules of --plugins that the Policy does not name: %s", ", ".join(sorted(PLUGGED_IN - named)))
-    cluster, policies, policy_file = Cluster(api, options.dry_run), files[0].policies, files[0]
-    screen, stop = Screen(dry, options.color), threading.Event()
+        return 1 if isinstance(error, ApiError) else 2
+
+
+def carry_out(options, screen):
+    """Do what the command line asks for; return the exit code. Raises ApiError, PolicyError."""
+    shipped = str(Path(__file__).with_name("policy.json")).removeprefix(os.getcwd() + os.sep)
+    files = [PolicyFile(path, options.scheduler_name, options.plugins)
+             for path in (options.policy or shipped, options.compare) if path]
+    api = Manifests(options.cluster) if options.cluster else Proxy(options.server)
+    unnamed = PLUGGED_IN - {rule.name for file in files for policy in file.policies.values() for rule in policy.rules()}
+    if unnamed:
+        log.info("rules of --plugins that the Policy does not name: %s", ", ".join(sorted(unnamed)))
+    cluster, policies, stop = Cluster(api, options.dry_run), files[0].policies, threading.Event()
     report = functools.partial(print_decision, options, screen)
 
     def end(number, _):
@@ -3375,23 +3382,19 @@ def main(argv=None):
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
     if isinstance(options.explain, str):
-        return explain_pod(cluster, policy_file, options, report)
+        return explain_pod(cluster, files[0], options, report)
     if options.compare:
         outcomes = {file.path: outcome(api, file.policies, options, stop) for file in files}
-        if options.output == "json":
-            print(json.dumps(outcomes))
-        else:
-            screen.print(*comparison(outcomes))
+        screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
         return 0
     if not options.cluster:
-        log.info("%s: polling %s by %s", ", ".join(policies), options.server, policy_file.path)
-    waiting = set()
+        log.info("%s: polling %s by %s", ", ".join(policies), options.server, files[0].path)
     with contextlib.suppress(ApiError):  # which the loop will meet, too
         waiting = {pod.uid for pod in cluster.pending_pods(policies)}
         if not waiting:
             log.info("no pod waits for %s: none without a node has this spec.schedulerName", ", ".join(policies))
     if not options.cluster:
-        return poll(cluster, policy_file, report, stop, options)
+        return poll(cluster, files[0], report, stop, options)
     held, nodes = schedule_manifests(cluster, policies, report, stop, options.once)
     if options.output == "text":
         screen.print(*overview(cluster.read(Pod, "pods")[0], waiting, held, nodes))
@@ -3401,7 +3404,7 @@ def main(argv=None):
 def print_decision(options, screen, decision, remark=""):
     """Print a decision, and before it, if there is one, a remark."""
     if options.output == "json":
-        print(json.dumps(record(decision) | ({"dryRun": True} if options.dry_run else {})), flush=True)
+        screen.print(json.dumps(record(decision) | ({"dryRun": True} if options.dry_run else {})))
     elif options.explain:
         return screen.print(*screen.fold(remark), *explain(decision, screen))
     else:
@@ -3461,25 +3464,21 @@ def load_plugins(paths):
 
 
 def explain_pod(cluster, policy_file, options, report):
-    """Show where a pod would go now, even one that has a node, or that nobody would try. Return the exit code."""
+    """Show where a pod would go now, even one that has a node, or that nobody would try. Return 0. Raises ApiError."""
     path, policies = policy_file.path, policy_file.policies
     namespace, name = f"default/{options.explain}".split("/")[-2:]
-    try:
-        pods, _ = cluster.read(Pod, "pods", f"metadata.namespace={namespace},metadata.name={name}")
-        if not pods:
-            raise ApiError(404, f'pod "{namespace}/{name}" not found; write --explain NAMESPACE/NAME')
-        snapshot, pod, place = cluster.snapshot(policies), pods[0], pods[0].node_name
-        if not options.policy and pod.scheduler == "default-scheduler" not in policies:
-            path, policies = "DefaultProvider", load_policies("DefaultProvider", pod.scheduler)
-        if place in snapshot.nodes:
-            snapshot.nodes[place].remove(pod)
-        pod.node_name = ""
-        policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
-        decision = schedule(pod, snapshot, policy)
-        seek_remedy(decision, snapshot)
-    except ApiError as error:
-        log.error("%s", error)
-        return 1
+    pods, _ = cluster.read(Pod, "pods", f"metadata.namespace={namespace},metadata.name={name}")
+    if not pods:
+        raise ApiError(404, f'pod "{namespace}/{name}" not found; write --explain NAMESPACE/NAME')
+    snapshot, pod, place = cluster.snapshot(policies), pods[0], pods[0].node_name
+    if not options.policy and pod.scheduler == "default-scheduler" not in policies:
+        path, policies = "DefaultProvider", load_policies("DefaultProvider", pod.scheduler)
+    if place in snapshot.nodes:
+        snapshot.nodes[place].remove(pod)
+    pod.node_name = ""
+    policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
+    decision = schedule(pod, snapshot, policy)
+    seek_remedy(decision, snapshot)
     state = (f"is on {place}" if place else "is being deleted" if pod.terminating else
              "has scheduling gates" if pod.gated else
              f"is left to {pod.scheduler}" if pod.scheduler not in policy_file.policies else "is pending")
