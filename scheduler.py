@@ -3214,8 +3214,8 @@ def best_nodes(decision, screen):
 
 
 def failing_nodes(decision, screen):
-    """Return the nodes that do not fit and why; those with the same reasons together, the biggest group first."""
-    groups, lines = collections.defaultdict(list), []  # reasons, a sentence for each predicate -> names of nodes
+    """Yield the nodes that do not fit and why; those with the same reasons together, the biggest group first."""
+    groups = collections.defaultdict(list)  # reasons, a sentence for each predicate -> names of nodes
     for name, against in decision.failed.items():
         why = tuple(f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items())
         groups[why].append(name)
@@ -3224,12 +3224,11 @@ def failing_nodes(decision, screen):
     for why, names in sorted(groups.items(), key=lambda group: -len(group[1])):
         first, indent = f"  ✗ {heads[why]:{margin}}  ", " " * (margin + 6)
         for sentence in why:
-            lines += screen.fold(sentence, first, indent, RED)
+            yield from screen.fold(sentence, first, indent, RED)
             first = indent
         misses = sorted((shortage(decision, name) for name in names), key=lambda miss: miss[0])  # the nearest first
         if len(names) > 1 or misses[0][0]:
-            lines += screen.fold(", ".join(words for _, words in misses), indent, indent, DIM, max_lines=2)
-    return lines
+            yield from screen.fold(", ".join(words for _, words in misses), indent, indent, DIM, max_lines=2)
 
 
 def shortage(decision, name):
