@@ -3121,10 +3121,10 @@ class Screen:
         """Return the text as it may be shown, in a colour, if there are any."""
         return f"\033[{colour}m{visible(text)}\033[0m" if self.colours and colour else visible(text)
 
-    def fold(self, text, first="", rest="", colour="", max_lines=None):
-        """Break a text into lines that fit; give the first and the others their indents."""
-        lines = textwrap.wrap(text, self.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False,
-                              max_lines=max_lines, placeholder=" …")
+    def fold(self, text, head="", colour="", rest="", max_lines=None):
+        """Break a text into lines that fit: the first behind its head, the others below that, or behind `rest`."""
+        lines = textwrap.wrap(text, self.width, initial_indent=head, subsequent_indent=rest or " " * len(head),
+                              break_on_hyphens=False, max_lines=max_lines, placeholder=" …")
         return [self.paint(line, colour) for line in lines]
 
 
@@ -3160,7 +3160,7 @@ def explain(decision, screen):
     if decision.total:
         lines += best_nodes(decision, screen)
     for what in unheeded(decision):
-        lines += screen.fold(f"{decision.pod.key} {what}", "  ! ", "    ", RED)
+        lines += screen.fold(f"{decision.pod.key} {what}", "  ! ", RED)
     return [*lines, *failing_nodes(decision, screen), ""]
 
 
@@ -3186,7 +3186,8 @@ def unheeded(decision):
 
 def best_nodes(decision, screen):
     """Return the scores as a table: a row for each priority, a column for each of the best nodes, as many as fit."""
-    total, chosen, rules = decision.total, decision.node, {rule.title: rule for rule in decision.policy.priorities}
+    total, chosen = decision.total, decision.node
+    rules = {rule.title: rule for rule in decision.policy.priorities}
     ranked = sorted(total, key=lambda name: (-total[name], name != chosen, name))
     ties = [name for name in ranked if chosen and total[name] == total[chosen]]
     marks, best = dict.fromkeys(ties, "= ") | {chosen: "* "}, ranked[:screen.width]
@@ -3204,12 +3205,12 @@ def best_nodes(decision, screen):
         lines, more = align([row[:count + 1] for row in rows]), ranked[count:]
         if max(map(len, lines)) <= screen.width:
             break
-    if chosen:  # it comes first
-        lines[0] = lines[0].replace(rows[0][1], screen.paint(rows[0][1], GREEN))
+    first = rows[0][1]
+    lines[0] = lines[0].replace(first, screen.paint(first, GREEN if chosen else ""))
     if more:
-        lines += screen.fold(f"more nodes that fit: {len(more)}, down to a total of {total[more[-1]]}", "  ", "  ", DIM)
+        lines += screen.fold(f"more nodes that fit: {len(more)}, down to a total of {total[more[-1]]}", "  ", DIM)
     if len(ties) > 1:
-        lines += screen.fold(f"{len(ties)} nodes (* and =) tie: any of them is taken, at random", "  ", "  ", DIM)
+        lines += screen.fold(f"{len(ties)} nodes (* and =) tie: any of them is taken, at random", "  ", DIM)
     return lines
 
 
@@ -3222,13 +3223,13 @@ def failing_nodes(decision, screen):
     heads = {why: f"{len(names)} nodes" if len(names) > 1 else shorten(names[0]) for why, names in groups.items()}
     margin = max(map(len, heads.values()), default=0)
     for why, names in sorted(groups.items(), key=lambda group: -len(group[1])):
-        first, indent = f"  ✗ {heads[why]:{margin}}  ", " " * (margin + 6)
+        head = f"  ✗ {heads[why]:{margin}}  "
         for sentence in why:
-            yield from screen.fold(sentence, first, indent, RED)
-            first = indent
+            yield from screen.fold(sentence, head, RED)
+            head = " " * len(head)
         misses = sorted((shortage(decision, name) for name in names), key=lambda miss: miss[0])  # the nearest first
         if len(names) > 1 or misses[0][0]:
-            yield from screen.fold(", ".join(words for _, words in misses), indent, indent, DIM, max_lines=2)
+            yield from screen.fold(", ".join(words for _, words in misses), head, DIM, max_lines=2)
 
 
 def shortage(decision, name):
@@ -3254,7 +3255,7 @@ def shorten(name, width=21):
 
 
 def align(rows):
-    """Return rows of cells, some of which may end earlier, as lines in which the columns stand below each other."""
+    """Return rows of cells, of which some may be shorter, as lines with the columns below each other."""
     rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
@@ -3366,9 +3367,9 @@ def carry_out(options, screen):
     files = [PolicyFile(path, options.scheduler_name, options.plugins)
              for path in (options.policy or shipped, options.compare) if path]
     api = Manifests(options.cluster) if options.cluster else Proxy(options.server)
-    unnamed = PLUGGED_IN - {rule.name for file in files for policy in file.policies.values() for rule in policy.rules()}
-    if unnamed:
-        log.info("rules of --plugins that the Policy does not name: %s", ", ".join(sorted(unnamed)))
+    named = {rule.name for file in files for policy in file.policies.values() for rule in policy.rules()}
+    if PLUGGED_IN - named:
+        log.info("rules of --plugins that the Policy does not name: %s", ", ".join(sorted(PLUGGED_IN - named)))
     cluster, policies, stop = Cluster(api, options.dry_run), files[0].policies, threading.Event()
     report = functools.partial(print_decision, options, screen)
 
@@ -3463,7 +3464,7 @@ def load_plugins(paths):
 
 
 def explain_pod(cluster, policy_file, options, report):
-    """Show where a pod would go now, even one that has a node, or that nobody would try. Return 0. Raises ApiError."""
+    """Show where a pod would go now, even one that has a node or that nobody would try. Return the exit code."""
     path, policies = policy_file.path, policy_file.policies
     namespace, name = f"default/{options.explain}".split("/")[-2:]
     pods, _ = cluster.read(Pod, "pods", f"metadata.namespace={namespace},metadata.name={name}")
