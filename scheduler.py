@@ -3119,7 +3119,8 @@ class Screen:
 
     def paint(self, text, colour):
         """Return the text as it may be shown, in a colour, if there are any."""
-        return f"\033[{colour}m{visible(text)}\033[0m" if self.colours and colour else visible(text)
+        text = text.translate(ESCAPES)
+        return f"\033[{colour}m{text}\033[0m" if self.colours and colour else text
 
     def fold(self, text, head="", colour="", rest="", max_lines=None):
         """Break a text into lines that fit: the first behind its head, the others below that, or behind `rest`."""
@@ -3128,11 +3129,8 @@ class Screen:
         return [self.paint(line, colour) for line in lines]
 
 
-def visible(text):
-    """Return a line with its control characters escaped: names and messages may come from anybody."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", lambda match: ascii(match.group())[1:-1], text)
-
-
+CONTROL = [*range(0x20), *range(0x7f, 0xa0), *range(0x2028, 0x202f), *range(0x2066, 0x206a)]
+ESCAPES = {code: ascii(chr(code))[1:-1] for code in CONTROL}  # names and messages may come from anybody
 BOLD, DIM, RED, GREEN = "1", "2", "91", "1;32"
 
 
@@ -3256,7 +3254,7 @@ def shorten(name, width=21):
 
 def align(rows):
     """Return rows of cells, of which some may be shorter, as lines with the columns below each other."""
-    rows = [[visible(cell) for cell in row] for row in rows]
+    rows = [[cell.translate(ESCAPES) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
@@ -3349,7 +3347,7 @@ def main(argv=None):
     SEED = options.seed or ("" if options.compare else None)  # what is compared has the same luck
     dry = " (dry run)" if options.dry_run else ""
     handler, formatter = logging.StreamHandler(), logging.Formatter()
-    formatter.formatMessage = lambda record: visible(record.message + dry)
+    formatter.formatMessage = lambda record: record.message.translate(ESCAPES) + dry
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler])
     log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
@@ -3408,7 +3406,7 @@ def print_decision(options, screen, decision, remark=""):
     elif options.explain:
         return screen.print(*screen.fold(remark), *explain(decision, screen))
     else:
-        screen.print(visible(in_words(decision)))
+        screen.print(in_words(decision).translate(ESCAPES))
     for what in unheeded(decision) if decision.node else ():
         warn_once(f"a pod is placed that {what}")
 
