@@ -1961,8 +1961,8 @@ def give_up(decision, error):
 
 def broken(error):
     """Say in a line what nobody expected of a rule: of which, and where in its file."""
-    owners = {function.__code__: rule.name for rule in [*PREDICATES.values(), *PRIORITIES.values()] for function in (
-        rule.function, rule.metadata, rule.reduce, rule.check, *rule.hooks.values()) if hasattr(function, "__code__")}
+    owners = {getattr(function, "__code__", None): rule.name for rule in [*PREDICATES.values(), *PRIORITIES.values()]
+              for function in (rule.function, rule.metadata, rule.reduce, rule.check, *rule.hooks.values())}
     owner, place = None, ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         owner = frame.f_code if frame.f_code in owners else owner
@@ -3199,11 +3199,9 @@ def best_nodes(decision, screen):
             rows.append([shorten("  " + part, screen.width // 2), *cells])
             cells = []
     rows.append(["  Total", *(str(total[name]) for name in best)])
-    for count in range(len(best), 0, -1):
-        lines, more = align([row[:count + 1] for row in rows]), ranked[count:]
-        if max(map(len, lines)) <= screen.width:
-            break
-    first = rows[0][1]
+    while len(rows[0]) > 2 and max(map(len, align(rows))) > screen.width:
+        rows = [row[:len(rows[0]) - 1] for row in rows]
+    lines, more, first = align(rows), ranked[len(rows[0]) - 1:], rows[0][1]
     lines[0] = lines[0].replace(first, screen.paint(first, GREEN if chosen else ""))
     if more:
         lines += screen.fold(f"more nodes that fit: {len(more)}, down to a total of {total[more[-1]]}", "  ", DIM)
