@@ -1920,7 +1920,7 @@ for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
 #   bind(pod, node_name)                binds the pod and returns True; else the next is asked, and at last the script
 #   post_bind(pod, node_name)           the pod is bound
 #
-# They are options of the decorators. A request is (method, path, body). bind and post_bind run in threads of their own.
+# They are options of the decorators. A request is (method, path, body). bind and post_bind run in other threads.
 
 
 @dataclass
@@ -1999,8 +1999,8 @@ def ready(pod, policy):
 def assume(decision, snapshot):
     """Put the pod on its node, with the consent of the rules; where one refuses, the pod is to stay pending after all.
 
-    The rules that reserve are asked once. A pod that is held is asked about again, by those that permit, in each pass.
-    About a pod that fits nowhere, those are asked that may do something about it.
+    Rules that reserve are asked once, those that permit again in each pass for a pod that is held. About a pod that
+    fits nowhere, those are asked that may do something about it.
     """
     if decision.node is None:
         seek_remedy(decision, snapshot)
@@ -3104,7 +3104,7 @@ class Screen:
 
     def __init__(self, suffix="", colour="auto"):
         self.suffix = suffix  # of every line
-        with contextlib.suppress(AttributeError):  # not everything that stands in for a terminal has it
+        with contextlib.suppress(AttributeError):  # what stands in for a terminal may lack it
             sys.stdout.reconfigure(errors="replace")
         terminal = sys.stdout.isatty()
         self.width = (max(60, shutil.get_terminal_size().columns) if terminal else 80) - len(suffix)
@@ -3123,7 +3123,7 @@ class Screen:
         return f"\033[{colour}m{text}\033[0m" if self.colours and colour else text
 
     def fold(self, text, head="", colour="", rest="", max_lines=None):
-        """Break a text into lines that fit: the first behind its head, the others below that, or behind `rest`."""
+        """Break a text into lines that fit: the first behind a head, the others below that or behind `rest`."""
         lines = textwrap.wrap(text, self.width, initial_indent=head, subsequent_indent=rest or " " * len(head),
                               break_on_hyphens=False, max_lines=max_lines, placeholder=" …")
         return [self.paint(line, colour) for line in lines]
@@ -3153,7 +3153,7 @@ def in_words(decision):
 
 
 def explain(decision, screen):
-    """Return a decision as lines: in words, the best nodes with their scores, the others with what is against them."""
+    """Return a decision as lines: in words, the best nodes and their scores, what is against the others."""
     lines = screen.fold(in_words(decision), rest="    ", colour=BOLD)
     if decision.total:
         lines += best_nodes(decision, screen)
@@ -3191,10 +3191,12 @@ def best_nodes(decision, screen):
     marks, best = dict.fromkeys(ties, "= ") | {chosen: "* "}, ranked[:screen.width]
     rows = [["", *(marks.get(name, "") + shorten(name) for name in best)]]
     for title, scores in decision.scores.items():
-        cells, rule, raw = [], rules.get(title), decision.raw.get(title)  # an extender's scores come weighed
+        cells, rule, raw = [], rules.get(title), decision.raw.get(title)  # no rule: an extender's, already weighed
         for name in best:
-            before = f"{'-' if raw[name] is None else raw[name]}→" if rule and rule.reduce else ""
-            cells.append(f"{before}{scores[name] // rule.weight}×{rule.weight}" if rule else str(scores[name]))
+            cell = f"{scores[name] // rule.weight}×{rule.weight}" if rule else str(scores[name])
+            if rule and rule.reduce:
+                cell = f"{'-' if raw[name] is None else raw[name]}→{cell}"
+            cells.append(cell)
         for part in re.split(r"(?=\+)", title):  # entries that make one rule, A+B, have a line each
             rows.append([shorten("  " + part, screen.width // 2), *cells])
             cells = []
@@ -3211,7 +3213,7 @@ def best_nodes(decision, screen):
 
 
 def failing_nodes(decision, screen):
-    """Yield the nodes that do not fit and why; those with the same reasons together, the biggest group first."""
+    """Yield the nodes that do not fit and why; those with the same reasons together, most nodes first."""
     groups = collections.defaultdict(list)  # reasons, a sentence for each predicate -> names of nodes
     for name, against in decision.failed.items():
         why = tuple(f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items())
@@ -3229,7 +3231,7 @@ def failing_nodes(decision, screen):
 
 
 def shortage(decision, name):
-    """Return how much of its requests a pod lacks on a node, as a share of them, and the node with this in words."""
+    """Return what share of its requests a pod lacks on a node, and the node with this in words."""
     share, words, node = 0, [], decision.nodes[name]
     for resource, wanted in decision.pod.requests.items():
         if any(f"Insufficient {resource}" in reasons for reasons in decision.failed[name].values()):
@@ -3246,7 +3248,7 @@ def amount(resource, number, rounded=math.floor):
 
 
 def shorten(name, width=21):
-    """Leave out the middle of a long name, but not its last 4 characters, in which generated names differ."""
+    """Leave out the middle of a long name, not its last 4 characters, in which generated names differ."""
     return name if len(name) <= width else f"{name[:width - 5]}…{name[-4:]}"
 
 
@@ -3274,7 +3276,7 @@ def comparison(outcomes):
 
 
 def overview(pods, waiting, held, nodes):
-    """Return where the pods are, if there are many only those that were waiting, and how full the nodes are."""
+    """Return where the pods are, of many only those that were waiting, and how full the nodes are."""
     place = {uid: node.name for node in nodes for uid in node.pods}
     rows, fill = [["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"]], [["NODE", "PODS", "CPU", "MEMORY"]]
     shown = pods if len(pods) < 100 else [pod for pod in pods if pod.uid in waiting]
@@ -3370,7 +3372,7 @@ def carry_out(options, screen):
     report = functools.partial(print_decision, options, screen)
 
     def end(number, _):
-        """Finish the pod in hand; but end within a few seconds if that takes long, and at once on a second signal."""
+        """Finish the pod in hand; end in a few seconds if that takes long, at once on a second signal."""
         signal.signal(number, signal.SIG_DFL)
         in_background(lambda: time.sleep(4) or os._exit(0))
         stop.set()
@@ -3460,7 +3462,7 @@ def load_plugins(paths):
 
 
 def explain_pod(cluster, policy_file, options, report):
-    """Show where a pod would go now, even one that has a node or that nobody would try. Return the exit code."""
+    """Show where a pod would go now, even if it has a node or nobody would try it. Return the exit code."""
     path, policies = policy_file.path, policy_file.policies
     namespace, name = f"default/{options.explain}".split("/")[-2:]
     pods, _ = cluster.read(Pod, "pods", f"metadata.namespace={namespace},metadata.name={name}")
@@ -3483,7 +3485,7 @@ def explain_pod(cluster, policy_file, options, report):
 
 
 def outcome(manifests, policies, options, stop):
-    """Schedule pods of manifests under a Policy; return where they are then, how many were left, how full nodes are."""
+    """Schedule pods of manifests under a Policy; return their places, how many were left, how full nodes are."""
     cluster, left = Cluster(copy.deepcopy(manifests)), 0
     for pod in [pod for node in cluster.snapshot().nodes.values() for pod in node.pods.values()]:
         if not options.anew or pod.terminating or pod.controller[0] in ("DaemonSet", "Node"):  # a Node has static pods
