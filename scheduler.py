@@ -3387,6 +3387,7 @@ def carry_out(options, screen):
         return 0
     if not options.cluster:
         log.info("%s: polling %s by %s", ", ".join(policies), options.server, files[0].path)
+    waiting = set()
     with contextlib.suppress(ApiError):  # which the loop will meet, too
         waiting = {pod.uid for pod in cluster.pending_pods(policies)}
         if not waiting:
