@@ -1195,16 +1195,16 @@ def service_pairs(pod, nodes, snapshot, arguments):
     return pairs or nothing_against
 
 
-def selectors_of(pod, snapshot, resource):
-    """Return the selectors of the services, ReplicaSets, ... that select the pod. Raises InvalidSelector."""
+def selectors_of(pod, snapshot, *resources):
+    """Return the selectors of the services, ReplicaSets, ... that select the pod."""
     selectors = []
-    for key, owner in snapshot.objects[resource].items():
-        selector = pick(owner, dict, "spec").get("selector")
-        if selector is not None and key.startswith(f"{pod.namespace}/"):
-            plain = resource in ("services", "replicationcontrollers")
-            requirements = label_selector({"matchLabels": selector} if plain else selector)
-            if satisfies(pod.labels, requirements):
-                selectors.append(requirements)
+    for resource in resources:
+        raws = [pick(owner, dict, "spec").get("selector") for key, owner in snapshot.objects[resource].items()
+                if key.startswith(f"{pod.namespace}/")]
+        if resource in ("services", "replicationcontrollers"):
+            raws = [raw if raw is None else {"matchLabels": raw} for raw in raws]
+        with contextlib.suppress(InvalidSelector):  # upstream, too, goes on without the whole kind
+            selectors += [wanted for wanted in map(label_selector, raws) if satisfies(pod.labels, wanted)]
     return selectors
 
 
@@ -1465,7 +1465,7 @@ def spread_constraints(pod, when, stage, snapshot, defaults):
     into account) for the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     chosen = [raw for raw in raws or sum(defaults, []) if raw.get("whenUnsatisfiable") == when]
-    owned = owner_requirements(pod, snapshot) if chosen and not raws else []
+    owned = sum(selectors_of(pod, snapshot, *OWNERS), []) if chosen and not raws else []  # upstream: DefaultSelector
     if not raws and not owned:
         return
     keys = {pick(raw, str, "topologyKey") for raw in chosen}
@@ -1495,15 +1495,6 @@ def pods_by_domain(pod, domain, requirements, nodes):
             count = node.counts[matter] = [there, pod.namespace, requirements]
         counts[domain(node)] += count[0]
     return counts
-
-
-def owner_requirements(pod, snapshot):
-    """Return all that the Services and controllers that select the pod require of labels. Upstream: DefaultSelector."""
-    requirements = []
-    for resource in ("services", "replicationcontrollers", "replicasets", "statefulsets"):
-        with contextlib.suppress(InvalidSelector):  # upstream, too, goes on without the whole kind
-            requirements += sum(selectors_of(pod, snapshot, resource), [])
-    return requirements
 
 
 def hard_spread(pod, nodes, snapshot, arguments):
@@ -1651,6 +1642,7 @@ SHAPE = [{"utilization": range(101), "score": range(11)}]
 HOSTNAME = "kubernetes.io/hostname"
 DEFAULT_SPREAD = [{"topologyKey": HOSTNAME, "maxSkew": 3, "whenUnsatisfiable": "ScheduleAnyway"},
                   {"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 5, "whenUnsatisfiable": "ScheduleAnyway"}]
+OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  # of pods, which are spread over nodes
 SEED = None  # of what is left to chance
 
 
@@ -1844,21 +1836,20 @@ def even_pods_spread_priority(pod, node, metadata):
 
 
 def service_spread(pod, nodes, snapshot, arguments):
-    """How many pods the pod's service has; and for each label in the Policy, by the values that their nodes have."""
-    selector = next(iter(selectors_of(pod, snapshot, "services")), None)
-    places = [node for node in nodes for other in node.pods.values()
-              if selector and meets(other, pod.namespace, selector)]
+    """For each label in the Policy, how many pods the pod's service has, by the values that their nodes have."""
+    selector = next(iter(selectors_of(pod, snapshot, "services")), None) or None  # an empty one counts nothing
     labels = [argument.get("label", "") for argument in arguments]
-    return len(places), [(label, collections.Counter(node.labels.get(label) for node in places)) for label in labels]
+    return [(label, pods_by_domain(pod, lambda node: node.labels.get(label), selector, nodes)) for label in labels]
 
 
 @priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity", argument={"label": str})
 def service_affinity(pod, node, metadata):
     """The share of the service's pods that are elsewhere, by the values of the Policy's labels."""
-    score, (total, groups) = 0.0, metadata
-    for label, counts in groups:
+    score = 0.0
+    for label, counts in metadata:
         if label in node.labels:
-            score += (100 * ((total - counts[node.labels[label]]) / total) if total else 100.0) / len(groups)
+            total = sum(counts.values())
+            score += (100 * ((total - counts[node.labels[label]]) / total) if total else 100.0) / len(metadata)
     return int(score)
 
 
