@@ -1669,22 +1669,20 @@ def usage(pod, node, weights=CPU_AND_MEMORY):
         yield there.get(name, 0) + more.get(name, 0), node.allocatable.get(name, 0), weight
 
 
-def mean_share(pod, node, weights, part):
-    """Return the weighted mean of part(used, there) in percent of what there is; what is short counts 0."""
-    return sum([100 * part(used, there) // there * weight if there >= used and there else 0
-                for used, there, weight in usage(pod, node, weights)]) // sum(weights.values())
-
-
 @priority("LeastRequestedPriority", arguments=[CPU_AND_MEMORY])
 def least_requested(pod, node, arguments):
     """The share of cpu and memory that stays free, in percent, averaged by {resource: weight}: spreads the load."""
-    return mean_share(pod, node, arguments[0], lambda used, there: there - used)
+    free = [100 * (there - used) // there * weight
+            for used, there, weight in usage(pod, node, arguments[0]) if there >= used and there]
+    return sum(free) // sum(arguments[0].values())
 
 
 @priority("MostRequestedPriority", arguments=[CPU_AND_MEMORY])
 def most_requested(pod, node, arguments):
     """The share of cpu and memory that is then requested, in percent, averaged: fills node after node."""
-    return mean_share(pod, node, arguments[0], lambda used, there: used)
+    full = [100 * used // there * weight
+            for used, there, weight in usage(pod, node, arguments[0]) if there >= used and there]
+    return sum(full) // sum(arguments[0].values())
 
 
 @priority("BalancedResourceAllocation")
