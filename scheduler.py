@@ -1796,20 +1796,17 @@ def node_label(pod, node, arguments):
     return 100 * met // len(arguments)
 
 
-def score_domain(key, node):
-    """Return the domain of a node for a topology key; by its hostname, each node is one, even if two have the same."""
-    return node.name if key == HOSTNAME else node.labels[key]
-
-
 def soft_spread(pod, nodes, snapshot, arguments):
-    """The pod's ScheduleAnyway constraints or default ones, as (topology key, maxSkew, pods by domain, weight)."""
+    """The pod's ScheduleAnyway constraints or default ones, as (maxSkew, {node: pods in its domain}, weight)."""
     stage, spread = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft', []
     for raw, wanted, complete, eligible in spread_constraints(pod, "ScheduleAnyway", stage, snapshot, arguments):
         key = pick(raw, str, "topologyKey")
-        domain = functools.partial(score_domain, key)
-        counts = pods_by_domain(pod, domain, wanted, complete if key == HOSTNAME else eligible)
-        domains = {domain(node) for node in {*complete}.intersection(nodes)}
-        spread.append((key, pick(raw, int, "maxSkew"), counts, math.log(len(domains) + 2)))  # many domains weigh more
+        by_host = key == HOSTNAME  # then each node is a domain, even if two have the same hostname
+        domains = {node: node.name if by_host else node.labels[key] for node in complete}
+        counts = pods_by_domain(pod, domains.get, wanted, complete if by_host else eligible)
+        around = {node.name: counts[domains[node]] for node in nodes if node in domains}
+        weight = math.log(len({domains[node] for node in nodes if node in domains}) + 2)  # many domains weigh more
+        spread.append((pick(raw, int, "maxSkew"), around, weight))
     return spread
 
 
@@ -1826,10 +1823,10 @@ def normalize_spread(points):
 def even_pods_spread_priority(pod, node, metadata):
     """How many pods are around that the ScheduleAnyway constraints count, None where a key is missing; few are best."""
     score = 0.0
-    for key, max_skew, counts, weight in metadata:
-        if key not in node.labels:
+    for max_skew, around, weight in metadata:
+        if node.name not in around:
             return None
-        score += counts[score_domain(key, node)] * weight + (max_skew - 1)
+        score += around[node.name] * weight + (max_skew - 1)
     return int(score)
 
 
