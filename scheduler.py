@@ -1551,14 +1551,12 @@ class AffinityTerm:
 def affinity_terms(pod):
     """The pod's {upstream's name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
     lists, problem = {}, None
-    for side in ("Affinity", "AntiAffinity"):
-        for when in ("required", "preferred"):
-            name = f"{when}{side}Terms"
-            try:
-                lists[name] = [AffinityTerm(pod, term) for term in pick(
-                    pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict)]
-            except InvalidSelector as error:
-                lists[name], problem = [], f"parsing pod: {name}: {error}"
+    for when, side in itertools.product(("required", "preferred"), ("Affinity", "AntiAffinity")):
+        name, raws = f"{when}{side}Terms", pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict)
+        try:
+            lists[name] = [AffinityTerm(pod, raw) for raw in raws]
+        except InvalidSelector as error:
+            lists[name], problem = [], f"parsing pod: {name}: {error}"  # as upstream, the last one
     return lists, problem
 
 
