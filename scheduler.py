@@ -1539,12 +1539,9 @@ class AffinityTerm:
 
     def selects(self, pod, snapshot):
         """Say whether the term means this pod."""
-        if not satisfies(pod.labels, self.requirements):
-            return False
-        if pod.namespace in self.namespaces:
-            return True
         namespace = snapshot.objects["namespaces"].get(pod.namespace, {}) if self.namespace_selector else {}
-        return satisfies(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
+        return satisfies(pod.labels, self.requirements) and (pod.namespace in self.namespaces or satisfies(
+            pick(namespace, dict, "metadata", "labels"), self.namespace_selector))
 
 
 @remembered
@@ -1590,8 +1587,11 @@ def affinity_at(pod, node, snapshot, known):
     return sums
 
 
-def affinity_around(pod, snapshot):
-    """Return that of all nodes as {what: {(topology key, value): weight}}."""
+def affinity_around(pod, snapshot, stage=""):
+    """Return that of all nodes as {what: {(topology key, value): weight}}. Raises Rejected if a term is invalid."""
+    _, problem = affinity_terms(pod)
+    if problem:
+        raise Rejected(f"{stage}{problem}")
     around = collections.defaultdict(collections.Counter)
     for (what, domain), weight in affinity_at(pod, snapshot).items():
         if weight:
@@ -1602,10 +1602,7 @@ def affinity_around(pod, snapshot):
 def affine_domains(pod, nodes, snapshot):
     """The topology keys that the pod must have company by; the domains with such pods; whether it may do without; the
     domains with pods that it must not be with, and with those that repel it."""
-    own, problem = affinity_terms(pod)
-    if problem:
-        raise Rejected(problem)
-    around, wanted = affinity_around(pod, snapshot), own["requiredAffinityTerms"]
+    around, wanted = affinity_around(pod, snapshot), affinity_terms(pod)[0]["requiredAffinityTerms"]
     if not (wanted or around["apart"] or around["repelling"]):
         return nothing_against
     # The first pod of a group that wants to be together has nobody to join, and may go anywhere.
@@ -1848,10 +1845,7 @@ def service_affinity(pod, node, metadata):
 
 def affine_scores(pod, nodes, snapshot, arguments):
     """For each (topology key, value) domain, the weights of the terms that draw the pod there, or push it away."""
-    _, problem = affinity_terms(pod)
-    if problem:
-        raise Unschedulable(f'running PreScore plugin "InterPodAffinity": {problem}')
-    around = affinity_around(pod, snapshot)
+    around = affinity_around(pod, snapshot, 'running PreScore plugin "InterPodAffinity": ')
     for domain, count in around["attached"].items():  # to pods that must be where this one is
         around["preferred"][domain] += count * arguments[0]
     return around["preferred"]
