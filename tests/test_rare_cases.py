@@ -150,6 +150,13 @@ CASES = {
     "inter-pod affinity that is invalid, only scored": (
         "InterPodAffinityPriority", pod("p", **near(term(requirement("In")))), [],
         f'running PreScore plugin "InterPodAffinity": parsing pod: requiredAffinityTerms: {EMPTY}'),
+    "inter-pod affinity that is invalid in two lists, of which kube-scheduler reports the last": (
+        "MatchInterPodAffinity", pod("p", affinity={
+            "podAntiAffinity": {f"required{scheduler.WHEN}": [
+                {"topologyKey": ZONE, "labelSelector": term(requirement("In"))}]},
+            "podAffinity": {f"preferred{scheduler.WHEN}": [{"weight": 1, "podAffinityTerm": {
+                "topologyKey": ZONE, "labelSelector": term(requirement("In"))}}]}}), [],
+        f"0/3 nodes are available: 3 parsing pod: preferredAffinityTerms: {EMPTY}."),
     "the first pod of a group that wants to be together": (
         "MatchInterPodAffinity", pod("p", labels=WEB, **near({"matchLabels": WEB})), [], ALL),
     "the second pod of such a group": (
