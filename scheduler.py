@@ -988,8 +988,7 @@ class Answers:
             news = {name: score for name, score in news.items() if raw.get(name, self) != score}
             if news or not rule.steady:
                 raw = raw | news
-                points = in_range(rule, rule.reduce(dict(raw)) if rule.reduce else news)
-                points = {name: score * rule.weight for name, score in points.items()}
+                points = weighted(rule, rule.reduce(dict(raw)) if rule.reduce else news)
                 self.rescored.update(name for name, score in points.items() if scores.get(name) != score)
                 scores = scores | points
         except Unschedulable:
@@ -1202,7 +1201,7 @@ def selectors_of(pod, snapshot, *resources):
         raws = [pick(owner, dict, "spec").get("selector") for key, owner in snapshot.objects[resource].items()
                 if key.startswith(f"{pod.namespace}/")]
         if resource in ("services", "replicationcontrollers"):
-            raws = [raw if raw is None else {"matchLabels": raw} for raw in raws]
+            raws = [raw and {"matchLabels": raw} for raw in raws]
         with contextlib.suppress(InvalidSelector):  # upstream, too, goes on without the whole kind
             selectors += [wanted for wanted in map(label_selector, raws) if satisfies(pod.labels, wanted)]
     return selectors
@@ -1217,15 +1216,14 @@ def check_service_affinity(pod, node, metadata):
 
 def snapshot_for_volumes(pod, nodes, snapshot):
     """The metadata of rules that follow a pod's claims to volumes and classes, or its disks, if it has any."""
-    disks = any(volume.get(source) for volume in pod.volumes for source, *_ in CLOUD_DISKS.values())
-    return snapshot if disks or pod.claims else nothing_against
+    return snapshot if pod.claims or attachments(pod, snapshot) else nothing_against
 
 
 def claims_of(pod, snapshot):
-    """Yield (name, claim, its volume) for the pod's claims; a claim or a volume that is not there is None."""
+    """Yield (name, claim, its volume) for the pod's claims; a claim or a volume that is not there is empty."""
     for key in pod.claims:
-        claim = snapshot.objects["persistentvolumeclaims"].get(key)
-        volume = claim and snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"))
+        claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
+        volume = snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"), {})
         yield key.partition("/")[2], claim, volume
 
 
@@ -1307,8 +1305,6 @@ for name, cloud in {"MaxEBSVolumeCount": "aws-ebs", "MaxGCEPDVolumeCount": "gce-
 
 def claims_to_bind(pod, nodes, snapshot):
     """Return the volumes of the pod's bound claims; and its claims that wait for the first consumer, smallest first."""
-    if not pod.claims:
-        return nothing_against
     bound, delayed = [], []
     for name, claim, volume in claims_of(pod, snapshot):
         if not claim:
@@ -1323,7 +1319,7 @@ def claims_to_bind(pod, nodes, snapshot):
     if any(storage_class.get("volumeBindingMode") != "WaitForFirstConsumer" for _, storage_class in delayed):
         raise Rejected("pod has unbound immediate PersistentVolumeClaims")
     delayed.sort(key=lambda pair: storage(pair[0], "resources", "requests"))
-    return bound, delayed, snapshot
+    return (bound, delayed, snapshot) if pod.claims else nothing_against
 
 
 def storage(thing, *path):
@@ -1334,8 +1330,6 @@ def storage(thing, *path):
 def bind_volumes(pod, node, snapshot):
     """Set volumes aside for the pod's claims, or ask for their provisioning; controllers and provisioners follow."""
     delayed = claims_to_bind(pod, [node], snapshot)[1] if pod.claims and snapshot.live else []
-    if not delayed:
-        return None
     patches = []
     for claim, volume in find_volumes(delayed, node, snapshot):
         metadata = claim["metadata"]
@@ -1347,12 +1341,12 @@ def bind_volumes(pod, node, snapshot):
         elif not volume and SELECTED_NODE not in pick(metadata, dict, "annotations"):
             # The claim thereby remembers the node: later polls find the pod fit for no other until it is bound.
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
-    return patches
+    return patches if delayed else None
 
 
 def release_volumes(pod, snapshot):
     """Give up the node that unbound claims of the pod remember, since it turned out wrong."""
-    claims = [snapshot.objects["persistentvolumeclaims"].get(key) for key in pod.claims] if snapshot.live else []
+    claims = [claim for _, claim, _ in claims_of(pod, snapshot)] if snapshot.live else []
     return [patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: None}) for claim in claims
             if claim and not claim["spec"].get("volumeName")
             and SELECTED_NODE in pick(claim, dict, "metadata", "annotations")]
@@ -1441,7 +1435,7 @@ def no_volume_zone_conflict(pod, node, metadata):
         if problem:
             raise Unschedulable(f'running "VolumeZone" filter plugin for pod "{pod.name}": {problem}')
         for label in ZONE_LABELS:
-            zones = [zone.strip() for zone in pick(volume or {}, dict, "metadata", "labels").get(label, "").split("__")]
+            zones = [zone.strip() for zone in pick(volume, dict, "metadata", "labels").get(label, "").split("__")]
             if all(zones) and node.labels.get(label) not in zones:
                 yield "node(s) had no available volume zone"
                 return
@@ -1449,23 +1443,23 @@ def no_volume_zone_conflict(pod, node, metadata):
 
 def dangling(name, claim, snapshot):
     """Return what is wrong with a claim that leads to no volume; nothing if it waits for its first consumer."""
-    volume_name, class_name = pick(claim or {}, str, "spec", "volumeName"), class_of(claim or {})
-    storage_class = snapshot.objects["storageclasses"].get(class_name)
+    volume_name, class_name = pick(claim, str, "spec", "volumeName"), class_of(claim)
+    storage_class = snapshot.objects["storageclasses"].get(class_name, {})
     problems = {
         f'persistentvolumeclaim "{name}" not found': not claim,
         f'persistentvolume "{volume_name}" not found': volume_name,
         "PersistentVolumeClaim had no pv name and storageClass name": not class_name,
         f'StorageClass "{class_name}" claimed by PersistentVolumeClaim "{name}" not found': not storage_class,
-        "PersistentVolume had no name": (storage_class or {}).get("volumeBindingMode") != "WaitForFirstConsumer"}
+        "PersistentVolume had no name": storage_class.get("volumeBindingMode") != "WaitForFirstConsumer"}
     return next((problem for problem, holds in problems.items() if holds), None)
 
 
 def spread_constraints(pod, when, stage, snapshot, defaults):
-    """Yield (constraint, the requirements it has of pods, the nodes with all topology keys, those of them that it takes
-    into account) for the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
+    """Yield (constraint, its topology key, the requirements it has of pods, the nodes with all keys, those of them that
+    count) for the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     chosen = [raw for raw in raws or sum(defaults, []) if raw.get("whenUnsatisfiable") == when]
-    owned = sum(selectors_of(pod, snapshot, *OWNERS), []) if chosen and not raws else []  # upstream: DefaultSelector
+    owned = sum(selectors_of(pod, snapshot, *OWNERS), []) if chosen and not raws else []
     if not raws and not owned:
         return
     keys = {pick(raw, str, "topologyKey") for raw in chosen}
@@ -1480,7 +1474,7 @@ def spread_constraints(pod, when, stage, snapshot, defaults):
             eligible = [node for node in complete if wants_node(pod, node)]
         if raw.get("nodeTaintsPolicy") == "Honor":
             eligible = [node for node in eligible if not hostile_taints(pod, node)]
-        yield raw, requirements, complete, eligible
+        yield raw, pick(raw, str, "topologyKey"), requirements, complete, eligible
 
 
 def pods_by_domain(pod, domain, requirements, nodes):
@@ -1501,8 +1495,7 @@ def hard_spread(pod, nodes, snapshot, arguments):
     """The pod's DoNotSchedule constraints, as (topology key, maxSkew, whether it matches the pod itself, matching pods
     by domain, the least number of these)."""
     stage, spread = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard', []
-    for raw, wanted, _, eligible in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments):
-        key = pick(raw, str, "topologyKey")
+    for raw, key, wanted, _, eligible in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments):
         # In a domain, 1.20 counts the pods on all nodes, later versions, which have these policies, on eligible ones.
         if not raw.get("nodeAffinityPolicy") and not raw.get("nodeTaintsPolicy"):
             domains = {node.labels[key] for node in eligible}
@@ -1518,11 +1511,10 @@ def hard_spread(pod, nodes, snapshot, arguments):
 def even_pods_spread(pod, node, metadata):
     """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
     for key, max_skew, itself, counts, least in metadata:
-        if key not in node.labels:
-            yield "node(s) didn't match pod topology spread constraints (missing required label)"
-            return
-        if counts[node.labels[key]] + itself - least > max_skew:
-            yield "node(s) didn't match pod topology spread constraints"
+        there = node.labels.get(key)
+        if there is None or counts[there] + itself - least > max_skew:
+            missing = " (missing required label)" if there is None else ""
+            yield f"node(s) didn't match pod topology spread constraints{missing}"
             return
 
 
@@ -1539,37 +1531,42 @@ class AffinityTerm:
 
     def selects(self, pod, snapshot):
         """Say whether the term means this pod."""
+        if not satisfies(pod.labels, self.requirements):
+            return False
+        if pod.namespace in self.namespaces:
+            return True
         namespace = snapshot.objects["namespaces"].get(pod.namespace, {}) if self.namespace_selector else {}
-        return satisfies(pod.labels, self.requirements) and (pod.namespace in self.namespaces or satisfies(
-            pick(namespace, dict, "metadata", "labels"), self.namespace_selector))
+        return satisfies(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
 
 
 @remembered
 def affinity_terms(pod):
-    """The pod's {upstream's name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
+    """The pod's {name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
     lists, problem = {}, None
     for when, side in itertools.product(("required", "preferred"), ("Affinity", "AntiAffinity")):
-        name, raws = f"{when}{side}Terms", pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict)
+        terms = lists[when + side] = []
         try:
-            lists[name] = [AffinityTerm(pod, raw) for raw in raws]
+            for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
+                terms.append(AffinityTerm(pod, raw))
         except InvalidSelector as error:
-            lists[name], problem = [], f"parsing pod: {name}: {error}"  # as upstream, the last one
+            terms.clear()
+            problem = f"parsing pod: {when}{side}Terms: {error}"  # upstream: the last
     return lists, problem
 
 
 def bonds(pod, other, snapshot):
     """Return (what, topology key, weight) for each inter-pod affinity term of either pod that means the other one."""
     own, theirs = affinity_terms(pod)[0], affinity_terms(other)[0]
-    joins = all(term.selects(other, snapshot) for term in own["requiredAffinityTerms"])
+    joins = all(term.selects(other, snapshot) for term in own["requiredAffinity"])
     return [(what, term.key, weight * (term.weight or 1)) for what, terms, selected, weight in (
-        ("together", own["requiredAffinityTerms"] if joins else [], other, 1),
-        ("apart", own["requiredAntiAffinityTerms"], other, 1),
-        ("repelling", theirs["requiredAntiAffinityTerms"], pod, 1),
-        ("attached", theirs["requiredAffinityTerms"], pod, 1),
-        ("preferred", own["preferredAffinityTerms"], other, 1),
-        ("preferred", own["preferredAntiAffinityTerms"], other, -1),
-        ("preferred", theirs["preferredAffinityTerms"], pod, 1),
-        ("preferred", theirs["preferredAntiAffinityTerms"], pod, -1),
+        ("together", own["requiredAffinity"] if joins else [], other, 1),
+        ("apart", own["requiredAntiAffinity"], other, 1),
+        ("repelling", theirs["requiredAntiAffinity"], pod, 1),
+        ("attached", theirs["requiredAffinity"], pod, 1),
+        ("preferred", own["preferredAffinity"], other, 1),
+        ("preferred", own["preferredAntiAffinity"], other, -1),
+        ("preferred", theirs["preferredAffinity"], pod, 1),
+        ("preferred", theirs["preferredAntiAffinity"], pod, -1),
     ) for term in terms if term.selects(selected, snapshot)]
 
 
@@ -1602,7 +1599,8 @@ def affinity_around(pod, snapshot, stage=""):
 def affine_domains(pod, nodes, snapshot):
     """The topology keys that the pod must have company by; the domains with such pods; whether it may do without; the
     domains with pods that it must not be with, and with those that repel it."""
-    around, wanted = affinity_around(pod, snapshot), affinity_terms(pod)[0]["requiredAffinityTerms"]
+    around = affinity_around(pod, snapshot)
+    wanted = affinity_terms(pod)[0]["requiredAffinity"]
     if not (wanted or around["apart"] or around["repelling"]):
         return nothing_against
     # The first pod of a group that wants to be together has nobody to join, and may go anywhere.
@@ -1635,19 +1633,19 @@ def match_inter_pod_affinity(pod, node, metadata):
 CPU_AND_MEMORY = {"cpu": 1, "memory": 1}  # resource -> weight
 SHAPE = [{"utilization": range(101), "score": range(11)}]
 HOSTNAME = "kubernetes.io/hostname"
-DEFAULT_SPREAD = [{"topologyKey": HOSTNAME, "maxSkew": 3, "whenUnsatisfiable": "ScheduleAnyway"},
-                  {"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 5, "whenUnsatisfiable": "ScheduleAnyway"}]
-OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  # of pods, which are spread over nodes
+DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
+                  for key, skew in ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))]
+OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  # upstream: DefaultSelector
 SEED = None  # of what is left to chance
 
 
-def in_range(rule, points):
-    """Return the scores that a priority has given. Raises Unschedulable if one is not from 0 to 100."""
+def weighted(rule, points):
+    """Return the scores of a priority times its weight. Raises Unschedulable if one is not 0 to 100."""
     for score in points.values():
         if not 0 <= answer_of(rule, score, "return a number from 0 to 100") <= 100:
             raise Unschedulable(f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an '
                                 f"invalid score {score}, it should in the range of [0, 100] after normalizing")
-    return points
+    return {name: score * rule.weight for name, score in points.items()}
 
 
 def normalize(points, few_are_best=False):
@@ -1708,7 +1706,8 @@ def requested_to_capacity_ratio(pod, node, arguments):
     for used, there, weight in usage(pod, node, weights):
         score = along(shape, 100 - (there - used) * 100 // there if there else 100)
         if score > 0:  # else the resource is left out of the mean
-            score_sum, weight_sum = score_sum + score * weight, weight_sum + weight
+            score_sum += score * weight
+            weight_sum += weight
     return (2 * score_sum + weight_sum) // (2 * weight_sum) if weight_sum else 0  # rounded, halves up
 
 
@@ -1773,14 +1772,12 @@ def image_locality(pod, node, metadata):
 def node_prefer_avoid_pods(pod, node):
     """0 where the node's preferAvoidPods annotation names the pod's ReplicationController or ReplicaSet, else 100."""
     annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
-    if not annotation or pod.controller[0] not in ("ReplicationController", "ReplicaSet"):
-        return 100
-    try:
-        avoided = [pick(avoid, dict, "podSignature", "podController")
-                   for avoid in pick(json.loads(annotation), list, "preferAvoidPods", of=dict)]
-        return 0 if pod.controller in [(owner.get("kind"), owner.get("uid")) for owner in avoided] else 100
-    except ValueError:  # an annotation that cannot be read avoids nobody
-        return 100
+    if annotation and pod.controller[0] in ("ReplicationController", "ReplicaSet"):
+        with contextlib.suppress(ValueError):  # an annotation that cannot be read avoids nobody
+            avoided = [pick(avoid, dict, "podSignature", "podController")
+                       for avoid in pick(json.loads(annotation), list, "preferAvoidPods", of=dict)]
+            return 0 if pod.controller in [(owner.get("kind"), owner.get("uid")) for owner in avoided] else 100
+    return 100
 
 
 @priority("NodeLabel", member="labelPreference", check=label_conflicts,
@@ -1794,13 +1791,13 @@ def node_label(pod, node, arguments):
 def soft_spread(pod, nodes, snapshot, arguments):
     """The pod's ScheduleAnyway constraints or default ones, as (maxSkew, {node: pods in its domain}, weight)."""
     stage, spread = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft', []
-    for raw, wanted, complete, eligible in spread_constraints(pod, "ScheduleAnyway", stage, snapshot, arguments):
-        key = pick(raw, str, "topologyKey")
-        by_host = key == HOSTNAME  # then each node is a domain, even if two have the same hostname
+    for raw, key, wanted, complete, eligible in spread_constraints(pod, "ScheduleAnyway", stage, snapshot, arguments):
+        by_host = key == HOSTNAME  # each node is a domain, even if two have one hostname
         domains = {node: node.name if by_host else node.labels[key] for node in complete}
         counts = pods_by_domain(pod, domains.get, wanted, complete if by_host else eligible)
-        around = {node.name: counts[domains[node]] for node in nodes if node in domains}
-        weight = math.log(len({domains[node] for node in nodes if node in domains}) + 2)  # many domains weigh more
+        scored = {node.name: domains[node] for node in nodes if node in domains}
+        around = {name: counts[domain] for name, domain in scored.items()}
+        weight = math.log(len({*scored.values()}) + 2)  # many domains weigh more
         spread.append((pick(raw, int, "maxSkew"), around, weight))
     return spread
 
@@ -1827,7 +1824,7 @@ def even_pods_spread_priority(pod, node, metadata):
 
 def service_spread(pod, nodes, snapshot, arguments):
     """For each label in the Policy, how many pods the pod's service has, by the values that their nodes have."""
-    selector = next(iter(selectors_of(pod, snapshot, "services")), None) or None  # an empty one counts nothing
+    selector = next(iter(selectors_of(pod, snapshot, "services")), None) or None  # no empty one
     labels = [argument.get("label", "") for argument in arguments]
     return [(label, pods_by_domain(pod, lambda node: node.labels.get(label), selector, nodes)) for label in labels]
 
@@ -1839,7 +1836,8 @@ def service_affinity(pod, node, metadata):
     for label, counts in metadata:
         if label in node.labels:
             total = sum(counts.values())
-            score += (100 * ((total - counts[node.labels[label]]) / total) if total else 100.0) / len(metadata)
+            elsewhere = total - counts[node.labels[label]]
+            score += (100 * (elsewhere / total) if total else 100.0) / len(metadata)
     return int(score)
 
 
