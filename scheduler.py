@@ -1216,7 +1216,8 @@ def check_service_affinity(pod, node, metadata):
 
 def snapshot_for_volumes(pod, nodes, snapshot):
     """The metadata of rules that follow a pod's claims to volumes and classes, or its disks, if it has any."""
-    return snapshot if pod.claims or attachments(pod, snapshot) else nothing_against
+    disks = any(volume.get(source) for volume in pod.volumes for source, *_ in CLOUD_DISKS.values())
+    return snapshot if disks or pod.claims else nothing_against
 
 
 def claims_of(pod, snapshot):
@@ -1511,10 +1512,11 @@ def hard_spread(pod, nodes, snapshot, arguments):
 def even_pods_spread(pod, node, metadata):
     """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
     for key, max_skew, itself, counts, least in metadata:
-        there = node.labels.get(key)
-        if there is None or counts[there] + itself - least > max_skew:
-            missing = " (missing required label)" if there is None else ""
-            yield f"node(s) didn't match pod topology spread constraints{missing}"
+        if key not in node.labels:
+            yield "node(s) didn't match pod topology spread constraints (missing required label)"
+            return
+        if counts[node.labels[key]] + itself - least > max_skew:
+            yield "node(s) didn't match pod topology spread constraints"
             return
 
 
@@ -1550,7 +1552,7 @@ def affinity_terms(pod):
                 terms.append(AffinityTerm(pod, raw))
         except InvalidSelector as error:
             terms.clear()
-            problem = f"parsing pod: {when}{side}Terms: {error}"  # upstream: the last
+            problem = f"parsing pod: {when}{side}Terms: {error}"  # as upstream, the last one
     return lists, problem
 
 
@@ -1640,7 +1642,7 @@ SEED = None  # of what is left to chance
 
 
 def weighted(rule, points):
-    """Return the scores of a priority times its weight. Raises Unschedulable if one is not 0 to 100."""
+    """Return the scores of a priority times its weight. Raises Unschedulable if one is not from 0 to 100."""
     for score in points.values():
         if not 0 <= answer_of(rule, score, "return a number from 0 to 100") <= 100:
             raise Unschedulable(f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an '
@@ -1792,7 +1794,7 @@ def soft_spread(pod, nodes, snapshot, arguments):
     """The pod's ScheduleAnyway constraints or default ones, as (maxSkew, {node: pods in its domain}, weight)."""
     stage, spread = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft', []
     for raw, key, wanted, complete, eligible in spread_constraints(pod, "ScheduleAnyway", stage, snapshot, arguments):
-        by_host = key == HOSTNAME  # each node is a domain, even if two have one hostname
+        by_host = key == HOSTNAME  # then each node is a domain, even if two have one hostname
         domains = {node: node.name if by_host else node.labels[key] for node in complete}
         counts = pods_by_domain(pod, domains.get, wanted, complete if by_host else eligible)
         scored = {node.name: domains[node] for node in nodes if node in domains}
@@ -1824,7 +1826,7 @@ def even_pods_spread_priority(pod, node, metadata):
 
 def service_spread(pod, nodes, snapshot, arguments):
     """For each label in the Policy, how many pods the pod's service has, by the values that their nodes have."""
-    selector = next(iter(selectors_of(pod, snapshot, "services")), None) or None  # no empty one
+    selector = next(iter(selectors_of(pod, snapshot, "services")), None) or None  # an empty one counts nobody
     labels = [argument.get("label", "") for argument in arguments]
     return [(label, pods_by_domain(pod, lambda node: node.labels.get(label), selector, nodes)) for label in labels]
 
