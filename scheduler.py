@@ -92,7 +92,7 @@ def schedule_pending_pods(cluster, policies, report, stop):
             if decision.node is None:
                 writer.leave_pending(decision, snapshot)
             elif decision.held:
-                pod.record.kept = decision
+                pod.record.held = decision
             else:
                 writer.bind(decision, snapshot)
                 bound += 1
@@ -752,7 +752,6 @@ class Snapshot:
     objects: "Objects"  # resource -> {namespace/name or name: the API's JSON}
     live: bool = False  # whether others will act on what is written: not in a dry run, nor among manifests
     assigned: set = frozenset()  # the uids of the pods that have a node
-    changed: bool = True  # whether nodes, pods on them or the Policies differ from those of the last snapshot
     memory: "Memory" = field(default_factory=lambda: Memory())  # at the end of this chapter
     number: int = field(default_factory=lambda: next(VERSIONS))
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
@@ -2274,7 +2273,7 @@ def backoff(attempts):
 
 @dataclass
 class PodRecord:
-    """The life of a pending pod from pass to pass: backing off, held, prepared for or assumed; then bound, or gone."""
+    """The life of a pending pod from pass to pass: backing off, held, assumed or prepared for; then bound, or gone."""
 
     written: str = None  # what its event and its PodScheduled condition say
     printed: tuple = None  # what was last printed of it
@@ -2282,20 +2281,22 @@ class PodRecord:
     retry_at: float = 0  # monotonic seconds
     unschedulable: bool = False  # whether it waits for a change of the cluster, and so is tried again when one comes
     prepared: bool = False  # something has been prepared on a node for it, which it is to get before others do
-    kept: Decision = None  # by which it keeps its room: it is held, or assumed until its Binding is answered
+    held: Decision = None  # which a rule does not permit yet; the pod keeps its room
+    assumed: Decision = None  # which is being carried out, or has been prepared; the pod keeps its room
 
     def back_off(self, unschedulable):
         """Let the pod wait before it is tried again."""
-        self.attempts, self.unschedulable, self.prepared, self.kept = self.attempts + 1, unschedulable, False, None
+        self.attempts, self.unschedulable, self.prepared, self.assumed = self.attempts + 1, unschedulable, False, None
         self.retry_at = time.monotonic() + backoff(self.attempts) * (1 if unschedulable else 0.25)
 
-    def is_held(self):
-        """Say whether a rule has held the pod up that has a node in mind already."""
-        return self.kept is not None and self.kept.held
+    def is_due(self, changed):
+        """Say whether the pod is to be tried now: if its backoff is over, or ended by a change of the cluster."""
+        return self.held or self.assumed is None and (
+            self.prepared or self.retry_at <= time.monotonic() or self.unschedulable and changed)
 
     def take_held(self):
         """Return the decision that a rule has held up, if there is one, and no longer keep it."""
-        held, self.kept = self.kept, None
+        held, self.held = self.held, None
         return held
 
     def is_news(self, decision):
@@ -2335,6 +2336,7 @@ class Cluster:
         self.lost = []  # decisions that were held, on pods that have gone or that somebody else has bound
         self.read_before = {}  # resource and selector -> what was read: {(uid, resourceVersion): Pod or Node}
         self.seen, self.nodes = None, {}  # what the last snapshot was made of; its nodes
+        self.changed = False  # whether a snapshot of this pass was made of something else than the one before
         self.memory = Memory()
         self.trouble, self.failures = None, 0  # what is wrong with the API server; how many requests in a row failed
 
@@ -2343,15 +2345,19 @@ class Cluster:
 
         Meanwhile others change the cluster: all is read again after a second, or nine times the time that reading took.
         """
-        left, changed = None, False  # the uids of the pods that are to be tried yet, once that is known
+        left, self.changed = None, False  # the uids of the pods that are to be tried yet, once that is known
+        for record in self.records.values():
+            if record.prepared:  # it is to be decided about as if it had no place yet
+                record.assumed = None
         while True:
             began = time.monotonic()
             pending = [pod for pod in self.pending_pods(policies) if left is None or pod.uid in left]
             if not pending and not self.lost:
                 return
             snapshot = self.snapshot(policies)
-            snapshot.changed = changed = changed or snapshot.changed
-            due, read = collections.deque(self.due(pending, snapshot)), time.monotonic()
+            due = collections.deque(
+                pod for pod in pending if pod.uid not in snapshot.assigned and pod.record.is_due(self.changed))
+            read = time.monotonic()
             fresh_until = read + max(1, 9 * (read - began)) if self.live else math.inf
             while self.lost:
                 self.writer.unreserve(self.lost.pop(), snapshot)
@@ -2371,18 +2377,19 @@ class Cluster:
                      if pod.scheduler == name and not pod.node_name and ready(pod, policy)}
         for pod in pods.values():
             record = pod.record = before.get(pod.uid) or PodRecord(pod.pending_message)
-            if record.is_held() and record.kept.policy is not policies[pod.scheduler]:
+            if record.held and record.held.policy is not policies[pod.scheduler]:
                 self.lost.append(record.take_held())
         self.records = {decision.pod.uid: decision.pod.record for decision, *_ in self.writer.under_way.values()} | {
             pod.uid: pod.record for pod in pods.values()}
-        self.lost += [record.kept for uid, record in before.items() if uid not in pods and record.is_held()]
+        self.lost += [record.take_held() for uid, record in before.items() if record.held and uid not in pods]
         pods = sorted(pods.values(), key=lambda pod: (-pod.priority, pod.created, pod.key))
         for sort in {sort for policy in policies.values() for sort in policy.hooks("queue_sort")}:
             try:
                 pods.sort(key=sort)
             except Exception as error:
                 warn_once(f"the queue is sorted by priority and age, for {broken(error)}")
-        return sorted(pods, key=lambda pod: not pod.record.prepared)  # first, lest others take their room
+        # Those that were prepared for come first, lest others take their room.
+        return sorted(pods, key=lambda pod: (not pod.record.prepared, pod.record.held is not None))
 
     def snapshot(self, policies=()):
         """Read the nodes and the pods on them, and keep the room of pods that have a node in mind."""
@@ -2392,8 +2399,9 @@ class Cluster:
             nodes.pop(name_in(raw, "spec", "nodeName"), None)
         assigned, there = {pod.uid: pod for pod in pods}, collections.defaultdict(dict)
         for uid, record in self.records.items():
-            if record.kept and uid not in assigned:
-                there[record.kept.node][uid] = record.kept.pod
+            decision = record.held or record.assumed
+            if decision and uid not in assigned:
+                there[decision.node][uid] = decision.pod
         for pod in assigned.values():
             there[pod.node_name][pod.uid] = pod
         for pod in there.pop("", {}).values():
@@ -2410,27 +2418,8 @@ class Cluster:
             node.hold(there[name])
         seen = (list(dict(policies).values()), [node.signature for node in nodes.values()],
                 {uid: pod.node_name for uid, pod in assigned.items()})
-        changed, self.seen, self.nodes = seen != self.seen, seen, nodes
-        return Snapshot(nodes, Objects(self), self.live, assigned.keys(), changed, self.memory, policies=dict(policies))
-
-    def due(self, pods, snapshot):
-        """Return the pods to try now: whose backoff is over, or all if the cluster has changed; held ones come last."""
-        due = []
-        for pod in pods:
-            record = pod.record
-            if pod.uid in snapshot.assigned:
-                log.debug("%s has its node already, which the list of pending pods does not show yet", pod.key)
-                self.lost += [record.take_held()] if record.is_held() else []
-            elif record.prepared and record.kept:  # now it is to be decided about, as if it had no place yet
-                if record.kept.node in snapshot.nodes:
-                    snapshot.nodes[record.kept.node].remove(record.kept.pod)
-                record.kept = None
-                due.append(pod)
-            elif record.is_held() or not record.kept and (
-                    record.prepared or record.retry_at <= time.monotonic()
-                    or record.unschedulable and snapshot.changed):
-                due.append(pod)
-        return sorted(due, key=lambda pod: pod.record.is_held())
+        self.changed, self.seen, self.nodes = self.changed or seen != self.seen, seen, nodes
+        return Snapshot(nodes, Objects(self), self.live, assigned.keys(), self.memory, policies=dict(policies))
 
     def list(self, resource, selector="", cached=False):
         """Yield all objects of a resource, page by page: as they are now, or as the API server's cache has them."""
@@ -2502,7 +2491,7 @@ class Writer:
             self.send(self.post_binding, decision, snapshot, carries_out=True)
         else:
             self.send(self.send_requests, decision, snapshot, decision.requests, carries_out=True)
-        decision.pod.record.kept = decision
+        decision.pod.record.assumed, decision.pod.record.prepared = decision, False
 
     def leave_pending(self, decision, snapshot):
         """Back off; tell the user in an event and in the pod's condition why, if they do not say so already."""
@@ -2557,7 +2546,7 @@ class Writer:
                 self.failing.clear()
                 if carries_out:
                     decision.pod.record.prepared = decision.requests is not None
-                    decision.pod.record.kept = decision if decision.pod.record.prepared else None
+                    decision.pod.record.assumed = decision if decision.pod.record.prepared else None
             except Exception as error:
                 self.take_failure(error, decision, snapshot, carries_out)
         if self.events and (self.trail is None or self.trail.done()):
@@ -3416,10 +3405,8 @@ def schedule_manifests(cluster, policies, report, stop, once):
         bound = schedule_pending_pods(cluster, policies, report, stop)
         if once or not bound and len(cluster.api.objects) == count:
             break
-    nodes, held = cluster.snapshot().nodes, [record.kept for record in cluster.records.values() if record.is_held()]
-    for decision in held:
-        nodes[decision.node].remove(decision.pod)
-    return {decision.pod.uid for decision in held}, nodes.values()
+    held = {uid for uid, record in cluster.records.items() if record.take_held()}
+    return held, cluster.snapshot().nodes.values()
 
 
 def load_plugins(paths):

@@ -546,7 +546,7 @@ def test_permit_that_is_not_given_in_time_gives_the_room_back(spy, monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: later)
     _, [decision] = make_pass(server, spy, cluster)
     assert decision.message == ('pod "p" rejected while waiting on permit: rejected due to timeout after waiting 60s')
-    assert spy.seen.count("unreserve") == 1 and not cluster.records[decision.pod.uid].kept
+    assert spy.seen.count("unreserve") == 1 and not cluster.records[decision.pod.uid].held
 
 
 def test_a_held_pod_that_is_deleted_is_forgotten(spy):
@@ -555,7 +555,7 @@ def test_a_held_pod_that_is_deleted_is_forgotten(spy):
     cluster, _ = make_pass(server, spy)
     del server.objects["pods", "default", "p"]
     make_pass(server, spy, cluster)
-    assert [record.kept.pod.name for record in cluster.records.values() if record.kept] == ["q"]
+    assert [record.held.pod.name for record in cluster.records.values() if record.held] == ["q"]
     assert spy.seen.count("unreserve") == 1
 
 
@@ -567,7 +567,7 @@ def test_a_held_pod_that_somebody_binds_is_forgotten(spy):
     server.add(pod("q"))
     for _ in range(2):
         make_pass(server, spy, cluster)
-    assert [record.kept.pod.name for record in cluster.records.values() if record.kept] == ["q"]
+    assert [record.held.pod.name for record in cluster.records.values() if record.held] == ["q"]
     assert spy.seen.count("unreserve") == 1
 
 

@@ -624,6 +624,33 @@ def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkey
     assert server.places() == {"big": "n"}
 
 
+def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock, monkeypatch):
+    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    monkeypatch.setattr(scheduler.Writer, "PATIENCE", 0.1)
+    server, answer = Server(node("n", cpu="1"), pod("p", {"cpu": "1"})), threading.Event()
+    prepared, plain = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})]], server.request
+
+    def request(method, path, body=None, params=None):
+        if path.endswith("/binding"):
+            answer.wait(30)
+        return plain(method, path, body, params)
+
+    server.request = request
+    rule = scheduler.Rule("Prepare", lambda pod, node: (), hooks={
+        "pre_bind": lambda pod, node, snapshot: prepared.pop() if prepared else None})
+    fits = {rule.name: rule for rule in POLICY.predicates}["PodFitsResources"]
+    cluster, decisions = scheduler_of(server), []
+    for _ in range(4):
+        make_pass(cluster, decisions, scheduler.Policy([fits, rule], []))
+        clock.now += 20
+    server.put(pod("other", {"cpu": "1"}))
+    make_pass(cluster, decisions, scheduler.Policy([fits, rule], []))
+    answer.set()
+    wait(list(cluster.writer.under_way), 5)
+    make_pass(cluster, decisions, scheduler.Policy([fits, rule], []))
+    assert server.places() == {"p": "n"} and len(server.sent("POST", "/binding")) == 1
+
+
 @table("checks, metadata, bound", {
     "an API server that looks at the uid is trusted": (True, {}, ["p"]),
     "for others, the pod is looked at before": (False, {}, []),
