@@ -43,7 +43,7 @@ import threading
 import time
 import traceback
 import uuid
-from concurrent.futures import Future, TimeoutError, wait
+from concurrent.futures import FIRST_COMPLETED, Future, TimeoutError, wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from fractions import Fraction
@@ -2208,8 +2208,7 @@ class ApiError(Exception):
     def __init__(self, status, message, retry_after=0):
         super().__init__(message)
         self.status, self.retry_after = status, retry_after
-        self.unknown = status == 0 or status >= 500  # whether the request may have been carried out
-        self.trouble = self.unknown or status == 429  # whether others may fare no better
+        self.trouble = status in (0, 429) or status >= 500  # whether others may fare no better
 
 
 @functools.lru_cache(maxsize=10000)
@@ -2480,17 +2479,16 @@ class Writer:
     def __init__(self, api, dry_run, live):
         self.api, self.dry_run, self.live = api, dry_run, live
         self.may_write = lambda: True  # of several replicas, only the one that leads
-        self.under_way = {}  # Future -> (Decision, Snapshot, whether it carries the decision out, when it began)
-        self.answered = queue.SimpleQueue()  # those Futures that are done
+        self.under_way = {}  # Future -> (Decision, Snapshot, when it began)
         self.failing = set()  # the uids of pods whose writes have failed since one last succeeded
         self.events, self.trail = collections.deque(maxlen=5000), None  # to be written yet; the Future of who does it
 
     def bind(self, decision, snapshot):
         """Have the pod bound; or what is needed first prepared, after which the pod is decided about again."""
         if decision.requests is None or not self.live:
-            self.send(self.post_binding, decision, snapshot, carries_out=True)
+            self.send(decision, snapshot, self.post_binding, decision)
         else:
-            self.send(self.send_requests, decision, snapshot, decision.requests, carries_out=True)
+            self.send(decision, snapshot, self.request, *decision.requests)
         decision.pod.record.assumed, decision.pod.record.prepared = decision, False
 
     def leave_pending(self, decision, snapshot):
@@ -2499,9 +2497,9 @@ class Writer:
         record.back_off(unschedulable=True)
         self.unreserve(decision, snapshot)
         if decision.requests:
-            self.send(self.send_requests, decision, snapshot, decision.requests)
+            self.send(decision, snapshot, self.request, *decision.requests)
         if decision.message != record.written:
-            self.send(self.post_failure, decision, snapshot)
+            self.send(decision, snapshot, self.post_failure, decision)
             record.written = decision.message
 
     def unreserve(self, decision, snapshot):
@@ -2513,9 +2511,9 @@ class Writer:
             except Exception as error:
                 warn_once(f"{decision.pod.key}: {broken(error)}")
         if requests:
-            self.send(self.send_requests, decision, snapshot, requests)
+            self.send(decision, snapshot, self.request, *requests)
 
-    def send(self, function, decision, snapshot, *arguments, carries_out=False):
+    def send(self, decision, snapshot, function, *arguments):
         """Start a write about a decision, once there is room in the window; in a dry run, nothing."""
         if self.dry_run:
             return
@@ -2523,69 +2521,60 @@ class Writer:
             self.settle(self.WINDOW - 1, 5)
         if len(self.under_way) >= self.WINDOW:
             raise ApiError(0, f"no answer to {self.WINDOW} writes in a row")
-        future = in_background(function, decision, *arguments)
-        self.under_way[future] = decision, snapshot, carries_out, time.monotonic()
-        future.add_done_callback(self.answered.put)
+        self.under_way[in_background(function, *arguments)] = decision, snapshot, time.monotonic()
 
     def settle(self, leave=0, patience=PATIENCE):
         """Take in the answers to writes; wait a while if more than `leave` are due. Raises ApiError in trouble."""
         until = time.monotonic() + patience
         while self.under_way:
             left = until - time.monotonic() if len(self.under_way) > leave else 0
-            try:
-                future = self.answered.get(timeout=max(left, 0))
-            except queue.Empty:
-                future, (*_, began) = next(iter(self.under_way.items()))  # the oldest
-                if time.monotonic() < began + self.LIMIT:
-                    break
-            if future not in self.under_way:
-                continue
-            decision, snapshot, carries_out, _ = self.under_way.pop(future)
+            answered, _ = wait(self.under_way, left, FIRST_COMPLETED)
+            future = next(iter(answered or self.under_way))  # of those that are not answered, the oldest
+            decision, snapshot, began = self.under_way[future]
+            if not answered and time.monotonic() < began + self.LIMIT:
+                break
+            del self.under_way[future]
+            record = decision.pod.record
             try:
                 future.result(0)
                 self.failing.clear()
-                if carries_out:
-                    decision.pod.record.prepared = decision.requests is not None
-                    decision.pod.record.assumed = decision if decision.pod.record.prepared else None
+                if record.assumed is decision:
+                    record.prepared = decision.requests is not None
+                    record.assumed = decision if record.prepared else None
             except Exception as error:
-                self.take_failure(error, decision, snapshot, carries_out)
+                self.take_failure(error, decision, snapshot)
         if self.events and (self.trail is None or self.trail.done()):
             self.trail = in_background(self.write_events)
 
-    def take_failure(self, error, decision, snapshot, carries_out):
+    def take_failure(self, error, decision, snapshot):
         """Have the pod of a failed write back off, alone. Raises the error once several pods in a row have failed."""
         pod, record = decision.pod, decision.pod.record
-        if getattr(error, "status", 1) not in (0, 404, 409):  # no connection; the pod is gone; somebody bound it
+        if isinstance(error, TimeoutError):
+            error = ApiError(504, "no answer")
+        status = getattr(error, "status", None)  # a rule's or an extender's error has none
+        if status not in (0, 404, 409):  # no connection; the pod is gone; somebody bound it
             warn_once(f"{pod.key}: {one_line(error) or 'no answer'}")
-        if not isinstance(error, ApiError):  # a rule's or an extender's, which may have bound the pod all the same
-            late = isinstance(error, TimeoutError)
-            error = ApiError(0, one_line(error) or "no answer")
-            error.trouble = late
-        if carries_out:
+        if record.assumed is decision:
             record.back_off(unschedulable=False)
             node = snapshot.nodes[decision.node]
-            if not error.unknown and node.pods.get(pod.uid) is pod:  # and not one that has been listed as being there
+            if status and status < 500 and node.pods.get(pod.uid) is pod:  # it is not bound, nor listed as being there
                 log.debug("%s is not bound to %s: %s", pod.key, decision.node, error)
                 node.remove(pod)
             self.unreserve(decision, snapshot)
         else:
             record.written = None  # to be written again
-        if error.trouble:
+        if getattr(error, "trouble", False):
             self.failing.add(pod.uid)
-        if len(self.failing) >= self.SEVERAL:
-            self.failing.clear()
-            raise error
+            if len(self.failing) >= self.SEVERAL:
+                self.failing.clear()
+                raise error
 
-    def request(self, *request):
-        """Send a request, unless another replica may lead by now: then what was decided here is forgotten."""
-        if not self.may_write():
-            raise ApiError(409, "this replica does not lead any more")
-        patiently(self.api.request, *request)
-
-    def send_requests(self, decision, requests):
-        """Send requests of rules."""
+    def request(self, *requests):
+        """Send requests, unless another replica may lead by now: then what was decided here is forgotten."""
         for request in requests:
-            self.request(*request)
+            if not self.may_write():
+                raise ApiError(409, "this replica does not lead any more")
+            patiently(self.api.request, *request)
 
     def post_binding(self, decision):
         """Bind the pod, by a rule, by an extender, or by a Binding; with the event Scheduled."""
@@ -2598,10 +2587,10 @@ class Writer:
             if name_in(there, "metadata", "uid") != pod.uid:
                 raise ApiError(404, f"{pod.key} has been made again since it was decided about")
         if not (self.may_write() and any(binder(pod, node_name) for binder in binders)):
-            self.request("POST", f"{path}/binding", {
+            self.request(("POST", f"{path}/binding", {
                 "apiVersion": "v1", "kind": "Binding",
                 "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
-                "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}})
+                "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}}))
         self.tell(event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {node_name}"))
         for hook in policy.hooks("post_bind"):
             try:
@@ -2616,8 +2605,8 @@ class Writer:
         if pod.pending_message is None:
             condition["lastTransitionTime"] = now()
         self.tell(event(pod, "Warning", "FailedScheduling", message))
-        self.note("PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
-            "status": {"conditions": [condition]}})
+        self.note(("PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
+            "status": {"conditions": [condition]}}))
 
     def tell(self, request):
         """Have an event written, after all that is more urgent; of too many, the oldest are lost."""
@@ -2632,7 +2621,7 @@ class Writer:
             time.sleep(0.1 if self.under_way else 0)  # Bindings go first
             for attempt in range(1, 5):
                 try:
-                    self.note(*request)
+                    self.note(request)
                     break
                 except ApiError:  # the API server is in trouble
                     time.sleep(backoff(attempt))
@@ -2644,10 +2633,10 @@ class Writer:
             self.settle(patience=0.1)
             wait([self.trail] if self.trail else [], 0.1)
 
-    def note(self, *request):
+    def note(self, request):
         """Write what is for people only: if it is refused, that is said once, and all goes on."""
         try:
-            self.request(*request)
+            self.request(request)
         except ApiError as error:
             if error.trouble:
                 raise

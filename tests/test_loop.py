@@ -569,9 +569,9 @@ def test_when_many_writes_fail_at_once_no_request_is_lost():
     sent, snapshot = [], scheduler.Cluster(Server(node("n"))).snapshot()
     rule = scheduler.Rule("Undoes", None, hooks={"unreserve": lambda pod, snapshot: [("PATCH", pod.name, {})]})
     writer = scheduler.Writer(None, False, True)
-    writer.request = lambda method, path, body: sent.append(path)
+    writer.request = lambda request: sent.append(request[1])
 
-    def fail(decision):
+    def fail():
         time.sleep(0.1)
         raise scheduler.ApiError(500, "etcd is slow")
 
@@ -579,7 +579,8 @@ def test_when_many_writes_fail_at_once_no_request_is_lost():
         waiting = scheduler.Pod(pod(f"p{i:02}"))
         waiting.record = scheduler.PodRecord()
         decision = scheduler.Decision(waiting, scheduler.Policy([rule], []), snapshot.nodes, node="n")
-        writer.send(fail, decision, snapshot, carries_out=True)
+        writer.send(decision, snapshot, fail)
+        waiting.record.assumed = decision
     time.sleep(0.3)
     for _ in range(3):
         with contextlib.suppress(scheduler.ApiError):
