@@ -29,7 +29,6 @@ import json
 import logging
 import math
 import os
-import queue
 import random
 import re
 import runpy
@@ -43,7 +42,7 @@ import threading
 import time
 import traceback
 import uuid
-from concurrent.futures import FIRST_COMPLETED, Future, TimeoutError, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, TimeoutError, wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from fractions import Fraction
@@ -2217,31 +2216,7 @@ def warn_once(text):
     log.warning("%s", text)
 
 
-IDLE = []  # the queues of threads that wait for something to do
-
-
-def in_background(function, *arguments):
-    """Call a function in a thread that nobody needs to wait for. Return the Future of what it returns."""
-    future = Future()
-    try:
-        tasks = IDLE.pop()
-    except IndexError:
-        tasks = queue.SimpleQueue()
-        threading.Thread(target=work, args=[tasks], daemon=True).start()
-    tasks.put((future, function, arguments))
-    return future
-
-
-def work(tasks):
-    """Do one task after another."""
-    while True:
-        future, function, arguments = tasks.get()
-        try:
-            tell, answer = future.set_result, function(*arguments)
-        except BaseException as error:
-            tell, answer = future.set_exception, error
-        IDLE.append(tasks)
-        tell(answer)
+in_background = ThreadPoolExecutor(10000).submit  # calls a function in a thread: more of them than will ever hang
 
 
 def within(seconds, function, *arguments):
@@ -2828,7 +2803,8 @@ class LeaderElection:
             if stop.wait(self.retry_period):
                 return False
         log.info("%s became leader", self.identity)
-        self.keeper = in_background(self.keep, stop)
+        self.keeper = threading.Thread(target=self.keep, args=[stop], daemon=True)  # so that it ends with the script
+        self.keeper.start()
         return True
 
     def leads(self):
@@ -2878,7 +2854,7 @@ class LeaderElection:
 
     def release(self):
         """Let another replica lead at once, when `stop` is set: else this one would renew again."""
-        wait([self.keeper], self.retry_period)
+        self.keeper.join(self.retry_period)
         if self.leads():
             self.holds("")
 
@@ -3460,9 +3436,13 @@ def outcome(manifests, policies, options, stop):
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+        code = main()
+        sys.stdout.flush()
     except BrokenPipeError:  # whoever read our output has gone, as head does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        code = 1
+    except KeyboardInterrupt:
+        code = 130
+    except Exception:
+        traceback.print_exc()
+        code = 1
+    os._exit(code)  # at once, whatever still goes on in the background
