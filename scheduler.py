@@ -2499,11 +2499,10 @@ class Writer:
         self.under_way[in_background(function, *arguments)] = decision, snapshot, time.monotonic()
 
     def settle(self, leave=0, patience=PATIENCE):
-        """Take in the answers to writes; wait a while if more than `leave` are due. Raises ApiError in trouble."""
+        """Take in answers to writes, waiting a while, until no more than `leave` are due. Raises ApiError in trouble."""
         until = time.monotonic() + patience
-        while self.under_way:
-            left = until - time.monotonic() if len(self.under_way) > leave else 0
-            answered, _ = wait(self.under_way, left, FIRST_COMPLETED)
+        while len(self.under_way) > leave:
+            answered, _ = wait(self.under_way, until - time.monotonic(), FIRST_COMPLETED)
             future = next(iter(answered or self.under_way))  # of those that are not answered, the oldest
             decision, snapshot, began = self.under_way[future]
             if not answered and time.monotonic() < began + self.LIMIT:
