@@ -2456,7 +2456,7 @@ class Writer:
         self.may_write = lambda: True  # of several replicas, only the one that leads
         self.under_way = {}  # Future -> (Decision, Snapshot, when it began)
         self.failing = set()  # the uids of pods whose writes have failed since one last succeeded
-        self.events, self.trail = collections.deque(maxlen=5000), None  # to be written yet; the Future of who does it
+        self.trail, self.room = ThreadPoolExecutor(1), threading.Semaphore(5000)  # who writes events; for how many more
 
     def bind(self, decision, snapshot):
         """Have the pod bound; or what is needed first prepared, after which the pod is decided about again."""
@@ -2517,8 +2517,6 @@ class Writer:
                     record.assumed = decision if record.prepared else None
             except Exception as error:
                 self.take_failure(error, decision, snapshot)
-        if self.events and (self.trail is None or self.trail.done()):
-            self.trail = in_background(self.write_events)
 
     def take_failure(self, error, decision, snapshot):
         """Have the pod of a failed write back off, alone. Raises the error once several pods in a row have failed."""
@@ -2583,29 +2581,27 @@ class Writer:
             "status": {"conditions": [condition]}}))
 
     def tell(self, request):
-        """Have an event written, after all that is more urgent; of too many, the oldest are lost."""
-        if len(self.events) == self.events.maxlen:
-            warn_once(f"more than {self.events.maxlen} events wait to be written: the oldest are dropped")
-        self.events.append(request)
+        """Have an event written, after all that is more urgent; of too many, the newest are lost."""
+        if self.room.acquire(blocking=False):
+            self.trail.submit(self.write_event, request)
+        else:
+            warn_once("more than 5000 events wait to be written: the newest are dropped")
 
-    def write_events(self):
-        """Write events, one after another, beside all else: they only tell people what has happened already."""
-        while self.events:
-            request = self.events.popleft()
-            time.sleep(0.1 if self.under_way else 0)  # Bindings go first
-            for attempt in range(1, 5):
-                try:
-                    self.note(request)
-                    break
-                except ApiError:  # the API server is in trouble
-                    time.sleep(backoff(attempt))
+    def write_event(self, request):
+        """Write an event, beside all else: it only tells people what has happened already."""
+        self.room.release()
+        time.sleep(0.1 if self.under_way else 0)  # Bindings go first
+        for attempt in range(1, 5):
+            try:
+                return self.note(request)
+            except ApiError:  # the API server is in trouble
+                time.sleep(backoff(attempt))
 
     def flush(self, patience):
         """Wait until all has been written, but not for too long."""
         until = time.monotonic() + patience
-        while (self.under_way or self.events or self.trail and not self.trail.done()) and time.monotonic() < until:
-            self.settle(patience=0.1)
-            wait([self.trail] if self.trail else [], 0.1)
+        self.settle(patience=patience)
+        wait([self.trail.submit(time.sleep, 0)], until - time.monotonic())  # for what comes after all events
 
     def note(self, request):
         """Write what is for people only: if it is refused, that is said once, and all goes on."""
