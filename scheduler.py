@@ -2287,10 +2287,9 @@ class Objects(dict):
 
     def __missing__(self, resource):
         """List a resource."""
-        self[resource] = {"/".join(filter(None, (
+        return self.setdefault(resource, {"/".join(filter(None, (
             pick(thing, str, "metadata", "namespace"), pick(thing, str, "metadata", "name")))): thing
-            for thing in self.cluster.list(resource)}
-        return self[resource]
+            for thing in self.cluster.list(resource)})
 
 
 class Cluster:
@@ -2323,24 +2322,21 @@ class Cluster:
         for record in self.records.values():
             if record.prepared:  # it is to be decided about as if it had no place yet
                 record.assumed = None
-        while True:
+        while left is None or left:
             began = time.monotonic()
             pending = [pod for pod in self.pending_pods(policies) if left is None or pod.uid in left]
             if not pending and not self.lost:
                 return
             snapshot = self.snapshot(policies)
-            due = collections.deque(
-                pod for pod in pending if pod.uid not in snapshot.assigned and pod.record.is_due(self.changed))
+            due = [pod for pod in pending if pod.uid not in snapshot.assigned and pod.record.is_due(self.changed)]
             read = time.monotonic()
             fresh_until = read + max(1, 9 * (read - began)) if self.live else math.inf
             while self.lost:
                 self.writer.unreserve(self.lost.pop(), snapshot)
             while due and time.monotonic() < fresh_until:
-                yield due.popleft(), snapshot
+                yield due.pop(0), snapshot
             self.writer.settle()
             left = {pod.uid for pod in due}
-            if not left:
-                return
 
     def pending_pods(self, policies):
         """List the pods that wait for one of these schedulers, in the order in which they are to be tried."""
@@ -2492,14 +2488,13 @@ class Writer:
         """Start a write about a decision, once there is room in the window; in a dry run, nothing."""
         if self.dry_run:
             return
-        if len(self.under_way) >= self.WINDOW:
-            self.settle(self.WINDOW - 1, 5)
+        self.settle(self.WINDOW - 1, 5)
         if len(self.under_way) >= self.WINDOW:
             raise ApiError(0, f"no answer to {self.WINDOW} writes in a row")
         self.under_way[in_background(function, *arguments)] = decision, snapshot, time.monotonic()
 
     def settle(self, leave=0, patience=PATIENCE):
-        """Take in answers to writes, waiting a while, until no more than `leave` are due. Raises ApiError in trouble."""
+        """Take in answers to writes, for a while, until no more than `leave` are due. Raises ApiError in trouble."""
         until = time.monotonic() + patience
         while len(self.under_way) > leave:
             answered, _ = wait(self.under_way, until - time.monotonic(), FIRST_COMPLETED)
