@@ -2516,9 +2516,7 @@ class Writer:
     def take_failure(self, error, decision, snapshot):
         """Have the pod of a failed write back off, alone. Raises the error once several pods in a row have failed."""
         pod, record = decision.pod, decision.pod.record
-        if isinstance(error, TimeoutError):
-            error = ApiError(504, "no answer")
-        status = getattr(error, "status", None)  # a rule's or an extender's error has none
+        status = getattr(error, "status", None)  # None: an error of a rule's or an extender's, or no answer in time
         if status not in (0, 404, 409):  # no connection; the pod is gone; somebody bound it
             warn_once(f"{pod.key}: {one_line(error) or 'no answer'}")
         if record.assumed is decision:
