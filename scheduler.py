@@ -2216,11 +2216,11 @@ def warn_once(text):
     log.warning("%s", text)
 
 
-in_background = ThreadPoolExecutor(10000).submit  # calls a function in a thread: more of them than will ever hang
+in_background = ThreadPoolExecutor(10000).submit  # calls a function in a thread; some may hang
 
 
 def within(seconds, function, *arguments):
-    """Return what a function returns. Raises ApiError if that takes longer, be its peer silent or slow."""
+    """Return what a function returns. Raises ApiError if that takes longer."""
     try:
         return in_background(function, *arguments).result(seconds)
     except TimeoutError:
@@ -2228,7 +2228,7 @@ def within(seconds, function, *arguments):
 
 
 def patiently(function, *arguments):
-    """Return what a request returns; send it again, twice, if the API server fails (5xx), as that is no trouble yet."""
+    """Return what a request returns; send it up to three times if the API server fails (5xx): no trouble yet."""
     errors = []
     while len(errors) < 3:
         try:
@@ -2237,7 +2237,7 @@ def patiently(function, *arguments):
             errors.append(error)
             if error.status < 500:
                 break
-    raise errors[0]  # a conflict, by now, may be with what has been carried out the first time
+    raise errors[0]  # a conflict may be with what was carried out the first time
 
 
 def backoff(attempts):
@@ -2253,23 +2253,24 @@ class PodRecord:
     printed: tuple = None  # what was last printed of it
     attempts: int = 0
     retry_at: float = 0  # monotonic seconds
-    unschedulable: bool = False  # whether it waits for a change of the cluster, and so is tried again when one comes
-    prepared: bool = False  # something has been prepared on a node for it, which it is to get before others do
+    unschedulable: bool = False  # whether a change of the cluster ends its waiting
+    prepared: bool = False  # something has been prepared for it, and it comes first
     held: Decision = None  # which a rule does not permit yet; the pod keeps its room
-    assumed: Decision = None  # which is being carried out, or has been prepared; the pod keeps its room
+    assumed: Decision = None  # which is being carried out, or prepared for; likewise
 
     def back_off(self, unschedulable):
         """Let the pod wait before it is tried again."""
-        self.attempts, self.unschedulable, self.prepared, self.assumed = self.attempts + 1, unschedulable, False, None
+        self.attempts += 1
+        self.unschedulable, self.prepared, self.assumed = unschedulable, False, None
         self.retry_at = time.monotonic() + backoff(self.attempts) * (1 if unschedulable else 0.25)
 
     def is_due(self, changed):
-        """Say whether the pod is to be tried now: if its backoff is over, or ended by a change of the cluster."""
+        """Say whether the pod is to be tried now: its backoff is over, or a change of the cluster ends it."""
         return self.held or self.assumed is None and (
             self.prepared or self.retry_at <= time.monotonic() or self.unschedulable and changed)
 
     def take_held(self):
-        """Return the decision that a rule has held up, if there is one, and no longer keep it."""
+        """Take out the decision that a rule has held up, if there is one."""
         held, self.held = self.held, None
         return held
 
@@ -2280,7 +2281,7 @@ class PodRecord:
 
 
 class Objects(dict):
-    """API objects of other kinds than nodes and pods, listed once for a snapshot, when a rule first looks at them."""
+    """API objects other than nodes and pods, listed once for a snapshot, when a rule first looks at them."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -2303,22 +2304,22 @@ class Cluster:
 
     def __init__(self, api, dry_run=False):
         self.api = api
-        self.live = isinstance(api, Proxy) and not dry_run  # whether others are to act on what we decide
+        self.live = isinstance(api, Proxy) and not dry_run  # whether others act on what we decide
         self.writer = Writer(api, dry_run, self.live)
         self.records = {}  # uid -> PodRecord
-        self.lost = []  # decisions that were held, on pods that have gone or that somebody else has bound
-        self.read_before = {}  # resource and selector -> what was read: {(uid, resourceVersion): Pod or Node}
+        self.lost = []  # held decisions on pods that have gone or that somebody else has bound
+        self.read_before = {}  # resource and selector -> {(uid, resourceVersion): Pod or Node}
         self.seen, self.nodes = None, {}  # what the last snapshot was made of; its nodes
-        self.changed = False  # whether a snapshot of this pass was made of something else than the one before
+        self.changed = False  # whether a snapshot of this pass differs from the one before
         self.memory = Memory()
-        self.trouble, self.failures = None, 0  # what is wrong with the API server; how many requests in a row failed
+        self.trouble, self.failures = None, 0  # what is wrong; how many requests failed in a row
 
     def queue(self, policies):
-        """Yield the pods that are to be tried in this pass, each with a snapshot of the cluster to decide by.
+        """Yield the pods to try in this pass, each with a snapshot of the cluster to decide by.
 
-        Meanwhile others change the cluster: all is read again after a second, or nine times the time that reading took.
+        Meanwhile others change the cluster: all is read again after a second, or nine times what reading took.
         """
-        left, self.changed = None, False  # the uids of the pods that are to be tried yet, once that is known
+        left, self.changed = None, False  # the uids of the pods yet to be tried, once known
         for record in self.records.values():
             if record.prepared:  # it is to be decided about as if it had no place yet
                 record.assumed = None
@@ -2339,7 +2340,7 @@ class Cluster:
             left = {pod.uid for pod in due}
 
     def pending_pods(self, policies):
-        """List the pods that wait for one of these schedulers, in the order in which they are to be tried."""
+        """List the pods that wait for one of these schedulers, in the order in which to try them."""
         pods, before = {}, self.records
         for name, policy in policies.items():
             unassigned, _ = self.read(Pod, "pods", f"spec.schedulerName={name},spec.nodeName=", cached=True)
@@ -2358,7 +2359,7 @@ class Cluster:
                 pods.sort(key=sort)
             except Exception as error:
                 warn_once(f"the queue is sorted by priority and age, for {broken(error)}")
-        # Those that were prepared for come first, lest others take their room.
+        # Those prepared for come first, lest others take their room.
         return sorted(pods, key=lambda pod: (not pod.record.prepared, pod.record.held is not None))
 
     def snapshot(self, policies=()):
@@ -2392,7 +2393,7 @@ class Cluster:
         return Snapshot(nodes, Objects(self), self.live, assigned.keys(), self.memory, policies=dict(policies))
 
     def list(self, resource, selector="", cached=False):
-        """Yield all objects of a resource, page by page: as they are now, or as the API server's cache has them."""
+        """Yield all objects of a resource, page by page: as they are, or as the API server's cache has them."""
         params = {"fieldSelector": selector, "limit": 500} | ({"resourceVersion": "0"} if cached else {})
         while params:
             path = f"/{resource}" if "/" in resource else f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}"
@@ -2424,7 +2425,7 @@ class Cluster:
         return list(now.values()), unread
 
     def seconds_until_recovery(self, trouble):
-        """Say once what is wrong with the API server, and once that it is over; return how long to leave it alone."""
+        """Say once what is wrong with the API server, and once that it is over; return how long to wait."""
         if trouble and str(trouble) != str(self.trouble):
             log.error("%s", trouble)
         if self.trouble and not trouble:
@@ -2443,19 +2444,20 @@ def name_in(thing, *path):
 class Writer:
     """What is written, several requests at a time while the loop goes on; and whose trouble it is if one fails."""
 
-    WINDOW = 16  # writes that may be under way: more of them at a time cost etcd less
+    WINDOW = 16  # writes under way at a time: more of them cost etcd less
     SEVERAL = 10  # pods whose writes fail in a row: the API server is in trouble, not they
-    PATIENCE, LIMIT = 0.5, 70  # seconds to wait for answers before going on without, and after which none will come
+    PATIENCE, LIMIT = 0.5, 70  # seconds to wait for answers before going on, and after which none will come
 
     def __init__(self, api, dry_run, live):
         self.api, self.dry_run, self.live = api, dry_run, live
         self.may_write = lambda: True  # of several replicas, only the one that leads
         self.under_way = {}  # Future -> (Decision, Snapshot, when it began)
-        self.failing = set()  # the uids of pods whose writes have failed since one last succeeded
-        self.trail, self.room = ThreadPoolExecutor(1), threading.Semaphore(5000)  # who writes events; for how many more
+        self.failing = set()  # the uids of pods whose writes have failed since one succeeded
+        self.trail = ThreadPoolExecutor(1)  # writes events, one after another
+        self.room = threading.Semaphore(5000)  # for events that wait
 
     def bind(self, decision, snapshot):
-        """Have the pod bound; or what is needed first prepared, after which the pod is decided about again."""
+        """Have the pod bound; or what is needed first prepared, after which it is decided about again."""
         if decision.requests is None or not self.live:
             self.send(decision, snapshot, self.post_binding, decision)
         else:
@@ -2463,7 +2465,7 @@ class Writer:
         decision.pod.record.assumed, decision.pod.record.prepared = decision, False
 
     def leave_pending(self, decision, snapshot):
-        """Back off; tell the user in an event and in the pod's condition why, if they do not say so already."""
+        """Back off; say in an event and in the pod's condition why, if they do not say so already."""
         record = decision.pod.record
         record.back_off(unschedulable=True)
         self.unreserve(decision, snapshot)
@@ -2485,7 +2487,7 @@ class Writer:
             self.send(decision, snapshot, self.request, *requests)
 
     def send(self, decision, snapshot, function, *arguments):
-        """Start a write about a decision, once there is room in the window; in a dry run, nothing."""
+        """Start a write about a decision, once there is room; in a dry run, nothing."""
         if self.dry_run:
             return
         self.settle(self.WINDOW - 1, 5)
@@ -2498,7 +2500,7 @@ class Writer:
         until = time.monotonic() + patience
         while len(self.under_way) > leave:
             answered, _ = wait(self.under_way, until - time.monotonic(), FIRST_COMPLETED)
-            future = next(iter(answered or self.under_way))  # of those that are not answered, the oldest
+            future = next(iter(answered or self.under_way))  # else the oldest
             decision, snapshot, began = self.under_way[future]
             if not answered and time.monotonic() < began + self.LIMIT:
                 break
@@ -2514,15 +2516,15 @@ class Writer:
                 self.take_failure(error, decision, snapshot)
 
     def take_failure(self, error, decision, snapshot):
-        """Have the pod of a failed write back off, alone. Raises the error once several pods in a row have failed."""
+        """Have the pod of a failed write back off, alone. Raises the error if several in a row have failed."""
         pod, record = decision.pod, decision.pod.record
-        status = getattr(error, "status", None)  # None: an error of a rule's or an extender's, or no answer in time
+        status = getattr(error, "status", None)  # None: a rule's or an extender's, or no answer
         if status not in (0, 404, 409):  # no connection; the pod is gone; somebody bound it
             warn_once(f"{pod.key}: {one_line(error) or 'no answer'}")
         if record.assumed is decision:
             record.back_off(unschedulable=False)
             node = snapshot.nodes[decision.node]
-            if status and status < 500 and node.pods.get(pod.uid) is pod:  # it is not bound, nor listed as being there
+            if status and status < 500 and node.pods.get(pod.uid) is pod:  # neither bound nor listed there
                 log.debug("%s is not bound to %s: %s", pod.key, decision.node, error)
                 node.remove(pod)
             self.unreserve(decision, snapshot)
@@ -2535,7 +2537,7 @@ class Writer:
                 raise error
 
     def request(self, *requests):
-        """Send requests, unless another replica may lead by now: then what was decided here is forgotten."""
+        """Send requests, unless another replica may lead by now."""
         for request in requests:
             if not self.may_write():
                 raise ApiError(409, "this replica does not lead any more")
@@ -2581,7 +2583,7 @@ class Writer:
             warn_once("more than 5000 events wait to be written: the newest are dropped")
 
     def write_event(self, request):
-        """Write an event, beside all else: it only tells people what has happened already."""
+        """Write an event: it only tells people what has happened already."""
         self.room.release()
         time.sleep(0.1 if self.under_way else 0)  # Bindings go first
         for attempt in range(1, 5):
@@ -2594,27 +2596,27 @@ class Writer:
         """Wait until all has been written, but not for too long."""
         until = time.monotonic() + patience
         self.settle(patience=patience)
-        wait([self.trail.submit(time.sleep, 0)], until - time.monotonic())  # for what comes after all events
+        wait([self.trail.submit(time.sleep, 0)], until - time.monotonic())  # which comes after all events
 
     def note(self, request):
-        """Write what is for people only: if it is refused, that is said once, and all goes on."""
+        """Write what is for people only: if it is refused, that is said once."""
         try:
             self.request(request)
         except ApiError as error:
             if error.trouble:
                 raise
-            if error.status != 409:  # it was written, though the answer said otherwise; or we do not lead any more
+            if error.status != 409:  # it was written after all; or we do not lead any more
                 warn_once(str(error))
 
 
 def has_random_name(pod):
-    """Say whether the pod's name is a generated one, which no other pod will have (upstream: apiserver names)."""
+    """Say whether the pod's name is a generated one, which no other pod will have."""
     prefix = re.escape(name_in(pod.raw, "metadata", "generateName")[:58])  # StatefulSets' pods have one, too
     return bool(prefix and re.fullmatch(prefix + "[bcdfghjklmnpqrstvwxz2456789]{5}", pod.name))
 
 
 def event(pod, kind, reason, message, by=None):
-    """Return the request that records an event about the pod, as `kubectl describe pod` shows it; by its scheduler."""
+    """Return the request that records an event about the pod, as `kubectl describe pod` shows it."""
     return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
         "apiVersion": "v1", "kind": "Event",
         "metadata": {"name": f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}", "namespace": pod.namespace},
