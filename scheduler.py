@@ -2307,7 +2307,7 @@ class Cluster:
         self.live = isinstance(api, Proxy) and not dry_run  # whether others act on what we decide
         self.writer = Writer(api, dry_run, self.live)
         self.records = {}  # uid -> PodRecord
-        self.lost = []  # held decisions on pods that have gone or that somebody else has bound
+        self.lost = []  # held decisions whose pod or Policy has gone
         self.read_before = {}  # resource and selector -> {(uid, resourceVersion): Pod or Node}
         self.seen, self.nodes = None, {}  # what the last snapshot was made of; its nodes
         self.changed = False  # whether a snapshot of this pass differs from the one before
@@ -2317,7 +2317,7 @@ class Cluster:
     def queue(self, policies):
         """Yield the pods to try in this pass, each with a snapshot of the cluster to decide by.
 
-        Meanwhile others change the cluster: all is read again after a second, or nine times what reading took.
+        Meanwhile others change the cluster: all is read again after a second, or ten times what reading took.
         """
         left, self.changed = None, False  # the uids of the pods yet to be tried, once known
         for record in self.records.values():
@@ -2330,8 +2330,7 @@ class Cluster:
                 return
             snapshot = self.snapshot(policies)
             due = [pod for pod in pending if pod.uid not in snapshot.assigned and pod.record.is_due(self.changed)]
-            read = time.monotonic()
-            fresh_until = read + max(1, 9 * (read - began)) if self.live else math.inf
+            fresh_until = began + max(1, 10 * (time.monotonic() - began)) if self.live else math.inf
             while self.lost:
                 self.writer.unreserve(self.lost.pop(), snapshot)
             while due and time.monotonic() < fresh_until:
@@ -2347,12 +2346,11 @@ class Cluster:
             pods |= {pod.uid: pod for pod in unassigned
                      if pod.scheduler == name and not pod.node_name and ready(pod, policy)}
         for pod in pods.values():
-            record = pod.record = before.get(pod.uid) or PodRecord(pod.pending_message)
-            if record.held and record.held.policy is not policies[pod.scheduler]:
-                self.lost.append(record.take_held())
+            pod.record = before.get(pod.uid) or PodRecord(pod.pending_message)
         self.records = {decision.pod.uid: decision.pod.record for decision, *_ in self.writer.under_way.values()} | {
             pod.uid: pod.record for pod in pods.values()}
-        self.lost += [record.take_held() for uid, record in before.items() if record.held and uid not in pods]
+        self.lost += [record.take_held() for uid, record in before.items()
+                      if record.held and (uid not in pods or record.held.policy not in policies.values())]
         pods = sorted(pods.values(), key=lambda pod: (-pod.priority, pod.created, pod.key))
         for sort in {sort for policy in policies.values() for sort in policy.hooks("queue_sort")}:
             try:
