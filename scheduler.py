@@ -2451,8 +2451,7 @@ class Writer:
         self.may_write = lambda: True  # of several replicas, only the one that leads
         self.under_way = {}  # Future -> (Decision, Snapshot, when it began)
         self.failing = set()  # the uids of pods whose writes have failed since one succeeded
-        self.trail = ThreadPoolExecutor(1)  # writes events, one after another
-        self.room = threading.Semaphore(5000)  # for events that wait
+        self.events, self.trail = collections.deque(maxlen=5000), ThreadPoolExecutor(1)  # that wait; who writes them
 
     def bind(self, decision, snapshot):
         """Have the pod bound; or what is needed first prepared, after which it is decided about again."""
@@ -2574,15 +2573,17 @@ class Writer:
             "status": {"conditions": [condition]}}))
 
     def tell(self, request):
-        """Have an event written, after all that is more urgent; of too many, the newest are lost."""
-        if self.room.acquire(blocking=False):
-            self.trail.submit(self.write_event, request)
+        """Have an event written, after all that is more urgent; of too many, the oldest are lost."""
+        is_full = len(self.events) == self.events.maxlen
+        self.events.append(request)
+        if is_full:
+            warn_once(f"more than {self.events.maxlen} events wait to be written: the oldest are dropped")
         else:
-            warn_once("more than 5000 events wait to be written: the newest are dropped")
+            self.trail.submit(self.write_event)
 
-    def write_event(self, request):
-        """Write an event: it only tells people what has happened already."""
-        self.room.release()
+    def write_event(self):
+        """Write the oldest event: it only tells people what has happened already."""
+        request = self.events.popleft()
         time.sleep(0.1 if self.under_way else 0)  # Bindings go first
         for attempt in range(1, 5):
             try:
@@ -3294,7 +3295,7 @@ def carry_out(options, screen):
     def end(number, _):
         """Finish the pod in hand; end in a few seconds if that takes long, at once on a second signal."""
         signal.signal(number, signal.SIG_DFL)
-        in_background(lambda: time.sleep(4) or os._exit(0))
+        threading.Thread(target=lambda: time.sleep(4) or os._exit(0), daemon=True).start()
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
