@@ -658,7 +658,7 @@ class Pod:
     def kind(self):
         """What pods that are alike have in common: all that rules may look at but name, status and node."""
         spec = {name: value for name, value in self.spec.items() if name != "nodeName"}
-        kind = repr((spec, self.namespace, self.labels, self.annotations, self.controller))
+        kind = repr((spec, self.namespace, self.labels, self.annotations, self.controller, self.terminating))
         return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # tokens' volumes: random names
 
 
@@ -679,68 +679,42 @@ class Node:
                        for name in pick(image, list, "names", of=str)}
         self.signature = dict(vars(self))  # what tells one state of the node from another
         self.raw = raw
-        self.pods, self.affine = {}, {}  # uid -> Pod: all that are there; those with affinity or anti-affinity
-        self.requested, self.nonzero = dict(NOTHING), dict.fromkeys(LITTLE, 0)
-        self.counts = {}  # "namespace requirements" -> [how many pods there meet them, namespace, requirements]
-        self.kinds = {}  # what by_kind has returned
-        self.move_to(Memory())
+        self.made, self.memory, self.pods = next(VERSIONS), None, {}  # uid -> Pod
+        self.hold(self.pods, Memory())
 
-    def move_to(self, memory):
-        """Have changes of the node noted in this memory."""
-        self.memory = memory
-        self.change()
-        memory.made[self.name] = next(VERSIONS)
-
-    def change(self):
-        """Have rules asked again about the node, as it is not what it was."""
-        self.memory.changes.pop(self.name, None)
-        self.memory.changes[self.name] = next(VERSIONS)
+    def hold(self, pods, memory):
+        """Have these pods on the node, {uid: Pod}; note in this memory that it has changed, if pods are not alike."""
+        before, self.pods = self.pods, pods
+        if memory is self.memory and pods == before:
+            return
+        self.remembered = {}  # what functions of the node have returned, until a pod comes or goes
+        if memory is not self.memory or pods.keys() != before.keys() or any(
+                pod is not before[uid] and pod.kind != before[uid].kind for uid, pod in pods.items()):
+            self.memory = memory
+            self.affine = 0  # how many of the pods have affinity or anti-affinity
+            self.requested, self.nonzero = dict(NOTHING), dict.fromkeys(LITTLE, 0)
+            memory.note(self)
+            for pod in pods.values():
+                self.sum_up(pod, 1)
 
     def add(self, pod):
         """Put a pod on the node."""
         self.pods[pod.uid] = pod
-        if pod.is_affine:
-            self.affine[pod.uid] = pod
         self.sum_up(pod, 1)
 
     def remove(self, pod):
         """Take a pod off the node again, if it is there."""
         pod = self.pods.pop(pod.uid, None)
         if pod:
-            self.affine.pop(pod.uid, None)
             self.sum_up(pod, -1)
 
     def sum_up(self, pod, sign):
         """Add to what the pods there are together a pod that came, or take away one that went."""
         add(self.requested, pod.requests, sign)
         add(self.nonzero, pod.nonzero, sign)
-        for count in self.counts.values():
-            count[0] += sign * meets(pod, *count[1:])
-        self.kinds = {}
-        self.change()
-
-    def by_kind(self):
-        """Return the pods there by their kinds, {kind: [Pod]}."""
-        if not self.kinds:
-            for pod in self.pods.values():
-                self.kinds.setdefault(pod.kind, []).append(pod)
-        return self.kinds
-
-    def hold(self, pods):
-        """Have these pods on the node, {uid: Pod}; if that is what it was, nobody needs to ask about it again."""
-        for uid, before in [*self.pods.items()]:
-            now = pods.get(uid)
-            if now is not before and (
-                    not now or (now.kind, now.terminating) != (before.kind, before.terminating)):
-                self.remove(before)
-            elif now is not before:
-                self.kinds = {}  # lest it keep a pod that has been read anew, and all that was remembered of that
-                if before.is_affine:
-                    self.affine[uid] = now
-        for pod in pods.values():
-            if pod.uid not in self.pods:
-                self.add(pod)
-        self.pods |= pods
+        self.affine += sign * pod.is_affine
+        self.remembered = {}
+        self.memory.note(self)
 
 
 @dataclass(eq=False)
@@ -866,8 +840,12 @@ class Memory:
 
     def __init__(self):
         self.changes = {}  # name of a node -> version of its last change, in this order
-        self.made = {}  # name of a node -> version at which it was read, or had become another one
         self.answers = {}  # (Policy, kind of pods, the node that they name) -> Answers
+
+    def note(self, node):
+        """Have rules asked again about a node, as it is not what it was."""
+        self.changes.pop(node.name, None)
+        self.changes[node.name] = next(VERSIONS)
 
     def changed_since(self, version):
         """Return the names of the nodes that have changed since."""
@@ -876,13 +854,13 @@ class Memory:
 
 
 def remembered(function):
-    """Have a function of a pod work only once, and its answer stay with the pod."""
+    """Have a function of a pod, or of a node, work only once, and its answer stay there."""
     @functools.wraps(function)
-    def answer(pod):
+    def answer(thing):
         """Return what is remembered, or else what the function returns."""
-        if function not in pod.remembered:
-            pod.remembered[function] = function(pod)
-        return pod.remembered[function]
+        if function not in thing.remembered:
+            thing.remembered[function] = function(thing)
+        return thing.remembered[function]
 
     return answer
 
@@ -1021,7 +999,7 @@ def recall(pod, snapshot, policy):
     answers = memory.pop(key, None) or Answers()
     changed = snapshot.memory.changed_since(answers.version)
     answers.stale.update(changed)
-    answers.renewed.update(name for name in changed if snapshot.memory.made[name] > answers.version)
+    answers.renewed.update(name for name in changed if snapshot.nodes[name].made > answers.version)
     answers.version = next(VERSIONS)
     pod.remembered = answers.readings
     if not pod.claims:
@@ -1480,13 +1458,11 @@ def pods_by_domain(pod, domain, requirements, nodes):
     """Count the pods in the pod's namespace that meet the requirements, by the domains of their nodes."""
     counts, matter = collections.Counter(), f"{pod.namespace} {requirements}"
     for node in nodes:
-        count = node.counts.get(matter)
-        if not count:
-            if len(node.counts) > 200:
-                node.counts = {}
-            there = sum(meets(other, pod.namespace, requirements) for other in node.pods.values())
-            count = node.counts[matter] = [there, pod.namespace, requirements]
-        counts[domain(node)] += count[0]
+        if len(node.remembered) > 200:
+            node.remembered = {}
+        if matter not in node.remembered:
+            node.remembered[matter] = sum(meets(other, pod.namespace, requirements) for other in node.pods.values())
+        counts[domain(node)] += node.remembered[matter]
     return counts
 
 
@@ -1570,11 +1546,20 @@ def bonds(pod, other, snapshot):
     ) for term in terms if term.selects(selected, snapshot)]
 
 
+@remembered
+def pods_by_kind(node):
+    """The pods on a node by their kinds, {kind: [Pod]}."""
+    kinds = collections.defaultdict(list)
+    for pod in node.pods.values():
+        kinds[pod.kind].append(pod)
+    return kinds
+
+
 @summed_up
 def affinity_at(pod, node, snapshot, known):
     """Sum up {(what, (topology key, value)): weight} of the affinity between the pod and those on the node."""
     sums = {}
-    for kind, others in node.by_kind().items() if pod.is_affine or node.affine else ():
+    for kind, others in pods_by_kind(node).items() if pod.is_affine or node.affine else ():
         if kind not in known:
             known[kind] = bonds(pod, others[0], snapshot)
         for what, key, weight in known[kind]:
@@ -2382,9 +2367,7 @@ class Cluster:
             if before and before.signature == node.signature:
                 before.raw = node.raw
                 node = nodes[name] = before
-            if node.memory is not self.memory:
-                node.move_to(self.memory)
-            node.hold(there[name])
+            node.hold(there[name], self.memory)
         seen = (list(dict(policies).values()), [node.signature for node in nodes.values()],
                 {uid: pod.node_name for uid, pod in assigned.items()})
         self.changed, self.seen, self.nodes = self.changed or seen != self.seen, seen, nodes
