@@ -121,12 +121,12 @@ def nodes_that_fit(pod, snapshot, policy, answers):
     nodes, predicates, news = list(snapshot.nodes.values()), [], {}
     for rule in policy.predicates:
         try:
-            predicates.append((rule, answers.prepare(rule, pod, nodes, snapshot)))
+            predicates.append((rule, *answers.prepare(rule, pod, nodes, snapshot)))
         except Rejected as reason:  # by a rule that need not look at the nodes
             return [], {node.name: {f"{rule.title} (whatever the node)": [str(reason)]} for node in nodes}
     for node, rules in answers.outdated(predicates, snapshot):  # the first time, every node and all predicates
         against = news[node.name] = {}
-        for rule, fits in rules:
+        for rule, fits, _ in rules:
             reasons = reasons_of(rule, fits(pod, node))
             if reasons:
                 against[rule.title] = reasons
@@ -692,6 +692,7 @@ class Node:
                 pod is not before[uid] and pod.kind != before[uid].kind for uid, pod in pods.items()):
             self.memory = memory
             self.affine = 0  # how many of the pods have affinity or anti-affinity
+            self.counts = {}  # "namespace requirements" -> [how many of them meet these, namespace, requirements]
             self.requested, self.nonzero = dict(NOTHING), dict.fromkeys(LITTLE, 0)
             memory.note(self)
             for pod in pods.values():
@@ -713,6 +714,8 @@ class Node:
         add(self.requested, pod.requests, sign)
         add(self.nonzero, pod.nonzero, sign)
         self.affine += sign * pod.is_affine
+        for count in self.counts.values():
+            count[0] += sign * meets(pod, *count[1:])
         self.remembered = {}
         self.memory.note(self)
 
@@ -899,36 +902,32 @@ class Answers:
 
     def __init__(self):
         self.readings = {}  # what functions of such a pod have returned
-        self.version = 0  # of the last change that was noticed
-        self.metadata = {}  # predicate or priority -> what it was asked with
-        self.stale, self.renewed = set(), set()  # nodes to ask about again; those where more than pods has changed
-        self.revised, self.rescored = set(), set()  # rules with other metadata; nodes of which a score has changed
+        self.version = 0  # of the last change of a node about which the rules have been asked
+        self.changed, self.renewed = set(), set()  # nodes that have changed since; those where more than pods has
+        self.metadata = {}  # predicate -> what it was asked with
         self.failed, self.message = {}, None  # what is against which nodes, and that in a sentence
-        self.fitting, self.raw, self.scores, self.total = [], {}, {}, {}
+        self.fitting, self.total = [], {}
+        self.said = {}  # priority -> what it was asked with, its raw scores, its scores
+        self.rescored = set()  # nodes of which a score has changed
 
     def prepare(self, rule, pod, nodes, snapshot):
-        """Return a predicate as a function of (pod, node); notice the nodes of which it says something else now."""
+        """Return a predicate as a function of (pod, node), and the names of the nodes to ask it about again."""
         fits, metadata = rule.prepare(pod, nodes, snapshot)
-        if not rule.steady:
-            self.stale.update(snapshot.nodes)
-        elif metadata != self.metadata.get(("predicate", rule.name)):
-            for node in [node for node in nodes if node.name not in self.stale]:
-                before = self.failed.get(node.name, {})
-                is_other = before and rule.title not in before  # which it may be asked before
-                if is_other or reasons_of(rule, fits(pod, node)) != before.get(rule.title, []):
-                    self.stale.add(node.name)
-            self.revised.add(rule.name)
-        self.metadata["predicate", rule.name] = metadata
-        return fits
+        before, self.metadata[rule.name] = self.metadata.get(rule.name), metadata
+        if rule.steady and metadata == before:
+            return fits, self.changed if rule.looks_at_pods else self.renewed
+        still = {name for name, against in self.failed.items() if rule.steady and rule.title in against
+                 and reasons_of(rule, fits(pod, snapshot.nodes[name])) == against[rule.title]}
+        return fits, snapshot.nodes.keys() - still
 
     def outdated(self, predicates, snapshot):
         """Yield the nodes to ask about again, each with the predicates that may say something else of it now."""
-        asked = [(rule, fits) for rule, fits in predicates if fits is not nothing_against]
-        asked_again = [(rule, fits) for rule, fits in asked
-                       if rule.looks_at_pods or not rule.steady or rule.name in self.revised]
-        for name in sorted(self.stale & snapshot.nodes.keys()):
-            all_anew = name in self.renewed or name in self.failed
-            yield snapshot.nodes[name], asked if all_anew else asked_again
+        asked = [prepared for prepared in predicates if prepared[1] is not nothing_against]
+        asked_again = [prepared for prepared in asked if prepared[2] is not self.renewed]
+        asked_by_others = [prepared for prepared in asked_again if prepared[2] is not self.changed]
+        for name in sorted(set().union(*(again for _, _, again in predicates))):
+            anew = name in self.renewed or name in self.failed
+            yield snapshot.nodes[name], asked if anew else asked_again if name in self.changed else asked_by_others
 
     def split(self, nodes, news):
         """Return the nodes that fit, and what is against the others, of some of which there are news."""
@@ -936,9 +935,8 @@ class Answers:
             failed, self.message = self.failed | news, None
             self.failed = {node.name: failed[node.name] for node in nodes if failed.get(node.name)}
         fitting = [node for node in nodes if node.name not in self.failed] if self.failed else nodes
-        if not fitting:
-            self.forget_changes()
-            self.forget_other_scores([])
+        if not fitting:  # so no priority will be asked
+            self.version, self.fitting = next(VERSIONS), []
         return fitting, self.failed
 
     def fit_error(self, failed):
@@ -951,15 +949,15 @@ class Answers:
     def forget_other_scores(self, fitting):
         """Forget the scores if other nodes fit than the last time."""
         if fitting != self.fitting:
-            self.fitting, self.raw, self.scores, self.total = fitting, {}, {}, {}
+            self.fitting, self.said, self.total = fitting, {}, {}
 
     def score(self, rule, pod, nodes, snapshot):
         """Return {node: raw score} and {node: score from 0 to 100, times the weight}. Raises Unschedulable."""
-        raw, scores, metadata = self.raw.get(rule.name, {}), self.scores.get(rule.name, {}), None
+        before, raw, scores = self.said.get(rule.name, (None, {}, {}))
         try:
             priority, metadata = rule.prepare(pod, nodes, snapshot)
-            if raw and rule.steady and metadata == self.metadata.get(("priority", rule.name)):
-                nodes = [snapshot.nodes[name] for name in self.stale & raw.keys() if rule.looks_at_pods]
+            if raw and rule.steady and metadata == before:
+                nodes = [snapshot.nodes[name] for name in self.changed & raw.keys() if rule.looks_at_pods]
             news = {node.name: priority(pod, node) for node in nodes}
             news = {name: score for name, score in news.items() if raw.get(name, self) != score}
             if news or not rule.steady:
@@ -970,10 +968,9 @@ class Answers:
         except Unschedulable:
             if len(self.fitting) > 1:
                 raise
-            name = self.fitting[0].name
-            raw, scores = {name: None}, {name: 0}  # kube-scheduler takes a single candidate unscored
-            self.rescored.add(name)
-        self.metadata["priority", rule.name], self.raw[rule.name], self.scores[rule.name] = metadata, raw, scores
+            self.total, [node] = {}, self.fitting
+            return {node.name: None}, {node.name: 0}  # kube-scheduler takes a single candidate unscored
+        self.said[rule.name] = metadata, raw, scores
         return raw, scores
 
     def sum_up(self, raw, scores):
@@ -981,13 +978,8 @@ class Answers:
         ours = scores.keys() == raw.keys()  # no extender has scored, too
         names = self.rescored if self.total and ours else [node.name for node in self.fitting]
         total = self.total | {name: sum([points[name] for points in scores.values()]) for name in names}
-        self.total = total if ours else {}
-        self.forget_changes()
+        self.total, self.rescored, self.version = total if ours else {}, set(), next(VERSIONS)
         return total
-
-    def forget_changes(self):
-        """Forget what has changed, as all has been asked about."""
-        self.stale, self.renewed, self.revised, self.rescored = set(), set(), set(), set()
 
 
 def recall(pod, snapshot, policy):
@@ -997,10 +989,9 @@ def recall(pod, snapshot, policy):
     """
     key, memory = (policy, pod.kind, pod.node_name), snapshot.memory.answers
     answers = memory.pop(key, None) or Answers()
-    changed = snapshot.memory.changed_since(answers.version)
-    answers.stale.update(changed)
-    answers.renewed.update(name for name in changed if snapshot.nodes[name].made > answers.version)
-    answers.version = next(VERSIONS)
+    answers.changed = set(snapshot.memory.changed_since(answers.version))
+    answers.renewed = {name for name in answers.changed if snapshot.nodes[name].made > answers.version}
+    answers.version = 0  # until the decision has been made: if it ends in an error, all begins anew
     pod.remembered = answers.readings
     if not pod.claims:
         memory[key] = answers
@@ -1458,11 +1449,13 @@ def pods_by_domain(pod, domain, requirements, nodes):
     """Count the pods in the pod's namespace that meet the requirements, by the domains of their nodes."""
     counts, matter = collections.Counter(), f"{pod.namespace} {requirements}"
     for node in nodes:
-        if len(node.remembered) > 200:
-            node.remembered = {}
-        if matter not in node.remembered:
-            node.remembered[matter] = sum(meets(other, pod.namespace, requirements) for other in node.pods.values())
-        counts[domain(node)] += node.remembered[matter]
+        count = node.counts.get(matter)
+        if not count:
+            if len(node.counts) > 200:
+                node.counts = {}
+            there = sum(meets(other, pod.namespace, requirements) for other in node.pods.values())
+            count = node.counts[matter] = [there, pod.namespace, requirements]
+        counts[domain(node)] += count[0]
     return counts
 
 

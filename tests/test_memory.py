@@ -231,7 +231,7 @@ def test_a_rule_that_is_not_asked_again_when_pods_come_does_not_look_at_them(rul
     function, _ = used.prepare(scheduler.Pod(pod("p", **BUSY)), [*snapshot.nodes.values()], snapshot)
     without_pods = object.__new__(scheduler.Node)
     vars(without_pods).update({name: value for name, value in vars(snapshot.nodes["n0"]).items() if name not in (
-        "pods", "affine", "remembered", "requested", "nonzero")})
+        "pods", "affine", "counts", "remembered", "requested", "nonzero")})
     answer = function(scheduler.Pod(pod("p", **BUSY)), without_pods)  # and raises no AttributeError
     assert answer is None or isinstance(answer, int) or all(isinstance(reason, str) for reason in answer)
 
