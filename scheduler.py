@@ -868,31 +868,6 @@ def remembered(function):
     return answer
 
 
-def summed_up(function):
-    """Have a function of (pod, node, snapshot, known), which returns {what: number}, asked about all nodes, and its
-    answers summed up. Of pods alike, only the first asks about all nodes, the next ones about those that have changed.
-    It may keep in `known` what it knows of pods of other kinds."""
-    @functools.wraps(function)
-    def total(pod, snapshot):
-        """Return the sums, in which the parts of nodes that have changed are exchanged."""
-        memory, version, listed, parts, sums, known = pod.remembered.get(function, [None] * 6)
-        if memory is not snapshot.memory or listed not in (None, snapshot.number):
-            version, parts, sums, known = 0, {}, collections.Counter(), {}
-        for name in snapshot.memory.changed_since(version):
-            part = function(pod, snapshot.nodes[name], snapshot, known)
-            sums.subtract(parts.pop(name, {}))
-            sums.update(part)
-            if part:
-                parts[name] = part
-        if len(known) > 1000:
-            known = {}
-        listed = snapshot.number if "namespaces" in snapshot.objects else None  # the only snapshot that this holds for
-        pod.remembered[function] = snapshot.memory, next(VERSIONS), listed, parts, sums, known
-        return sums
-
-    return total
-
-
 class Answers:
     """What the rules have said of the nodes to pods of one kind.
 
@@ -1548,29 +1523,40 @@ def pods_by_kind(node):
     return kinds
 
 
-@summed_up
 def affinity_at(pod, node, snapshot, known):
-    """Sum up {(what, (topology key, value)): weight} of the affinity between the pod and those on the node."""
-    sums = {}
-    for kind, others in pods_by_kind(node).items() if pod.is_affine or node.affine else ():
+    """Return (what, (topology key, value), weight) of all that is between the pod and those on the node."""
+    kinds = pods_by_kind(node) if pod.is_affine or node.affine else {}
+    for kind, others in kinds.items():
         if kind not in known:
             known[kind] = bonds(pod, others[0], snapshot)
-        for what, key, weight in known[kind]:
-            if key in node.labels:
-                bond = what, (key, node.labels[key])
-                sums[bond] = sums.get(bond, 0) + weight * len(others)
-    return sums
+    return [(what, (key, node.labels[key]), weight * len(others)) for kind, others in kinds.items()
+            for what, key, weight in known[kind] if key in node.labels]
 
 
 def affinity_around(pod, snapshot, stage=""):
-    """Return that of all nodes as {what: {(topology key, value): weight}}. Raises Rejected if a term is invalid."""
+    """Sum up what is between the pod and those on all nodes, as {what: {(topology key, value): weight}}.
+
+    Of pods alike, the next ones look at those nodes again that have changed. What pods of other kinds mean to them is
+    known, too; all that as long as namespaces do not matter, whose labels may be others in the next snapshot.
+    Raises Rejected if a term is invalid.
+    """
     _, problem = affinity_terms(pod)
     if problem:
         raise Rejected(f"{stage}{problem}")
+    memory, version, listed, parts, known = pod.remembered.get(affinity_around, (None, 0, None, {}, {}))
+    if memory is not snapshot.memory or listed not in (None, snapshot.number) or len(known) > 1000:
+        version, parts, known = 0, {}, {}
+    for name in snapshot.memory.changed_since(version):
+        parts.pop(name, None)
+        part = affinity_at(pod, snapshot.nodes[name], snapshot, known)
+        if part:
+            parts[name] = part
+    listed = snapshot.number if "namespaces" in snapshot.objects else None
+    pod.remembered[affinity_around] = snapshot.memory, next(VERSIONS), listed, parts, known
     around = collections.defaultdict(collections.Counter)
-    for (what, domain), weight in affinity_at(pod, snapshot).items():
-        if weight:
-            around[what][domain] = weight
+    for part in parts.values():
+        for what, domain, weight in part:
+            around[what][domain] += weight
     return around
 
 
