@@ -881,7 +881,7 @@ class Answers:
         self.changed, self.renewed = set(), set()  # nodes that have changed since; those where more than pods has
         self.metadata = {}  # predicate -> what it was asked with
         self.failed, self.message = {}, None  # what is against which nodes, and that in a sentence
-        self.fitting, self.total = [], {}
+        self.fitting, self.total = [], {}  # the nodes that fit; their scores' sums
         self.said = {}  # priority -> what it was asked with, its raw scores, its scores
         self.rescored = set()  # nodes of which a score has changed
 
@@ -901,8 +901,10 @@ class Answers:
         asked_again = [prepared for prepared in asked if prepared[2] is not self.renewed]
         asked_by_others = [prepared for prepared in asked_again if prepared[2] is not self.changed]
         for name in sorted(set().union(*(again for _, _, again in predicates))):
-            anew = name in self.renewed or name in self.failed
-            yield snapshot.nodes[name], asked if anew else asked_again if name in self.changed else asked_by_others
+            rules = asked_again if name in self.changed else asked_by_others
+            if name in self.renewed or name in self.failed:
+                rules = asked
+            yield snapshot.nodes[name], rules
 
     def split(self, nodes, news):
         """Return the nodes that fit, and what is against the others, of some of which there are news."""
