@@ -57,9 +57,7 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning
 log = logging.getLogger("scheduler")
 
 
-# =====================================================================================================================
-# 1. The loop
-# =====================================================================================================================
+# ==== 1. The loop =====================================================================================================
 
 
 def run(cluster, policy_file, report, stop, interval, once):
@@ -156,9 +154,7 @@ def select_host(pod, total):
     return dice(pod.key).choice([name for name, score in total.items() if score == best])
 
 
-# =====================================================================================================================
-# 2. The Policy
-# =====================================================================================================================
+# ==== 2. The Policy ===================================================================================================
 
 
 def nothing_against(pod, node):
@@ -445,8 +441,11 @@ def rules_named(where, entries, settings, problems, notices):
         rule, given = CATALOGUES[where][name], [argument for argument in arguments if argument is not None]
         if given and weights[-1] != weights[0]:
             problems.append(f"{places[-1]}.weight: must be {weights[0]} as in {places[0]}; they are one rule")
+        title = "+".join(dict.fromkeys(titles))
+        if any(title == other.title for other in rules):  # of another rule, from whose scores these are told by it
+            title = f"{title} ({name})"
         # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
-        rule = replace(rule, title="+".join(dict.fromkeys(titles)), weight=weights[-1] * max(1, len(given)),
+        rule = replace(rule, title=title, weight=weights[-1] * max(1, len(given)),
                        arguments=given or settings.get(name, rule.arguments))
         rules.append(set_up(rule, places[-1], problems))
     return rules
@@ -519,9 +518,7 @@ def extenders_of(configs, problems):
     return sorted(extenders, key=lambda extender: extender.ignorable)
 
 
-# =====================================================================================================================
-# 3. Pods, nodes, quantities, and what is remembered of them
-# =====================================================================================================================
+# ==== 3. Pods, nodes, quantities, and what is remembered of them ======================================================
 
 
 class Unschedulable(Exception):
@@ -945,7 +942,7 @@ class Answers:
         except Unschedulable:
             if len(self.fitting) > 1:
                 raise
-            self.total, [node] = {}, self.fitting
+            self.said, self.total, [node] = {}, {}, self.fitting
             return {node.name: None}, {node.name: 0}  # kube-scheduler takes a single candidate unscored
         self.said[rule.name] = metadata, raw, scores
         return raw, scores
@@ -977,9 +974,7 @@ def recall(pod, snapshot, policy):
     return answers
 
 
-# =====================================================================================================================
-# 4. Predicates, in the order in which they run, whatever their order in the Policy
-# =====================================================================================================================
+# ==== 4. Predicates, in the order in which they run, whatever their order in the Policy ===============================
 
 
 @predicate("CheckNodeUnschedulable")
@@ -1168,7 +1163,7 @@ def claims_of(pod, snapshot):
     """Yield (name, claim, its volume) for the pod's claims; a claim or a volume that is not there is empty."""
     for key in pod.claims:
         claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
-        volume = snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"), {})
+        volume = claim and snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"), {})
         yield key.partition("/")[2], claim, volume
 
 
@@ -1591,9 +1586,7 @@ def match_inter_pod_affinity(pod, node, metadata):
     yield from ("node(s) didn't match pod affinity/anti-affinity", reason)
 
 
-# =====================================================================================================================
-# 5. Priorities
-# =====================================================================================================================
+# ==== 5. Priorities ===================================================================================================
 
 
 CPU_AND_MEMORY = {"cpu": 1, "memory": 1}  # resource -> weight
@@ -1847,9 +1840,7 @@ for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
     rule.looks_at_pods = rule.name in LOOK_AT_PODS
 
 
-# =====================================================================================================================
-# 6. From the decision to the binding: the other extension points of the scheduling framework
-# =====================================================================================================================
+# ==== 6. From the decision to the binding: the other extension points of the scheduling framework =====================
 
 #   pre_enqueue(pod)                    returns why the pod is not ready to be tried, or None
 #   queue_sort(pod)                     returns a key: pods with lower ones are tried first
@@ -1990,9 +1981,7 @@ def reasons_against(pod, node, snapshot):
         return [str(reason)]
 
 
-# =====================================================================================================================
-# 7. KubeSchedulerConfiguration: what a Policy is called today
-# =====================================================================================================================
+# ==== 7. KubeSchedulerConfiguration: what a Policy is called today ====================================================
 
 
 PLUGINS = {  # plugin -> its predicate and its priority, as far as it has them
@@ -2162,9 +2151,7 @@ def running_plugins(plugins, place, problems):
     return running
 
 
-# =====================================================================================================================
-# 8. The cluster: what is read, remembered and written
-# =====================================================================================================================
+# ==== 8. The cluster: what is read, remembered and written ============================================================
 
 
 class ApiError(Exception):
@@ -2979,9 +2966,7 @@ def one_line(error):
     return getattr(error, "strerror", None) or (cause.group().strip() if cause else " ".join(str(error).split()))
 
 
-# =====================================================================================================================
-# 9. What people see
-# =====================================================================================================================
+# ==== 9. What people see ==============================================================================================
 
 
 class Screen:
@@ -3178,9 +3163,7 @@ def overview(pods, waiting, held, nodes):
     return ["", *align(rows), *[f"and {len(pods) - len(shown)} other pods"] * (pods != shown), "", *align(fill)]
 
 
-# =====================================================================================================================
-# 10. The command line
-# =====================================================================================================================
+# ==== 10. The command line ============================================================================================
 
 
 def read_arguments(argv):

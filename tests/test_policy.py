@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import scheduler
-from conftest import ROOT, run_scheduler, table
+from conftest import ROOT, decide, node, pod, run_scheduler, table
 
 GOLDEN = [json.loads(line) for line in gzip.open(Path(__file__).parent / "golden" / "policy-cases.jsonl.gz", "rt")]
 DIFFERENT_ON_PURPOSE = {
@@ -193,6 +193,20 @@ def test_preferred_labels_weigh_together(weights, weighs):
         {"name": f"prefer-{i}", "weight": weight, "argument": {"labelPreference": {"label": f"label-{i}"}}}
         for i, weight in enumerate(weights)]))).priorities
     assert rule.weight == weighs
+
+
+def test_two_rules_under_one_name_of_the_users_own_both_count():
+    built = scheduler.read_policy(json.loads(policy(
+        [{"name": "x", "argument": {"labelsPresence": {"labels": ["a"], "presence": True}}},
+         {"name": "x", "argument": {"serviceAffinity": {"labels": ["zone"]}}}],
+        [{"name": "x", "weight": 2, "argument": {"labelPreference": {"label": "a", "presence": True}}},
+         {"name": "x", "weight": 1, "argument": {"serviceAntiAffinity": {"label": "zone"}}}],
+        alwaysCheckAllPredicates=True)))
+    decision = decide({"my-scheduler": built}, pod("p", nodeSelector={"zone": "z"}),
+                      node("n", labels={"a": "", "zone": "z"}), node("m", labels={"a": "", "zone": "z"}), node("o"))
+    assert decision.total == {"n": 300, "m": 300}
+    assert decision.message is None and sorted(sum(decision.failed["o"].values(), [])) == [
+        "node(s) didn't have the requested labels", "node(s) didn't match service affinity"]
 
 
 def test_the_shipped_policy_loads_without_a_word():

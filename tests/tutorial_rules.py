@@ -169,10 +169,10 @@ def reasons_if(pod, node, snapshot, gone=(), there=()):
     """Return what is against the pod on the node if some pods were gone and others there."""
     before = dict(node.pods)
     try:
-        node.hold({other.uid: other for other in [*before.values(), *there] if other not in gone})
+        node.hold({other.uid: other for other in [*before.values(), *there] if other not in gone}, snapshot.memory)
         return reasons_against(pod, node, snapshot)
     finally:
-        node.hold(before)
+        node.hold(before, snapshot.memory)
 
 
 def budgets_of(pod, snapshot):
