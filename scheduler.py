@@ -29,6 +29,7 @@ import json
 import logging
 import math
 import os
+import queue
 import random
 import re
 import runpy
@@ -42,7 +43,7 @@ import threading
 import time
 import traceback
 import uuid
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, TimeoutError, wait
+from concurrent.futures import ThreadPoolExecutor, TimeoutError, wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from fractions import Fraction
@@ -2401,6 +2402,7 @@ class Writer:
         self.api, self.dry_run, self.live = api, dry_run, live
         self.may_write = lambda: True  # of several replicas, only the one that leads
         self.under_way = {}  # Future -> (Decision, Snapshot, when it began)
+        self.answered = queue.SimpleQueue()  # those Futures that are done
         self.failing = set()  # the uids of pods whose writes have failed since one succeeded
         self.events, self.trail = collections.deque(maxlen=5000), ThreadPoolExecutor(1)  # that wait; who writes them
 
@@ -2441,18 +2443,23 @@ class Writer:
         self.settle(self.WINDOW - 1, 5)
         if len(self.under_way) >= self.WINDOW:
             raise ApiError(0, f"no answer to {self.WINDOW} writes in a row")
-        self.under_way[in_background(function, *arguments)] = decision, snapshot, time.monotonic()
+        future = in_background(function, *arguments)
+        self.under_way[future] = decision, snapshot, time.monotonic()
+        future.add_done_callback(self.answered.put)
 
     def settle(self, leave=0, patience=PATIENCE):
         """Take in answers to writes, for a while, until no more than `leave` are due. Raises ApiError in trouble."""
         until = time.monotonic() + patience
         while len(self.under_way) > leave:
-            answered, _ = wait(self.under_way, until - time.monotonic(), FIRST_COMPLETED)
-            future = next(iter(answered or self.under_way))  # else the oldest
-            decision, snapshot, began = self.under_way[future]
-            if not answered and time.monotonic() < began + self.LIMIT:
-                break
-            del self.under_way[future]
+            try:
+                future = self.answered.get(timeout=max(until - time.monotonic(), 0))
+            except queue.Empty:
+                future, (*_, began) = next(iter(self.under_way.items()))  # the oldest
+                if time.monotonic() < began + self.LIMIT:
+                    break
+            if future not in self.under_way:  # it was given up
+                continue
+            decision, snapshot, _ = self.under_way.pop(future)
             record = decision.pod.record
             try:
                 future.result(0)
