@@ -440,10 +440,10 @@ def rules_named(where, entries, settings, problems, notices):
     for name, same in uses.items():
         places, titles, weights, arguments = zip(*same)
         rule, given = CATALOGUES[where][name], [argument for argument in arguments if argument is not None]
-        if given and weights[-1] != weights[0]:
-            problems.append(f"{places[-1]}.weight: must be {weights[0]} as in {places[0]}; they are one rule")
+        problems += [f"{place}.weight: must be {weights[0]} as in {places[0]}; they are one rule"
+                     for place, weight in zip(places, weights) if given and weight != weights[0]]
         title = "+".join(dict.fromkeys(titles))
-        if any(title == other.title for other in rules):  # of another rule, from whose scores these are told by it
+        while any(title == other.title for other in rules):  # of another rule, from whose scores these are told by it
             title = f"{title} ({name})"
         # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
         rule = replace(rule, title=title, weight=weights[-1] * max(1, len(given)),
@@ -877,6 +877,7 @@ class Answers:
         self.readings = {}  # what functions of such a pod have returned
         self.version = 0  # of the last change of a node about which the rules have been asked
         self.changed, self.renewed = set(), set()  # nodes that have changed since; those where more than pods has
+        self.stale = set()  # nodes to ask about again, because they have changed or a rule's metadata has
         self.metadata = {}  # predicate -> what it was asked with
         self.failed, self.message = {}, None  # what is against which nodes, and that in a sentence
         self.fitting, self.total = [], {}  # the nodes that fit; their scores' sums
@@ -889,16 +890,20 @@ class Answers:
         before, self.metadata[rule.name] = self.metadata.get(rule.name), metadata
         if rule.steady and metadata == before:
             return fits, self.changed if rule.looks_at_pods else self.renewed
-        still = {name for name, against in self.failed.items() if rule.steady and rule.title in against
+        # Of nodes that have changed, the rules that come before this one may say something by now: it is not asked yet.
+        still = {name for name, against in self.failed.items()
+                 if rule.steady and rule.title in against and name not in self.stale
                  and reasons_of(rule, fits(pod, snapshot.nodes[name])) == against[rule.title]}
-        return fits, snapshot.nodes.keys() - still
+        again = snapshot.nodes.keys() - still
+        self.stale |= again
+        return fits, again
 
     def outdated(self, predicates, snapshot):
         """Yield the nodes to ask about again, each with the predicates that may say something else of it now."""
         asked = [prepared for prepared in predicates if prepared[1] is not nothing_against]
         asked_again = [prepared for prepared in asked if prepared[2] is not self.renewed]
         asked_by_others = [prepared for prepared in asked_again if prepared[2] is not self.changed]
-        for name in sorted(set().union(*(again for _, _, again in predicates))):
+        for name in sorted(self.stale):
             rules = asked_again if name in self.changed else asked_by_others
             if name in self.renewed or name in self.failed:
                 rules = asked
@@ -965,6 +970,7 @@ def recall(pod, snapshot, policy):
     key, memory = (policy, pod.kind, pod.node_name), snapshot.memory.answers
     answers = memory.pop(key, None) or Answers()
     answers.changed = set(snapshot.memory.changed_since(answers.version))
+    answers.stale = set(answers.changed)
     answers.renewed = {name for name in answers.changed if snapshot.nodes[name].made > answers.version}
     answers.version = 0  # until the decision has been made: if it ends in an error, all begins anew
     pod.remembered = answers.readings
@@ -1142,7 +1148,7 @@ def selectors_of(pod, snapshot, *resources):
                 if key.startswith(f"{pod.namespace}/")]
         if resource in ("services", "replicationcontrollers"):
             raws = [raw and {"matchLabels": raw} for raw in raws]
-        with contextlib.suppress(InvalidSelector):  # upstream, too, goes on without the whole kind
+        with contextlib.suppress(InvalidSelector):  # as upstream's controllers: the whole kind is passed over
             selectors += [wanted for wanted in map(label_selector, raws) if satisfies(pod.labels, wanted)]
     return selectors
 
@@ -1287,7 +1293,7 @@ def bind_volumes(pod, node, snapshot):
 
 def release_volumes(pod, snapshot):
     """Give up the node that unbound claims of the pod remember, since it turned out wrong."""
-    claims = [claim for _, claim, _ in claims_of(pod, snapshot)] if snapshot.live else []
+    claims = [snapshot.objects["persistentvolumeclaims"].get(key) for key in pod.claims] if snapshot.live else []
     return [patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: None}) for claim in claims
             if claim and not claim["spec"].get("volumeName")
             and SELECTED_NODE in pick(claim, dict, "metadata", "annotations")]
@@ -1542,8 +1548,10 @@ def affinity_around(pod, snapshot, stage=""):
     if problem:
         raise Rejected(f"{stage}{problem}")
     memory, version, listed, parts, known = pod.remembered.get(affinity_around, (None, 0, None, {}, {}))
-    if memory is not snapshot.memory or listed not in (None, snapshot.number) or len(known) > 1000:
+    if memory is not snapshot.memory or listed not in (None, snapshot.number):
         version, parts, known = 0, {}, {}
+    if len(known) > 1000:
+        known = {}
     for name in snapshot.memory.changed_since(version):
         parts.pop(name, None)
         part = affinity_at(pod, snapshot.nodes[name], snapshot, known)

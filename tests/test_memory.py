@@ -307,6 +307,31 @@ def test_an_odd_rule_of_ones_own_is_asked_as_if_nothing_were_remembered(register
         scheduler.PRIORITIES.pop("Odd", None)
 
 
+def test_a_rule_is_not_asked_again_before_those_ahead_of_it_whatever_it_has_said():
+    """It may rely on them: here, on a label that the node has lost."""
+    server, full = Server(), {"a": 0, "b": 1}
+
+    @scheduler.predicate("ZoneQuota", steady=True, metadata=lambda pod, nodes, snapshot: dict(full))
+    def zone_quota(pod, node, metadata):
+        """The zone has room."""
+        return [] if metadata[node.labels["zone"]] else ["the zone is full"]
+
+    try:
+        policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
+            {"name": "zoned", "argument": {"labelsPresence": {"labels": ["zone"], "presence": True}}},
+            {"name": "ZoneQuota"}]})}
+        cluster = scheduler.Cluster(server)
+        cluster.live = True
+        for labels in ({"zone": "a"}, {}, {}):
+            server.put(node("n0", labels=labels))
+            server.put(node("n1", labels={"zone": "b"}))
+            full["c"] = full.get("c", 0) + 1  # so that the rule's metadata is another one
+            decision = scheduler.schedule(scheduler.Pod(pod("p")), cluster.snapshot(policies), policies["my-scheduler"])
+            assert decision.node == "n1", decision.message
+    finally:
+        scheduler.PREDICATES.pop("ZoneQuota", None)
+
+
 def test_pods_are_alike_by_the_names_of_their_tokens_volumes_only():
     kinds = {scheduler.Pod(pod("p", **spec)).kind for suffix in ("aaaaa", "bbbbb") for spec in (
         {"volumes": [{"name": f"kube-api-access-{suffix}", "projected": {}}]},

@@ -112,6 +112,10 @@ EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and p
         policy((), [{"name": "A", "weight": 1, "argument": {"labelPreference": {"label": "x"}}},
                     {"name": "B", "weight": 2, "argument": {"labelPreference": {"label": "y"}}}]),
         "priorities[1].weight: must be 1 as in priorities[0]; they are one rule"),
+    "... though the last weighs as much as the first": (
+        policy((), [{"name": name, "weight": weight, "argument": {"labelPreference": {"label": name}}}
+                    for name, weight in (("A", 2), ("B", 3), ("C", 2))]),
+        "priorities[1].weight: must be 2 as in priorities[0]; they are one rule"),
     "a shape that goes back": (
         policy((), [{"name": "Pack", "weight": 1, "argument": {"requestedToCapacityRatioArguments": {
             "shape": [{"utilization": 50}, {"utilization": 50}]}}}]),
