@@ -43,7 +43,7 @@ import threading
 import time
 import traceback
 import uuid
-from concurrent.futures import ThreadPoolExecutor, TimeoutError, wait
+from concurrent.futures import Future, TimeoutError, wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from fractions import Fraction
@@ -2178,7 +2178,31 @@ def warn_once(text):
     log.warning("%s", text)
 
 
-in_background = ThreadPoolExecutor(10000).submit  # calls a function in a thread; some may hang
+IDLE = []  # the queues of threads that wait for something to do
+
+
+def in_background(function, *arguments):
+    """Call a function in a thread that nobody needs to wait for. Return the Future of what it returns."""
+    future = Future()
+    try:
+        tasks = IDLE.pop()
+    except IndexError:
+        tasks = queue.SimpleQueue()
+        threading.Thread(target=work, args=[tasks], daemon=True).start()
+    tasks.put((future, function, arguments))
+    return future
+
+
+def work(tasks):
+    """Do one task after another."""
+    while True:
+        future, function, arguments = tasks.get()
+        try:
+            tell, answer = future.set_result, function(*arguments)
+        except BaseException as error:
+            tell, answer = future.set_exception, error
+        IDLE.append(tasks)
+        tell(answer)
 
 
 def within(seconds, function, *arguments):
@@ -2412,7 +2436,7 @@ class Writer:
         self.under_way = {}  # Future -> (Decision, Snapshot, when it began)
         self.answered = queue.SimpleQueue()  # those Futures that are done
         self.failing = set()  # the uids of pods whose writes have failed since one succeeded
-        self.events, self.trail = collections.deque(maxlen=5000), ThreadPoolExecutor(1)  # that wait; who writes them
+        self.events, self.trail = collections.deque(maxlen=5000), None  # to be written yet; the Future of who does it
 
     def bind(self, decision, snapshot):
         """Have the pod bound; or what is needed first prepared, after which it is decided about again."""
@@ -2477,6 +2501,8 @@ class Writer:
                     record.assumed = decision if record.prepared else None
             except Exception as error:
                 self.take_failure(error, decision, snapshot)
+        if self.events and (self.trail is None or self.trail.done()):
+            self.trail = in_background(self.write_events)
 
     def take_failure(self, error, decision, snapshot):
         """Have the pod of a failed write back off, alone. Raises the error if several in a row have failed."""
@@ -2540,28 +2566,28 @@ class Writer:
 
     def tell(self, request):
         """Have an event written, after all that is more urgent; of too many, the oldest are lost."""
-        is_full = len(self.events) == self.events.maxlen
-        self.events.append(request)
-        if is_full:
+        if len(self.events) == self.events.maxlen:
             warn_once(f"more than {self.events.maxlen} events wait to be written: the oldest are dropped")
-        else:
-            self.trail.submit(self.write_event)
+        self.events.append(request)
 
-    def write_event(self):
-        """Write the oldest event: it only tells people what has happened already."""
-        request = self.events.popleft()
-        time.sleep(0.1 if self.under_way else 0)  # Bindings go first
-        for attempt in range(1, 5):
-            try:
-                return self.note(request)
-            except ApiError:  # the API server is in trouble
-                time.sleep(backoff(attempt))
+    def write_events(self):
+        """Write events, one after another, beside all else: they only tell people what has happened already."""
+        while self.events:
+            request = self.events.popleft()
+            time.sleep(0.1 if self.under_way else 0)  # Bindings go first
+            for attempt in range(1, 5):
+                try:
+                    self.note(request)
+                    break
+                except ApiError:  # the API server is in trouble
+                    time.sleep(backoff(attempt))
 
     def flush(self, patience):
         """Wait until all has been written, but not for too long."""
         until = time.monotonic() + patience
-        self.settle(patience=patience)
-        wait([self.trail.submit(time.sleep, 0)], until - time.monotonic())  # which comes after all events
+        while (self.under_way or self.events or self.trail and not self.trail.done()) and time.monotonic() < until:
+            self.settle(patience=0.1)
+            wait([self.trail] if self.trail else [], 0.1)
 
     def note(self, request):
         """Write what is for people only: if it is refused, that is said once."""
@@ -2758,8 +2784,7 @@ class LeaderElection:
             if stop.wait(self.retry_period):
                 return False
         log.info("%s became leader", self.identity)
-        self.keeper = threading.Thread(target=self.keep, args=[stop], daemon=True)  # so that it ends with the script
-        self.keeper.start()
+        self.keeper = in_background(self.keep, stop)
         return True
 
     def leads(self):
@@ -2809,7 +2834,7 @@ class LeaderElection:
 
     def release(self):
         """Let another replica lead at once, when `stop` is set: else this one would renew again."""
-        self.keeper.join(self.retry_period)
+        wait([self.keeper], self.retry_period)
         if self.leads():
             self.holds("")
 
@@ -2836,7 +2861,8 @@ class Manifests:
         for document in parse(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")):
             is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
             kind = name_in(document, "kind").removesuffix("List")  # the API server gives items none
-            for thing in document["items"] if is_list else [document]:
+            things = [] if document is None else document["items"] if is_list else [document]
+            for thing in things:
                 try:
                     self.add(thing, kind)
                 except Malformed as error:
@@ -2852,15 +2878,15 @@ class Manifests:
         try:
             if resource in self.OTHERS.values():
                 self.try_out(document, kind)
+            spec = pick(document, dict, "spec")
+            if resource == "pods" and not pick(spec, str, "schedulerName"):
+                document["spec"] = spec | {"schedulerName": "default-scheduler"}
         except Malformed as error:
             raise Malformed(f"{kind} {name}: {error}") from error
         metadata = document["metadata"]  # whose creation time is the place in the file, where it has none
         metadata["creationTimestamp"] = metadata.get("creationTimestamp") or f"{len(self.objects):09}"
         if resource not in ("nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes"):
             metadata["namespace"] = pick(metadata, str, "namespace") or "default"
-        spec = pick(document, dict, "spec")
-        if resource == "pods" and not spec.get("schedulerName"):
-            document["spec"] = spec | {"schedulerName": "default-scheduler"}
         if "template" in spec and "uid" not in metadata:  # else its pods are here, too
             warn_once(f"of a {kind} no pods are made here: add the pods themselves")
         self.objects[resource, metadata.get("namespace"), name] = document
@@ -2950,13 +2976,13 @@ def depth(value):
 
 
 def parse(text):
-    """Yield the documents of a JSON or YAML text that say something, made of JSON's types only. Raises ValueError."""
+    """Yield the documents of a JSON or YAML text, made of JSON's types only. Raises ValueError."""
     try:
         if text.lstrip().startswith("{"):
             documents = [json.loads(text, object_pairs_hook=unique_keys)]
         else:  # what an alias stands for is copied thereby
             check_size(text)
-            documents = (json.loads(json.dumps(document)) for document in yaml.load_all(text, YamlLoader) if document)
+            documents = (json.loads(json.dumps(document)) for document in yaml.load_all(text, YamlLoader))
         for document in documents:
             if depth(document) > 100:
                 raise RecursionError
@@ -3215,6 +3241,10 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     options = parser.parse_args(argv)
     if not re.fullmatch("https?://[^/?#]+/?", options.server):
         parser.error(f"--server {options.server}: expected a URL such as http://127.0.0.1:8001")
+    try:
+        urlsplit(options.server).port
+    except ValueError as error:
+        parser.error(f"--server {options.server}: {error}")
     if not 0 < options.interval < 1e6:
         parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
     if options.compare and (options.explain or not options.cluster):
@@ -3257,7 +3287,7 @@ def carry_out(options, screen):
     def end(number, _):
         """Finish the pod in hand; end in a few seconds if that takes long, at once on a second signal."""
         signal.signal(number, signal.SIG_DFL)
-        threading.Thread(target=lambda: time.sleep(4) or os._exit(0), daemon=True).start()
+        in_background(lambda: time.sleep(4) or os._exit(0))
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -3387,13 +3417,9 @@ def outcome(manifests, policies, options, stop):
 
 if __name__ == "__main__":
     try:
-        code = main()
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever read our output has gone, as head does
-        code = 1
+        sys.exit(main())
     except KeyboardInterrupt:
-        code = 130
-    except Exception:
-        traceback.print_exc()
-        code = 1
-    os._exit(code)  # at once, whatever still goes on in the background
+        sys.exit(130)
+    except BrokenPipeError:  # whoever read our output has gone, as head does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -155,6 +155,8 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
     "an interval of nothing": (["--interval=0"], "--interval 0.0: expected a number of seconds above 0"),
     "an interval that is no number": (["--interval=nan"], "--interval nan: expected a number of seconds above 0"),
     "a server that is no URL": (["--server=localhost:8001"], "expected a URL such as http://127.0.0.1:8001"),
+    "a server at a port that there is not": (
+        ["--server=http://127.0.0.1:99999"], "--server http://127.0.0.1:99999: Port out of range 0-65535"),
     "a Policy that is not there": (["--policy=nowhere.json"], "nowhere.json: No such file or directory"),
     "a manifest that is not there": (["--cluster", "nowhere.yaml"], "nowhere.yaml: No such file or directory"),
     "a manifest that is no YAML": (["--cluster", "-"], "-: while parsing"),
@@ -192,6 +194,9 @@ def test_wrong_usage_is_exit_code_2(arguments, said):
         {"kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": "p", "allowedTopologies": [
             {"matchLabelExpressions": [{"key": "zone", "values": [1]}]}]},
         "StorageClass s: values[0]: expected a string, got 1"),
+    "a pod whose schedulerName is none": (
+        {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": False}},
+        "Pod p: schedulerName: expected a string, got false"),
     "a CSINode with any number of volumes": (
         {"kind": "CSINode", "metadata": {"name": "a"}, "spec": {"drivers": [
             {"name": "d", "allocatable": {"count": "any"}}]}},

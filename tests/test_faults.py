@@ -645,6 +645,19 @@ UNDER_WAY = {  # a sentence: (what is asked, the fault that befalls it, argument
 }
 
 
+CALLER = "import sys, scheduler; scheduler.main(sys.argv[1:]); sys.exit(7)"
+
+
+@table("kind", {"a Binding hangs": ("binding",), "an event hangs": ("event",)})
+def test_a_script_that_calls_it_ends_though_something_is_under_way(kind, serve):
+    server = serve(ApiServer(node("n"), pod("p")))
+    server.faults[kind[0]] = hang
+    began = time.monotonic()
+    run = subprocess.run([sys.executable, "-c", CALLER, "--server", server.url, "--once"], cwd=ROOT, timeout=50,
+                         stdout=subprocess.DEVNULL)
+    assert run.returncode == 7 and time.monotonic() < began + 20
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_within_5_seconds(number, serve, start, tmp_path):
     started, wrong = {}, []

@@ -96,6 +96,8 @@ EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and p
     "nothing at all": ("", f"{EXPECTED} nothing"),
     "nothing but a comment": ("# soon\n", f"{EXPECTED} nothing"),
     "an object without anything": ("{}", f"{EXPECTED} nothing"),
+    "an empty document before the Policy": (
+        "---\n{}\n---\nkind: Policy\napiVersion: v1\n", f"{EXPECTED} nothing"),
     "no kind": ('{"apiVersion": "v1"}', f'{EXPECTED} {{"apiVersion": "v1"}}'),
     "no apiVersion": ('{"kind": "Policy"}', f'{EXPECTED} {{"kind": "Policy"}}'),
     "another kind": ("kind: Deployment\napiVersion: apps/v1\nspec: {}",
