@@ -3420,6 +3420,8 @@ if __name__ == "__main__":
         sys.exit(main())
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:  # whoever read our output has gone, as head does
+    except OSError as error:  # whoever read our output has gone, as head does, or the disk is full
+        if not isinstance(error, BrokenPipeError):
+            log.error("%s", one_line(error))
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -301,10 +301,14 @@ def test_help_teaches():
         assert word in run.stdout
 
 
-def test_a_reader_that_goes_away_is_no_traceback():
-    run = subprocess.run(["bash", "-c", f"{' '.join(SCHEDULER)} --cluster {DEMO} --output=json | true"],
-                         capture_output=True, text=True)
-    assert "Traceback" not in run.stderr
+@table("command, said", {
+    "a reader that goes away": ("{} | true", ""),
+    "a file that may not grow": ("ulimit -f 0; {} > output", "File too large\n"),
+})
+def test_output_that_nobody_takes_is_no_traceback(command, said, tmp_path):
+    command = command.format(f"{' '.join(SCHEDULER)} --cluster {DEMO} --output=json")
+    run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path)
+    assert run.stderr == said
 
 
 @pytest.fixture
