@@ -71,7 +71,7 @@ def run(cluster, policy_file, report, stop, interval, once):
             trouble = error
         pause = cluster.seconds_until_recovery(trouble)
         if once:
-            return 1 if trouble else 0
+            return 1 if trouble or cluster.writer.failed else 0
         stop.wait(max(interval, pause))
     return 0
 
@@ -304,19 +304,20 @@ class PolicyFile:
 
     def __init__(self, path, scheduler_name, plugins=()):
         self.path, self.scheduler_name, self.plugins = path, scheduler_name, plugins
-        self.policies, self.signature = None, "none yet"
+        self.policies, self.signature = None, {}
         self.current()
 
     def current(self):
         """Return the Policies, read again if a file has changed. If one is broken, say so, and keep the last."""
-        signature = []
+        signature, before = {}, self.policies
         for path in (self.path, *self.plugins):
             with contextlib.suppress(OSError):
                 stat = Path(path).stat()
-                signature.append((path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
-        if signature == self.signature:
-            return self.policies
-        self.signature, before = signature, self.policies
+                signature[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
+        if before and signature == self.signature:
+            return before
+        edited = [path for path in self.plugins if signature.get(path) != self.signature.get(path)]
+        self.signature = signature
         try:
             load_plugins(self.plugins)
             self.policies = load_policies(self.path, self.scheduler_name)
@@ -326,7 +327,7 @@ class PolicyFile:
             for line in error.args:
                 log.error("%s; the last good Policy stays", line)
             return before
-        lines = changes(before, self.policies) + [f"{path} is loaded again" for path in self.plugins] if before else []
+        lines = changes(before, self.policies) + [f"{path} is loaded again" for path in edited] if before else []
         for line in lines + [notice for policy in self.policies.values() for notice in policy.notices]:
             log.warning("%s: %s", self.path, line)
         return self.policies
@@ -404,7 +405,7 @@ def read_policy(document):
     head = [document.get("kind"), document.get("apiVersion")] if isinstance(document, dict) else []
     if head not in (["Policy", "v1"], ["Policy", "kubescheduler.config.k8s.io/v1"]):
         raise PolicyError("expected an object with kind Policy, apiVersion v1, predicates and priorities, got "
-                          f"{json.dumps(document, default=str)[:60] if document else 'nothing'}")
+                          f"{'nothing' if document is None else json.dumps(document, default=str)[:60]}")
     problems, notices = [], []
     said = decode(document, POLICY, "", problems)
     if problems:
@@ -459,7 +460,7 @@ def find(where, entries, problems, notices):
     members = {rule.member: rule for rule in catalogue.values() if rule.member}
     for i, entry in enumerate(entries):
         place, title, argument = f"{where}[{i}]", entry.get("name", ""), None
-        names = known.get(title, [])
+        names, unknown = known.get(title, []), f'{place}: unknown {NOUNS[where]} "{title}"{did_you_mean(title, known)}'
         if where == "priorities" and "weight" not in entry:
             problems.append(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
         if title in SAID_BY_TAINTS:
@@ -470,7 +471,8 @@ def find(where, entries, problems, notices):
             schema = {member: rule.argument for member, rule in members.items()}
             arguments = decode(entry["argument"], schema, f"{place}.argument", problems)
             if len(arguments) != 1:
-                problems.append(f"{place}: the argument must have exactly one member")
+                problem = f"{place}: the argument must have exactly one member"
+                problems.append(problem if arguments or title in known else unknown)
             elif names:
                 notices.append(f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
             else:
@@ -479,7 +481,7 @@ def find(where, entries, problems, notices):
         elif not names and title in {*CATALOGUES[elsewhere], *ALIASES[elsewhere]}:
             problems.append(f'{place}: "{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}')
         elif title not in known:
-            problems.append(f'{place}: unknown {NOUNS[where]} "{title}"{did_you_mean(title, known)}')
+            problems.append(unknown)
         for name in names:
             yield name, place, title if len(names) == 1 else name, entry.get("weight", 1), argument
 
@@ -2013,6 +2015,7 @@ DEFAULT_PLUGINS = {plugin: 1 for plugin in PLUGINS if plugin not in ("NodePrefer
     "TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
+IN_PLUGINS = {*sum(PLUGINS.values(), [*STRATEGIES.values()])}  # rules that have no name of their own here
 POINTS = dict.fromkeys(["multiPoint", "preFilter", "filter", "preScore", "score", *HOOKS.values()])
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"
 CONFIGURATION = {
@@ -2095,7 +2098,7 @@ def read_profile(profile, place, problems):
 
     predicates, priorities = rules_at(["filter"], PREDICATES), rules_at(["score"], PRIORITIES)
     # Of the user's own rules, some neither filter nor score here, but have other extension points.
-    known = {*sum(PLUGINS.values(), [*STRATEGIES.values()]), *(rule.name for rule in predicates + priorities)}
+    known = {*IN_PLUGINS, *(rule.name for rule in predicates + priorities)}
     others = {name: rule for name, rule in (PRIORITIES | PREDICATES).items() if name not in known}
     return Policy(predicates, priorities, others=rules_at(HOOKS.values(), others))
 
@@ -2138,7 +2141,7 @@ def plugin_arguments(profile, place, problems):
 
 def running_plugins(plugins, place, problems):
     """Return {point: {plugin: weight}} in running order; append what is wrong. Upstream: expandMultiPointPlugins."""
-    rules = {name: rules_of(name, {}).keys() for name in [*PLUGINS, *PREDICATES, *PRIORITIES]}
+    rules = {name: rules_of(name, {}).keys() for name in [*PLUGINS, *PREDICATES, *PRIORITIES] if name not in IN_PLUGINS}
     running = {}
     for point in POINTS:
         off = {entry.get("name") for entry in plugins.get(point, {}).get("disabled", [])}
@@ -2436,6 +2439,7 @@ class Writer:
         self.under_way = {}  # Future -> (Decision, Snapshot, when it began)
         self.answered = queue.SimpleQueue()  # those Futures that are done
         self.failing = set()  # the uids of pods whose writes have failed since one succeeded
+        self.failed = False  # whether one ever has, but for those that came too late
         self.events, self.trail = collections.deque(maxlen=5000), None  # to be written yet; the Future of who does it
 
     def bind(self, decision, snapshot):
@@ -2510,6 +2514,7 @@ class Writer:
         status = getattr(error, "status", None)  # None: a rule's or an extender's, or no answer
         if status not in (0, 404, 409):  # no connection; the pod is gone; somebody bound it
             warn_once(f"{pod.key}: {one_line(error) or 'no answer'}")
+        self.failed = self.failed or status not in (404, 409)
         if record.assumed is decision:
             record.back_off(unschedulable=False)
             node = snapshot.nodes[decision.node]
@@ -2843,7 +2848,8 @@ class Manifests:
     """A cluster made of manifests, which answers like the API server; bindings are kept in memory."""
 
     OTHERS = dict(ns="namespaces", svc="services", rc="replicationcontrollers", rs="replicasets", sts="statefulsets",
-                  pv="persistentvolumes", pvc="persistentvolumeclaims", sc="storageclasses", csinodes="csinodes")
+                  pv="persistentvolumes", pvc="persistentvolumeclaims", sc="storageclasses", csinodes="csinodes",
+                  pdb="poddisruptionbudgets")
     COMMAND = f"kubectl get nodes,pods,{','.join(OTHERS)} -A -o yaml"  # copies a live cluster
 
     def __init__(self, paths=()):
@@ -3247,8 +3253,8 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
         parser.error(f"--server {options.server}: {error}")
     if not 0 < options.interval < 1e6:
         parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
-    if options.compare and (options.explain or not options.cluster):
-        parser.error("--compare needs --cluster, and goes without --explain")
+    if options.compare and (options.explain or not options.cluster) or options.anew and not options.compare:
+        parser.error("--compare needs --cluster, and goes without --explain; --anew needs --compare")
     return options
 
 

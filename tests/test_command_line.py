@@ -164,6 +164,7 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
     "nothing at all": (["--cluster", "/dev/null"], "/dev/null: there is no Node; a copy of a cluster has all: "),
     "both a comparison and an explanation": (
         ["--cluster", DEMO, "--compare", "policy.json", "--explain", "p"], "--compare needs --cluster, and goes "),
+    "pods anew that are not compared": (["--cluster", DEMO, "--anew"], "--anew needs --compare"),
 })
 def test_wrong_usage_is_exit_code_2(arguments, said):
     run = run_scheduler(*arguments, "--once", input="a: [b\n")
@@ -401,6 +402,10 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
         rules.write_text(RULE.format("Mine", "yield 'the second'"))
         assert reasons() == ["the second"]
         assert caplog.messages == [f"{path}: says the same as before", f"{path}: {rules} is loaded again"]
+        caplog.clear()
+        path.write_text(path.read_text().replace("[]", "[]\n"))
+        assert reasons() == ["the second"]
+        assert caplog.messages == [f"{path}: says the same as before"], "of rules that nobody has edited nothing is said"
         for text, said in (("1 / 0", "line 1: ZeroDivisionError: division by zero"),
                            (RULE.format("Other", "return []"), 'unknown predicate "Mine"')):
             caplog.clear()

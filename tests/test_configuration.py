@@ -218,6 +218,12 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
     "a plugin with a typo is compared with those that can be there": (
         configuration({"plugins": {"filter": {"enabled": plugins("ImageLocalit")}}}),
         'unknown plugin "ImageLocalit"; is a file missing in --plugins?'),
+    "a predicate's name, which a plugin does not have": (
+        configuration({"plugins": {"filter": {"enabled": plugins("PodFitsResources")}}}),
+        'profiles[0].plugins.filter.enabled[0]: unknown plugin "PodFitsResources"'),
+    "a priority's name, which is not suggested either": (
+        configuration({"plugins": {"score": {"enabled": plugins("LeastRequested")}}}),
+        'unknown plugin "LeastRequested"; is a file missing in --plugins?'),
     "an unknown extension point": (configuration({"plugins": {"filters": {}}}),
                                    'profiles[0].plugins.filters: unknown field; did you mean "filter"?'),
     "a version that has gone": (
@@ -342,6 +348,7 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
                               "--policy", tmp_path / "config.yaml")
     wait_for("both pods are bound", lambda: len(control_plane.places()) == 2)
     assert control_plane.places() == {"default/space": "edge", "default/sample": "cloud"}, "space knows no resources"
+    wait_for("each has an event", lambda: len(control_plane.events("Scheduled")) == 2)  # behind the Bindings
     assert {(key, component) for key, _, component in control_plane.events("Scheduled")} == {
         ("default/space", "spacecloud"), ("default/sample", "sample-scheduler")}
     running.terminate()

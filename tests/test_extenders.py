@@ -220,7 +220,7 @@ def test_an_extender_binds_instead_of_us(control_plane, service, tmp_path, answe
     assert (run.returncode, service.asked) == (0, []), "a dry run has nobody bind"
     run = run_scheduler("--server", control_plane.server, "--policy", tmp_path / "policy.json", "--once")
     assert service.asked == [("bind", {"PodName": "p", "PodNamespace": "default", "PodUID": uid, "Node": "a"})]
-    assert run.returncode == 0 and (f"default/p: extender {service.url}: bind: no" in run.stderr) != bound
+    assert (run.returncode == 0) == bound and (f"default/p: extender {service.url}: bind: no" in run.stderr) != bound
     assert control_plane.places() == {}, "that is the extender's to do"
     assert len(control_plane.events("Scheduled")) == bound
 

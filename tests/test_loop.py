@@ -1,10 +1,12 @@
 """The loop against a cluster in memory that misbehaves on purpose: what real ones do seldom, at the worst moment."""
 
 import contextlib
+import functools
 import threading
 import time
 from collections import Counter
 from concurrent.futures import wait
+from types import SimpleNamespace
 
 import pytest
 import scheduler
@@ -172,6 +174,22 @@ def test_only_the_pending_pods_are_listed_from_the_watch_cache():
     cached = [params["fieldSelector"] for _, _, params, _ in server.requests if "resourceVersion" in params]
     assert cached == ["spec.schedulerName=my-scheduler,spec.nodeName="]
     assert len(server.sent("GET", "")) == 4
+
+
+@table("status, code", {
+    "it is bound": (201, 0),
+    "somebody bound it": (409, 0),
+    "it is gone": (404, 0),
+    "forbidden": (403, 1),
+    "the API server failed": (500, 1),
+    "no answer came": (0, 1),
+})
+def test_a_single_pass_tells_by_its_exit_code_whether_all_could_be_written(status, code):
+    server = Server(node("n"), pod("p"))
+    server.failures["binding"] = [] if status == 201 else [status] * 3
+    run = functools.partial(scheduler.run, scheduler_of(server), SimpleNamespace(
+        current=lambda: {"my-scheduler": POLICY}), lambda decision: None, threading.Event(), 1)
+    assert run(once=True) == code
 
 
 @table("status, carried_out, kept", {

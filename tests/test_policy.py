@@ -95,9 +95,9 @@ EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and p
         '{"predicates": []}', f'{EXPECTED} {{"predicates": []}}'),
     "nothing at all": ("", f"{EXPECTED} nothing"),
     "nothing but a comment": ("# soon\n", f"{EXPECTED} nothing"),
-    "an object without anything": ("{}", f"{EXPECTED} nothing"),
+    "an object without anything": ("{}", f"{EXPECTED} {{}}"),
     "an empty document before the Policy": (
-        "---\n{}\n---\nkind: Policy\napiVersion: v1\n", f"{EXPECTED} nothing"),
+        "---\n{}\n---\nkind: Policy\napiVersion: v1\n", f"{EXPECTED} {{}}"),
     "no kind": ('{"apiVersion": "v1"}', f'{EXPECTED} {{"apiVersion": "v1"}}'),
     "no apiVersion": ('{"kind": "Policy"}', f'{EXPECTED} {{"kind": "Policy"}}'),
     "another kind": ("kind: Deployment\napiVersion: apps/v1\nspec: {}",
@@ -144,6 +144,15 @@ def test_what_is_wrong_is_said_in_a_line(text, line, tmp_path):
     path.write_text(text)
     run = run_scheduler("--policy", path, "--cluster", "/dev/null")
     assert (run.returncode, run.stderr) == (2, f"{path}: {line}\n")
+
+
+def test_a_rule_with_an_argument_whose_file_is_missing(tmp_path):
+    (tmp_path / "policy.json").write_text(policy((), [
+        {"name": "PreferZone", "weight": 1, "argument": {"zone": "east"}}]))
+    run = run_scheduler("--policy", "policy.json", "--cluster", "/dev/null", cwd=tmp_path)
+    assert (run.returncode, run.stderr) == (2, (
+        "policy.json: priorities[0].argument.zone: unknown field\n"
+        'policy.json: priorities[0]: unknown priority "PreferZone"; is a file missing in --plugins?\n'))
 
 
 @table("text, accepted", {
@@ -238,7 +247,7 @@ LEAST = {"name": "LeastRequestedPriority", "weight": 1}
     "a typo": ('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostNam"}]}',
                'predicates[0]: unknown predicate "HostNam"; did you mean "HostName"?; the last good Policy stays'),
     "nothing any more": ("", f"{EXPECTED} nothing; the last good Policy stays"),
-    "an object without anything": ("{}", f"{EXPECTED} nothing; the last good Policy stays"),
+    "an object without anything": ("{}", f"{EXPECTED} {{}}; the last good Policy stays"),
     "half a file": ('{"kind": "Pol', "line 1: Unterminated string starting at: {\"kind\": \"Pol; the last good Policy "
                                      "stays"),
 })

@@ -9,11 +9,10 @@ the scheduling framework are options too: reserve, permit, pre_bind, ... (chapte
 
 import collections
 import contextlib
-import itertools
 import logging
 
-from scheduler import (ApiError, InvalidSelector, Pod, Unschedulable, event, label_selector, pick, predicate, priority,
-                       reasons_against, satisfies)
+from scheduler import (ApiError, InvalidSelector, Malformed, Pod, Unschedulable, event, label_selector, pick, predicate,
+                       priority, reasons_against, satisfies)
 
 log = logging.getLogger("scheduler")
 
@@ -150,8 +149,11 @@ def coscheduling(pod, node):
 def nominated_to(node, snapshot):
     """Return the pods of ours that are nominated to a node and have no place yet."""
     if "nominated" not in snapshot.objects:  # looked up once, in a list of all pods
-        snapshot.objects["nominated"] = [Pod(raw) for raw in snapshot.objects["pods"].values() if pick(
-            raw, str, "status", "nominatedNodeName") and not pick(raw, str, "spec", "nodeName")]
+        nominated = snapshot.objects["nominated"] = []
+        for raw in snapshot.objects["pods"].values():
+            with contextlib.suppress(Malformed):
+                if pick(raw, str, "status", "nominatedNodeName") and not pick(raw, str, "spec", "nodeName"):
+                    nominated += [pod for pod in [Pod(raw)] if pod.phase not in ("Succeeded", "Failed")]
     return [pod for pod in snapshot.objects["nominated"] if pod.raw["status"]["nominatedNodeName"] == node.name
             and pod.scheduler in snapshot.policies and not any(pod.uid in n.pods for n in snapshot.nodes.values())]
 
@@ -177,10 +179,11 @@ def reasons_if(pod, node, snapshot, gone=(), there=()):
 
 def budgets_of(pod, snapshot):
     """Yield the names of the disruption budgets that count the pod, and how many of their pods may go."""
+    path = "apis/policy/{}/poddisruptionbudgets".format
     try:
-        budgets = snapshot.objects["apis/policy/v1/poddisruptionbudgets"]
+        budgets = snapshot.objects[path("v1")]
     except ApiError:  # up to Kubernetes 1.20
-        budgets = snapshot.objects["apis/policy/v1beta1/poddisruptionbudgets"]
+        budgets = snapshot.objects[path("v1")] = snapshot.objects[path("v1beta1")]
     for key, budget in budgets.items():
         with contextlib.suppress(InvalidSelector):
             selector = label_selector(pick(budget, dict, "spec").get("selector"))
@@ -212,6 +215,11 @@ def victims_on(pod, node, snapshot):
     return gone
 
 
+def is_hopeless(pod, node, snapshot):
+    """Say whether the pod does not fit the node even if that were empty."""
+    return bool(reasons_if(pod, node, snapshot, list(node.pods.values())))
+
+
 def is_going(pod, snapshot):
     """Say whether a pod is being deleted, or is to be by what has been decided in this pass."""
     return pod.terminating or pod.uid in snapshot.objects.setdefault("going", set())
@@ -229,17 +237,18 @@ def merits(victims):
 
 
 def make_room(pod, node, victims, snapshot):
-    """Yield the requests: the pod is nominated to the node, less important ones no longer, and the victims go."""
+    """Yield the requests: the victims go, the pod is nominated to the node, and less important ones no longer."""
+    victims = [victim for victim in victims if not is_going(victim, snapshot)]
+    for victim in victims:
+        snapshot.objects["going"].add(victim.uid)
+        yield "DELETE", f"/api/v1/namespaces/{victim.namespace}/pods/{victim.name}", {
+            "preconditions": {"uid": victim.uid}}
     yield nominate(pod, node.name, snapshot)
     for other in nominated_to(node, snapshot):
         if other.priority < pod.priority:
             yield nominate(other, None, snapshot)
-    for victim in victims:
-        if not is_going(victim, snapshot):
-            snapshot.objects["going"].add(victim.uid)
-            yield "DELETE", f"/api/v1/namespaces/{victim.namespace}/pods/{victim.name}", {
-                "preconditions": {"uid": victim.uid}}
-            yield event(victim, "Normal", "Preempted", f"Preempted by {pod.key} on node {node.name}", pod.scheduler)
+    for victim in victims:  # at the end, as nothing depends on it
+        yield event(victim, "Normal", "Preempted", f"Preempted by {pod.key} on node {node.name}", pod.scheduler)
 
 
 def preempt(pod, failed, snapshot):
@@ -247,14 +256,15 @@ def preempt(pod, failed, snapshot):
     raw = snapshot.objects["pods"].get(pod.key)
     if not raw or pod.spec.get("preemptionPolicy") == "Never":
         return None
-    home = snapshot.nodes.get(pick(raw, str, "status", "nominatedNodeName"))
-    if home and victims_on(pod, home, snapshot) and any(
+    nominated, nodes = pick(raw, str, "status", "nominatedNodeName"), snapshot.nodes.values()
+    home = snapshot.nodes.get(nominated)
+    if home and not is_hopeless(pod, home, snapshot) and any(
             is_going(other, snapshot) and other.priority < pod.priority for other in home.pods.values()):
         return [], f"It waits until the pods that are being deleted on {home.name} have gone."
-    found = ((node, victims) for node in snapshot.nodes.values() if (victims := victims_on(pod, node, snapshot)))
-    found = dict(itertools.islice(found, max(100, len(snapshot.nodes) // 10)))  # as kube-scheduler: these are enough
+    found = {node: victims for node in nodes if (victims := victims_on(pod, node, snapshot))}
     if not found:
-        return ([nominate(pod, None, snapshot)], "") if home else None
+        in_vain = nominated and all(is_hopeless(pod, node, snapshot) for node in nodes)
+        return ([nominate(pod, None, snapshot)], "") if in_vain else None
     best, *others = sorted(found, key=lambda node: merits(found[node]), reverse=True)
     runner_up = merits(found[others[0]]) if others else ()
     why = next((why for why, ours, its in zip(WHY, merits(found[best]), runner_up) if ours != its), "where that helps")
