@@ -470,9 +470,10 @@ def find(where, entries, problems, notices):
         elif "argument" in entry:
             schema = {member: rule.argument for member, rule in members.items()}
             arguments = decode(entry["argument"], schema, f"{place}.argument", problems)
-            if len(arguments) != 1:
-                problem = f"{place}: the argument must have exactly one member"
-                problems.append(problem if arguments or title in known else unknown)
+            if not arguments and title not in known:
+                problems.append(unknown)
+            elif len(arguments) != 1:
+                problems.append(f"{place}: the argument must have exactly one member")
             elif names:
                 notices.append(f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
             else:

@@ -153,9 +153,10 @@ def nominated_to(node, snapshot):
         for raw in snapshot.objects["pods"].values():
             with contextlib.suppress(Malformed):
                 if pick(raw, str, "status", "nominatedNodeName") and not pick(raw, str, "spec", "nodeName"):
-                    nominated += [pod for pod in [Pod(raw)] if pod.phase not in ("Succeeded", "Failed")]
+                    nominated.append(Pod(raw))
     return [pod for pod in snapshot.objects["nominated"] if pod.raw["status"]["nominatedNodeName"] == node.name
-            and pod.scheduler in snapshot.policies and not any(pod.uid in n.pods for n in snapshot.nodes.values())]
+            and pod.scheduler in snapshot.policies and pod.phase not in ("Succeeded", "Failed")
+            and not any(pod.uid in n.pods for n in snapshot.nodes.values())]
 
 
 def nominate(pod, node_name, snapshot):
@@ -217,7 +218,7 @@ def victims_on(pod, node, snapshot):
 
 def is_hopeless(pod, node, snapshot):
     """Say whether the pod does not fit the node even if that were empty."""
-    return bool(reasons_if(pod, node, snapshot, list(node.pods.values())))
+    return bool(reasons_if(pod, node, snapshot, gone=node.pods.values()))
 
 
 def is_going(pod, snapshot):
