@@ -9,10 +9,11 @@ It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler
 predicates and priorities that a legacy Policy file names, and POSTs a Binding for each. Under the same Policy it gives
 the answers of kube-scheduler 1.20, among the last releases to read such files.
 
-The chapters follow the questions of a newcomer: 1. The loop. 2. The Policy. 3. Pods, nodes, quantities, and what is
-remembered of them. 4. Predicates. 5. Priorities. 6. From the decision to the binding: the other extension points.
-7. KubeSchedulerConfiguration, what a Policy is called today. 8. The cluster: what is read, remembered and written.
-9. What people see. 10. The command line.
+The chapters follow the questions of a newcomer: 1. The loop. 2. The Policy. 3. Rules of one's own. 4. Pods, nodes,
+quantities. 5. What is remembered. 6. Predicates. 7. Priorities. 8. The other extension points.
+9. KubeSchedulerConfiguration. Then the plumbing: 10. What is read of the cluster. 11. The pending pods.
+12. What is written. 13. Extenders. 14. Several replicas. 15. Manifests. 16. Files. 17. What people see.
+18. The command line.
 """
 
 import argparse
@@ -56,9 +57,7 @@ import yaml
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 log = logging.getLogger("scheduler")
-
-
-# ==== 1. The loop =====================================================================================================
+# ==== 1. The loop ===========================================================================================
 
 
 def run(cluster, policy_file, report, stop, interval, once):
@@ -155,7 +154,7 @@ def select_host(pod, total):
     return dice(pod.key).choice([name for name, score in total.items() if score == best])
 
 
-# ==== 2. The Policy ===================================================================================================
+# ==== 2. The Policy =========================================================================================
 
 
 def nothing_against(pod, node):
@@ -174,7 +173,7 @@ class Rule:
     argument: dict = None  # what the Policy may say in an entry's `argument`: {field: type}
     member: str = None  # the member of `argument` that says this, under any name that the Policy gives the rule
     check: callable = lambda arguments: ()  # yields what is wrong with the arguments
-    hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 6
+    hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 8
     steady: bool = False  # to pods that differ in name only, it says the same of a node and metadata that are the same
     looks_at_pods: bool = True  # whether what it says of a node depends on the pods there, other than by the metadata
     title: str = ""  # what the Policy calls it
@@ -364,40 +363,6 @@ POLICY = {
     "priorities": [{"name": str, "weight": WEIGHT, "argument": dict}],
     "hardPodAffinitySymmetricWeight": range(101), "alwaysCheckAllPredicates": bool,
 }
-TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "true or false"}
-
-
-def decode(value, schema, where, problems, lenient=False):
-    """Check a value against a schema, append what is wrong to `problems`, and return it without nulls."""
-    expected = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
-    lenient = lenient or schema is EXTENDER  # upstream reads it by Go's own JSON package, which ignores case
-    if value is None:
-        return expected()
-    wanted, fits = TYPE_NAMES[expected], type(value) is expected and not (expected is int and abs(value) >= 2**63)
-    if isinstance(schema, (range, set)):
-        wanted = f"from {schema[0]} to {schema[-1]}" if expected is int else f"one of {', '.join(sorted(schema))}"
-        fits = fits and value in schema
-    if not fits:
-        problems.append(f"{where}: expected {wanted}, got {json.dumps(value, default=str)[:60]}")
-        return expected()
-    if isinstance(schema, list):
-        return [decode(item, schema[0], f"{where}[{i}]", problems, lenient) for i, item in enumerate(value)]
-    if not isinstance(schema, dict):
-        return value
-    names, decoded = {name.lower() if lenient else name: name for name in schema}, {}
-    for key, item in value.items():
-        name, place = names.get(key.lower() if lenient else key), f"{where}.{key}".lstrip(".")
-        if name and item is not None:
-            decoded[name] = decode(item, schema[name], place, problems, lenient)
-        elif not name and (not lenient or where.endswith("tlsConfig")):  # where nothing may be passed over
-            problems.append(f"{place}: unknown field{did_you_mean(key, names, '')}")
-    return decoded
-
-
-def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
-    """Return a hint at the known word nearest to this one, or another hint if there is none near."""
-    near = difflib.get_close_matches(str(word), known, 1)
-    return f'; did you mean "{near[0]}"?' if near else otherwise
 
 
 def read_policy(document):
@@ -504,25 +469,54 @@ def set_up(rule, place, problems):
                    hooks={point: fill_in(hook) for point, hook in rule.hooks.items()})
 
 
-def extenders_of(configs, problems):
-    """Return the extenders, ignorable ones last; append what is wrong. Upstream: validateExtenders, makeTransport."""
-    extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
-    for extender in extenders:
-        tls = extender.config.get("tlsConfig", {})
-        if extender.config.get("prioritizeVerb") and extender.weight <= 0:
-            problems.append(f"{extender.title}.weight: must be positive where there is a prioritizeVerb")
-        if tls.get("insecure") and tls.get("caFile"):
-            problems.append(f"{extender.title}.tlsConfig: give either caFile or insecure")
-        for name in ("caFile", "certFile", "keyFile"):
-            if tls.get(name) and not Path(tls[name]).is_file():
-                problems.append(f"{extender.title}.tlsConfig.{name}: there is no file {tls[name]}")
-    binders = [extender.title for extender in extenders if extender.config.get("bindVerb")]
-    if len(binders) > 1:
-        problems.append(f"{binders[1]}.bindVerb: only one extender may bind, and {binders[0]} does")
-    return sorted(extenders, key=lambda extender: extender.ignorable)
+# ==== 3. Rules of one's own =================================================================================
 
 
-# ==== 3. Pods, nodes, quantities, and what is remembered of them ======================================================
+def load_plugins(paths):
+    """Run files that register rules by `from scheduler import predicate, priority`, maybe again. Raises PolicyError."""
+    sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
+    for catalogue in (PREDICATES, PRIORITIES):
+        for name in PLUGGED_IN & catalogue.keys():
+            del catalogue[name]
+    others = PREDICATES.keys() | PRIORITIES.keys()
+    for path in paths:
+        try:
+            runpy.run_path(path)
+        except Exception as error:
+            lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+            place = f"{path}, line {lines[-1]}" if lines else path
+            raise PolicyError(f"{place}: {type(error).__name__}: {one_line(error)}") from error
+        finally:
+            PLUGGED_IN.update((PREDICATES.keys() | PRIORITIES.keys()) - others)
+
+
+def broken(error):
+    """Say in a line what nobody expected of a rule: of which, and where in its file."""
+    owners = {getattr(function, "__code__", None): rule.name for rule in [*PREDICATES.values(), *PRIORITIES.values()]
+              for function in (rule.function, rule.metadata, rule.reduce, rule.check, *rule.hooks.values())}
+    owner, place = None, ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        owner = frame.f_code if frame.f_code in owners else owner
+        if owner and frame.f_code.co_filename == owner.co_filename:
+            place = f" ({owners[owner]}: {Path(owner.co_filename).name}, line {line})"
+    return f"{type(error).__name__} in a rule: {one_line(error)}{place}"
+
+
+def answer_of(rule, answer, expected="yield the reasons, or return a list of them"):
+    """Return what a rule has answered. Raises TypeError if it is nothing that a rule may answer."""
+    if answer is None or isinstance(answer, (str, bool)):
+        code = getattr(rule.function, "func", rule.function).__code__
+        raise TypeError(f"{expected}, not {answer!r:.40} "
+                        f"({rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno})")
+    return answer
+
+
+def reasons_of(rule, answer):
+    """Return the reasons that a predicate gives. Raises TypeError if it gives something else."""
+    return list(map(str, answer if inspect.isgenerator(answer) else answer_of(rule, answer)))
+
+
+# ==== 4. Pods, nodes, quantities ============================================================================
 
 
 class Unschedulable(Exception):
@@ -729,7 +723,7 @@ class Snapshot:
     objects: "Objects"  # resource -> {namespace/name or name: the API's JSON}
     live: bool = False  # whether others will act on what is written: not in a dry run, nor among manifests
     assigned: set = frozenset()  # the uids of the pods that have a node
-    memory: "Memory" = field(default_factory=lambda: Memory())  # at the end of this chapter
+    memory: "Memory" = field(default_factory=lambda: Memory())  # the next chapter
     number: int = field(default_factory=lambda: next(VERSIONS))
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
 
@@ -831,6 +825,9 @@ def term_matches(term, node):
     """Say whether a node meets all of a term; the only field is metadata.name."""
     on_labels, on_fields = term
     return satisfies(node.labels, on_labels) and satisfies({"metadata.name": node.name}, on_fields)
+
+
+# ==== 5. What is remembered =================================================================================
 
 
 # What is remembered, lest every rule be asked about every node for every pod. Who skips it misses nothing but speed.
@@ -984,7 +981,7 @@ def recall(pod, snapshot, policy):
     return answers
 
 
-# ==== 4. Predicates, in the order in which they run, whatever their order in the Policy ===============================
+# ==== 6. Predicates, in the order in which they run, whatever their order in the Policy =====================
 
 
 @predicate("CheckNodeUnschedulable")
@@ -1598,7 +1595,7 @@ def match_inter_pod_affinity(pod, node, metadata):
     yield from ("node(s) didn't match pod affinity/anti-affinity", reason)
 
 
-# ==== 5. Priorities ===================================================================================================
+# ==== 7. Priorities =========================================================================================
 
 
 CPU_AND_MEMORY = {"cpu": 1, "memory": 1}  # resource -> weight
@@ -1852,7 +1849,8 @@ for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
     rule.looks_at_pods = rule.name in LOOK_AT_PODS
 
 
-# ==== 6. From the decision to the binding: the other extension points of the scheduling framework =====================
+# ==== 8. From the decision to the binding: the other extension points =======================================
+
 
 #   pre_enqueue(pod)                    returns why the pod is not ready to be tried, or None
 #   queue_sort(pod)                     returns a key: pods with lower ones are tried first
@@ -1902,32 +1900,6 @@ def give_up(decision, error):
     if not isinstance(error, (Unschedulable, Malformed, ApiError)):
         decision.message = broken(error)
         log.debug("%s", decision.pod.key, exc_info=error)
-
-
-def broken(error):
-    """Say in a line what nobody expected of a rule: of which, and where in its file."""
-    owners = {getattr(function, "__code__", None): rule.name for rule in [*PREDICATES.values(), *PRIORITIES.values()]
-              for function in (rule.function, rule.metadata, rule.reduce, rule.check, *rule.hooks.values())}
-    owner, place = None, ""
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        owner = frame.f_code if frame.f_code in owners else owner
-        if owner and frame.f_code.co_filename == owner.co_filename:
-            place = f" ({owners[owner]}: {Path(owner.co_filename).name}, line {line})"
-    return f"{type(error).__name__} in a rule: {one_line(error)}{place}"
-
-
-def answer_of(rule, answer, expected="yield the reasons, or return a list of them"):
-    """Return what a rule has answered. Raises TypeError if it is nothing that a rule may answer."""
-    if answer is None or isinstance(answer, (str, bool)):
-        code = getattr(rule.function, "func", rule.function).__code__
-        raise TypeError(f"{expected}, not {answer!r:.40} "
-                        f"({rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno})")
-    return answer
-
-
-def reasons_of(rule, answer):
-    """Return the reasons that a predicate gives. Raises TypeError if it gives something else."""
-    return list(map(str, answer if inspect.isgenerator(answer) else answer_of(rule, answer)))
 
 
 def ready(pod, policy):
@@ -1993,7 +1965,7 @@ def reasons_against(pod, node, snapshot):
         return [str(reason)]
 
 
-# ==== 7. KubeSchedulerConfiguration: what a Policy is called today ====================================================
+# ==== 9. KubeSchedulerConfiguration: what a Policy is called today ==========================================
 
 
 PLUGINS = {  # plugin -> its predicate and its priority, as far as it has them
@@ -2164,7 +2136,7 @@ def running_plugins(plugins, place, problems):
     return running
 
 
-# ==== 8. The cluster: what is read, remembered and written ============================================================
+# ==== 10. What is read of the cluster =======================================================================
 
 
 class ApiError(Exception):
@@ -2180,6 +2152,49 @@ class ApiError(Exception):
 def warn_once(text):
     """Log a warning, unless it has been logged already."""
     log.warning("%s", text)
+
+
+class Proxy:
+    """The API server behind kubectl proxy."""
+
+    def __init__(self, server):
+        self.server = server.rstrip("/")
+        timeout = urllib3.Timeout(connect=5, read=60)
+        self.pool = urllib3.connection_from_url(server, maxsize=24, retries=False, timeout=timeout)
+
+    @functools.cached_property
+    def checks_uid(self):
+        """Whether the API server binds no other pod of the same name: since 1.24, but for some releases up to 1.26."""
+        version = self.request("GET", "/version")
+        major, minor = (re.sub("[^0-9].*", "", pick(version, str, part)) or 0 for part in ("major", "minor"))
+        return (int(major), int(minor)) >= (1, 27)
+
+    def request(self, method, path, body=None, params=None):
+        """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
+        kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
+        url = path + (f"?{urlencode(params)}" if params else "")
+        try:
+            answer = self.pool.urlopen(method, url, body and json.dumps(body), {"Content-Type": kind}, redirect=False)
+        except HTTPError as error:
+            cause, port = one_line(error), urlsplit(self.server).port or 80
+            hint = ("kubectl proxy speaks http: write --server http://..." if "SSL" in cause else
+                    "is that where kubectl proxy listens?" if "refused" not in cause else
+                    f"start `kubectl proxy --port={port}`, or try it without: --cluster tests/clusters/demo.yaml")
+            raise ApiError(0, f"cannot reach {self.server}: {cause}; {hint}") from error
+        log.debug("%s %s %s: %d", method, path, params or "", answer.status)
+        content, fine = None, 200 <= answer.status < 300
+        with contextlib.suppress(ValueError, RecursionError):
+            content = json.loads(answer.data)
+        if not isinstance(content, dict):
+            start = one_line(answer.data[:200].decode(errors="replace"))
+            content = {"message": f"{self.server} is no kubectl proxy, or that has no API server: {start}"}
+        elif fine:
+            return content
+        hint = "RBAC does not allow it: " if answer.status == 403 else ""
+        seconds = re.match("[0-9]{1,9}", answer.headers.get("Retry-After", ""))
+        raise ApiError(0 if fine else answer.status,
+                       f"{method} {path}: {answer.status} {answer.reason}: {hint}{content.get('message')}",
+                       min(int(seconds.group()), 60) if seconds else 0)
 
 
 IDLE = []  # the queues of threads that wait for something to do
@@ -2228,46 +2243,6 @@ def patiently(function, *arguments):
             if error.status < 500:
                 break
     raise errors[0]  # a conflict may be with what was carried out the first time
-
-
-def backoff(attempts):
-    """Return the seconds to wait after so many failed attempts: 1, 2, 4, 8, 10, 10, ... as kube-scheduler does."""
-    return min(2 ** (attempts - 1), 10)
-
-
-@dataclass
-class PodRecord:
-    """The life of a pending pod from pass to pass: backing off, held, assumed or prepared for; then bound, or gone."""
-
-    written: str = None  # what its event and its PodScheduled condition say
-    printed: tuple = None  # what was last printed of it
-    attempts: int = 0
-    retry_at: float = 0  # monotonic seconds
-    unschedulable: bool = False  # whether a change of the cluster ends its waiting
-    prepared: bool = False  # something has been prepared for it, and it comes first
-    held: Decision = None  # which a rule does not permit yet; the pod keeps its room
-    assumed: Decision = None  # which is being carried out, or prepared for; likewise
-
-    def back_off(self, unschedulable):
-        """Let the pod wait before it is tried again."""
-        self.attempts += 1
-        self.unschedulable, self.prepared, self.assumed = unschedulable, False, None
-        self.retry_at = time.monotonic() + backoff(self.attempts) * (1 if unschedulable else 0.25)
-
-    def is_due(self, changed):
-        """Say whether the pod is to be tried now: its backoff is over, or a change of the cluster ends it."""
-        return self.held or self.assumed is None and (
-            self.prepared or self.retry_at <= time.monotonic() or self.unschedulable and changed)
-
-    def take_held(self):
-        """Take out the decision that a rule has held up, if there is one."""
-        held, self.held = self.held, None
-        return held
-
-    def is_news(self, decision):
-        """Say whether a decision differs from what was last printed of the pod."""
-        before, self.printed = self.printed, (decision.node or decision.message, decision.remedy, decision.held)
-        return self.printed != before
 
 
 class Objects(dict):
@@ -2425,6 +2400,52 @@ def name_in(thing, *path):
     for key in path:
         thing = thing.get(key) if isinstance(thing, dict) else None
     return thing if isinstance(thing, str) else ""
+
+
+# ==== 11. The pending pods ==================================================================================
+
+
+def backoff(attempts):
+    """Return the seconds to wait after so many failed attempts: 1, 2, 4, 8, 10, 10, ... as kube-scheduler does."""
+    return min(2 ** (attempts - 1), 10)
+
+
+@dataclass
+class PodRecord:
+    """The life of a pending pod from pass to pass: backing off, held, assumed or prepared for; then bound, or gone."""
+
+    written: str = None  # what its event and its PodScheduled condition say
+    printed: tuple = None  # what was last printed of it
+    attempts: int = 0
+    retry_at: float = 0  # monotonic seconds
+    unschedulable: bool = False  # whether a change of the cluster ends its waiting
+    prepared: bool = False  # something has been prepared for it, and it comes first
+    held: Decision = None  # which a rule does not permit yet; the pod keeps its room
+    assumed: Decision = None  # which is being carried out, or prepared for; likewise
+
+    def back_off(self, unschedulable):
+        """Let the pod wait before it is tried again."""
+        self.attempts += 1
+        self.unschedulable, self.prepared, self.assumed = unschedulable, False, None
+        self.retry_at = time.monotonic() + backoff(self.attempts) * (1 if unschedulable else 0.25)
+
+    def is_due(self, changed):
+        """Say whether the pod is to be tried now: its backoff is over, or a change of the cluster ends it."""
+        return self.held or self.assumed is None and (
+            self.prepared or self.retry_at <= time.monotonic() or self.unschedulable and changed)
+
+    def take_held(self):
+        """Take out the decision that a rule has held up, if there is one."""
+        held, self.held = self.held, None
+        return held
+
+    def is_news(self, decision):
+        """Say whether a decision differs from what was last printed of the pod."""
+        before, self.printed = self.printed, (decision.node or decision.message, decision.remedy, decision.held)
+        return self.printed != before
+
+
+# ==== 12. What is written ===================================================================================
 
 
 class Writer:
@@ -2629,6 +2650,27 @@ def now(microseconds=False):
     return datetime.now(timezone.utc).strftime(f"%Y-%m-%dT%H:%M:%S{'.%f' if microseconds else ''}Z")
 
 
+# ==== 13. Extenders =========================================================================================
+
+
+def extenders_of(configs, problems):
+    """Return the extenders, ignorable ones last; append what is wrong. Upstream: validateExtenders, makeTransport."""
+    extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
+    for extender in extenders:
+        tls = extender.config.get("tlsConfig", {})
+        if extender.config.get("prioritizeVerb") and extender.weight <= 0:
+            problems.append(f"{extender.title}.weight: must be positive where there is a prioritizeVerb")
+        if tls.get("insecure") and tls.get("caFile"):
+            problems.append(f"{extender.title}.tlsConfig: give either caFile or insecure")
+        for name in ("caFile", "certFile", "keyFile"):
+            if tls.get(name) and not Path(tls[name]).is_file():
+                problems.append(f"{extender.title}.tlsConfig.{name}: there is no file {tls[name]}")
+    binders = [extender.title for extender in extenders if extender.config.get("bindVerb")]
+    if len(binders) > 1:
+        problems.append(f"{binders[1]}.bindVerb: only one extender may bind, and {binders[0]} does")
+    return sorted(extenders, key=lambda extender: extender.ignorable)
+
+
 class Extender:
     """An HTTP extender of the Policy: a web service that has a say in it. Upstream: pkg/scheduler/core/extender.go."""
 
@@ -2724,47 +2766,7 @@ class Extender:
         return True
 
 
-class Proxy:
-    """The API server behind kubectl proxy."""
-
-    def __init__(self, server):
-        self.server = server.rstrip("/")
-        timeout = urllib3.Timeout(connect=5, read=60)
-        self.pool = urllib3.connection_from_url(server, maxsize=24, retries=False, timeout=timeout)
-
-    @functools.cached_property
-    def checks_uid(self):
-        """Whether the API server binds no other pod of the same name: since 1.24, but for some releases up to 1.26."""
-        version = self.request("GET", "/version")
-        major, minor = (re.sub("[^0-9].*", "", pick(version, str, part)) or 0 for part in ("major", "minor"))
-        return (int(major), int(minor)) >= (1, 27)
-
-    def request(self, method, path, body=None, params=None):
-        """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
-        kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
-        url = path + (f"?{urlencode(params)}" if params else "")
-        try:
-            answer = self.pool.urlopen(method, url, body and json.dumps(body), {"Content-Type": kind}, redirect=False)
-        except HTTPError as error:
-            cause, port = one_line(error), urlsplit(self.server).port or 80
-            hint = ("kubectl proxy speaks http: write --server http://..." if "SSL" in cause else
-                    "is that where kubectl proxy listens?" if "refused" not in cause else
-                    f"start `kubectl proxy --port={port}`, or try it without: --cluster tests/clusters/demo.yaml")
-            raise ApiError(0, f"cannot reach {self.server}: {cause}; {hint}") from error
-        log.debug("%s %s %s: %d", method, path, params or "", answer.status)
-        content, fine = None, 200 <= answer.status < 300
-        with contextlib.suppress(ValueError, RecursionError):
-            content = json.loads(answer.data)
-        if not isinstance(content, dict):
-            start = one_line(answer.data[:200].decode(errors="replace"))
-            content = {"message": f"{self.server} is no kubectl proxy, or that has no API server: {start}"}
-        elif fine:
-            return content
-        hint = "RBAC does not allow it: " if answer.status == 403 else ""
-        seconds = re.match("[0-9]{1,9}", answer.headers.get("Retry-After", ""))
-        raise ApiError(0 if fine else answer.status,
-                       f"{method} {path}: {answer.status} {answer.reason}: {hint}{content.get('message')}",
-                       min(int(seconds.group()), 60) if seconds else 0)
+# ==== 14. Several replicas, of which one leads ==============================================================
 
 
 class LeaderElection:
@@ -2843,6 +2845,9 @@ class LeaderElection:
         wait([self.keeper], self.retry_period)
         if self.leads():
             self.holds("")
+
+
+# ==== 15. A cluster made of manifests =======================================================================
 
 
 class Manifests:
@@ -2938,6 +2943,45 @@ class Manifests:
                    for path, differs, value in re.findall("([^,]*?)(!?)=([^,]*)", selector))
 
 
+# ==== 16. Files =============================================================================================
+
+
+TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "true or false"}
+
+
+def decode(value, schema, where, problems, lenient=False):
+    """Check a value against a schema, append what is wrong to `problems`, and return it without nulls."""
+    expected = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
+    lenient = lenient or schema is EXTENDER  # upstream reads it by Go's own JSON package, which ignores case
+    if value is None:
+        return expected()
+    wanted, fits = TYPE_NAMES[expected], type(value) is expected and not (expected is int and abs(value) >= 2**63)
+    if isinstance(schema, (range, set)):
+        wanted = f"from {schema[0]} to {schema[-1]}" if expected is int else f"one of {', '.join(sorted(schema))}"
+        fits = fits and value in schema
+    if not fits:
+        problems.append(f"{where}: expected {wanted}, got {json.dumps(value, default=str)[:60]}")
+        return expected()
+    if isinstance(schema, list):
+        return [decode(item, schema[0], f"{where}[{i}]", problems, lenient) for i, item in enumerate(value)]
+    if not isinstance(schema, dict):
+        return value
+    names, decoded = {name.lower() if lenient else name: name for name in schema}, {}
+    for key, item in value.items():
+        name, place = names.get(key.lower() if lenient else key), f"{where}.{key}".lstrip(".")
+        if name and item is not None:
+            decoded[name] = decode(item, schema[name], place, problems, lenient)
+        elif not name and (not lenient or where.endswith("tlsConfig")):  # where nothing may be passed over
+            problems.append(f"{place}: unknown field{did_you_mean(key, names, '')}")
+    return decoded
+
+
+def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
+    """Return a hint at the known word nearest to this one, or another hint if there is none near."""
+    near = difflib.get_close_matches(str(word), known, 1)
+    return f'; did you mean "{near[0]}"?' if near else otherwise
+
+
 class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     """YAML in which no key comes twice, and dates and times stay strings."""
 
@@ -3014,7 +3058,7 @@ def one_line(error):
     return getattr(error, "strerror", None) or (cause.group().strip() if cause else " ".join(str(error).split()))
 
 
-# ==== 9. What people see ==============================================================================================
+# ==== 17. What people see ===================================================================================
 
 
 class Screen:
@@ -3211,7 +3255,7 @@ def overview(pods, waiting, held, nodes):
     return ["", *align(rows), *[f"and {len(pods) - len(shown)} other pods"] * (pods != shown), "", *align(fill)]
 
 
-# ==== 10. The command line ============================================================================================
+# ==== 18. The command line ==================================================================================
 
 
 def read_arguments(argv):
@@ -3360,24 +3404,6 @@ def schedule_manifests(cluster, policies, report, stop, once):
             break
     held = {uid for uid, record in cluster.records.items() if record.take_held()}
     return held, cluster.snapshot().nodes.values()
-
-
-def load_plugins(paths):
-    """Run files that register rules by `from scheduler import predicate, priority`, maybe again. Raises PolicyError."""
-    sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
-    for catalogue in (PREDICATES, PRIORITIES):
-        for name in PLUGGED_IN & catalogue.keys():
-            del catalogue[name]
-    others = PREDICATES.keys() | PRIORITIES.keys()
-    for path in paths:
-        try:
-            runpy.run_path(path)
-        except Exception as error:
-            lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-            place = f"{path}, line {lines[-1]}" if lines else path
-            raise PolicyError(f"{place}: {type(error).__name__}: {one_line(error)}") from error
-        finally:
-            PLUGGED_IN.update((PREDICATES.keys() | PRIORITIES.keys()) - others)
 
 
 def explain_pod(cluster, policy_file, options, report):
