@@ -625,6 +625,7 @@ class Pod:
         self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
         self.gated = bool(pick(spec, list, "schedulingGates"))
         self.node_name = pick(spec, str, "nodeName")
+        self.nominated_node = pick(raw, str, "status", "nominatedNodeName")  # where room is being made for it
         self.labels = pick(raw, dict, "metadata", "labels", of=str)
         self.annotations = pick(raw, dict, "metadata", "annotations", of=str)
         self.node_selector = pick(spec, dict, "nodeSelector", of=str)
@@ -726,6 +727,7 @@ class Snapshot:
     memory: "Memory" = field(default_factory=lambda: Memory())  # the next chapter
     number: int = field(default_factory=lambda: next(VERSIONS))
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
+    nominated: list = field(default_factory=list)  # pending pods, of any scheduler, that have a nominated node
 
 
 class InvalidSelector(ValueError):
