@@ -18,6 +18,7 @@ quantities. 5. What is remembered. 6. Predicates. 7. Priorities. 8. The other ex
 
 import argparse
 import collections
+import collections.abc
 import contextlib
 import copy
 import difflib
@@ -29,6 +30,7 @@ import itertools
 import json
 import logging
 import math
+import numbers
 import os
 import queue
 import random
@@ -45,7 +47,7 @@ import time
 import traceback
 import uuid
 from concurrent.futures import Future, TimeoutError, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
@@ -170,14 +172,15 @@ class Rule:
     function: callable
     metadata: callable = None  # works out, once per pod, what the function takes as `metadata` (upstream: PreFilter)
     reduce: callable = None  # turns the scores of all nodes into 0 to 100, where the function itself does not
-    argument: dict = None  # what the Policy may say in an entry's `argument`: {field: type}
+    argument: dict = None  # the fields of an entry's `argument` in the Policy: {field: type}
+    default: object = None  # {field: value} of those that may be left out; or what stands in for a whole argument
     member: str = None  # the member of `argument` that says this, under any name that the Policy gives the rule
     check: callable = lambda arguments: ()  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 8
     steady: bool = False  # to pods that differ in name only, it says the same of a node and metadata that are the same
     looks_at_pods: bool = True  # whether what it says of a node depends on the pods there, other than by the metadata
     title: str = ""  # what the Policy calls it
-    arguments: list = field(default_factory=list)  # what the Policy gives, else these
+    arguments: list = field(default_factory=list)  # what the function takes as `arguments`: one from each entry
     weight: int = 1
 
     def prepare(self, pod, nodes, snapshot):
@@ -192,52 +195,57 @@ class Rule:
 
 
 PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
-PLUGGED_IN = set()  # the names of those of --plugins
+CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
+NOUNS = {"predicates": "predicate", "priorities": "priority"}
 HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
     "pre_enqueue": "preEnqueue", "queue_sort": "queueSort", "post_filter": "postFilter", "reserve": "reserve",
     "unreserve": "reserve", "permit": "permit", "pre_bind": "preBind", "bind": "bind", "post_bind": "postBind",
 }
 
 
-def register(catalogue, name, **options):
+def register(where, name=None, **options):
     """Return a decorator that makes a function the rule of this name."""
-    if callable(name):
-        raise ValueError(f'expected the name that a Policy has for {name.__name__}, as in @predicate("Name")')
-    hooks = {point: options.pop(point) for point in HOOKS.keys() & options.keys()}
+    if not isinstance(name, str) or not name:
+        function = getattr(name, "__name__", "the rule")
+        raise ValueError(f'expected the name that a Policy has for {function}, as in @{NOUNS[where]}("Name")')
+    check_options(name, options)
+    hooks = {option: options.pop(option) for option in HOOKS.keys() & options.keys()}
 
     def decorate(function):
         """Register the function."""
-        if name in catalogue:
+        if name in CATALOGUES[where]:
             raise ValueError(f'there is a rule "{name}" already')
-        catalogue[name] = Rule(name, function, hooks=hooks, **options)
+        rule = Rule(name, function, hooks=hooks, **options)
+        rule.arguments = [] if rule.default is None else [rule.default]
+        check_rule(rule)
+        CATALOGUES[where][name] = rule
         return function
 
     return decorate
 
 
 # A predicate is a function of (pod, node) that yields the reasons why the pod does not fit; yielding none, it fits.
-predicate = functools.partial(register, PREDICATES)
+predicate = functools.partial(register, "predicates")
 # A priority is a function of (pod, node) that returns a score, from 0 to 100 once `reduce` has seen all of them.
-priority = functools.partial(register, PRIORITIES)
+priority = functools.partial(register, "priorities")
 
 
 # Upstream: pkg/scheduler/framework/plugins/legacy_registry.go.
 MANDATORY_PREDICATES = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]
-DEFAULT_PREDICATES = """
-    GeneralPredicates NoDiskConflict MaxEBSVolumeCount MaxGCEPDVolumeCount MaxCSIVolumeCountPred
-    MaxAzureDiskVolumeCount CheckVolumeBinding NoVolumeZoneConflict EvenPodsSpread MatchInterPodAffinity""".split()
+DEFAULT_PREDICATES = [
+    "GeneralPredicates", "NoDiskConflict", "MaxEBSVolumeCount", "MaxGCEPDVolumeCount", "MaxCSIVolumeCountPred",
+    "MaxAzureDiskVolumeCount", "CheckVolumeBinding", "NoVolumeZoneConflict", "EvenPodsSpread",
+    "MatchInterPodAffinity"]
 DEFAULT_PRIORITIES = {
     "SelectorSpreadPriority": 1, "InterPodAffinityPriority": 1, "LeastRequestedPriority": 1,
     "BalancedResourceAllocation": 1, "NodePreferAvoidPodsPriority": 10000, "NodeAffinityPriority": 1,
     "TaintTolerationPriority": 1, "ImageLocalityPriority": 1, "EvenPodsSpreadPriority": 2,
 }
-SAID_BY_TAINTS = """
-    CheckNodeCondition CheckNodeMemoryPressure CheckNodeDiskPressure CheckNodePIDPressure
-    PodToleratesNodeNoExecuteTaints""".split()  # names of predicates up to 1.18
-CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
-NOUNS = {"predicates": "predicate", "priorities": "priority"}
+SAID_BY_TAINTS = [  # names of predicates up to 1.18
+    "CheckNodeCondition", "CheckNodeMemoryPressure", "CheckNodeDiskPressure", "CheckNodePIDPressure",
+    "PodToleratesNodeNoExecuteTaints"]
 ALIASES = {  # names that stand for others
-    "predicates": dict.fromkeys(SAID_BY_TAINTS, []) | {
+    "predicates": {name: [] for name in SAID_BY_TAINTS} | {
         "GeneralPredicates": ["PodFitsResources", "HostName", "PodFitsHostPorts", "MatchNodeSelector"],
         "PodFitsPorts": ["PodFitsHostPorts"]},
     "priorities": {"ServiceSpreadingPriority": ["SelectorSpreadPriority"],
@@ -261,6 +269,7 @@ class Policy:
     notices: list = field(default_factory=list)  # what the user should know of it, a line each
     others: list = field(default_factory=list)  # rules of which only other extension points are active
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
+    of_plugins: bool = False  # whether it is of a KubeSchedulerConfiguration, which names plugins, not rules
 
     def rules(self):
         """Return all active rules."""
@@ -270,13 +279,23 @@ class Policy:
         """Return the functions of the active rules for an extension point, such as "reserve"."""
         return [rule.hooks[point] for rule in self.rules() if point in rule.hooks]
 
+    def name_for(self, rule_name):
+        """Return what the user's file calls, or would call, a rule: under a configuration, by its plugin."""
+        return PLUGIN_OF.get(rule_name, rule_name) if self.of_plugins else rule_name
+
     def summary(self):
-        """Return what it consists of, for comparison: {title: (weight, details)}."""
-        parts = {rule.name if rule.title in PLUGINS else rule.title: (rule.weight, rule.arguments, sorted(rule.hooks))
-                 for rule in self.rules()}  # plugins have a predicate and a priority of one title
+        """Return what it consists of, for comparison: {title: (weight or None, details)}."""
+        details = collections.defaultdict(list)
+        for rule in self.rules():  # a plugin's predicate and priority have one title
+            details[rule.title].append((rule.name, rule.arguments, sorted(rule.hooks)))
+        for extender in self.extenders:
+            details[extender.title].append(extender.config)
         if self.always_check_all:
-            parts["alwaysCheckAllPredicates"] = 1, None
-        return parts | {extender.title: (extender.weight, extender.config) for extender in self.extenders}
+            details["alwaysCheckAllPredicates"].append(True)
+        if self.election.get("leaderElect"):
+            details["leaderElection"].append(self.election)
+        weights = {scoring.title: scoring.weight for scoring in self.priorities + self.extenders}
+        return {title: (weights.get(title), said) for title, said in details.items()}
 
 
 class PolicyError(Exception):
@@ -290,62 +309,88 @@ def load_policies(path, scheduler_name):
         if isinstance(document, dict) and document.get("kind") == "KubeSchedulerConfiguration":
             return read_configuration(document, scheduler_name)
         policy = read_policy(document)
-        if path in PROVIDERS:  # their predicates run in the order of the plugins
-            policy.predicates.sort(key=lambda rule: sum(PLUGINS.values(), []).index(rule.name))
-        return {scheduler_name: policy}
+    except FileNotFoundError as error:
+        raise PolicyError(f"{path}: {one_line(error)}{did_you_mean(path, PROVIDERS, '')}") from error
     except (OSError, ValueError, PolicyError) as error:
         lines = error.args if isinstance(error, PolicyError) else [one_line(error)]
         raise PolicyError(*(f"{path}: {line[:500]}" for line in lines)) from error
+    if path in PROVIDERS:  # their predicates run in the order of the plugins
+        order = list(PLUGIN_OF)
+        policy.predicates.sort(key=lambda rule: order.index(rule.name))
+    return {scheduler_name: policy}
 
 
 class PolicyFile:
     """A Policy file, and plugins, that may be edited at any time. Raises PolicyError if they are not good at first."""
 
     def __init__(self, path, scheduler_name, plugins=()):
-        self.path, self.scheduler_name, self.plugins = path, scheduler_name, plugins
-        self.policies, self.signature = None, {}
+        self.path = path
+        self.scheduler_name = scheduler_name
+        self.plugins = plugins
+        self.policies = {}  # those in force
+        self.code = {}  # plugin -> its text when these were made
+        self.seen = None  # what told, at the last look, whether a file had changed
         self.current()
 
     def current(self):
         """Return the Policies, read again if a file has changed. If one is broken, say so, and keep the last."""
-        signature, before = {}, self.policies
+        seen = {}
         for path in (self.path, *self.plugins):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # of a provider, or a file that is not there
                 stat = Path(path).stat()
-                signature[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
-        if before and signature == self.signature:
-            return before
-        edited = [path for path in self.plugins if signature.get(path) != self.signature.get(path)]
-        self.signature = signature
-        try:
-            load_plugins(self.plugins)
-            self.policies = load_policies(self.path, self.scheduler_name)
-        except PolicyError as error:
-            if not before:
-                raise
-            for line in error.args:
-                log.error("%s; the last good Policy stays", line)
-            return before
-        lines = changes(before, self.policies) + [f"{path} is loaded again" for path in edited] if before else []
-        for line in lines + [notice for policy in self.policies.values() for notice in policy.notices]:
-            log.warning("%s: %s", self.path, line)
+                seen[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
+        if seen != self.seen:
+            self.seen = seen
+            try:
+                self.load()
+            except PolicyError as error:
+                if not self.policies:
+                    raise
+                for line in error.args:
+                    log.error("%s; the last good Policy stays", line)
         return self.policies
+
+    def load(self):
+        """Read the files, and say what has changed. Raises PolicyError.
+
+        Where nothing has, the Policies in force stay: with other ones, pods that are held would be decided about anew.
+        """
+        code = {}
+        for path in self.plugins:
+            with contextlib.suppress(OSError):  # which load_plugins meets, too
+                code[path] = Path(path).read_bytes()
+        load_plugins(self.plugins)
+        policies = load_policies(self.path, self.scheduler_name)
+        lines = changes(self.policies, policies) if self.policies else []
+        lines += [f"{path} is loaded again" for path in code if self.policies and code[path] != self.code[path]]
+        if self.policies and not lines:
+            lines = ["says the same as before"]
+        else:
+            self.policies = policies
+            self.code = code
+        for line in lines + [notice for policy in policies.values() for notice in policy.notices]:
+            log.warning("%s: %s", self.path, line)
 
 
 def changes(before, after):
-    """Return a line for each profile on what is different ("+ HostName, - ...", ...), or one that nothing is."""
+    """Return a line for each profile on what is different: "+ HostName, - ...", ...; none if nothing is."""
     lines = [f"+ profile {name}" for name in after if name not in before]
     lines += [f"- profile {name}" for name in before if name not in after]
     for name in [name for name in after if name in before]:
-        old, new = before[name].summary(), after[name].summary()
+        old = before[name].summary()
+        new = after[name].summary()
         parts = [f"+ {title}" for title in new if title not in old]
         parts += [f"- {title}" for title in old if title not in new]
         for title in [title for title in new if old.get(title, new[title]) != new[title]]:
-            (was, *_), (weight, *_) = old[title], new[title]
-            parts.append(f"{title} weight {was} → {weight}" if weight != was else f"{title} changed")
+            old_weight, _ = old[title]
+            new_weight, _ = new[title]
+            weighs = None not in (old_weight, new_weight) and old_weight != new_weight
+            parts.append(f"{title} weight {old_weight} → {new_weight}" if weighs else f"{title} changed")
+        if not parts and list(old) != list(new):
+            parts.append("another order")
         if parts:
             lines.append((f"{name}: " if len(after) > 1 else "") + ", ".join(parts))
-    return lines or ["says the same as before"]
+    return lines
 
 
 # What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any of these}.
@@ -366,104 +411,160 @@ POLICY = {
 
 
 def read_policy(document):
-    """Return the Policy of a document, checked as strictly as kube-scheduler does. Raises PolicyError."""
+    """Return the Policy of a document, checked as strictly as kube-scheduler does. Raises PolicyError.
+
+    Upstream: createFromConfig in pkg/scheduler/factory.go.
+    """
     head = [document.get("kind"), document.get("apiVersion")] if isinstance(document, dict) else []
     if head not in (["Policy", "v1"], ["Policy", "kubescheduler.config.k8s.io/v1"]):
         raise PolicyError("expected an object with kind Policy, apiVersion v1, predicates and priorities, got "
                           f"{'nothing' if document is None else json.dumps(document, default=str)[:60]}")
-    problems, notices = [], []
+    problems = []
+    notices = []
     said = decode(document, POLICY, "", problems)
     if problems:
         raise PolicyError(*problems)
+    predicate_entries = said.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
+    predicate_entries += [{"name": name} for name in MANDATORY_PREDICATES]
+    priority_entries = said.get("priorities", [
+        {"name": name, "weight": weight} for name, weight in DEFAULT_PRIORITIES.items()])
     configs = said.get("extenders", [])
-    ignored = [resource.get("name") for config in configs for resource in config.get("managedResources", [])
-               if resource.get("ignoredByScheduler")]
-    weight = said.get("hardPodAffinitySymmetricWeight") or 1
-    settings = {"PodFitsResources": ignored, "InterPodAffinityPriority": [weight]}
-    # Upstream: createFromConfig in pkg/scheduler/factory.go.
-    entries = said.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
-    order = list(PREDICATES)
-    if any(entry.get("name") == "GeneralPredicates" for entry in entries):
-        order[1:1] = ALIASES["predicates"]["GeneralPredicates"]  # right behind CheckNodeUnschedulable
-    entries += [{"name": name} for name in MANDATORY_PREDICATES]
-    predicates = rules_named("predicates", entries, settings, problems, notices)
-    entries = said.get("priorities", [{"name": name, "weight": w} for name, w in DEFAULT_PRIORITIES.items()])
-    priorities = rules_named("priorities", entries, settings, problems, notices)
+    resources = [resource for config in configs for resource in config.get("managedResources", [])]
+    said_elsewhere = {
+        "PodFitsResources": [each.get("name") for each in resources if each.get("ignoredByScheduler")],
+        "InterPodAffinityPriority": [said.get("hardPodAffinitySymmetricWeight") or 1]}
+    predicate_uses = uses_of("predicates", predicate_entries, problems, notices)
+    predicates = rules_of_uses(predicate_uses, said_elsewhere, problems)
+    priority_uses = uses_of("priorities", priority_entries, problems, notices)
+    priorities = rules_of_uses(priority_uses, said_elsewhere, problems)
     extenders = extenders_of(configs, problems)
     if problems:
         raise PolicyError(*problems)
+    order = list(PREDICATES)
+    if any(entry.get("name") == "GeneralPredicates" for entry in predicate_entries):
+        order[1:1] = ALIASES["predicates"]["GeneralPredicates"]  # right behind CheckNodeUnschedulable
     predicates.sort(key=lambda rule: order.index(rule.name))
     return Policy(predicates, priorities, extenders, said.get("alwaysCheckAllPredicates", False), notices)
 
 
-def rules_named(where, entries, settings, problems, notices):
-    """Return the rules that entries name, each once, with the arguments of all of these."""
-    uses, rules = collections.defaultdict(list), []
-    for name, *use in find(where, entries, problems, notices):
-        uses[name].append(use)
-    if uses.keys() >= {"SelectorSpreadPriority", "EvenPodsSpreadPriority"}:  # one plugin, with the second's weight
-        uses["SelectorSpreadPriority"] += uses.pop("EvenPodsSpreadPriority")
-    for name, same in uses.items():
-        places, titles, weights, arguments = zip(*same)
-        rule, given = CATALOGUES[where][name], [argument for argument in arguments if argument is not None]
-        problems += [f"{place}.weight: must be {weights[0]} as in {places[0]}; they are one rule"
-                     for place, weight in zip(places, weights) if given and weight != weights[0]]
-        title = "+".join(dict.fromkeys(titles))
-        while any(title == other.title for other in rules):  # of another rule, from whose scores these are told by it
-            title = f"{title} ({name})"
-        # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
-        rule = replace(rule, title=title, weight=weights[-1] * max(1, len(given)),
-                       arguments=given or settings.get(name, rule.arguments))
-        rules.append(set_up(rule, places[-1], problems))
-    return rules
+@dataclass
+class Use:
+    """What an entry of the Policy says of a rule."""
+
+    rule: Rule  # of the catalogue
+    place: str  # the entry, such as priorities[0]
+    title: str  # what it calls the rule
+    weight: int = 1
+    argument: object = None  # None where it gives none
 
 
-def find(where, entries, problems, notices):
-    """Yield (name of a rule, place, title, weight, argument); an argument may say which rule, under any title."""
-    catalogue, [elsewhere] = CATALOGUES[where], CATALOGUES.keys() - {where}
-    known = {name: [name] for name in catalogue} | ALIASES[where]
-    members = {rule.member: rule for rule in catalogue.values() if rule.member}
+def uses_of(where, entries, problems, notices):
+    """Return the uses of all entries of a list; append what is wrong with these, or what the user should know."""
+    uses = []
     for i, entry in enumerate(entries):
-        place, title, argument = f"{where}[{i}]", entry.get("name", ""), None
-        names, unknown = known.get(title, []), f'{place}: unknown {NOUNS[where]} "{title}"{did_you_mean(title, known)}'
+        place = f"{where}[{i}]"
+        title = entry.get("name", "")
         if where == "priorities" and "weight" not in entry:
             problems.append(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
         if title in SAID_BY_TAINTS:
             notices.append(f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
-        if "argument" in entry and any(catalogue[name].argument and not catalogue[name].member for name in names):
-            argument = decode(entry["argument"], catalogue[title].argument, f"{place}.argument", problems)
-        elif "argument" in entry:
-            schema = {member: rule.argument for member, rule in members.items()}
-            arguments = decode(entry["argument"], schema, f"{place}.argument", problems)
-            if not arguments and title not in known:
-                problems.append(unknown)
-            elif len(arguments) != 1:
-                problems.append(f"{place}: the argument must have exactly one member")
-            elif names:
-                notices.append(f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
-            else:
-                [(member, argument)] = arguments.items()
-                names = [members[member].name]
-        elif not names and title in {*CATALOGUES[elsewhere], *ALIASES[elsewhere]}:
-            problems.append(f'{place}: "{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}')
-        elif title not in known:
-            problems.append(unknown)
-        for name in names:
-            yield name, place, title if len(names) == 1 else name, entry.get("weight", 1), argument
+        uses += uses_of_entry(where, place, entry, problems, notices)
+    return uses
+
+
+def uses_of_entry(where, place, entry, problems, notices):
+    """Return a use for each rule that an entry means: by its name, or by its argument under a name of the user's own."""
+    catalogue = CATALOGUES[where]
+    known = known_names(where)
+    title = entry.get("name", "")
+    weight = entry.get("weight", 1)
+    if title in catalogue and catalogue[title].argument and not catalogue[title].member:
+        argument = argument_of(catalogue[title], entry.get("argument"), f"{place}.argument", problems)
+        return [Use(catalogue[title], place, title, weight, argument)]
+    names = known.get(title, [])
+    by_name = [Use(catalogue[name], place, title if len(names) == 1 else name, weight) for name in names]
+    if "argument" not in entry:
+        if title not in known:
+            problems.append(f"{place}: {unknown_rule(where, title)}")
+        return by_name
+    members = {rule.member: rule for rule in catalogue.values() if rule.member}
+    schema = {member: rule.argument for member, rule in members.items()}
+    said = decode(entry["argument"], schema, f"{place}.argument", problems)
+    if len(said) == 1 and not names:
+        [(member, argument)] = said.items()
+        return [Use(members[member], place, title, weight, argument)]
+    if len(said) == 1:
+        notices.append(f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
+    elif not said and title not in known:
+        problems.append(f"{place}: {unknown_rule(where, title)}")
+    else:
+        problems.append(f"{place}: the argument must have exactly one member")
+    return by_name
+
+
+def known_names(where):
+    """Return {name: the rules that it stands for} of all names that a list of the Policy may have."""
+    return {name: [name] for name in CATALOGUES[where]} | ALIASES[where]
+
+
+def unknown_rule(where, title):
+    """Say that a list can have no such name, and what may be meant: a name of the other list's, a plugin's, or a typo."""
+    [elsewhere] = CATALOGUES.keys() - {where}
+    if title in known_names(elsewhere):
+        return f'"{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}'
+    of_plugin = [name for name in PLUGINS.get(title, []) if name in CATALOGUES[where]]
+    hint = did_you_mean([*of_plugin, title][0], known_names(where))
+    return f'unknown {NOUNS[where]} "{title}"{hint}'
+
+
+def argument_of(rule, given, place, problems):
+    """Return the argument that is given to a rule of one's own, with its defaults; append what is wrong with it."""
+    argument = decode(given, rule.argument, place, problems)
+    default = rule.default or {}
+    problems += [f"{place}.{name}: is missing; expected {expected_by(schema)}" for name, schema in rule.argument.items()
+                 if name not in default | argument and not rule.member]
+    return default | argument
+
+
+def rules_of_uses(uses, said_elsewhere, problems):
+    """Return the rules that are used, each once. `said_elsewhere`: {rule: arguments from other parts of the Policy}."""
+    by_rule = collections.defaultdict(list)
+    for use in uses:
+        by_rule[use.rule.name].append(use)
+    if by_rule.keys() >= {"SelectorSpreadPriority", "EvenPodsSpreadPriority"}:  # one plugin, with the second's weight
+        by_rule["SelectorSpreadPriority"] += by_rule.pop("EvenPodsSpreadPriority")
+    rules = []
+    for name, same in by_rule.items():
+        first, last = same[0], same[-1]
+        given = [use.argument for use in same if use.argument is not None]
+        problems += [f"{use.place}.weight: must be {first.weight} as in {first.place}; they are one rule"
+                     for use in same if given and use.weight != first.weight]
+        title = "+".join(dict.fromkeys(use.title for use in same))
+        while any(title == other.title for other in rules):  # so that the scores of the two can be told apart
+            title = f"{title} ({name})"
+        # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
+        rule = replace(first.rule, title=title, weight=last.weight * max(1, len(given)),
+                       arguments=given or said_elsewhere.get(name, first.rule.arguments))
+        rules.append(set_up(rule, last.place, problems))
+    return rules
 
 
 def set_up(rule, place, problems):
     """Return a rule with its arguments filled in where its functions take them; append what is wrong with these."""
     if rule.member and rule.name in PRIORITIES and not rule.arguments:
         problems.append(f"{place}: needs an argument; in a Policy, under a name of your own")
-    try:
-        problems += [f"{place}: {problem}" for problem in rule.check(rule.arguments)]
-    except Exception as error:
-        problems.append(f"{place}: {broken(error)}")
+    elif not problems:  # else the arguments may not be what they should be
+        try:
+            problems += [f"{place}: {problem}" for problem in rule.check(rule.arguments)]
+        except (Exception, SystemExit) as error:
+            problems.append(f"{place}: {broken(error)}")
+    is_own = getattr(rule.function, "__module__", "") != __name__
 
     def fill_in(function):
-        takes = function and "arguments" in inspect.signature(function).parameters
-        return functools.partial(function, arguments=rule.arguments) if takes else function
+        """Return a function that needs no `arguments`, and does not end the script."""
+        if function and "arguments" in inspect.signature(function).parameters:
+            function = functools.partial(function, arguments=rule.arguments)
+        return without_exit(function) if function and is_own else function
 
     return replace(rule, function=fill_in(rule.function), metadata=fill_in(rule.metadata), reduce=fill_in(rule.reduce),
                    hooks={point: fill_in(hook) for point, hook in rule.hooks.items()})
@@ -472,48 +573,177 @@ def set_up(rule, place, problems):
 # ==== 3. Rules of one's own =================================================================================
 
 
+PLUGGED_IN = set()  # the names of the rules of --plugins
+RULE_OF = {}  # the code of a rule's function -> the rule's name
+NO_OPTIONS = {"name", "function", "hooks", "title", "arguments", "weight"}  # what a Rule has from elsewhere
+PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
+    "function": ["pod", "node"], "metadata": ["pod", "nodes", "snapshot"], "reduce": ["scores"],
+    "check": ["arguments"], "pre_enqueue": ["pod"], "queue_sort": ["pod"],
+    "post_filter": ["pod", "failed", "snapshot"], "reserve": ["pod", "node", "snapshot"],
+    "unreserve": ["pod", "snapshot"], "permit": ["pod", "node", "snapshot"],
+    "pre_bind": ["pod", "node", "snapshot"], "bind": ["pod", "node_name"], "post_bind": ["pod", "node_name"],
+}
+
+
 def load_plugins(paths):
     """Run files that register rules by `from scheduler import predicate, priority`, maybe again. Raises PolicyError."""
     sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
-    for catalogue in (PREDICATES, PRIORITIES):
+    for catalogue in CATALOGUES.values():
         for name in PLUGGED_IN & catalogue.keys():
             del catalogue[name]
     others = PREDICATES.keys() | PRIORITIES.keys()
     for path in paths:
         try:
             runpy.run_path(path)
-        except Exception as error:
-            lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        except (Exception, SystemExit) as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            lines = [frame.lineno for frame in frames if frame.filename == str(path)]
             place = f"{path}, line {lines[-1]}" if lines else path
             raise PolicyError(f"{place}: {type(error).__name__}: {one_line(error)}") from error
         finally:
             PLUGGED_IN.update((PREDICATES.keys() | PRIORITIES.keys()) - others)
 
 
+def check_options(name, options):
+    """Raise ValueError if a decorator has an option that there is not."""
+    known = {each.name for each in fields(Rule)} - NO_OPTIONS | HOOKS.keys()
+    for option in options.keys() - known:
+        hint = "; the Policy says it" if option == "weight" else did_you_mean(option, known, "")
+        raise ValueError(f'rule "{name}": there is no option "{option}"{hint}')
+
+
+def check_rule(rule):
+    """Raise ValueError if a rule cannot be asked as it is written; else note whose functions these are."""
+    functions = {"function": rule.function, "metadata": rule.metadata, "reduce": rule.reduce, "check": rule.check}
+    functions = {option: function for option, function in (functions | rule.hooks).items() if function is not None}
+    for option, function in functions.items():
+        problem = problem_with(function, option, rule)
+        if problem:
+            raise ValueError(f'rule "{rule.name}"{"" if option == "function" else ", " + option}: {problem}')
+    for problem in argument_problems(rule):
+        raise ValueError(f'rule "{rule.name}", {problem}')
+    RULE_OF.update({code_of(function): rule.name for function in functions.values()})
+
+
+def problem_with(function, option, rule):
+    """Return what is wrong with a function of a rule: it is none, or has other parameters than it gets; or None."""
+    if not callable(function):
+        return f"expected a function, got {function!r:.40}"
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        return "write def, not async def: nobody awaits the answer"
+    parameters = inspect.signature(function).parameters
+    in_order = PARAMETERS[option]
+    by_name = ["metadata"] if option == "function" and rule.metadata else []
+    if "arguments" in parameters and option != "check":
+        by_name.append("arguments")
+    if any(each.kind is each.VAR_POSITIONAL for each in parameters.values()):
+        return None
+    names = [name for name, each in parameters.items() if each.default is each.empty or name in in_order + by_name]
+    if len(in_order) == 1:
+        in_order = names[:1]  # any name will do
+    if names[:len(in_order)] == in_order and sorted(names[len(in_order):]) == sorted(by_name):
+        return None
+    hint = "; give the option metadata=, too" if "metadata" in names and not by_name else ""
+    return f"expected the parameters ({', '.join(in_order + by_name)}), got ({', '.join(parameters)}){hint}"
+
+
+def argument_problems(rule):
+    """Yield what is wrong with the options `argument` and `default` of a rule."""
+    if rule.argument is None:
+        return
+    if not isinstance(rule.argument, dict):
+        yield f"argument: expected {{field: type}}, got {rule.argument!r:.40}"
+    elif not isinstance(rule.default, (dict, type(None))):
+        yield f"default: expected {{field: value}}, got {rule.default!r:.40}"
+    else:
+        yield from schema_problems(rule.argument, "argument")
+        for name in (rule.default or {}).keys() - rule.argument.keys():
+            yield f'default: there is no field "{name}" in argument'
+
+
+def schema_problems(schema, place):
+    """Yield where a schema has what is no type of a field."""
+    if isinstance(schema, dict):
+        for name, inner in schema.items():
+            yield from schema_problems(inner, f"{place}.{name}")
+    elif isinstance(schema, list) and len(schema) == 1:
+        yield from schema_problems(schema[0], f"{place}[..]")
+    else:
+        is_choice = isinstance(schema, set) and all(isinstance(choice, str) for choice in schema)
+        is_range = isinstance(schema, range) and len(schema) > 0
+        if not (is_choice or is_range or schema in (str, int, float, bool, dict, list)):
+            yield f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}"
+
+
+def code_of(function):
+    """Return the code of a function, also of one that is wrapped, or has arguments filled in; None if it has none."""
+    function = inspect.unwrap(function)
+    return getattr(getattr(function, "func", function), "__code__", None)
+
+
+def without_exit(function):
+    """Return a function of a rule so that it fails for one pod, as by any other error, where it calls sys.exit."""
+    @functools.wraps(function)
+    def call(*arguments, **more):
+        """Call the function, to the end."""
+        try:
+            answer = function(*arguments, **more)
+            return list(answer) if inspect.isgenerator(answer) else answer
+        except SystemExit as error:
+            raise RuntimeError(f"it calls sys.exit({error})").with_traceback(error.__traceback__) from None
+
+    return call
+
+
 def broken(error):
     """Say in a line what nobody expected of a rule: of which, and where in its file."""
-    owners = {getattr(function, "__code__", None): rule.name for rule in [*PREDICATES.values(), *PRIORITIES.values()]
-              for function in (rule.function, rule.metadata, rule.reduce, rule.check, *rule.hooks.values())}
     owner, place = None, ""
     for frame, line in traceback.walk_tb(error.__traceback__):
-        owner = frame.f_code if frame.f_code in owners else owner
+        owner = frame.f_code if frame.f_code in RULE_OF else owner
         if owner and frame.f_code.co_filename == owner.co_filename:
-            place = f" ({owners[owner]}: {Path(owner.co_filename).name}, line {line})"
+            place = f" ({RULE_OF[owner]}: {Path(owner.co_filename).name}, line {line})"
     return f"{type(error).__name__} in a rule: {one_line(error)}{place}"
 
 
-def answer_of(rule, answer, expected="yield the reasons, or return a list of them"):
+def place_of(rule, function=None):
+    """Return which rule it is, and where in its file: of its function, or of another one that it has."""
+    code = code_of(function or rule.function)
+    return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
+
+
+def answer_of(rule, answer, expected="yield the reasons, or return a list of them", kind=collections.abc.Iterable):
     """Return what a rule has answered. Raises TypeError if it is nothing that a rule may answer."""
-    if answer is None or isinstance(answer, (str, bool)):
-        code = getattr(rule.function, "func", rule.function).__code__
-        raise TypeError(f"{expected}, not {answer!r:.40} "
-                        f"({rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno})")
+    if isinstance(answer, (str, bool)) or not isinstance(answer, kind):
+        raise TypeError(f"{expected}, not {answer!r:.40} ({place_of(rule)})")
     return answer
 
 
 def reasons_of(rule, answer):
     """Return the reasons that a predicate gives. Raises TypeError if it gives something else."""
-    return list(map(str, answer if inspect.isgenerator(answer) else answer_of(rule, answer)))
+    reasons = list(answer if inspect.isgenerator(answer) else answer_of(rule, answer))
+    for reason in reasons:
+        if not isinstance(reason, str):
+            raise TypeError(f"yield reasons that are strings, not {reason!r:.40} ({place_of(rule)})")
+    return reasons
+
+
+def reduced(rule, raw):
+    """Return the scores that a priority's `reduce` makes of all raw ones. Raises TypeError if they are not for all."""
+    scores = rule.reduce(dict(raw))
+    if not isinstance(scores, dict) or scores.keys() != raw.keys():
+        raise TypeError(f"return {{name: score}} of all nodes, not {scores!r:.40} ({place_of(rule, rule.reduce)})")
+    return scores
+
+
+def check_scores(rule, scores):
+    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100."""
+    for name, score in scores.items():
+        if type(score) not in (int, float):
+            answer_of(rule, score, "return a number from 0 to 100", numbers.Real)
+        if not 0 <= score <= 100:
+            warn_once(f"{rule.title} gives {name} the score {score}: expected 0 to 100 ({place_of(rule)})")
+            raise Unschedulable(f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an '
+                                f"invalid score {score}, it should in the range of [0, 100] after normalizing")
 
 
 # ==== 4. Pods, nodes, quantities ============================================================================
@@ -944,7 +1174,7 @@ class Answers:
             news = {name: score for name, score in news.items() if raw.get(name, self) != score}
             if news or not rule.steady:
                 raw = raw | news
-                points = weighted(rule, rule.reduce(dict(raw)) if rule.reduce else news)
+                points = weighted(rule, reduced(rule, raw) if rule.reduce else news)
                 self.rescored.update(name for name, score in points.items() if scores.get(name) != score)
                 scores = scores | points
         except Unschedulable:
@@ -1611,10 +1841,7 @@ SEED = None  # of what is left to chance
 
 def weighted(rule, points):
     """Return the scores of a priority times its weight. Raises Unschedulable if one is not from 0 to 100."""
-    for score in points.values():
-        if not 0 <= answer_of(rule, score, "return a number from 0 to 100") <= 100:
-            raise Unschedulable(f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an '
-                                f"invalid score {score}, it should in the range of [0, 100] after normalizing")
+    check_scores(rule, points)
     return {name: score * rule.weight for name, score in points.items()}
 
 
@@ -1632,7 +1859,7 @@ def usage(pod, node, weights=CPU_AND_MEMORY):
         yield there.get(name, 0) + more.get(name, 0), node.allocatable.get(name, 0), weight
 
 
-@priority("LeastRequestedPriority", arguments=[CPU_AND_MEMORY])
+@priority("LeastRequestedPriority", default=CPU_AND_MEMORY)
 def least_requested(pod, node, arguments):
     """The share of cpu and memory that stays free, in percent, averaged by {resource: weight}: spreads the load."""
     free = [100 * (there - used) // there * weight
@@ -1640,7 +1867,7 @@ def least_requested(pod, node, arguments):
     return sum(free) // sum(arguments[0].values())
 
 
-@priority("MostRequestedPriority", arguments=[CPU_AND_MEMORY])
+@priority("MostRequestedPriority", default=CPU_AND_MEMORY)
 def most_requested(pod, node, arguments):
     """The share of cpu and memory that is then requested, in percent, averaged: fills node after node."""
     full = [100 * used // there * weight
@@ -1780,7 +2007,7 @@ def normalize_spread(points):
             for name, count in points.items()}
 
 
-@priority("SelectorSpreadPriority", metadata=soft_spread, reduce=normalize_spread, arguments=[DEFAULT_SPREAD])
+@priority("SelectorSpreadPriority", metadata=soft_spread, reduce=normalize_spread, default=DEFAULT_SPREAD)
 @priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread)
 def even_pods_spread_priority(pod, node, metadata):
     """How many pods are around that the ScheduleAnyway constraints count, None where a key is missing; few are best."""
@@ -1825,7 +2052,7 @@ def normalize_affinity(points):
     return {name: int(100 * ((score - low) / (high - low))) if high > low else 0 for name, score in points.items()}
 
 
-@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity, arguments=[1])
+@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity, default=1)
 def inter_pod_affinity(pod, node, metadata):
     """The summed weights of the preferences for and against the domains that the node is in."""
     return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0
@@ -1982,28 +2209,37 @@ PLUGINS = {  # plugin -> its predicate and its priority, as far as it has them
     "InterPodAffinity": ["MatchInterPodAffinity", "InterPodAffinityPriority"],
     "NodeResourcesBalancedAllocation": ["BalancedResourceAllocation"], "ImageLocality": ["ImageLocalityPriority"],
     "NodePreferAvoidPods": ["NodePreferAvoidPodsPriority"], "CinderLimits": ["MaxCinderVolumeCount"],
-    # What these do is done without them; but nobody is preempted.
-    "PrioritySort": [], "SchedulingGates": [], "DefaultBinder": [], "DefaultPreemption": [],
+    "PrioritySort": [], "SchedulingGates": [], "DefaultBinder": [],  # what these do is done without them
 }
-# The plugins that run by default, with their weights. Upstream: getDefaultPlugins in apis/config/v1.
-DEFAULT_PLUGINS = {plugin: 1 for plugin in PLUGINS if plugin not in ("NodePreferAvoidPods", "CinderLimits")} | {
-    "TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
+# Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
+WITHOUT_EFFECT = [
+    "DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling", "NodeDeclaredFeatures",
+    "PodGroupPodsCount", "TopologyPlacementGenerator"]
+DEFAULT_PLUGINS = {  # with their weights, in the order of getDefaultPlugins in apis/config/v1 upstream
+    "NodeUnschedulable": 1, "NodeName": 1, "TaintToleration": 3, "NodeAffinity": 2, "NodePorts": 1,
+    "NodeResourcesFit": 1, "VolumeRestrictions": 1, "NodeVolumeLimits": 1, "VolumeBinding": 1, "VolumeZone": 1,
+    "PodTopologySpread": 2, "InterPodAffinity": 2, "NodeResourcesBalancedAllocation": 1, "ImageLocality": 1}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
-IN_PLUGINS = {*sum(PLUGINS.values(), [*STRATEGIES.values()])}  # rules that have no name of their own here
-POINTS = dict.fromkeys(["multiPoint", "preFilter", "filter", "preScore", "score", *HOOKS.values()])
+PLUGIN_OF = {rule: plugin for plugin, rules in PLUGINS.items() for rule in rules} | {
+    rule: "NodeResourcesFit" for rule in STRATEGIES.values()}
+POINTS = dict.fromkeys([
+    "multiPoint", "preFilter", "filter", "preScore", "score", *HOOKS.values(),
+    "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"])
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"
-CONFIGURATION = {
+READ_OVER = {  # since nothing here depends on it
+    "clientConnection": dict, "parallelism": int, "percentageOfNodesToScore": int,
+    "percentageOfPlacementsToScore": int, "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int,
+    "enableProfiling": bool, "enableContentionProfiling": bool, "delayCacheUntilActive": bool}
+PLUGIN_SET = {state: [{"name": str, "weight": range(2**31)}] for state in ("enabled", "disabled")}
+CONFIGURATION = READ_OVER | {
     "kind": str, "apiVersion": str,
-    "profiles": [{"schedulerName": str, "pluginConfig": [{"name": str, "args": dict}], "percentageOfNodesToScore": int,
-                  "plugins": dict.fromkeys(POINTS, dict.fromkeys(
-                      ["enabled", "disabled"], [{"name": str, "weight": range(2**31)}]))}],
+    "profiles": [{"schedulerName": str, "pluginConfig": [{"name": str, "args": dict}],
+                  "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int,
+                  "plugins": {point: PLUGIN_SET for point in POINTS}}],
     "leaderElection": {"leaderElect": bool, "leaseDuration": str, "renewDeadline": str, "retryPeriod": str,
                        "resourceLock": str, "resourceName": str, "resourceNamespace": str},
     "extenders": [EXTENDER | {"httpTimeout": str, "enableHTTPS": bool}],
-    "clientConnection": dict, "parallelism": int, "percentageOfNodesToScore": int,
-    "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int, "enableProfiling": bool,
-    "enableContentionProfiling": bool, "delayCacheUntilActive": bool,
 }
 PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
     "NodeAffinity": {},  # addedAffinity cannot be had here
@@ -2022,26 +2258,33 @@ def read_configuration(document, scheduler_name):
     """Return {schedulerName: Policy}; a single profile without a name gets `scheduler_name`. Raises PolicyError."""
     if document.get("apiVersion") != CONFIGURATION_VERSION:
         raise PolicyError(f'apiVersion "{document.get("apiVersion")}": write {CONFIGURATION_VERSION}')
-    problems, policies = [], {}
+    problems = []
+    policies = {}
     body = decode(document, CONFIGURATION, "", problems)
-    configs, election = body.get("extenders", []), body.get("leaderElection", {})
+    configs = body.get("extenders", [])
     for i, config in enumerate(configs):  # a Policy has nanoseconds, and writes enableHttps
         config["httpTimeout"] = int(seconds_in(config, "httpTimeout", f"extenders[{i}]", problems) * 10**9)
         config["enableHttps"] = config.get("enableHttps") or config.get("enableHTTPS")
     extenders = extenders_of(configs, problems)
+    election = body.get("leaderElection", {})
     for name, default in ELECTION.items():
         election[name] = seconds_in(election, name, "leaderElection", problems) or default
     if not election["leaseDuration"] > election["renewDeadline"] > election["retryPeriod"]:
         problems.append("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
+    read_over = [name for name in READ_OVER if name in body]
     profiles = body.get("profiles") or [{}]
     for i, profile in enumerate(profiles):
         name = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else "")
         if not name or name in policies:
             problems.append(f"profiles[{i}].schedulerName: each profile needs one of its own")
-        policies[name] = read_profile(profile, f"profiles[{i}]", problems)
-        policies[name].extenders, policies[name].election = extenders, election
+        policy = policies[name] = read_profile(profile, f"profiles[{i}]", problems)
+        policy.extenders = extenders
+        policy.election = election
+        read_over += [f"profiles[{i}].{name}" for name in READ_OVER if name in profile]
     if problems:
         raise PolicyError(*problems)
+    if read_over:
+        policy.notices.append(f"nothing here depends on {', '.join(read_over)}")
     return policies
 
 
@@ -2050,14 +2293,18 @@ def seconds_in(thing, name, place, problems):
     text = thing.get(name, "")
     parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", str(text))
     if "".join(map("".join, parts)) != text:
-        problems.append(f'{place}.{name}: {json.dumps(text, default=str)[:60]} is not a duration, such as 15s or 1m30s')
+        quoted = json.dumps(text, default=str)[:60]
+        problems.append(f"{place}.{name}: {quoted} is not a duration, such as 15s or 1m30s")
     return sum(float(number) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for number, unit in parts)
 
 
 def read_profile(profile, place, problems):
     """Return a profile as a Policy; append what is wrong with it."""
-    arguments = plugin_arguments(profile, place, problems)
-    running = running_plugins(profile.get("plugins", {}), f"{place}.plugins", problems)
+    notices = []
+    plugins = profile.get("plugins", {})
+    check_plugins(plugins, f"{place}.plugins", problems, notices)
+    running = running_plugins(plugins)
+    arguments = plugin_arguments(profile, running, place, problems, notices)
 
     def rules_at(points, catalogue):
         """Return the rules of the plugins that run at some points, each with the hooks at which its plugin runs."""
@@ -2071,11 +2318,12 @@ def read_profile(profile, place, problems):
                     rules[name] = set_up(rule, f"{place}.plugins.{point}: {plugin}", problems)
         return list(rules.values())
 
-    predicates, priorities = rules_at(["filter"], PREDICATES), rules_at(["score"], PRIORITIES)
+    predicates = rules_at(["filter"], PREDICATES)
+    priorities = rules_at(["score"], PRIORITIES)
     # Of the user's own rules, some neither filter nor score here, but have other extension points.
-    known = {*IN_PLUGINS, *(rule.name for rule in predicates + priorities)}
+    known = PLUGIN_OF.keys() | {rule.name for rule in predicates + priorities}
     others = {name: rule for name, rule in (PRIORITIES | PREDICATES).items() if name not in known}
-    return Policy(predicates, priorities, others=rules_at(HOOKS.values(), others))
+    return Policy(predicates, priorities, notices=notices, others=rules_at(HOOKS.values(), others), of_plugins=True)
 
 
 def rules_of(plugin, args):
@@ -2098,43 +2346,67 @@ def rules_of(plugin, args):
     return {"PodFitsResources": ignored + [f"{group}/" for group in groups], priority: [given]}
 
 
-def plugin_arguments(profile, place, problems):
-    """Return {plugin: its arguments}; append what is wrong with them."""
-    own = {name: rule.argument for name, rule in (PRIORITIES | PREDICATES).items() if rule.argument}
-    schemas, arguments = own | PLUGIN_ARGUMENTS, {}
+def plugin_arguments(profile, running, place, problems, notices):
+    """Return {plugin: its arguments}; append what is wrong with them, or of no use."""
+    own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items() if rule.argument}
+    arguments = {}
     for i, config in enumerate(profile.get("pluginConfig", [])):
-        name, where = config.get("name", ""), f"{place}.pluginConfig[{i}]"
+        name = config.get("name", "")
+        where = f"{place}.pluginConfig[{i}]"
         args = {key: value for key, value in config.get("args", {}).items() if key not in ("kind", "apiVersion")}
         if name in arguments:
             problems.append(f'{where}: there are arguments for "{name}" already')
-        elif name in schemas:
-            arguments[name] = decode(args, schemas[name], f"{where}.args", problems)
+        elif name in PLUGIN_ARGUMENTS:
+            arguments[name] = decode(args, PLUGIN_ARGUMENTS[name], f"{where}.args", problems)
             if any(len(constraint) < 3 for constraint in arguments[name].get("defaultConstraints", [])):
                 problems.append(f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
+        elif name in own:
+            arguments[name] = argument_of(own[name], args, f"{where}.args", problems)
+        elif args:
+            notices.append(f"{where}.args: nothing here depends on the arguments of {name}")
+    runs = {plugin for plugins in running.values() for plugin in plugins}
+    for name, rule in own.items():
+        if name in runs and name not in arguments:
+            arguments[name] = argument_of(rule, {}, f"{place}.pluginConfig: {name}: args", problems)
     return arguments
 
 
-def running_plugins(plugins, place, problems):
-    """Return {point: {plugin: weight}} in running order; append what is wrong. Upstream: expandMultiPointPlugins."""
-    rules = {name: rules_of(name, {}).keys() for name in [*PLUGINS, *PREDICATES, *PRIORITIES] if name not in IN_PLUGINS}
-    running = {}
-    for point in POINTS:
-        off = {entry.get("name") for entry in plugins.get(point, {}).get("disabled", [])}
-        entries = plugins.get(point, {}).get("enabled", [])
-        on = {entry.get("name"): entry.get("weight", 0) for entry in entries}
-        anyway = running.get("multiPoint", DEFAULT_PLUGINS)
-        kept = {name: weight for name, weight in anyway.items() if not off & {name, "*"}}
-        # What runs anyway, and is enabled at the point itself, comes first.
-        first = {name: weight for name, weight in on.items() if name in anyway and point != "multiPoint"}
-        running[point] = first | kept | on
+def check_plugins(plugins, place, problems, notices):
+    """Append what is wrong with the plugins that a profile names, or what the user should know of them."""
+    own = [name for name in [*PREDICATES, *PRIORITIES] if name not in PLUGIN_OF]
+    known = [*PLUGINS, *WITHOUT_EFFECT, *own]
+    for point, chosen in plugins.items():
         catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
-        fitting = [name for name in rules if catalogue is None or rules[name] & catalogue.keys()]
-        for i, entry in enumerate(entries):
-            name, where = entry.get("name", ""), f"{place}.{point}.enabled[{i}]"
-            if name not in rules:
-                problems.append(f'{where}: unknown plugin "{name}"{did_you_mean(name, fitting)}')
+        fitting = [name for name in known if catalogue is None or rules_of(name, {}).keys() & catalogue.keys()]
+        for i, entry in enumerate(chosen.get("enabled", [])):
+            name = entry.get("name", "")
+            where = f"{place}.{point}.enabled[{i}]"
+            if name not in known:
+                hint = did_you_mean(PLUGIN_OF.get(name, name), fitting)
+                problems.append(f'{where}: unknown plugin "{name}"{hint}')
+            elif name in WITHOUT_EFFECT:
+                notices.append(f"{where}: {name} does nothing here")
             elif name not in fitting:
                 problems.append(f'{where}: plugin "{name}" does not {point}')
+        for i, entry in enumerate(chosen.get("disabled", [])):
+            name = entry.get("name", "")
+            if name not in known and name != "*":
+                hint = did_you_mean(PLUGIN_OF.get(name, name), known, "")
+                notices.append(f'{place}.{point}.disabled[{i}]: there is no plugin "{name}"{hint}')
+
+
+def running_plugins(plugins):
+    """Return {point: {plugin: weight}} in running order. Upstream: expandMultiPointPlugins."""
+    running = {}
+    for point in POINTS:
+        chosen = plugins.get(point, {})
+        enabled = {entry.get("name", ""): entry.get("weight", 0) for entry in chosen.get("enabled", [])}
+        disabled = {entry.get("name", "") for entry in chosen.get("disabled", [])}
+        anyway = running.get("multiPoint", DEFAULT_PLUGINS)
+        kept = {name: weight for name, weight in anyway.items() if disabled.isdisjoint([name, "*"])}
+        # What runs anyway, and is enabled at the point itself, comes first.
+        first = {name: weight for name, weight in enabled.items() if name in anyway and point != "multiPoint"}
+        running[point] = first | kept | enabled
     return running
 
 
@@ -2948,34 +3220,69 @@ class Manifests:
 # ==== 16. Files =============================================================================================
 
 
-TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "true or false"}
+TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", float: "a number",
+              bool: "true or false"}
 
 
 def decode(value, schema, where, problems, lenient=False):
-    """Check a value against a schema, append what is wrong to `problems`, and return it without nulls."""
-    expected = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
-    lenient = lenient or schema is EXTENDER  # upstream reads it by Go's own JSON package, which ignores case
+    """Check a value against a schema, append what is wrong to `problems`, and return it without nulls.
+
+    lenient: whatever the case of a field's name, and without a word about fields that are not known. So Go's own JSON
+    package reads, and by that kube-scheduler reads the extenders of a Policy.
+    """
+    kind = kind_of(schema)
     if value is None:
-        return expected()
-    wanted, fits = TYPE_NAMES[expected], type(value) is expected and not (expected is int and abs(value) >= 2**63)
-    if isinstance(schema, (range, set)):
-        wanted = f"from {schema[0]} to {schema[-1]}" if expected is int else f"one of {', '.join(sorted(schema))}"
-        fits = fits and value in schema
-    if not fits:
-        problems.append(f"{where}: expected {wanted}, got {json.dumps(value, default=str)[:60]}")
-        return expected()
+        return kind()
+    if not conforms(value, schema):
+        expected = expected_by(schema)
+        problems.append(f"{where}: expected {expected}, got {json.dumps(value, default=str)[:60]}")
+        return kind()
     if isinstance(schema, list):
         return [decode(item, schema[0], f"{where}[{i}]", problems, lenient) for i, item in enumerate(value)]
-    if not isinstance(schema, dict):
-        return value
-    names, decoded = {name.lower() if lenient else name: name for name in schema}, {}
+    if isinstance(schema, dict):
+        return decode_fields(value, schema, where, problems, lenient or schema is EXTENDER)
+    return value
+
+
+def decode_fields(value, schema, where, problems, lenient):
+    """Check the fields of an object, and return those that are known and not null."""
+    names = {name.lower() if lenient else name: name for name in schema}
+    decoded = {}
     for key, item in value.items():
-        name, place = names.get(key.lower() if lenient else key), f"{where}.{key}".lstrip(".")
+        place = f"{where}.{key}".lstrip(".")
+        name = names.get(key.lower() if lenient else key)
         if name and item is not None:
             decoded[name] = decode(item, schema[name], place, problems, lenient)
         elif not name and (not lenient or where.endswith("tlsConfig")):  # where nothing may be passed over
             problems.append(f"{place}: unknown field{did_you_mean(key, names, '')}")
     return decoded
+
+
+def kind_of(schema):
+    """Return the type of the values that a schema describes."""
+    if isinstance(schema, type):
+        return schema
+    return {range: int, set: str}.get(type(schema), type(schema))
+
+
+def conforms(value, schema):
+    """Say whether a value is what its schema says, leaving aside what is in a list or an object."""
+    if schema is float:
+        return type(value) in (int, float) and -math.inf < value < math.inf
+    if type(value) is not kind_of(schema):
+        return False
+    if isinstance(schema, (range, set)):
+        return value in schema
+    return type(value) is not int or abs(value) < 2**63
+
+
+def expected_by(schema):
+    """Say what a schema expects."""
+    if isinstance(schema, range):
+        return f"from {schema[0]} to {schema[-1]}"
+    if isinstance(schema, set):
+        return f"one of {', '.join(sorted(schema))}"
+    return TYPE_NAMES[kind_of(schema)]
 
 
 def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
@@ -3143,7 +3450,7 @@ def unheeded(decision):
             ("required pod affinity", "podAffinity" in required, "MatchInterPodAffinity"),
             ("required pod anti-affinity", "podAntiAffinity" in required, "MatchInterPodAffinity")):
         if is_asked and rule not in active:
-            yield f"has {what}, and {rule}, which looks at that, is not active"
+            yield f"has {what}, and {decision.policy.name_for(rule)}, which looks at that, is not active"
 
 
 def best_nodes(decision, screen):

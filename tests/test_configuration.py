@@ -11,8 +11,8 @@ from conftest import ROOT, decide, node, pod, run_scheduler, table, wait_for
 
 RULES = ROOT / "tests" / "tutorial_rules.py"
 FILTERS = """CheckNodeUnschedulable HostName PodToleratesNodeTaints MatchNodeSelector PodFitsHostPorts PodFitsResources
-    NoDiskConflict MaxEBSVolumeCount MaxGCEPDVolumeCount MaxCSIVolumeCountPred MaxAzureDiskVolumeCount
-    CheckVolumeBinding NoVolumeZoneConflict EvenPodsSpread MatchInterPodAffinity""".split()
+    NoDiskConflict MaxCSIVolumeCountPred CheckVolumeBinding NoVolumeZoneConflict EvenPodsSpread
+    MatchInterPodAffinity""".split()
 
 
 def configuration(*profiles, version="v1", **more):
@@ -202,7 +202,8 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
     two = {"preFilter": {"enabled": plugins("sample-plugin")}, "filter": {"enabled": plugins("sample-plugin")}}
     for points, bound in ((two, False), ({**two, "preBind": {"enabled": plugins("sample-plugin")}}, True)):
         [policy] = load({"plugins": points, "pluginConfig": arguments}).values()
-        assert policy.predicates[-1].arguments == [{"favorite_number": 3}]
+        [argument] = policy.predicates[-1].arguments
+        assert argument["favorite_number"] == 3 and argument["favorNumber"] is None
         assert len(policy.hooks("pre_bind")) == 1 + bound, "VolumeBinding's, and the sample's"
     [policy] = load({"plugins": {"permit": {"enabled": plugins("Coscheduling")}}}).values()
     assert [rule.name for rule in policy.others] == ["Coscheduling"] and len(policy.hooks("permit")) == 1
@@ -370,5 +371,5 @@ def test_an_edit_of_a_profile_is_said_by_its_name(tmp_path, caplog):
                                              "permit": {"enabled": plugins("Coscheduling")}}}, {"schedulerName": "c"})
     file.current()
     assert caplog.messages == [f"{path}: + profile c", f"{path}: - profile b",
-                               f"{path}: a: + Coscheduling, ImageLocalityPriority weight 1 → 5"]
+                               f"{path}: a: + Coscheduling, ImageLocality weight 1 → 5"]
     assert list(file.policies) == ["a", "c"]

@@ -488,7 +488,7 @@ def test_where_taints_are_not_looked_at_that_is_said_too():
             {"plugins": {"filter": {"disabled": [{"name": "TaintToleration"}]}}}]}, "my-scheduler").values()
     tainted = node("a", taints=[{"key": "gpu", "effect": "NoSchedule"}])
     for tolerations, said in ([{"operator": "Exists"}], []), ([], [
-            "has no toleration for taints there, and PodToleratesNodeTaints, which looks at that, is not active"]):
+            "has no toleration for taints there, and TaintToleration, which looks at that, is not active"]):
         decision = decide({"my-scheduler": configured}, pod("p", tolerations=tolerations), tainted)
         assert [*scheduler.unheeded(decision)] == said
 

@@ -100,7 +100,7 @@ def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), node("b", "2"), pod("p")]}))
     run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", tmp_path / "cluster.json", "--seed=1")
     place = run.stdout.split()[2]
-    assert run.stderr.splitlines()[1:] == ["PreFilter default/p: 2 nodes, arguments []", "Filter default/p: a",
+    assert run.stderr.splitlines()[1:] == ["PreFilter default/p: 2 nodes, arguments [{}]", "Filter default/p: a",
                                            "Filter default/p: b", f"PreBind default/p: {place}"]
 
 
@@ -125,6 +125,7 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
 
 
 YIELD, NUMBER = "yield the reasons, or return a list of them", "return a number from 0 to 100"
+STRINGS = "TypeError in a rule: yield reasons that are strings"
 
 
 @table("body, said", {
@@ -138,7 +139,14 @@ YIELD, NUMBER = "yield the reasons, or return a list of them", "return a number 
     "returns False": ("return False", f"TypeError in a rule: {YIELD}, not False (Mine: my_rules.py, line 5)"),
     "returns a string": ("return 'closed'", f"TypeError in a rule: {YIELD}, not 'closed' (Mine: my_rules.py, line 5)"),
     "returns nothing": ("return", f"TypeError in a rule: {YIELD}, not None (Mine: my_rules.py, line 5)"),
-    "returns a list of what is no string": ("return [7]", "0/2 nodes are available: 2 7."),
+    "returns a list of what is no string": ("return [7]", f"{STRINGS}, not 7 (Mine: my_rules.py, line 5)"),
+    "returns a pair": ("return False, 'closed'", f"{STRINGS}, not False (Mine: my_rules.py, line 5)"),
+    "yields a number": ("yield 5", f"{STRINGS}, not 5 (Mine: my_rules.py, line 5)"),
+    "returns a number": ("return 5", f"TypeError in a rule: {YIELD}, not 5 (Mine: my_rules.py, line 5)"),
+    "calls sys.exit": ("raise SystemExit(3)",
+                       "RuntimeError in a rule: it calls sys.exit(3) (Mine: my_rules.py, line 7)"),
+    "calls sys.exit after a while": ("yield from exit()",
+                                     "RuntimeError in a rule: it calls sys.exit(None) (Mine: my_rules.py, line 7)"),
 })
 def test_a_predicate_that_fails_or_gives_no_reasons_is_named(body, said, tmp_path):
     assert decision_under(tmp_path, "predicate", body) == said
@@ -149,7 +157,9 @@ def test_a_predicate_that_fails_or_gives_no_reasons_is_named(body, said, tmp_pat
     "returns True": ("return True", f"TypeError in a rule: {NUMBER}, not True (Mine: my_rules.py, line 5)"),
     "returns a string": ("return '7'", f"TypeError in a rule: {NUMBER}, not '7' (Mine: my_rules.py, line 5)"),
     "returns nothing": ("return", f"TypeError in a rule: {NUMBER}, not None (Mine: my_rules.py, line 5)"),
+    "returns a list": ("return [7]", f"TypeError in a rule: {NUMBER}, not [7] (Mine: my_rules.py, line 5)"),
     "returns a fraction": ("return 0.5", None),
+    "calls sys.exit": ("raise SystemExit", "RuntimeError in a rule: it calls sys.exit() (Mine: my_rules.py, line 7)"),
 })
 def test_a_priority_that_fails_or_returns_no_number_is_named(body, said, tmp_path):
     assert decision_under(tmp_path, "priority", body) == said
@@ -656,9 +666,9 @@ def test_a_held_pod_is_decided_about_anew_when_its_policy_changes(spy):
 
 
 def test_a_check_that_breaks_is_a_problem_of_the_policy():
-    scheduler.predicate("Picky", argument={"x": str}, check=lambda arguments: [arguments[0]["x"]])(lambda pod, node: ())
+    scheduler.predicate("Picky", argument={"x": str}, check=lambda arguments: [arguments[0]["y"]])(lambda pod, node: ())
     try:
-        with pytest.raises(scheduler.PolicyError, match="predicates.0.: KeyError in a rule: 'x'"):
-            built([{"name": "Picky", "argument": {}}])
+        with pytest.raises(scheduler.PolicyError, match="predicates.0.: KeyError in a rule: 'y'"):
+            built([{"name": "Picky", "argument": {"x": ""}}])
     finally:
         del scheduler.PREDICATES["Picky"]

@@ -84,13 +84,14 @@ def no_negative_number(arguments):
     """Yield what is wrong with the arguments."""
     for argument in arguments:
         for name in ("favorNumber", "favorite_number"):
-            if argument.get(name, 0) < 0:
+            if (argument[name] or 0) < 0:
                 yield f"{name} must not be negative"
 
 
 def say_pre_filter(pod, nodes, snapshot, arguments):
     """Say that a pod is about to be placed."""
-    log.info("PreFilter %s: %d nodes, arguments %s", pod.key, len(nodes), arguments)
+    given = [{name: value for name, value in argument.items() if value is not None} for argument in arguments]
+    log.info("PreFilter %s: %d nodes, arguments %s", pod.key, len(nodes), given)
 
 
 def say_pre_bind(pod, node, snapshot):
@@ -98,9 +99,12 @@ def say_pre_bind(pod, node, snapshot):
     log.info("PreBind %s: %s", pod.key, node.name)
 
 
-@predicate("sample-plugin", metadata=say_pre_filter, pre_bind=say_pre_bind, check=no_negative_number, argument={
-    "favorColor": str, "favorNumber": int, "thanksTo": str,  # as the tutorial's text has them in one place,
-    "favorite_color": str, "favorite_number": int, "thanks_to": str})  # and in another
+FIELDS = {"favorColor": str, "favorNumber": int, "thanksTo": str,  # as the tutorial's text has them in one place,
+          "favorite_color": str, "favorite_number": int, "thanks_to": str}  # and in another
+
+
+@predicate("sample-plugin", metadata=say_pre_filter, pre_bind=say_pre_bind, check=no_negative_number,
+           argument=FIELDS, default=dict.fromkeys(FIELDS))  # so each of them may be left out
 def sample_plugin(pod, node, metadata):
     """Every pod fits every node."""
     log.info("Filter %s: %s", pod.key, node.name)
