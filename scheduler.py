@@ -47,7 +47,7 @@ import time
 import traceback
 import uuid
 from concurrent.futures import Future, TimeoutError, wait
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
@@ -111,7 +111,7 @@ def schedule(pod, snapshot, policy):
             raise Unschedulable(answers.fit_error(decision.failed))
         decision.raw, decision.scores, decision.total = prioritize(pod, fitting, snapshot, policy, answers)
         decision.node = select_host(pod, decision.total)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         give_up(decision, error)
     return decision
 
@@ -160,7 +160,7 @@ def select_host(pod, total):
 
 
 def nothing_against(pod, node):
-    """What `metadata` returns if the predicate has nothing against the pod, whatever the node (upstream: Skip)."""
+    """What `metadata` returns if the predicate is against no node for this pod (upstream: Skip)."""
     return ()
 
 
@@ -170,17 +170,17 @@ class Rule:
 
     name: str
     function: callable
-    metadata: callable = None  # works out, once per pod, what the function takes as `metadata` (upstream: PreFilter)
-    reduce: callable = None  # turns the scores of all nodes into 0 to 100, where the function itself does not
+    metadata: callable = None  # works out, once per pod, what the function takes as `metadata`: PreFilter
+    reduce: callable = None  # turns the scores of all nodes into 0 to 100, where the function does not
     argument: dict = None  # the fields of an entry's `argument` in the Policy: {field: type}
-    default: object = None  # {field: value} of those that may be left out; or what stands in for a whole argument
-    member: str = None  # the member of `argument` that says this, under any name that the Policy gives the rule
+    default: object = None  # {field: value} of those that may be left out; or what stands in for an argument
+    member: str = None  # the member of `argument` that says this, under any name that the Policy gives a rule
     check: callable = lambda arguments: ()  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 8
-    steady: bool = False  # to pods that differ in name only, it says the same of a node and metadata that are the same
-    looks_at_pods: bool = True  # whether what it says of a node depends on the pods there, other than by the metadata
+    steady: bool = False  # it says the same to pods that differ in name only, of the same node and metadata
+    looks_at_pods: bool = True  # whether what it says depends on the pods on a node, not only on metadata
     title: str = ""  # what the Policy calls it
-    arguments: list = field(default_factory=list)  # what the function takes as `arguments`: one from each entry
+    arguments: list = field(default_factory=list)  # what the function takes as `arguments`: one of each entry
     weight: int = 1
 
     def prepare(self, pod, nodes, snapshot):
@@ -197,37 +197,6 @@ class Rule:
 PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
 CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
 NOUNS = {"predicates": "predicate", "priorities": "priority"}
-HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
-    "pre_enqueue": "preEnqueue", "queue_sort": "queueSort", "post_filter": "postFilter", "reserve": "reserve",
-    "unreserve": "reserve", "permit": "permit", "pre_bind": "preBind", "bind": "bind", "post_bind": "postBind",
-}
-
-
-def register(where, name=None, **options):
-    """Return a decorator that makes a function the rule of this name."""
-    if not isinstance(name, str) or not name:
-        function = getattr(name, "__name__", "the rule")
-        raise ValueError(f'expected the name that a Policy has for {function}, as in @{NOUNS[where]}("Name")')
-    check_options(name, options)
-    hooks = {option: options.pop(option) for option in HOOKS.keys() & options.keys()}
-
-    def decorate(function):
-        """Register the function."""
-        if name in CATALOGUES[where]:
-            raise ValueError(f'there is a rule "{name}" already')
-        rule = Rule(name, function, hooks=hooks, **options)
-        rule.arguments = [] if rule.default is None else [rule.default]
-        check_rule(rule)
-        CATALOGUES[where][name] = rule
-        return function
-
-    return decorate
-
-
-# A predicate is a function of (pod, node) that yields the reasons why the pod does not fit; yielding none, it fits.
-predicate = functools.partial(register, "predicates")
-# A priority is a function of (pod, node) that returns a score, from 0 to 100 once `reduce` has seen all of them.
-priority = functools.partial(register, "priorities")
 
 
 # Upstream: pkg/scheduler/framework/plugins/legacy_registry.go.
@@ -299,21 +268,20 @@ class Policy:
 
 
 class PolicyError(Exception):
-    """The Policy cannot be used. Each argument is a line: the entry, what is wrong with it, what would be right."""
+    """The Policy cannot be used. Each argument is a line: the entry, what is wrong, what would be right."""
 
 
 def load_policies(path, scheduler_name):
-    """Return {schedulerName: Policy} of a Policy, a KubeSchedulerConfiguration or a provider. Raises PolicyError."""
+    """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises PolicyError."""
     try:  # like kube-scheduler, with a file's first document only
         document = PROVIDERS.get(path) or next(parse(Path(path).read_text("utf-8-sig")), None)
         if isinstance(document, dict) and document.get("kind") == "KubeSchedulerConfiguration":
             return read_configuration(document, scheduler_name)
         policy = read_policy(document)
-    except FileNotFoundError as error:
-        raise PolicyError(f"{path}: {one_line(error)}{did_you_mean(path, PROVIDERS, '')}") from error
     except (OSError, ValueError, PolicyError) as error:
         lines = error.args if isinstance(error, PolicyError) else [one_line(error)]
-        raise PolicyError(*(f"{path}: {line[:500]}" for line in lines)) from error
+        hint = did_you_mean(path, PROVIDERS, "") if isinstance(error, FileNotFoundError) else ""
+        raise PolicyError(*(f"{path}: {line[:500]}{hint}" for line in lines)) from error
     if path in PROVIDERS:  # their predicates run in the order of the plugins
         order = list(PLUGIN_OF)
         policy.predicates.sort(key=lambda rule: order.index(rule.name))
@@ -321,7 +289,7 @@ def load_policies(path, scheduler_name):
 
 
 class PolicyFile:
-    """A Policy file, and plugins, that may be edited at any time. Raises PolicyError if they are not good at first."""
+    """A Policy file, and plugins, that may be edited at any time. Raises PolicyError if they are bad at first."""
 
     def __init__(self, path, scheduler_name, plugins=()):
         self.path = path
@@ -329,14 +297,17 @@ class PolicyFile:
         self.plugins = plugins
         self.policies = {}  # those in force
         self.code = {}  # plugin -> its text when these were made
-        self.seen = None  # what told, at the last look, whether a file had changed
+        self.seen = None  # when the files were changed, at the last look
         self.current()
 
     def current(self):
-        """Return the Policies, read again if a file has changed. If one is broken, say so, and keep the last."""
+        """Return the Policies, read again if a file has changed. If one is broken, say so, and keep the last.
+
+        If they say the same as before, those in force stay: pods that are held need not be decided about anew.
+        """
         seen = {}
         for path in (self.path, *self.plugins):
-            with contextlib.suppress(OSError):  # of a provider, or a file that is not there
+            with contextlib.suppress(OSError):
                 stat = Path(path).stat()
                 seen[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
         if seen != self.seen:
@@ -351,21 +322,15 @@ class PolicyFile:
         return self.policies
 
     def load(self):
-        """Read the files, and say what has changed. Raises PolicyError.
-
-        Where nothing has, the Policies in force stay: with other ones, pods that are held would be decided about anew.
-        """
-        code = {}
-        for path in self.plugins:
-            with contextlib.suppress(OSError):  # which load_plugins meets, too
-                code[path] = Path(path).read_bytes()
-        load_plugins(self.plugins)
+        """Read the files, and say what has changed. Raises PolicyError."""
+        code = load_plugins(self.plugins)
         policies = load_policies(self.path, self.scheduler_name)
-        lines = changes(self.policies, policies) if self.policies else []
-        lines += [f"{path} is loaded again" for path in code if self.policies and code[path] != self.code[path]]
-        if self.policies and not lines:
-            lines = ["says the same as before"]
-        else:
+        lines = []
+        if self.policies:
+            lines = changes(self.policies, policies)
+            lines += [f"{path} is loaded again" for path in code if code[path] != self.code.get(path)]
+            lines = lines or ["says the same as before"]
+        if lines != ["says the same as before"]:
             self.policies = policies
             self.code = code
         for line in lines + [notice for policy in policies.values() for notice in policy.notices]:
@@ -393,12 +358,12 @@ def changes(before, after):
     return lines
 
 
-# What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any of these}.
-# What an argument may say is said with each rule. Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types.go.
+# What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any
+# of these}. What an argument may say is said with each rule. Upstream: kube-scheduler/config/v1/types.go.
 WEIGHT = range(1, 2**31)
 EXTENDER = {
-    "urlPrefix": str, "filterVerb": str, "preemptVerb": str, "prioritizeVerb": str, "bindVerb": str, "weight": int,
-    "enableHttps": bool, "httpTimeout": int, "nodeCacheCapable": bool, "ignorable": bool,
+    "urlPrefix": str, "filterVerb": str, "preemptVerb": str, "prioritizeVerb": str, "bindVerb": str,
+    "weight": int, "enableHttps": bool, "httpTimeout": int, "nodeCacheCapable": bool, "ignorable": bool,
     "managedResources": [{"name": str, "ignoredByScheduler": bool}],
     "tlsConfig": {"insecure": bool, "caFile": str, "certFile": str, "keyFile": str},
 }
@@ -430,13 +395,11 @@ def read_policy(document):
         {"name": name, "weight": weight} for name, weight in DEFAULT_PRIORITIES.items()])
     configs = said.get("extenders", [])
     resources = [resource for config in configs for resource in config.get("managedResources", [])]
-    said_elsewhere = {
+    said_elsewhere = {  # rule -> its arguments
         "PodFitsResources": [each.get("name") for each in resources if each.get("ignoredByScheduler")],
         "InterPodAffinityPriority": [said.get("hardPodAffinitySymmetricWeight") or 1]}
-    predicate_uses = uses_of("predicates", predicate_entries, problems, notices)
-    predicates = rules_of_uses(predicate_uses, said_elsewhere, problems)
-    priority_uses = uses_of("priorities", priority_entries, problems, notices)
-    priorities = rules_of_uses(priority_uses, said_elsewhere, problems)
+    predicates = rules_named("predicates", predicate_entries, said_elsewhere, problems, notices)
+    priorities = rules_named("priorities", priority_entries, said_elsewhere, problems, notices)
     extenders = extenders_of(configs, problems)
     if problems:
         raise PolicyError(*problems)
@@ -454,52 +417,47 @@ class Use:
     rule: Rule  # of the catalogue
     place: str  # the entry, such as priorities[0]
     title: str  # what it calls the rule
-    weight: int = 1
-    argument: object = None  # None where it gives none
+    weight: int
+    argument: dict  # None where it gives none
 
 
 def uses_of(where, entries, problems, notices):
-    """Return the uses of all entries of a list; append what is wrong with these, or what the user should know."""
+    """Return a use for each rule that entries mean: by its name, or by an argument under any name."""
+    catalogue = CATALOGUES[where]
+    known = known_names(where)
+    members = {rule.member: rule for rule in catalogue.values() if rule.member}
     uses = []
     for i, entry in enumerate(entries):
         place = f"{where}[{i}]"
         title = entry.get("name", "")
+        rules = [catalogue[name] for name in known.get(title, [])]
+        argument = None
         if where == "priorities" and "weight" not in entry:
             problems.append(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
         if title in SAID_BY_TAINTS:
-            notices.append(f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
-        uses += uses_of_entry(where, place, entry, problems, notices)
-    return uses
-
-
-def uses_of_entry(where, place, entry, problems, notices):
-    """Return a use for each rule that an entry means: by its name, or by its argument under a name of the user's own."""
-    catalogue = CATALOGUES[where]
-    known = known_names(where)
-    title = entry.get("name", "")
-    weight = entry.get("weight", 1)
-    if title in catalogue and catalogue[title].argument and not catalogue[title].member:
-        argument = argument_of(catalogue[title], entry.get("argument"), f"{place}.argument", problems)
-        return [Use(catalogue[title], place, title, weight, argument)]
-    names = known.get(title, [])
-    by_name = [Use(catalogue[name], place, title if len(names) == 1 else name, weight) for name in names]
-    if "argument" not in entry:
-        if title not in known:
+            notices.append(
+                f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
+        if title in catalogue and catalogue[title].argument and not catalogue[title].member:
+            argument = argument_of(catalogue[title], entry.get("argument"), f"{place}.argument", problems)
+        elif "argument" in entry:
+            schema = {member: rule.argument for member, rule in members.items()}
+            said = decode(entry["argument"], schema, f"{place}.argument", problems)
+            if not said and title not in known:
+                problems.append(f"{place}: {unknown_rule(where, title)}")
+            elif len(said) != 1:
+                problems.append(f"{place}: the argument must have exactly one member")
+            elif rules:
+                notices.append(f'{place}: "{title}" ignores its argument, as in kube-scheduler; '
+                               "use a name of your own")
+            else:
+                [(member, argument)] = said.items()
+                rules = [members[member]]
+        elif title not in known:
             problems.append(f"{place}: {unknown_rule(where, title)}")
-        return by_name
-    members = {rule.member: rule for rule in catalogue.values() if rule.member}
-    schema = {member: rule.argument for member, rule in members.items()}
-    said = decode(entry["argument"], schema, f"{place}.argument", problems)
-    if len(said) == 1 and not names:
-        [(member, argument)] = said.items()
-        return [Use(members[member], place, title, weight, argument)]
-    if len(said) == 1:
-        notices.append(f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
-    elif not said and title not in known:
-        problems.append(f"{place}: {unknown_rule(where, title)}")
-    else:
-        problems.append(f"{place}: the argument must have exactly one member")
-    return by_name
+        for rule in rules:
+            called = title if len(rules) == 1 else rule.name
+            uses.append(Use(rule, place, called, entry.get("weight", 1), argument))
+    return uses
 
 
 def known_names(where):
@@ -508,38 +466,36 @@ def known_names(where):
 
 
 def unknown_rule(where, title):
-    """Say that a list can have no such name, and what may be meant: a name of the other list's, a plugin's, or a typo."""
+    """Say that a list can have no such name; it may be one of the other list's, a plugin's, or misspelt."""
     [elsewhere] = CATALOGUES.keys() - {where}
     if title in known_names(elsewhere):
         return f'"{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}'
     of_plugin = [name for name in PLUGINS.get(title, []) if name in CATALOGUES[where]]
-    hint = did_you_mean([*of_plugin, title][0], known_names(where))
-    return f'unknown {NOUNS[where]} "{title}"{hint}'
+    return f'unknown {NOUNS[where]} "{title}"{did_you_mean([*of_plugin, title][0], known_names(where))}'
 
 
 def argument_of(rule, given, place, problems):
-    """Return the argument that is given to a rule of one's own, with its defaults; append what is wrong with it."""
-    argument = decode(given, rule.argument, place, problems)
-    default = rule.default or {}
-    problems += [f"{place}.{name}: is missing; expected {expected_by(schema)}" for name, schema in rule.argument.items()
-                 if name not in default | argument and not rule.member]
-    return default | argument
+    """Return the argument that an entry gives a rule, with the defaults; append what is wrong with it."""
+    argument = (rule.default or {}) | decode(given, rule.argument, place, problems)
+    if not rule.member:  # of kube-scheduler's own arguments all may be left out
+        problems += [f"{place}.{name}: is missing" for name in rule.argument if name not in argument]
+    return argument
 
 
-def rules_of_uses(uses, said_elsewhere, problems):
-    """Return the rules that are used, each once. `said_elsewhere`: {rule: arguments from other parts of the Policy}."""
+def rules_named(where, entries, said_elsewhere, problems, notices):
+    """Return the rules that entries name, each once, with the arguments of all of these."""
     by_rule = collections.defaultdict(list)
-    for use in uses:
+    for use in uses_of(where, entries, problems, notices):
         by_rule[use.rule.name].append(use)
-    if by_rule.keys() >= {"SelectorSpreadPriority", "EvenPodsSpreadPriority"}:  # one plugin, with the second's weight
+    if {"SelectorSpreadPriority", "EvenPodsSpreadPriority"} <= by_rule.keys():  # one plugin; the second's weight
         by_rule["SelectorSpreadPriority"] += by_rule.pop("EvenPodsSpreadPriority")
     rules = []
-    for name, same in by_rule.items():
-        first, last = same[0], same[-1]
-        given = [use.argument for use in same if use.argument is not None]
+    for name, uses in by_rule.items():
+        first, last = uses[0], uses[-1]
+        given = [use.argument for use in uses if use.argument is not None]
         problems += [f"{use.place}.weight: must be {first.weight} as in {first.place}; they are one rule"
-                     for use in same if given and use.weight != first.weight]
-        title = "+".join(dict.fromkeys(use.title for use in same))
+                     for use in uses if given and use.weight != first.weight]
+        title = "+".join(dict.fromkeys(use.title for use in uses))
         while any(title == other.title for other in rules):  # so that the scores of the two can be told apart
             title = f"{title} ({name})"
         # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
@@ -550,7 +506,7 @@ def rules_of_uses(uses, said_elsewhere, problems):
 
 
 def set_up(rule, place, problems):
-    """Return a rule with its arguments filled in where its functions take them; append what is wrong with these."""
+    """Return a rule with its arguments filled in where functions take them; append what is wrong with these."""
     if rule.member and rule.name in PRIORITIES and not rule.arguments:
         problems.append(f"{place}: needs an argument; in a Policy, under a name of your own")
     elif not problems:  # else the arguments may not be what they should be
@@ -558,42 +514,117 @@ def set_up(rule, place, problems):
             problems += [f"{place}: {problem}" for problem in rule.check(rule.arguments)]
         except (Exception, SystemExit) as error:
             problems.append(f"{place}: {broken(error)}")
-    is_own = getattr(rule.function, "__module__", "") != __name__
 
     def fill_in(function):
-        """Return a function that needs no `arguments`, and does not end the script."""
-        if function and "arguments" in inspect.signature(function).parameters:
-            function = functools.partial(function, arguments=rule.arguments)
-        return without_exit(function) if function and is_own else function
+        """Return a function that needs no `arguments`."""
+        takes = function and "arguments" in inspect.signature(function).parameters
+        return functools.partial(function, arguments=rule.arguments) if takes else function
 
-    return replace(rule, function=fill_in(rule.function), metadata=fill_in(rule.metadata), reduce=fill_in(rule.reduce),
-                   hooks={point: fill_in(hook) for point, hook in rule.hooks.items()})
+    return replace(rule, function=fill_in(rule.function), metadata=fill_in(rule.metadata),
+                   reduce=fill_in(rule.reduce), hooks={point: fill_in(hook) for point, hook in rule.hooks.items()})
 
 
 # ==== 3. Rules of one's own =================================================================================
 
 
+HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
+    "pre_enqueue": "preEnqueue", "queue_sort": "queueSort", "post_filter": "postFilter", "reserve": "reserve",
+    "unreserve": "reserve", "permit": "permit", "pre_bind": "preBind", "bind": "bind", "post_bind": "postBind",
+}
+OPTIONS = {"metadata", "reduce", "argument", "default", "member", "check", "steady", "looks_at_pods", *HOOKS}
+PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
+    "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
+    "pre_enqueue": "pod", "queue_sort": "pod", "post_filter": "pod failed snapshot", "bind": "pod node_name",
+    "reserve": "pod node snapshot", "unreserve": "pod snapshot", "permit": "pod node snapshot",
+    "pre_bind": "pod node snapshot", "post_bind": "pod node_name"}
 PLUGGED_IN = set()  # the names of the rules of --plugins
 RULE_OF = {}  # the code of a rule's function -> the rule's name
-NO_OPTIONS = {"name", "function", "hooks", "title", "arguments", "weight"}  # what a Rule has from elsewhere
-PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
-    "function": ["pod", "node"], "metadata": ["pod", "nodes", "snapshot"], "reduce": ["scores"],
-    "check": ["arguments"], "pre_enqueue": ["pod"], "queue_sort": ["pod"],
-    "post_filter": ["pod", "failed", "snapshot"], "reserve": ["pod", "node", "snapshot"],
-    "unreserve": ["pod", "snapshot"], "permit": ["pod", "node", "snapshot"],
-    "pre_bind": ["pod", "node", "snapshot"], "bind": ["pod", "node_name"], "post_bind": ["pod", "node_name"],
-}
+
+
+
+def register(where, name=None, **options):
+    """Return a decorator that makes a function the rule of this name."""
+    if not isinstance(name, str) or not name:
+        function = getattr(name, "__name__", "the rule")
+        raise ValueError(f'expected the name that a Policy has for {function}, as in @{NOUNS[where]}("Name")')
+    for option in sorted(options.keys() - OPTIONS):
+        hint = "; the Policy says it" if option == "weight" else did_you_mean(option, OPTIONS, "")
+        raise ValueError(f'rule "{name}": there is no option "{option}"{hint}')
+
+    def decorate(function):
+        """Register the function."""
+        if name in CATALOGUES[where]:
+            raise ValueError(f'there is a rule "{name}" already')
+        hooks = {option: options[option] for option in HOOKS if options.get(option)}
+        others = {option: value for option, value in options.items() if option not in HOOKS}
+        arguments = [options["default"]] if "default" in options else []
+        rule = Rule(name, function, hooks=hooks, arguments=arguments, **others)
+        for problem in problems_of(rule):
+            raise ValueError(f'rule "{name}"{problem}')
+        CATALOGUES[where][name] = rule
+        return function
+
+    return decorate
+
+
+# A predicate is a function of (pod, node) that yields the reasons why the pod does not fit; with none, it fits.
+predicate = functools.partial(register, "predicates")
+# A priority is a function of (pod, node) that returns a score, from 0 to 100 once `reduce` has seen them all.
+priority = functools.partial(register, "priorities")
+
+
+def problems_of(rule):
+    """Yield what is wrong with a rule as it is written, whatever the Policy."""
+    functions = {"function": rule.function, "metadata": rule.metadata, "reduce": rule.reduce,
+                 "check": rule.check} | rule.hooks
+    for option, function in functions.items():
+        if function is None:
+            continue
+        place = "" if option == "function" else f", {option}"
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            yield f"{place}: write def, not async def: nobody awaits the answer"
+        parameters = inspect.signature(function).parameters
+        wanted = PARAMETERS[option].split()
+        wanted += ["metadata"] * (option == "function" and rule.metadata is not None)
+        wanted += ["arguments"] * ("arguments" in parameters and "arguments" not in wanted)
+        names = [name for name, each in parameters.items() if each.default is each.empty or name in wanted]
+        in_order = names[:2] == wanted[:2] and sorted(names) == sorted(wanted)
+        takes_one = len(names) == len(wanted) == 1
+        takes_any = any(each.kind is each.VAR_POSITIONAL for each in parameters.values())
+        if not (in_order or takes_one or takes_any):
+            yield f"{place}: expected the parameters ({', '.join(wanted)}), got ({', '.join(parameters)})"
+        RULE_OF[getattr(function, "__code__", None)] = rule.name
+    if rule.argument is not None:
+        yield from schema_problems(rule.argument, ", argument")
+        if not isinstance(rule.default or {}, dict):
+            yield f", default: expected {{field: value}}, got {rule.default!r:.40}"
+
+
+def schema_problems(schema, place):
+    """Yield where a schema has what is no type of a field."""
+    if isinstance(schema, dict):
+        for name, inner in schema.items():
+            yield from schema_problems(inner, f"{place}.{name}")
+    elif place == ", argument":
+        yield f"{place}: expected {{field: type}}, got {schema!r:.40}"
+    elif isinstance(schema, list) and len(schema) == 1:
+        yield from schema_problems(schema[0], f"{place}[..]")
+    elif schema not in (str, int, float, bool, dict, list) and not isinstance(schema, range) and not (
+            isinstance(schema, set) and all(isinstance(choice, str) for choice in schema)):
+        yield f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}"
 
 
 def load_plugins(paths):
-    """Run files that register rules by `from scheduler import predicate, priority`, maybe again. Raises PolicyError."""
+    """Run files that register rules, maybe again. Return {path: its text}. Raises PolicyError."""
     sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
     for catalogue in CATALOGUES.values():
         for name in PLUGGED_IN & catalogue.keys():
             del catalogue[name]
     others = PREDICATES.keys() | PRIORITIES.keys()
+    code = {}
     for path in paths:
         try:
+            code[path] = Path(path).read_bytes()
             runpy.run_path(path)
         except (Exception, SystemExit) as error:
             frames = traceback.extract_tb(error.__traceback__)
@@ -602,97 +633,7 @@ def load_plugins(paths):
             raise PolicyError(f"{place}: {type(error).__name__}: {one_line(error)}") from error
         finally:
             PLUGGED_IN.update((PREDICATES.keys() | PRIORITIES.keys()) - others)
-
-
-def check_options(name, options):
-    """Raise ValueError if a decorator has an option that there is not."""
-    known = {each.name for each in fields(Rule)} - NO_OPTIONS | HOOKS.keys()
-    for option in options.keys() - known:
-        hint = "; the Policy says it" if option == "weight" else did_you_mean(option, known, "")
-        raise ValueError(f'rule "{name}": there is no option "{option}"{hint}')
-
-
-def check_rule(rule):
-    """Raise ValueError if a rule cannot be asked as it is written; else note whose functions these are."""
-    functions = {"function": rule.function, "metadata": rule.metadata, "reduce": rule.reduce, "check": rule.check}
-    functions = {option: function for option, function in (functions | rule.hooks).items() if function is not None}
-    for option, function in functions.items():
-        problem = problem_with(function, option, rule)
-        if problem:
-            raise ValueError(f'rule "{rule.name}"{"" if option == "function" else ", " + option}: {problem}')
-    for problem in argument_problems(rule):
-        raise ValueError(f'rule "{rule.name}", {problem}')
-    RULE_OF.update({code_of(function): rule.name for function in functions.values()})
-
-
-def problem_with(function, option, rule):
-    """Return what is wrong with a function of a rule: it is none, or has other parameters than it gets; or None."""
-    if not callable(function):
-        return f"expected a function, got {function!r:.40}"
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        return "write def, not async def: nobody awaits the answer"
-    parameters = inspect.signature(function).parameters
-    in_order = PARAMETERS[option]
-    by_name = ["metadata"] if option == "function" and rule.metadata else []
-    if "arguments" in parameters and option != "check":
-        by_name.append("arguments")
-    if any(each.kind is each.VAR_POSITIONAL for each in parameters.values()):
-        return None
-    names = [name for name, each in parameters.items() if each.default is each.empty or name in in_order + by_name]
-    if len(in_order) == 1:
-        in_order = names[:1]  # any name will do
-    if names[:len(in_order)] == in_order and sorted(names[len(in_order):]) == sorted(by_name):
-        return None
-    hint = "; give the option metadata=, too" if "metadata" in names and not by_name else ""
-    return f"expected the parameters ({', '.join(in_order + by_name)}), got ({', '.join(parameters)}){hint}"
-
-
-def argument_problems(rule):
-    """Yield what is wrong with the options `argument` and `default` of a rule."""
-    if rule.argument is None:
-        return
-    if not isinstance(rule.argument, dict):
-        yield f"argument: expected {{field: type}}, got {rule.argument!r:.40}"
-    elif not isinstance(rule.default, (dict, type(None))):
-        yield f"default: expected {{field: value}}, got {rule.default!r:.40}"
-    else:
-        yield from schema_problems(rule.argument, "argument")
-        for name in (rule.default or {}).keys() - rule.argument.keys():
-            yield f'default: there is no field "{name}" in argument'
-
-
-def schema_problems(schema, place):
-    """Yield where a schema has what is no type of a field."""
-    if isinstance(schema, dict):
-        for name, inner in schema.items():
-            yield from schema_problems(inner, f"{place}.{name}")
-    elif isinstance(schema, list) and len(schema) == 1:
-        yield from schema_problems(schema[0], f"{place}[..]")
-    else:
-        is_choice = isinstance(schema, set) and all(isinstance(choice, str) for choice in schema)
-        is_range = isinstance(schema, range) and len(schema) > 0
-        if not (is_choice or is_range or schema in (str, int, float, bool, dict, list)):
-            yield f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}"
-
-
-def code_of(function):
-    """Return the code of a function, also of one that is wrapped, or has arguments filled in; None if it has none."""
-    function = inspect.unwrap(function)
-    return getattr(getattr(function, "func", function), "__code__", None)
-
-
-def without_exit(function):
-    """Return a function of a rule so that it fails for one pod, as by any other error, where it calls sys.exit."""
-    @functools.wraps(function)
-    def call(*arguments, **more):
-        """Call the function, to the end."""
-        try:
-            answer = function(*arguments, **more)
-            return list(answer) if inspect.isgenerator(answer) else answer
-        except SystemExit as error:
-            raise RuntimeError(f"it calls sys.exit({error})").with_traceback(error.__traceback__) from None
-
-    return call
+    return code
 
 
 def broken(error):
@@ -707,11 +648,12 @@ def broken(error):
 
 def place_of(rule, function=None):
     """Return which rule it is, and where in its file: of its function, or of another one that it has."""
-    code = code_of(function or rule.function)
+    function = function or rule.function
+    code = getattr(getattr(function, "func", function), "__code__", None)
     return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
 
 
-def answer_of(rule, answer, expected="yield the reasons, or return a list of them", kind=collections.abc.Iterable):
+def answer_of(rule, answer, expected, kind=collections.abc.Iterable):
     """Return what a rule has answered. Raises TypeError if it is nothing that a rule may answer."""
     if isinstance(answer, (str, bool)) or not isinstance(answer, kind):
         raise TypeError(f"{expected}, not {answer!r:.40} ({place_of(rule)})")
@@ -720,7 +662,9 @@ def answer_of(rule, answer, expected="yield the reasons, or return a list of the
 
 def reasons_of(rule, answer):
     """Return the reasons that a predicate gives. Raises TypeError if it gives something else."""
-    reasons = list(answer if inspect.isgenerator(answer) else answer_of(rule, answer))
+    if not inspect.isgenerator(answer):
+        answer_of(rule, answer, "yield the reasons, or return a list of them")
+    reasons = list(answer)
     for reason in reasons:
         if not isinstance(reason, str):
             raise TypeError(f"yield reasons that are strings, not {reason!r:.40} ({place_of(rule)})")
@@ -728,10 +672,11 @@ def reasons_of(rule, answer):
 
 
 def reduced(rule, raw):
-    """Return the scores that a priority's `reduce` makes of all raw ones. Raises TypeError if they are not for all."""
+    """Return the scores that a priority's `reduce` makes of the raw ones. Raises TypeError if some are missing."""
     scores = rule.reduce(dict(raw))
     if not isinstance(scores, dict) or scores.keys() != raw.keys():
-        raise TypeError(f"return {{name: score}} of all nodes, not {scores!r:.40} ({place_of(rule, rule.reduce)})")
+        place = place_of(rule, rule.reduce)
+        raise TypeError(f"return {{name: score}} of all nodes, not {scores!r:.40} ({place})")
     return scores
 
 
@@ -742,8 +687,9 @@ def check_scores(rule, scores):
             answer_of(rule, score, "return a number from 0 to 100", numbers.Real)
         if not 0 <= score <= 100:
             warn_once(f"{rule.title} gives {name} the score {score}: expected 0 to 100 ({place_of(rule)})")
-            raise Unschedulable(f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an '
-                                f"invalid score {score}, it should in the range of [0, 100] after normalizing")
+            raise Unschedulable(
+                f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an invalid score '
+                f"{score}, it should in the range of [0, 100] after normalizing")
 
 
 # ==== 4. Pods, nodes, quantities ============================================================================
@@ -2137,7 +2083,7 @@ def ready(pod, policy):
         return False
     try:
         return not any(hook(pod) for hook in policy.hooks("pre_enqueue"))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         warn_once(f"{pod.key} is not tried: {broken(error)}")
         return False
 
@@ -2168,7 +2114,7 @@ def assume(decision, snapshot):
             wanted = [requests for hook in policy.hooks("pre_bind")
                       if (requests := hook(pod, node, snapshot)) is not None]
             decision.requests = sum(wanted, []) if wanted else None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if node:
             node.remove(pod)
         give_up(decision, error)
@@ -2180,7 +2126,7 @@ def seek_remedy(decision, snapshot):
         if decision.failed and len(decision.failed) == len(snapshot.nodes):
             made = (hook(decision.pod, decision.failed, snapshot) for hook in decision.policy.hooks("post_filter"))
             decision.requests, decision.remedy = next(filter(None, made), (None, ""))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         warn_once(f"{decision.pod.key}: {broken(error)}")
 
 
@@ -2207,8 +2153,9 @@ PLUGINS = {  # plugin -> its predicate and its priority, as far as it has them
     "VolumeBinding": ["CheckVolumeBinding"], "VolumeZone": ["NoVolumeZoneConflict"],
     "PodTopologySpread": ["EvenPodsSpread", "SelectorSpreadPriority"],
     "InterPodAffinity": ["MatchInterPodAffinity", "InterPodAffinityPriority"],
-    "NodeResourcesBalancedAllocation": ["BalancedResourceAllocation"], "ImageLocality": ["ImageLocalityPriority"],
-    "NodePreferAvoidPods": ["NodePreferAvoidPodsPriority"], "CinderLimits": ["MaxCinderVolumeCount"],
+    "NodeResourcesBalancedAllocation": ["BalancedResourceAllocation"],
+    "ImageLocality": ["ImageLocalityPriority"], "NodePreferAvoidPods": ["NodePreferAvoidPodsPriority"],
+    "CinderLimits": ["MaxCinderVolumeCount"],
     "PrioritySort": [], "SchedulingGates": [], "DefaultBinder": [],  # what these do is done without them
 }
 # Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
@@ -2228,15 +2175,16 @@ POINTS = dict.fromkeys([
     "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"])
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"
 READ_OVER = {  # since nothing here depends on it
-    "clientConnection": dict, "parallelism": int, "percentageOfNodesToScore": int,
-    "percentageOfPlacementsToScore": int, "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int,
-    "enableProfiling": bool, "enableContentionProfiling": bool, "delayCacheUntilActive": bool}
-PLUGIN_SET = {state: [{"name": str, "weight": range(2**31)}] for state in ("enabled", "disabled")}
+    "clientConnection": dict, "parallelism": int, "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int,
+    "enableProfiling": bool, "enableContentionProfiling": bool, "delayCacheUntilActive": bool,
+    "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int}
 CONFIGURATION = READ_OVER | {
     "kind": str, "apiVersion": str,
-    "profiles": [{"schedulerName": str, "pluginConfig": [{"name": str, "args": dict}],
-                  "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int,
-                  "plugins": {point: PLUGIN_SET for point in POINTS}}],
+    "profiles": [{
+        "schedulerName": str, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int,
+        "pluginConfig": [{"name": str, "args": dict}],
+        "plugins": {point: {state: [{"name": str, "weight": range(2**31)}] for state in ("enabled", "disabled")}
+                    for point in POINTS}}],
     "leaderElection": {"leaderElect": bool, "leaseDuration": str, "renewDeadline": str, "retryPeriod": str,
                        "resourceLock": str, "resourceName": str, "resourceNamespace": str},
     "extenders": [EXTENDER | {"httpTimeout": str, "enableHTTPS": bool}],
@@ -2255,7 +2203,7 @@ ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # secon
 
 
 def read_configuration(document, scheduler_name):
-    """Return {schedulerName: Policy}; a single profile without a name gets `scheduler_name`. Raises PolicyError."""
+    """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises PolicyError."""
     if document.get("apiVersion") != CONFIGURATION_VERSION:
         raise PolicyError(f'apiVersion "{document.get("apiVersion")}": write {CONFIGURATION_VERSION}')
     problems = []
@@ -2307,14 +2255,16 @@ def read_profile(profile, place, problems):
     arguments = plugin_arguments(profile, running, place, problems, notices)
 
     def rules_at(points, catalogue):
-        """Return the rules of the plugins that run at some points, each with the hooks at which its plugin runs."""
+        """Return the rules of the plugins that run at some points, with the hooks at which these run."""
         rules = {}
-        for plugin, point in {plugin: point for point in points for plugin in running[point]}.items():
+        runs_at = {plugin: point for point in points for plugin in running[point]}
+        for plugin, point in runs_at.items():
             for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
                 if name in catalogue:
                     rule = replace(catalogue[name], title=plugin, weight=running[point][plugin] or 1)
                     rule.arguments = given or rule.arguments
-                    rule.hooks = {hook: rule.hooks[hook] for hook in rule.hooks if plugin in running[HOOKS[hook]]}
+                    rule.hooks = {hook: function for hook, function in rule.hooks.items()
+                                  if plugin in running[HOOKS[hook]]}
                     rules[name] = set_up(rule, f"{place}.plugins.{point}: {plugin}", problems)
         return list(rules.values())
 
@@ -2323,21 +2273,24 @@ def read_profile(profile, place, problems):
     # Of the user's own rules, some neither filter nor score here, but have other extension points.
     known = PLUGIN_OF.keys() | {rule.name for rule in predicates + priorities}
     others = {name: rule for name, rule in (PRIORITIES | PREDICATES).items() if name not in known}
-    return Policy(predicates, priorities, notices=notices, others=rules_at(HOOKS.values(), others), of_plugins=True)
+    others = rules_at(HOOKS.values(), others)
+    return Policy(predicates, priorities, notices=notices, others=others, of_plugins=True)
 
 
 def rules_of(plugin, args):
-    """Return {rule: its arguments} for the predicate and the priority of a plugin; a rule of the user's own is one."""
+    """Return {rule: its arguments} of a plugin: its predicate and its priority, or a rule of the user's own."""
     rules = PLUGINS.get(plugin, [plugin])
     if plugin == "PodTopologySpread":
         system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
-        return dict.fromkeys(rules, [args.get("defaultConstraints") or system])
+        return {rule: [args.get("defaultConstraints") or system] for rule in rules}
     if plugin == "InterPodAffinity":
-        return dict.fromkeys(rules, [args.get("hardPodAffinityWeight", 1)])
+        return {rule: [args.get("hardPodAffinityWeight", 1)] for rule in rules}
     if plugin != "NodeResourcesFit":
-        return dict.fromkeys(rules, [args] if args else [])
-    groups, strategy = args.get("ignoredResourceGroups", []), args.get("scoringStrategy", {})
-    ignored, priority = args.get("ignoredResources", []), STRATEGIES[strategy.get("type") or "LeastAllocated"]
+        return {rule: [args] if args else [] for rule in rules}
+    ignored = args.get("ignoredResources", [])
+    groups = args.get("ignoredResourceGroups", [])
+    strategy = args.get("scoringStrategy", {})
+    priority = STRATEGIES[strategy.get("type") or "LeastAllocated"]
     resources = strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
     given = {resource.get("name", ""): resource.get("weight", 1) for resource in resources}
     if priority == "RequestedToCapacityRatio":
@@ -2353,13 +2306,15 @@ def plugin_arguments(profile, running, place, problems, notices):
     for i, config in enumerate(profile.get("pluginConfig", [])):
         name = config.get("name", "")
         where = f"{place}.pluginConfig[{i}]"
-        args = {key: value for key, value in config.get("args", {}).items() if key not in ("kind", "apiVersion")}
+        args = {key: value for key, value in config.get("args", {}).items()
+                if key not in ("kind", "apiVersion")}
         if name in arguments:
             problems.append(f'{where}: there are arguments for "{name}" already')
         elif name in PLUGIN_ARGUMENTS:
             arguments[name] = decode(args, PLUGIN_ARGUMENTS[name], f"{where}.args", problems)
             if any(len(constraint) < 3 for constraint in arguments[name].get("defaultConstraints", [])):
-                problems.append(f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
+                problems.append(
+                    f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
         elif name in own:
             arguments[name] = argument_of(own[name], args, f"{where}.args", problems)
         elif args:
@@ -3227,14 +3182,21 @@ TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole 
 def decode(value, schema, where, problems, lenient=False):
     """Check a value against a schema, append what is wrong to `problems`, and return it without nulls.
 
-    lenient: whatever the case of a field's name, and without a word about fields that are not known. So Go's own JSON
-    package reads, and by that kube-scheduler reads the extenders of a Policy.
+    lenient: as kube-scheduler reads extenders, whatever the case of a field's name, and with unknown fields.
     """
-    kind = kind_of(schema)
+    kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
     if value is None:
         return kind()
-    if not conforms(value, schema):
-        expected = expected_by(schema)
+    expected = TYPE_NAMES[kind]
+    fits = type(value) is kind or (kind is float and type(value) is int)
+    if isinstance(schema, (range, set)):
+        expected = f"from {schema[0]} to {schema[-1]}" if kind is int else f"one of {', '.join(sorted(schema))}"
+        fits = fits and value in schema
+    elif kind is int:
+        fits = fits and abs(value) < 2**63
+    elif kind is float:
+        fits = fits and -math.inf < value < math.inf
+    if not fits:
         problems.append(f"{where}: expected {expected}, got {json.dumps(value, default=str)[:60]}")
         return kind()
     if isinstance(schema, list):
@@ -3256,33 +3218,6 @@ def decode_fields(value, schema, where, problems, lenient):
         elif not name and (not lenient or where.endswith("tlsConfig")):  # where nothing may be passed over
             problems.append(f"{place}: unknown field{did_you_mean(key, names, '')}")
     return decoded
-
-
-def kind_of(schema):
-    """Return the type of the values that a schema describes."""
-    if isinstance(schema, type):
-        return schema
-    return {range: int, set: str}.get(type(schema), type(schema))
-
-
-def conforms(value, schema):
-    """Say whether a value is what its schema says, leaving aside what is in a list or an object."""
-    if schema is float:
-        return type(value) in (int, float) and -math.inf < value < math.inf
-    if type(value) is not kind_of(schema):
-        return False
-    if isinstance(schema, (range, set)):
-        return value in schema
-    return type(value) is not int or abs(value) < 2**63
-
-
-def expected_by(schema):
-    """Say what a schema expects."""
-    if isinstance(schema, range):
-        return f"from {schema[0]} to {schema[-1]}"
-    if isinstance(schema, set):
-        return f"one of {', '.join(sorted(schema))}"
-    return TYPE_NAMES[kind_of(schema)]
 
 
 def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):

@@ -144,9 +144,9 @@ STRINGS = "TypeError in a rule: yield reasons that are strings"
     "yields a number": ("yield 5", f"{STRINGS}, not 5 (Mine: my_rules.py, line 5)"),
     "returns a number": ("return 5", f"TypeError in a rule: {YIELD}, not 5 (Mine: my_rules.py, line 5)"),
     "calls sys.exit": ("raise SystemExit(3)",
-                       "RuntimeError in a rule: it calls sys.exit(3) (Mine: my_rules.py, line 7)"),
+                       "SystemExit in a rule: 3 (Mine: my_rules.py, line 7)"),
     "calls sys.exit after a while": ("yield from exit()",
-                                     "RuntimeError in a rule: it calls sys.exit(None) (Mine: my_rules.py, line 7)"),
+                                     "SystemExit in a rule: None (Mine: my_rules.py, line 7)"),
 })
 def test_a_predicate_that_fails_or_gives_no_reasons_is_named(body, said, tmp_path):
     assert decision_under(tmp_path, "predicate", body) == said
@@ -159,7 +159,7 @@ def test_a_predicate_that_fails_or_gives_no_reasons_is_named(body, said, tmp_pat
     "returns nothing": ("return", f"TypeError in a rule: {NUMBER}, not None (Mine: my_rules.py, line 5)"),
     "returns a list": ("return [7]", f"TypeError in a rule: {NUMBER}, not [7] (Mine: my_rules.py, line 5)"),
     "returns a fraction": ("return 0.5", None),
-    "calls sys.exit": ("raise SystemExit", "RuntimeError in a rule: it calls sys.exit() (Mine: my_rules.py, line 7)"),
+    "calls sys.exit": ("raise SystemExit(3)", "SystemExit in a rule: 3 (Mine: my_rules.py, line 7)"),
 })
 def test_a_priority_that_fails_or_returns_no_number_is_named(body, said, tmp_path):
     assert decision_under(tmp_path, "priority", body) == said
