@@ -202,9 +202,9 @@ NOUNS = {"predicates": "predicate", "priorities": "priority"}
 # Upstream: pkg/scheduler/framework/plugins/legacy_registry.go.
 MANDATORY_PREDICATES = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]
 DEFAULT_PREDICATES = [
-    "GeneralPredicates", "NoDiskConflict", "MaxEBSVolumeCount", "MaxGCEPDVolumeCount", "MaxCSIVolumeCountPred",
-    "MaxAzureDiskVolumeCount", "CheckVolumeBinding", "NoVolumeZoneConflict", "EvenPodsSpread",
-    "MatchInterPodAffinity"]
+    "GeneralPredicates", "NoDiskConflict", "MaxEBSVolumeCount", "MaxGCEPDVolumeCount",
+    "MaxCSIVolumeCountPred", "MaxAzureDiskVolumeCount", "CheckVolumeBinding", "NoVolumeZoneConflict",
+    "EvenPodsSpread", "MatchInterPodAffinity"]
 DEFAULT_PRIORITIES = {
     "SelectorSpreadPriority": 1, "InterPodAffinityPriority": 1, "LeastRequestedPriority": 1,
     "BalancedResourceAllocation": 1, "NodePreferAvoidPodsPriority": 10000, "NodeAffinityPriority": 1,
@@ -223,7 +223,8 @@ ALIASES = {  # names that stand for others
 PROVIDERS = {  # what --policy may name instead of a file. Upstream: algorithmprovider/registry.go
     "DefaultProvider": {"kind": "Policy", "apiVersion": "v1"},
     "ClusterAutoscalerProvider": {"kind": "Policy", "apiVersion": "v1", "priorities": [
-        {"name": name.replace("Least", "Most"), "weight": weight} for name, weight in DEFAULT_PRIORITIES.items()]},
+        {"name": name.replace("Least", "Most"), "weight": weight}
+        for name, weight in DEFAULT_PRIORITIES.items()]},
 }
 
 
@@ -289,7 +290,7 @@ def load_policies(path, scheduler_name):
 
 
 class PolicyFile:
-    """A Policy file, and plugins, that may be edited at any time. Raises PolicyError if they are bad at first."""
+    """A Policy file, and plugins, which may be edited at any time. Raises PolicyError if bad at first."""
 
     def __init__(self, path, scheduler_name, plugins=()):
         self.path = path
@@ -303,7 +304,7 @@ class PolicyFile:
     def current(self):
         """Return the Policies, read again if a file has changed. If one is broken, say so, and keep the last.
 
-        If they say the same as before, those in force stay: pods that are held need not be decided about anew.
+        If they say the same as before, those in force stay, so that no held pod is decided about anew.
         """
         seen = {}
         for path in (self.path, *self.plugins):
@@ -382,8 +383,9 @@ def read_policy(document):
     """
     head = [document.get("kind"), document.get("apiVersion")] if isinstance(document, dict) else []
     if head not in (["Policy", "v1"], ["Policy", "kubescheduler.config.k8s.io/v1"]):
-        raise PolicyError("expected an object with kind Policy, apiVersion v1, predicates and priorities, got "
-                          f"{'nothing' if document is None else json.dumps(document, default=str)[:60]}")
+        got = "nothing" if document is None else json.dumps(document, default=str)[:60]
+        raise PolicyError(
+            f"expected an object with kind Policy, apiVersion v1, predicates and priorities, got {got}")
     problems = []
     notices = []
     said = decode(document, POLICY, "", problems)
@@ -487,7 +489,7 @@ def rules_named(where, entries, said_elsewhere, problems, notices):
     by_rule = collections.defaultdict(list)
     for use in uses_of(where, entries, problems, notices):
         by_rule[use.rule.name].append(use)
-    if {"SelectorSpreadPriority", "EvenPodsSpreadPriority"} <= by_rule.keys():  # one plugin; the second's weight
+    if {"SelectorSpreadPriority", "EvenPodsSpreadPriority"} <= by_rule.keys():  # one plugin
         by_rule["SelectorSpreadPriority"] += by_rule.pop("EvenPodsSpreadPriority")
     rules = []
     for name, uses in by_rule.items():
@@ -506,7 +508,7 @@ def rules_named(where, entries, said_elsewhere, problems, notices):
 
 
 def set_up(rule, place, problems):
-    """Return a rule with its arguments filled in where functions take them; append what is wrong with these."""
+    """Return a rule with its arguments filled in; append what is wrong with these."""
     if rule.member and rule.name in PRIORITIES and not rule.arguments:
         problems.append(f"{place}: needs an argument; in a Policy, under a name of your own")
     elif not problems:  # else the arguments may not be what they should be
@@ -521,16 +523,17 @@ def set_up(rule, place, problems):
         return functools.partial(function, arguments=rule.arguments) if takes else function
 
     return replace(rule, function=fill_in(rule.function), metadata=fill_in(rule.metadata),
-                   reduce=fill_in(rule.reduce), hooks={point: fill_in(hook) for point, hook in rule.hooks.items()})
+                   reduce=fill_in(rule.reduce),
+                   hooks={point: fill_in(hook) for point, hook in rule.hooks.items()})
 
 
 # ==== 3. Rules of one's own =================================================================================
 
 
 HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
-    "pre_enqueue": "preEnqueue", "queue_sort": "queueSort", "post_filter": "postFilter", "reserve": "reserve",
-    "unreserve": "reserve", "permit": "permit", "pre_bind": "preBind", "bind": "bind", "post_bind": "postBind",
-}
+    "pre_enqueue": "preEnqueue", "queue_sort": "queueSort", "post_filter": "postFilter",
+    "reserve": "reserve", "unreserve": "reserve", "permit": "permit", "pre_bind": "preBind", "bind": "bind",
+    "post_bind": "postBind"}
 OPTIONS = {"metadata", "reduce", "argument", "default", "member", "check", "steady", "looks_at_pods", *HOOKS}
 PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
     "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
@@ -539,7 +542,6 @@ PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `argument
     "pre_bind": "pod node snapshot", "post_bind": "pod node_name"}
 PLUGGED_IN = set()  # the names of the rules of --plugins
 RULE_OF = {}  # the code of a rule's function -> the rule's name
-
 
 
 def register(where, name=None, **options):
@@ -567,7 +569,7 @@ def register(where, name=None, **options):
     return decorate
 
 
-# A predicate is a function of (pod, node) that yields the reasons why the pod does not fit; with none, it fits.
+# A predicate is a function of (pod, node) that yields the reasons why the pod does not fit; none, if it fits.
 predicate = functools.partial(register, "predicates")
 # A priority is a function of (pod, node) that returns a score, from 0 to 100 once `reduce` has seen them all.
 priority = functools.partial(register, "priorities")
@@ -585,8 +587,10 @@ def problems_of(rule):
             yield f"{place}: write def, not async def: nobody awaits the answer"
         parameters = inspect.signature(function).parameters
         wanted = PARAMETERS[option].split()
-        wanted += ["metadata"] * (option == "function" and rule.metadata is not None)
-        wanted += ["arguments"] * ("arguments" in parameters and "arguments" not in wanted)
+        if option == "function" and rule.metadata:
+            wanted.append("metadata")
+        if option != "check" and "arguments" in parameters:
+            wanted.append("arguments")
         names = [name for name, each in parameters.items() if each.default is each.empty or name in wanted]
         in_order = names[:2] == wanted[:2] and sorted(names) == sorted(wanted)
         takes_one = len(names) == len(wanted) == 1
@@ -672,7 +676,7 @@ def reasons_of(rule, answer):
 
 
 def reduced(rule, raw):
-    """Return the scores that a priority's `reduce` makes of the raw ones. Raises TypeError if some are missing."""
+    """Return the scores that a priority's `reduce` makes of raw ones. Raises TypeError if one is missing."""
     scores = rule.reduce(dict(raw))
     if not isinstance(scores, dict) or scores.keys() != raw.keys():
         place = place_of(rule, rule.reduce)
@@ -688,8 +692,8 @@ def check_scores(rule, scores):
         if not 0 <= score <= 100:
             warn_once(f"{rule.title} gives {name} the score {score}: expected 0 to 100 ({place_of(rule)})")
             raise Unschedulable(
-                f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an invalid score '
-                f"{score}, it should in the range of [0, 100] after normalizing")
+                f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an invalid '
+                f"score {score}, it should in the range of [0, 100] after normalizing")
 
 
 # ==== 4. Pods, nodes, quantities ============================================================================
@@ -2147,8 +2151,9 @@ PLUGINS = {  # plugin -> its predicate and its priority, as far as it has them
     "NodeUnschedulable": ["CheckNodeUnschedulable"], "NodeName": ["HostName"],
     "TaintToleration": ["PodToleratesNodeTaints", "TaintTolerationPriority"],
     "NodeAffinity": ["MatchNodeSelector", "NodeAffinityPriority"], "NodePorts": ["PodFitsHostPorts"],
-    "NodeResourcesFit": ["PodFitsResources", "LeastRequestedPriority"], "VolumeRestrictions": ["NoDiskConflict"],
-    "EBSLimits": ["MaxEBSVolumeCount"], "GCEPDLimits": ["MaxGCEPDVolumeCount"],
+    "NodeResourcesFit": ["PodFitsResources", "LeastRequestedPriority"],
+    "VolumeRestrictions": ["NoDiskConflict"], "EBSLimits": ["MaxEBSVolumeCount"],
+    "GCEPDLimits": ["MaxGCEPDVolumeCount"],
     "NodeVolumeLimits": ["MaxCSIVolumeCountPred"], "AzureDiskLimits": ["MaxAzureDiskVolumeCount"],
     "VolumeBinding": ["CheckVolumeBinding"], "VolumeZone": ["NoVolumeZoneConflict"],
     "PodTopologySpread": ["EvenPodsSpread", "SelectorSpreadPriority"],
@@ -2160,12 +2165,13 @@ PLUGINS = {  # plugin -> its predicate and its priority, as far as it has them
 }
 # Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
 WITHOUT_EFFECT = [
-    "DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling", "NodeDeclaredFeatures",
-    "PodGroupPodsCount", "TopologyPlacementGenerator"]
+    "DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
+    "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"]
 DEFAULT_PLUGINS = {  # with their weights, in the order of getDefaultPlugins in apis/config/v1 upstream
     "NodeUnschedulable": 1, "NodeName": 1, "TaintToleration": 3, "NodeAffinity": 2, "NodePorts": 1,
-    "NodeResourcesFit": 1, "VolumeRestrictions": 1, "NodeVolumeLimits": 1, "VolumeBinding": 1, "VolumeZone": 1,
-    "PodTopologySpread": 2, "InterPodAffinity": 2, "NodeResourcesBalancedAllocation": 1, "ImageLocality": 1}
+    "NodeResourcesFit": 1, "VolumeRestrictions": 1, "NodeVolumeLimits": 1, "VolumeBinding": 1,
+    "VolumeZone": 1, "PodTopologySpread": 2, "InterPodAffinity": 2, "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
 PLUGIN_OF = {rule: plugin for plugin, rules in PLUGINS.items() for rule in rules} | {
@@ -2175,15 +2181,15 @@ POINTS = dict.fromkeys([
     "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"])
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"
 READ_OVER = {  # since nothing here depends on it
-    "clientConnection": dict, "parallelism": int, "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int,
-    "enableProfiling": bool, "enableContentionProfiling": bool, "delayCacheUntilActive": bool,
-    "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int}
+    "clientConnection": dict, "parallelism": int, "podInitialBackoffSeconds": int,
+    "podMaxBackoffSeconds": int, "enableProfiling": bool, "enableContentionProfiling": bool,
+    "delayCacheUntilActive": bool, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int}
 CONFIGURATION = READ_OVER | {
     "kind": str, "apiVersion": str,
     "profiles": [{
         "schedulerName": str, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int,
         "pluginConfig": [{"name": str, "args": dict}],
-        "plugins": {point: {state: [{"name": str, "weight": range(2**31)}] for state in ("enabled", "disabled")}
+        "plugins": {point: {part: [{"name": str, "weight": range(2**31)}] for part in ("enabled", "disabled")}
                     for point in POINTS}}],
     "leaderElection": {"leaderElect": bool, "leaseDuration": str, "renewDeadline": str, "retryPeriod": str,
                        "resourceLock": str, "resourceName": str, "resourceNamespace": str},
@@ -2278,7 +2284,7 @@ def read_profile(profile, place, problems):
 
 
 def rules_of(plugin, args):
-    """Return {rule: its arguments} of a plugin: its predicate and its priority, or a rule of the user's own."""
+    """Return {rule: its arguments} of a plugin: its predicate and priority, or a rule of the user's own."""
     rules = PLUGINS.get(plugin, [plugin])
     if plugin == "PodTopologySpread":
         system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
@@ -2332,7 +2338,8 @@ def check_plugins(plugins, place, problems, notices):
     known = [*PLUGINS, *WITHOUT_EFFECT, *own]
     for point, chosen in plugins.items():
         catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
-        fitting = [name for name in known if catalogue is None or rules_of(name, {}).keys() & catalogue.keys()]
+        fitting = [name for name in known
+                   if catalogue is None or rules_of(name, {}).keys() & catalogue.keys()]
         for i, entry in enumerate(chosen.get("enabled", [])):
             name = entry.get("name", "")
             where = f"{place}.{point}.enabled[{i}]"
@@ -3189,9 +3196,12 @@ def decode(value, schema, where, problems, lenient=False):
         return kind()
     expected = TYPE_NAMES[kind]
     fits = type(value) is kind or (kind is float and type(value) is int)
-    if isinstance(schema, (range, set)):
-        expected = f"from {schema[0]} to {schema[-1]}" if kind is int else f"one of {', '.join(sorted(schema))}"
+    if isinstance(schema, range):
         fits = fits and value in schema
+        expected = f"from {schema[0]} to {schema[-1]}"
+    elif isinstance(schema, set):
+        fits = fits and value in schema
+        expected = f"one of {', '.join(sorted(schema))}"
     elif kind is int:
         fits = fits and abs(value) < 2**63
     elif kind is float:

@@ -129,6 +129,51 @@ def test_a_rule_has_the_arguments_of_its_plugin(plugin, args, rule, arguments):
     assert {rule.name: rule.arguments for rule in policy.priorities}[rule] == arguments
 
 
+ENABLED, DISABLED = "profiles[0].plugins.{}.enabled[0]", "profiles[0].plugins.{}.disabled[0]"
+
+
+@table("profile, more, notices", {
+    "nothing special": ({}, {}, []),
+    "plugins that do nothing here": (
+        {"plugins": {"multiPoint": {"enabled": plugins("GangScheduling")}, "filter": {
+            "enabled": plugins("NodeDeclaredFeatures")}, "score": {"enabled": plugins(DynamicResources=2)}}}, {},
+        [f"{ENABLED.format('multiPoint')}: GangScheduling does nothing here",
+         f"{ENABLED.format('filter')}: NodeDeclaredFeatures does nothing here",
+         f"{ENABLED.format('score')}: DynamicResources does nothing here"]),
+    "one that does nothing here is disabled": ({"plugins": {"multiPoint": {"disabled": plugins("DynamicResources")}}}, {}, []),
+    "a plugin that is not there is disabled": (
+        {"plugins": {"filter": {"disabled": plugins("NodePort")}}}, {},
+        [f'{DISABLED.format("filter")}: there is no plugin "NodePort"; did you mean "NodePorts"?']),
+    "a predicate's name is disabled": (
+        {"plugins": {"filter": {"disabled": plugins("PodFitsResources")}}}, {},
+        [f'{DISABLED.format("filter")}: there is no plugin "PodFitsResources"; did you mean "NodeResourcesFit"?']),
+    "a plugin of another's is disabled": (
+        {"plugins": {"score": {"disabled": plugins("Yesteryear")}}}, {},
+        [f'{DISABLED.format("score")}: there is no plugin "Yesteryear"']),
+    "plugins that have gone are disabled, and enabled": (
+        {"plugins": {"filter": {"disabled": plugins("EBSLimits"), "enabled": plugins("GCEPDLimits")}}}, {}, []),
+    "fields on which nothing depends": (
+        {"percentageOfNodesToScore": 50}, {"percentageOfNodesToScore": 0, "parallelism": 16, "clientConnection": {"qps": 5},
+                                           "podMaxBackoffSeconds": 10, "enableProfiling": True},
+        ["nothing here depends on clientConnection, parallelism, podMaxBackoffSeconds, enableProfiling, "
+         "percentageOfNodesToScore, profiles[0].percentageOfNodesToScore"]),
+    "arguments on which nothing depends": (
+        {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 600}}]}, {},
+        ["profiles[0].pluginConfig[0].args: nothing here depends on the arguments of VolumeBinding"]),
+    "arguments that say of what kind they are only": (
+        {"pluginConfig": [{"name": "DefaultPreemption", "args": {"kind": "DefaultPreemptionArgs"}}]}, {}, []),
+    "extension points of groups of pods": ({"plugins": {"placementScore": {}, "podGroupPostFilter": {}}}, {}, []),
+})
+def test_what_is_read_without_effect_is_said(profile, more, notices):
+    [policy] = load(profile, **more).values()
+    assert policy.notices == notices
+
+
+def test_disks_of_clouds_are_counted_where_that_is_asked_for():
+    [policy] = load({"plugins": {"filter": {"enabled": plugins("EBSLimits")}}}).values()
+    assert rules(policy)[0] == [*FILTERS, "MaxEBSVolumeCount"]
+
+
 @table("args, feasible, spreads", {
     "kube-scheduler's default constraints are preferences": ({}, ["a", "b"], True),
     "none at all": ({"defaultingType": "List"}, ["a", "b"], False),
@@ -222,7 +267,10 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
     "a predicate's name, which a plugin does not have": (
         configuration({"plugins": {"filter": {"enabled": plugins("PodFitsResources")}}}),
         'profiles[0].plugins.filter.enabled[0]: unknown plugin "PodFitsResources"'),
-    "a priority's name, which is not suggested either": (
+    "a predicate's name, whose plugin is suggested": (
+        configuration({"plugins": {"filter": {"enabled": plugins("PodToleratesNodeTaints")}}}),
+        'unknown plugin "PodToleratesNodeTaints"; did you mean "TaintToleration"?'),
+    "half of a priority's name": (
         configuration({"plugins": {"score": {"enabled": plugins("LeastRequested")}}}),
         'unknown plugin "LeastRequested"; is a file missing in --plugins?'),
     "an unknown extension point": (configuration({"plugins": {"filters": {}}}),

@@ -112,6 +112,9 @@ def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
     "a decorator without a name": (
         "from scheduler import predicate\n\n@predicate\ndef closed(pod, node):\n    return []\n",
         ', line 3: ValueError: expected the name that a Policy has for closed, as in @predicate("Name")'),
+    "a decorator with brackets and no name": (
+        "from scheduler import priority\n\n@priority()\ndef closed(pod, node):\n    return 1\n",
+        ', line 3: ValueError: expected the name that a Policy has for the rule, as in @priority("Name")'),
     "a file that is not there": (None, "FileNotFoundError: No such file or directory"),
 })
 def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
@@ -122,6 +125,173 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
     assert run.returncode == 2
     [line] = run.stderr.splitlines()
     assert line.startswith(str(path)) and said in line
+
+
+@table("rule, said", {
+    "parameters that are swapped": (
+        "@predicate('Mine')\ndef mine(node, pod): return []", ': expected the parameters (pod, node), got (node, pod)'),
+    "a parameter that is missing": (
+        "@priority('Mine')\ndef mine(pod): return 1", ': expected the parameters (pod, node), got (pod)'),
+    "another name": (
+        "@priority('Mine')\ndef mine(pod, nodes): return 1", ': expected the parameters (pod, node), got (pod, nodes)'),
+    "metadata that nobody works out": (
+        "@predicate('Mine')\ndef mine(pod, node, metadata): return []",
+        ': expected the parameters (pod, node), got (pod, node, metadata)'),
+    "metadata that nobody takes": (
+        "@predicate('Mine', metadata=lambda pod, nodes, snapshot: 1)\ndef mine(pod, node): return []",
+        ': expected the parameters (pod, node, metadata), got (pod, node)'),
+    "metadata of one node": (
+        "@predicate('Mine', metadata=lambda pod, node: 1)\ndef mine(pod, node, metadata): return []",
+        ', metadata: expected the parameters (pod, nodes, snapshot), got (pod, node)'),
+    "a hook with swapped parameters": (
+        "@predicate('Mine', reserve=lambda node, pod, snapshot: 1)\ndef mine(pod, node): return []",
+        ', reserve: expected the parameters (pod, node, snapshot), got (node, pod, snapshot)'),
+    "a reduce that takes two": (
+        "@priority('Mine', reduce=lambda pod, scores: 1)\ndef mine(pod, node): return 1",
+        ', reduce: expected the parameters (scores), got (pod, scores)'),
+    "a check that takes nothing": (
+        "@priority('Mine', check=lambda: [])\ndef mine(pod, node): return 1",
+        ', check: expected the parameters (arguments), got ()'),
+    "async def": (
+        "@priority('Mine')\nasync def mine(pod, node): return 1", ': write def, not async def: nobody awaits the answer'),
+    "an async generator": (
+        "@predicate('Mine')\nasync def mine(pod, node): yield ''", ': write def, not async def: nobody awaits the answer'),
+    "arguments for argument": (
+        "@priority('Mine', arguments={'zone': str})\ndef mine(pod, node): return 1",
+        ': there is no option "arguments"; did you mean "argument"?'),
+    "prebind for pre_bind": (
+        "@priority('Mine', prebind=print)\ndef mine(pod, node): return 1",
+        ': there is no option "prebind"; did you mean "pre_bind"?'),
+    "a weight": (
+        "@priority('Mine', weight=3)\ndef mine(pod, node): return 1", ': there is no option "weight"; the Policy says it'),
+    "a type of ones own": (
+        "@priority('Mine', argument={'zone': complex})\ndef mine(pod, node): return 1",
+        ", argument.zone: expected str, int, float, bool, [..] or {..}, got <class 'complex'>"),
+    "a type within a list": (
+        "@priority('Mine', argument={'zones': [{'name': 'x'}]})\ndef mine(pod, node): return 1",
+        ", argument.zones[..].name: expected str, int, float, bool, [..] or {..}, got 'x'"),
+    "a list of two types": (
+        "@priority('Mine', argument={'zones': [str, int]})\ndef mine(pod, node): return 1",
+        ", argument.zones: expected str, int, float, bool, [..] or {..}, got [<class 'str'>, <class 'int'>]"),
+    "an argument without fields": (
+        "@priority('Mine', argument=str)\ndef mine(pod, node): return 1",
+        ", argument: expected {field: type}, got <class 'str'>"),
+    "a default without fields": (
+        "@priority('Mine', argument={'zone': str}, default='east')\ndef mine(pod, node): return 1",
+        ", default: expected {field: value}, got 'east'"),
+})
+def test_a_rule_that_cannot_work_is_named_when_it_is_loaded(rule, said, tmp_path):
+    (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n\n{rule}\n")
+    with pytest.raises(scheduler.PolicyError) as error:
+        scheduler.load_plugins([tmp_path / "my_rules.py"])
+    assert error.value.args == (f'{tmp_path / "my_rules.py"}, line 3: ValueError: rule "Mine"{said}',)
+
+
+@table("decorator, body", {
+    "arguments and metadata, in any order": (
+        "priority('Mine', metadata=lambda pod, nodes, snapshot: 1, argument={'zone': str})",
+        "lambda pod, node, arguments, metadata: 1"),
+    "a parameter that has a value": ("predicate('Mine')", "lambda pod, node, most=5: []"),
+    "a hook that takes whatever there is": ("predicate('Mine', reserve=lambda *_: None)", "lambda pod, node: []"),
+    "a reduce that calls its scores otherwise": ("priority('Mine', reduce=lambda points: points)", "lambda pod, node: 1"),
+    "every type": ("priority('Mine', argument={'a': str, 'b': int, 'c': float, 'd': bool, 'e': [str], 'f': {'g': int}, "
+                   "'h': range(5), 'i': {'x', 'y'}, 'j': dict})", "lambda pod, node: 1"),
+})
+def test_a_rule_that_can_work_is_loaded(decorator, body, tmp_path):
+    (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n{decorator}({body})\n")
+    try:
+        scheduler.load_plugins([tmp_path / "my_rules.py"])
+        assert scheduler.PLUGGED_IN == {"Mine"}
+    finally:
+        scheduler.load_plugins([])
+        scheduler.PLUGGED_IN.clear()
+
+
+def prefers(default=None):
+    """Register a rule with an argument, with a default for its second field or none."""
+    options = {} if default is None else {"default": default}
+    scheduler.priority("Prefers", argument={"zone": str, "share": float}, **options)(
+        lambda pod, node, arguments: 100 * arguments[0]["share"])
+
+
+@table("default, argument, problems, arguments", {
+    "all fields": (None, {"zone": "east", "share": 0.5}, [], [{"zone": "east", "share": 0.5}]),
+    "a whole number is a number": (None, {"zone": "east", "share": 1}, [], [{"zone": "east", "share": 1}]),
+    "a field is missing": (None, {"zone": "east"}, ["argument.share: is missing"], None),
+    "no argument": (None, None, ["argument.zone: is missing", "argument.share: is missing"], None),
+    "a field that has a default": ({"share": 1}, {"zone": "east"}, [], [{"share": 1, "zone": "east"}]),
+    "a field that has none": ({"share": 1}, None, ["argument.zone: is missing"], None),
+    "no argument where all has a default": (
+        {"share": 1, "zone": "west"}, None, [], [{"share": 1, "zone": "west"}]),
+    "no number": ({}, {"zone": "east", "share": "half"}, ['argument.share: expected a number, got "half"'], None),
+    "infinity": ({}, {"zone": "east", "share": float("inf")}, ["argument.share: expected a number, got Infinity"], None),
+})
+@pytest.mark.parametrize("kind", ["Policy", "KubeSchedulerConfiguration"])
+def test_an_argument_that_a_rule_needs_has_to_be_given(default, argument, problems, arguments, kind):
+    prefers(default)
+    given = {} if argument is None else {"argument": argument}
+    config = [] if argument is None else [{"name": "Prefers", "args": argument}]
+    try:
+        if kind == "Policy":
+            places = [f"priorities[0].{problem}" for problem in problems]
+            made = built((), [{"name": "Prefers", "weight": 1, **given}])
+        else:
+            place = "profiles[0].pluginConfig[0]." if config else "profiles[0].pluginConfig: Prefers: "
+            places = [place + problem.replace("argument.", "args.") for problem in problems]
+            made = scheduler.read_configuration({
+                "kind": kind, "apiVersion": scheduler.CONFIGURATION_VERSION, "profiles": [{
+                    "pluginConfig": config, "plugins": {"score": {"enabled": [{"name": "Prefers"}]}}}]}, "my-scheduler")
+    except scheduler.PolicyError as error:
+        assert list(error.args) == places and problems
+    else:
+        assert [rule.arguments for rule in made["my-scheduler"].priorities if rule.name == "Prefers"] == [arguments]
+    finally:
+        del scheduler.PRIORITIES["Prefers"]
+
+
+def test_the_readmes_rule_with_an_argument_is_refused_without_it():
+    scheduler.priority("PreferZone", argument={"zone": str}, steady=True)(lambda pod, node, arguments: 1)
+    try:
+        with pytest.raises(scheduler.PolicyError, match="priorities.0..argument.zone: is missing"):
+            built((), [{"name": "PreferZone", "weight": 2}])
+        built((), [{"name": "PreferZone", "weight": 2, "argument": {"zone": "east"}}])
+    finally:
+        del scheduler.PRIORITIES["PreferZone"]
+
+
+REDUCE = "TypeError in a rule: return {name: score} of all nodes"
+
+
+@table("reduce, message", {
+    "returns nothing": ("lambda scores: None", f"{REDUCE}, not None (Mine: my_rules.py, line 2)"),
+    "returns a list": ("lambda scores: [1]", f"{REDUCE}, not [1] (Mine: my_rules.py, line 2)"),
+    "leaves a node out": ("lambda scores: {'a': 1}", f"{REDUCE}, not {{'a': 1}} (Mine: my_rules.py, line 2)"),
+    "calls sys.exit": ("lambda scores: exit(3)", "SystemExit in a rule: 3 (Mine: my_rules.py, line 2)"),
+    "returns no numbers": ("lambda scores: dict.fromkeys(scores)",
+                           "TypeError in a rule: return a number from 0 to 100, not None (Mine: my_rules.py, line 2)"),
+})
+def test_a_reduce_that_does_not_score_all_nodes_is_named(reduce, message, tmp_path):
+    (tmp_path / "my_rules.py").write_text(
+        f"from scheduler import priority\n@priority('Mine', reduce={reduce})\ndef mine(pod, node): return 1\n")
+    assert said_of_mine(tmp_path, priorities=["Mine"])[0] == message
+
+
+def test_a_score_out_of_range_is_said_with_its_place_beside_kube_schedulers_words(tmp_path):
+    (tmp_path / "my_rules.py").write_text(
+        "from scheduler import priority\n@priority('Mine')\ndef mine(pod, node): return 101\n")
+    message, err = said_of_mine(tmp_path, priorities=["Mine"])
+    assert message.endswith("returns an invalid score 101, it should in the range of [0, 100] after normalizing")
+    assert "Mine gives a the score 101: expected 0 to 100 (Mine: my_rules.py, line 2)" in err.splitlines()
+
+
+def test_a_rule_that_calls_sys_exit_fails_its_pod_only(tmp_path):
+    (tmp_path / "my_rules.py").write_text(
+        "from scheduler import predicate\ndef permit(pod, node, snapshot):\n    exit(7)\n"
+        "@predicate('Mine', permit=permit)\ndef mine(pod, node): return []\n")
+    assert said_of_mine(tmp_path, predicates=["Mine"])[0] == "SystemExit in a rule: 7 (Mine: my_rules.py, line 3)"
+    (tmp_path / "my_rules.py").write_text("exit(7)\n")
+    with pytest.raises(scheduler.PolicyError, match="line 1: SystemExit: 7"):
+        scheduler.load_plugins([tmp_path / "my_rules.py"])
 
 
 YIELD, NUMBER = "yield the reasons, or return a list of them", "return a number from 0 to 100"
@@ -171,12 +341,17 @@ def decision_under(folder, kind, body):
         "from scheduler import predicate, priority\n"
         "def far_away(node):\n    return 1 / 0\n\n"
         f"@{kind}('Mine')\ndef mine(pod, node):\n    {body}\n")
-    (folder / "policy.json").write_text(json.dumps(policy(*([[], ["Mine"]] if kind == "priority" else [["Mine"]]))))
+    return said_of_mine(folder, **{"predicates" if kind == "predicate" else "priorities": ["Mine"]})[0]
+
+
+def said_of_mine(folder, **rules):
+    """Return why a pod waits under the rules of my_rules.py, and what else is said."""
+    (folder / "policy.json").write_text(json.dumps(policy(**rules)))
     (folder / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), node("b"), pod("p")]}))
     run = run_scheduler("--plugins", folder / "my_rules.py", "--policy", folder / "policy.json", "--cluster",
                         folder / "cluster.json", "--once", "--output=json")
     assert run.returncode == 0 and "Traceback" not in run.stderr
-    return json.loads(run.stdout)["message"]
+    return json.loads(run.stdout)["message"], run.stderr
 
 
 def test_a_script_of_ones_own_may_import_the_scheduler_and_call_main(tmp_path):

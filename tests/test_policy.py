@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,14 @@ EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and p
     "a priority that is none": (
         policy((), [{"name": "Cheapest", "weight": 1}]),
         'priorities[0]: unknown priority "Cheapest"; is a file missing in --plugins?'),
+    "a plugin's name, which its predicate has here": (
+        policy([{"name": "NodeAffinity"}]), 'predicates[0]: unknown predicate "NodeAffinity"; did you mean "MatchNodeSelector"?'),
+    "a plugin's name, which its priority has here": (
+        policy((), [{"name": "NodeAffinity", "weight": 1}]),
+        'priorities[0]: unknown priority "NodeAffinity"; did you mean "NodeAffinityPriority"?'),
+    "a plugin's name that is like that of its priority": (
+        policy([{"name": "TaintToleration"}]),
+        'predicates[0]: unknown predicate "TaintToleration"; did you mean "PodToleratesNodeTaints"?'),
     "a field with a typo": (
         policy(hardPodAffinitySymetricWeight=1),
         'hardPodAffinitySymetricWeight: unknown field; did you mean "hardPodAffinitySymmetricWeight"?'),
@@ -144,6 +153,16 @@ def test_what_is_wrong_is_said_in_a_line(text, line, tmp_path):
     path.write_text(text)
     run = run_scheduler("--policy", path, "--cluster", "/dev/null")
     assert (run.returncode, run.stderr) == (2, f"{path}: {line}\n")
+
+
+@table("path, hint", {
+    "nearly a provider": ("DefaultProviderr", '; did you mean "DefaultProvider"?'),
+    "nearly another": ("ClusterAutoscaler", '; did you mean "ClusterAutoscalerProvider"?'),
+    "a file": ("nowhere.yaml", ""),
+})
+def test_the_hint_for_a_file_that_is_not_there(path, hint):
+    run = run_scheduler("--policy", path, "--cluster", "/dev/null")
+    assert (run.returncode, run.stderr) == (2, f"{path}: No such file or directory{hint}\n")
 
 
 def test_a_rule_with_an_argument_whose_file_is_missing(tmp_path):
@@ -262,6 +281,58 @@ def test_an_edit_is_obeyed_and_said_in_a_line_once(text, said, tmp_path, caplog)
     assert after[0] is after[1] is after[2]
     stays = said.endswith("the last good Policy stays") or said == "says the same as before"
     assert (after[0] is before) == stays
+
+
+TWO = [{"name": "HostName"}, {"name": "PodFitsHostPorts"}]
+
+
+@table("text, stays", {
+    "touched": (policy(TWO, [LEAST]), True),
+    "other white space": (policy(TWO, [LEAST]) + "\n", True),
+    "other words for the same": (policy([*reversed(TWO)], [LEAST], alwaysCheckAllPredicates=False), True),
+    "a weight more": (policy(TWO, [LEAST | {"weight": 2}]), False),
+    "priorities in another order": (policy(TWO, [{"name": "ImageLocalityPriority", "weight": 1}, LEAST]), False),
+})
+def test_a_policy_that_says_the_same_stays_in_force(text, stays, tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text(policy(TWO, [LEAST]))
+    file = scheduler.PolicyFile(path, "my-scheduler")
+    before = file.current()["my-scheduler"]
+    path.write_text(text)
+    os.utime(path, (1, 1))
+    assert (file.current()["my-scheduler"] is before) == stays
+
+
+@table("text, said", {
+    "touched": ("yield 'closed'", []),
+    "edited": ("yield 'shut'", ["is loaded again"]),
+    "broken": ("yield 'shut", ["the last good Policy stays"]),
+})
+def test_a_policy_stays_in_force_unless_the_text_of_its_plugin_changes(text, said, tmp_path, caplog):
+    path, rules = tmp_path / "policy.json", tmp_path / "my_rules.py"
+    rule = "from scheduler import predicate\n@predicate('Mine')\ndef mine(pod, node):\n    "
+    path.write_text(policy([{"name": "Mine"}]))
+    rules.write_text(rule + "yield 'closed'")
+    file = scheduler.PolicyFile(path, "my-scheduler", [rules])
+    try:
+        before = file.current()["my-scheduler"]
+        rules.write_text(rule + text)
+        os.utime(rules, (1, 1))
+        os.utime(path, (1, 1))  # as where both are in one ConfigMap
+        assert (file.current()["my-scheduler"] is before) == (said != ["is loaded again"])
+        assert [message.endswith(words) for message, words in zip(caplog.messages, said)] == [True] * len(said)
+    finally:
+        scheduler.load_plugins([])
+        scheduler.PLUGGED_IN.clear()
+
+
+def test_the_order_of_priorities_is_said(tmp_path, caplog):
+    path, image = tmp_path / "policy.json", {"name": "ImageLocalityPriority", "weight": 1}
+    path.write_text(policy((), [LEAST, image]))
+    file = scheduler.PolicyFile(path, "my-scheduler")
+    path.write_text(policy((), [image, LEAST, ]) + "\n")
+    file.current()
+    assert caplog.messages == [f"{path}: another order"]
 
 
 @table("name", {name: (name,) for name in scheduler.SAID_BY_TAINTS})
