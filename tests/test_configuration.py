@@ -407,6 +407,21 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
     assert said in err and "PreBind" not in err
 
 
+@table("disabled, said", {
+    "a plugin that filters and scores": ({"multiPoint": {"disabled": plugins("NodeResourcesFit")}}, "- NodeResourcesFit"),
+    "one of its parts": ({"score": {"disabled": plugins("NodeResourcesFit")}}, "NodeResourcesFit changed"),
+    "a plugin that filters": ({"filter": {"disabled": plugins("NodePorts")}}, "- NodePorts"),
+    "the order in which plugins filter": ({"filter": {"enabled": plugins("VolumeZone")}}, "another order"),
+})
+def test_an_edit_of_plugins_is_said_by_their_names(disabled, said, tmp_path, caplog):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(configuration({})))
+    file = scheduler.PolicyFile(path, "my-scheduler")
+    path.write_text(json.dumps(configuration({"plugins": disabled})))
+    file.current()
+    assert caplog.messages == [f"{path}: {said}"]
+
+
 def test_an_edit_of_a_profile_is_said_by_its_name(tmp_path, caplog):
     path = Path(tmp_path / "config.yaml")
 
