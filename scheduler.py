@@ -104,8 +104,6 @@ def schedule(pod, snapshot, policy):
     """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
     decision = Decision(pod, policy, snapshot.nodes)
     try:
-        if not snapshot.nodes:
-            raise Unschedulable("no nodes available to schedule pods")
         known = recall(policy, pod, snapshot)
         feasible, decision.failed = nodes_that_fit(pod, snapshot, policy, known)
         if not feasible:
@@ -141,25 +139,17 @@ def nodes_that_fit(pod, snapshot, policy, known):
 
 
 def prioritize(decision, feasible, snapshot, known):
-    """Score the nodes that fit: each priority gives each node 0 to 100 points, which count by its weight."""
-    pod, policy, votes = decision.pod, decision.policy, decision.votes
+    """Score the nodes that fit: each priority gives each node 0 to 100 points; times its weight, these add up."""
+    pod, policy = decision.pod, decision.policy
     with errors_ignored_if_alone(feasible):
         for priority in prepare(policy.priorities, pod, feasible, snapshot):
             raw = points = known.each(f"scores of {priority.title}", feasible, priority.score, basis=priority)
             if priority.reduces:
                 points = known.once(f"points of {priority.title}", priority.reduce, raw)
-            votes.append(Vote(priority.title, priority.weight, raw, points))
+            decision.votes.append(Vote(priority.title, priority.weight, raw, points))
     for extender in policy.extenders:
-        votes += extender.prioritize(pod, feasible)
-
-    def add_up(node):
-        """Return the sum of the node's points, each times its weight; 1 if the Policy lets nobody vote."""
-        if not policy.priorities and not policy.extenders:
-            return 1
-        return sum([vote.weight * vote.points[node.name] for vote in votes])
-
-    not_node_by_node = [vote.points for vote in votes if vote.points is not vote.raw]
-    decision.total = known.each("total", feasible, add_up, basis=not_node_by_node)
+        decision.votes += extender.prioritize(pod, feasible)
+    decision.total = known.each("total", feasible, decision.add_up, basis=decision.given_to_all_at_once())
 
 
 def select_host(pod, total):
@@ -1921,6 +1911,16 @@ class Decision:
         """The points times the weights, {priority or extender: {node: score}}."""
         return {vote.title: {name: vote.weight * given for name, given in vote.points.items()} for vote in self.votes}
 
+    def add_up(self, node):
+        """Return the sum of the node's points, each times its weight; 1 if the Policy lets nobody give points."""
+        if not self.policy.priorities and not self.policy.extenders:
+            return 1
+        return sum([vote.weight * vote.points[node.name] for vote in self.votes])
+
+    def given_to_all_at_once(self):
+        """Return the points that were not given node by node, of which all may be others when one node changes."""
+        return [vote.points for vote in self.votes if vote.points is not vote.raw]
+
 
 def split(nodes, against):
     """Return the nodes that fit, {name: Node}, and what is against the others, {name: what}."""
@@ -1941,6 +1941,8 @@ def errors_ignored_if_alone(feasible):
 
 def fit_error(failed):
     """Sum the reasons up like kube-scheduler's FitError: "0/3 nodes are available: 1 Insufficient cpu, 2 ...."."""
+    if not failed:
+        return "no nodes available to schedule pods"
     counts = collections.Counter(reason for against in failed.values() for reasons in against.values()
                                  for reason in reasons)
     return f"0/{len(failed)} nodes are available: {', '.join(sorted(f'{n} {why}' for why, n in counts.items()))}."
