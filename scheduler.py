@@ -21,6 +21,7 @@ import collections
 import contextlib
 import copy
 import difflib
+import enum
 import functools
 import gc
 import hashlib
@@ -61,7 +62,7 @@ log = logging.getLogger("scheduler")
 
 
 def run(cluster, policy_file, report, stop, interval, once):
-    """Poll until `stop` is set, or once. Return the exit code."""
+    """Make passes until `stop` is set; if `once`, until all pods have been tried. Return the exit code."""
     while not stop.is_set():
         trouble = None
         try:
@@ -69,32 +70,34 @@ def run(cluster, policy_file, report, stop, interval, once):
         except ApiError as error:
             trouble = error
         pause = cluster.seconds_until_recovery(trouble)
+        if cluster.pending.due and not trouble:
+            continue  # the next pass takes these, after another look at the cluster
         if once:
-            return 1 if trouble or cluster.writer.failed else 0
+            return 1 if trouble or cluster.execution.failed else 0
         stop.wait(max(interval, pause))
     return 0
 
 
 def schedule_pending_pods(cluster, policies, report, stop):
-    """Make one pass: decide about the pending pods, one after another. Return how many were bound."""
-    writer, bound = cluster.writer, 0
+    """Make one pass: decide about the pods that are due, one after another. Return how many are to be bound."""
+    pending = cluster.pending
+    execution = cluster.execution
+    bound = 0
     try:
-        for pod, snapshot in cluster.queue(policies):
-            if stop.is_set():
-                break
-            decision = pod.record.take_held() or schedule(pod, snapshot, policies[pod.scheduler])
+        snapshot = cluster.look(policies)
+        while pending.due and not stop.is_set():
+            execution.wait_for_room()
+            if time.monotonic() > snapshot.good_until:
+                break  # others have changed the cluster meanwhile
+            pod = pending.due.pop(0)
+            decision = pod.record.resume(snapshot) or schedule(pod, snapshot, policies[pod.scheduler])
             assume(decision, snapshot)  # that it will be bound, so that the next pod sees this one on its node
             if pod.record.is_news(decision):
                 report(decision)
-            if decision.node is None:
-                writer.leave_pending(decision, snapshot)
-            elif decision.held:
-                pod.record.held = decision
-            else:
-                writer.bind(decision, snapshot)
-                bound += 1
+            execution.carry_out(decision, snapshot)
+            bound += decision.state is State.BINDING
     finally:
-        writer.settle()
+        execution.take_answers()
     return bound
 
 
@@ -728,6 +731,7 @@ class Snapshot:
     number: int = field(default_factory=lambda: next(VERSIONS))
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, that have a nominated node
+    good_until: float = math.inf  # monotonic seconds: then others will have changed too much
 
 
 class InvalidSelector(ValueError):
@@ -1854,6 +1858,9 @@ for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
 # ==== 8. From the decision to the binding: the other extension points =======================================
 
 
+# A rule may have functions for the other extension points of the scheduling framework, too. They are options of its
+# decorator, and we call them hooks:
+#
 #   pre_enqueue(pod)                    returns why the pod is not ready to be tried, or None
 #   queue_sort(pod)                     returns a key: pods with lower ones are tried first
 #   metadata, function, reduce          PreFilter and Filter; or PreScore, Score and NormalizeScore
@@ -1865,7 +1872,25 @@ for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
 #   bind(pod, node_name)                binds the pod and returns True; else the next is asked, and at last the script
 #   post_bind(pod, node_name)           the pod is bound
 #
-# They are options of the decorators. A request is (method, path, body). bind and post_bind run in other threads.
+# A request is (method, path, body).
+#
+# The loop itself calls all hooks but the last two, one at a time. So they need no locks for what they share, and may
+# look at all of the snapshot. But everything waits for them: they should be quick, and they send nothing themselves.
+# The requests that they return are sent one after another, until one fails, in a thread that nobody waits for.
+#
+# bind and post_bind are called in other threads, for several pods at once. They may take long and send requests. They
+# must not touch pods, nodes or snapshots, and what they share needs a lock. A bind that fails, or has not returned
+# after 70 seconds, counts as a failed write: the pod backs off. A post_bind that fails changes nothing.
+
+
+class State(enum.Enum):
+    """Where a pending pod stands. In all states but PENDING it has a place, and its room there is kept."""
+
+    PENDING = "pending"  # there is no place for it; it is tried again when its backoff is over
+    HELD = "held"  # a rule does not permit the binding yet; it is asked again in each pass
+    PREPARING = "preparing"  # what has to take effect before the binding is being written
+    PREPARED = "prepared"  # that has been written; in each pass the pod is decided about anew
+    BINDING = "binding"  # the binding is being written; in a dry run, it would be
 
 
 @dataclass
@@ -1881,25 +1906,33 @@ class Decision:
     scores: dict = field(default_factory=dict)  # priority -> node -> score, 0 to 100, x weight
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
     message: str = None  # without a node: why, in kube-scheduler's words
-    remedy: str = ""  # what a rule does about that
-    held: bool = False  # whether a rule does not permit the binding yet
-    requests: list = None  # what has to be sent, and to take effect, before the pod can be bound
+    broken: bool = False  # without a node: whether that is the fault of a rule that failed unexpectedly
+    remedy: str = ""  # without a node: what a rule does about that
+    state: State = State.PENDING
+    waits: str = ""  # with a node: why the pod is not bound to it yet
+    requests: list = field(default_factory=list)  # to be sent: as a remedy, or to prepare the binding
     since: float = field(default_factory=time.monotonic)
 
 
 def fit_error(failed):
     """Sum the reasons up like kube-scheduler's FitError: "0/3 nodes are available: 1 Insufficient cpu, 2 ...."."""
-    counts = collections.Counter(reason for against in failed.values() for reasons in against.values()
-                                 for reason in reasons)
-    return f"0/{len(failed)} nodes are available: {', '.join(sorted(f'{n} {why}' for why, n in counts.items()))}."
+    counts = collections.Counter(
+        reason for against in failed.values() for reasons in against.values() for reason in reasons)
+    parts = sorted(f"{count} {reason}" for reason, count in counts.items())
+    return f"0/{len(failed)} nodes are available: {', '.join(parts)}."
 
 
 def give_up(decision, error):
     """Turn the decision into one to leave the pod pending. What nobody expected of a rule fails this pod only."""
     if isinstance(error, ApiError) and error.trouble:
         raise error
-    decision.node, decision.held, decision.message = None, False, str(error)
+    decision.node = None
+    decision.state = State.PENDING
+    decision.waits = ""
+    decision.requests = []
+    decision.message = str(error)
     if not isinstance(error, (Unschedulable, Malformed, ApiError)):
+        decision.broken = True
         decision.message = broken(error)
         log.debug("%s", decision.pod.key, exc_info=error)
 
@@ -1916,43 +1949,86 @@ def ready(pod, policy):
 
 
 def assume(decision, snapshot):
-    """Put the pod on its node, with the consent of the rules; where one refuses, the pod is to stay pending after all.
+    """Put the pod on its node, with the consent of the rules. If one refuses, the pod is to stay pending after all.
 
-    Rules that reserve are asked once, those that permit again in each pass for a pod that is held. About a pod that
-    fits nowhere, those are asked that may do something about it.
+    Rules that reserve are asked once; those that permit again in each pass, as long as the pod is held. About a pod
+    that fits nowhere, those are asked that may do something about it.
     """
     if decision.node is None:
         seek_remedy(decision, snapshot)
         return
-    pod, policy, node = decision.pod, decision.policy, snapshot.nodes.get(decision.node)
+    pod = decision.pod
+    node = snapshot.nodes.get(decision.node)
     try:
-        if not node:
+        if node is None:
             raise Unschedulable(f"node {decision.node} has gone")
         if pod.uid not in node.pods:
             node.add(pod)
-            for hook in policy.hooks("reserve"):
+            for hook in decision.policy.hooks("reserve"):
                 hook(pod, node, snapshot)
-        waits = [seconds for hook in policy.hooks("permit") if (seconds := hook(pod, node, snapshot))]
-        if waits and time.monotonic() - decision.since >= min(waits):
-            raise Unschedulable(f'pod "{pod.name}" rejected while waiting on permit: rejected due to timeout after '
-                                f"waiting {min(waits):g}s")
-        decision.held = bool(waits)
-        if not waits:
-            wanted = [requests for hook in policy.hooks("pre_bind")
-                      if (requests := hook(pod, node, snapshot)) is not None]
-            decision.requests = sum(wanted, []) if wanted else None
+        holder = who_holds(decision, node, snapshot)
+        if holder:
+            decision.state = State.HELD
+            decision.waits = f"{holder} does not permit it yet"
+        else:
+            prepare_binding(decision, node, snapshot)
     except Exception as error:
         if node:
             node.remove(pod)
         give_up(decision, error)
 
 
+def who_holds(decision, node, snapshot):
+    """Return the rule that does not permit the binding yet, or None. Raises Unschedulable if it had long enough."""
+    limits = {}  # rule -> for how many seconds the pod may wait for it
+    for rule, permit in hooks_by_rule("permit", decision.policy):
+        seconds = permit(decision.pod, node, snapshot)
+        if seconds:
+            limits[rule] = seconds
+    if not limits:
+        return None
+    holder = min(limits, key=limits.get)
+    if time.monotonic() - decision.since >= limits[holder]:
+        raise Unschedulable(f'pod "{decision.pod.name}" rejected while waiting on permit: rejected due to timeout '
+                            f"after waiting {limits[holder]:g}s")
+    return holder
+
+
+def prepare_binding(decision, node, snapshot):
+    """Ask the rules what has to take effect before the binding. Where nothing is written, nothing is waited for."""
+    wanted = {}  # rule -> requests
+    for rule, pre_bind in hooks_by_rule("pre_bind", decision.policy):
+        requests = pre_bind(decision.pod, node, snapshot)
+        if requests is not None and snapshot.live:
+            wanted[rule] = requests
+    decision.requests = sum(wanted.values(), [])
+    if not wanted:
+        decision.state = State.BINDING
+        decision.waits = ""
+        return
+    decision.state = State.PREPARING if decision.requests else State.PREPARED
+    rule = next(iter(wanted))
+    if rule in ("CheckVolumeBinding", "VolumeBinding"):
+        decision.waits = f"volumes are being bound or provisioned on {node.name}"
+    else:
+        decision.waits = f"{rule} prepares the binding to {node.name}"
+
+
+def hooks_by_rule(point, policy):
+    """Return what the Policy calls the rules that have a hook for an extension point, each with this hook."""
+    return [(rule.title or rule.name, rule.hooks[point]) for rule in policy.rules() if point in rule.hooks]
+
+
 def seek_remedy(decision, snapshot):
-    """Have the rules do something about a pod that fits nowhere: the first that returns requests does."""
+    """Have the rules do something about a pod that fits nowhere: the first that returns something does."""
+    if not decision.failed or len(decision.failed) < len(snapshot.nodes):
+        return
     try:
-        if decision.failed and len(decision.failed) == len(snapshot.nodes):
-            made = (hook(decision.pod, decision.failed, snapshot) for hook in decision.policy.hooks("post_filter"))
-            decision.requests, decision.remedy = next(filter(None, made), (None, ""))
+        for hook in decision.policy.hooks("post_filter"):
+            remedy = hook(decision.pod, decision.failed, snapshot)
+            if remedy:
+                decision.requests, decision.remedy = remedy
+                return
     except Exception as error:
         warn_once(f"{decision.pod.key}: {broken(error)}")
 
@@ -2146,8 +2222,9 @@ class ApiError(Exception):
 
     def __init__(self, status, message, retry_after=0):
         super().__init__(message)
-        self.status, self.retry_after = status, retry_after
-        self.trouble = status in (0, 429) or status >= 500  # whether others may fare no better
+        self.status = status
+        self.retry_after = retry_after  # seconds
+        self.trouble = status in (0, 429) or status >= 500  # whether other requests are likely to fail, too
 
 
 @functools.lru_cache(maxsize=10000)
@@ -2162,68 +2239,72 @@ class Proxy:
     def __init__(self, server):
         self.server = server.rstrip("/")
         timeout = urllib3.Timeout(connect=5, read=60)
-        self.pool = urllib3.connection_from_url(server, maxsize=24, retries=False, timeout=timeout)
-
-    @functools.cached_property
-    def checks_uid(self):
-        """Whether the API server binds no other pod of the same name: since 1.24, but for some releases up to 1.26."""
-        version = self.request("GET", "/version")
-        major, minor = (re.sub("[^0-9].*", "", pick(version, str, part)) or 0 for part in ("major", "minor"))
-        return (int(major), int(minor)) >= (1, 27)
+        self.pool = urllib3.connection_from_url(server, maxsize=32, retries=False, timeout=timeout)
 
     def request(self, method, path, body=None, params=None):
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
         kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
-        url = path + (f"?{urlencode(params)}" if params else "")
+        url = f"{path}?{urlencode(params)}" if params else path
         try:
             answer = self.pool.urlopen(method, url, body and json.dumps(body), {"Content-Type": kind}, redirect=False)
         except HTTPError as error:
-            cause, port = one_line(error), urlsplit(self.server).port or 80
-            hint = ("kubectl proxy speaks http: write --server http://..." if "SSL" in cause else
-                    "is that where kubectl proxy listens?" if "refused" not in cause else
-                    f"start `kubectl proxy --port={port}`, or try it without: --cluster tests/clusters/demo.yaml")
-            raise ApiError(0, f"cannot reach {self.server}: {cause}; {hint}") from error
+            raise ApiError(0, self.why_there_is_no_answer(error)) from error
         log.debug("%s %s %s: %d", method, path, params or "", answer.status)
-        content, fine = None, 200 <= answer.status < 300
+        content = None
         with contextlib.suppress(ValueError, RecursionError):
             content = json.loads(answer.data)
-        if not isinstance(content, dict):
-            start = one_line(answer.data[:200].decode(errors="replace"))
-            content = {"message": f"{self.server} is no kubectl proxy, or that has no API server: {start}"}
-        elif fine:
+        fine = 200 <= answer.status < 300
+        if fine and isinstance(content, dict):
             return content
+        if isinstance(content, dict):
+            why = content.get("message")
+        else:
+            start = one_line(answer.data[:200].decode(errors="replace"))
+            why = f"{self.server} is no kubectl proxy, or that has no API server: {start}"
         hint = "RBAC does not allow it: " if answer.status == 403 else ""
         seconds = re.match("[0-9]{1,9}", answer.headers.get("Retry-After", ""))
-        raise ApiError(0 if fine else answer.status,
-                       f"{method} {path}: {answer.status} {answer.reason}: {hint}{content.get('message')}",
+        raise ApiError(0 if fine else answer.status, f"{method} {path}: {answer.status} {answer.reason}: {hint}{why}",
                        min(int(seconds.group()), 60) if seconds else 0)
 
+    def why_there_is_no_answer(self, error):
+        """Return the cause in words, and what to do about it."""
+        cause = one_line(error)
+        if "SSL" in cause:
+            hint = "kubectl proxy speaks http: write --server http://..."
+        elif "refused" in cause:
+            port = urlsplit(self.server).port or 80
+            hint = f"start `kubectl proxy --port={port}`, or try it without: --cluster tests/clusters/demo.yaml"
+        else:
+            hint = "is that where kubectl proxy listens?"
+        return f"cannot reach {self.server}: {cause}; {hint}"
 
-IDLE = []  # the queues of threads that wait for something to do
+
+TASKS = queue.SimpleQueue()  # what threads are to do: (Future, function, arguments)
+IDLE = threading.Semaphore(0)  # counts the threads that wait for a task
 
 
 def in_background(function, *arguments):
-    """Call a function in a thread that nobody needs to wait for. Return the Future of what it returns."""
+    """Call a function in a thread that does not keep the script from ending. Return the Future of what it returns.
+
+    Threads are used again: a new one for each task costs a third of the speed. ThreadPoolExecutor has such threads, too,
+    but at the end Python waits for them.
+    """
     future = Future()
-    try:
-        tasks = IDLE.pop()
-    except IndexError:
-        tasks = queue.SimpleQueue()
-        threading.Thread(target=work, args=[tasks], daemon=True).start()
-    tasks.put((future, function, arguments))
+    TASKS.put((future, function, arguments))
+    if not IDLE.acquire(blocking=False):
+        threading.Thread(target=do_tasks, daemon=True).start()
     return future
 
 
-def work(tasks):
-    """Do one task after another."""
+def do_tasks():
+    """Do one task after another, for ever."""
     while True:
-        future, function, arguments = tasks.get()
+        future, function, arguments = TASKS.get()
         try:
-            tell, answer = future.set_result, function(*arguments)
+            future.set_result(function(*arguments))
         except BaseException as error:
-            tell, answer = future.set_exception, error
-        IDLE.append(tasks)
-        tell(answer)
+            future.set_exception(error)
+        IDLE.release()
 
 
 def within(seconds, function, *arguments):
@@ -2236,15 +2317,15 @@ def within(seconds, function, *arguments):
 
 def patiently(function, *arguments):
     """Return what a request returns; send it up to three times if the API server fails (5xx): no trouble yet."""
-    errors = []
-    while len(errors) < 3:
+    first = None
+    for _ in range(3):
         try:
             return function(*arguments)
         except ApiError as error:
-            errors.append(error)
+            first = first or error  # a later conflict may be with what was carried out the first time
             if error.status < 500:
                 break
-    raise errors[0]  # a conflict may be with what was carried out the first time
+    raise first
 
 
 class Objects(dict):
@@ -2261,7 +2342,7 @@ class Objects(dict):
 
 
 class Cluster:
-    """What the API server says of nodes and pods, and what is remembered of the pending ones.
+    """What the API server says of nodes and pods.
 
     The pending pods are listed from the API server's watch cache, which may lag; the nodes and what is on them is not.
     """
@@ -2272,88 +2353,96 @@ class Cluster:
     def __init__(self, api, dry_run=False):
         self.api = api
         self.live = isinstance(api, Proxy) and not dry_run  # whether others act on what we decide
-        self.writer = Writer(api, dry_run, self.live)
-        self.records = {}  # uid -> PodRecord
-        self.lost = []  # held decisions whose pod or Policy has gone
-        self.read_before = {}  # resource and selector -> {(uid, resourceVersion): Pod or Node}
-        self.seen, self.nodes = None, {}  # what the last snapshot was made of; its nodes
-        self.changed = False  # whether a snapshot of this pass differs from the one before
+        self.writer = Writer(api, dry_run)
+        self.pending = PendingPods()
+        self.execution = Execution(self.pending, self.writer)
+        self.parsed = {}  # (resource, selector) -> {(uid, resourceVersion): Pod or Node}, as last read
+        self.unassigned = []  # the pods of our schedulers that have no node, as last read
+        self.nodes = {}  # name -> Node, as last read
+        self.seen = None  # what the last snapshot was made of
         self.memory = Memory()
-        self.trouble, self.failures = None, 0  # what is wrong; how many requests failed in a row
+        self.trouble = None  # the ApiError that ended the last pass
+        self.failures = 0  # how many passes in a row have ended so without a list that succeeded
 
-    def queue(self, policies):
-        """Yield the pods to try in this pass, each with a snapshot of the cluster to decide by.
+    def look(self, policies):
+        """Find out which pods are due, and return the snapshot to decide about them by.
 
-        Meanwhile others change the cluster: all is read again after a second, or ten times what reading took.
+        While decisions are made, others change the cluster. So a snapshot of a live one is good for a second, or for
+        ten times as long as it took to read. If no pod waits, none is read.
         """
-        left, self.changed = None, False  # the uids of the pods yet to be tried, once known
-        for record in self.records.values():
-            if record.prepared:  # it is to be decided about as if it had no place yet
-                record.assumed = None
-        while left is None or left:
-            began = time.monotonic()
-            pending = [pod for pod in self.pending_pods(policies) if left is None or pod.uid in left]
-            if not pending and not self.lost:
-                return
-            snapshot = self.snapshot(policies)
-            due = [pod for pod in pending if pod.uid not in snapshot.assigned and pod.record.is_due(self.changed)]
-            fresh_until = began + max(1, 10 * (time.monotonic() - began)) if self.live else math.inf
-            while self.lost:
-                self.writer.unreserve(self.lost.pop(), snapshot)
-            while due and time.monotonic() < fresh_until:
-                yield due.pop(0), snapshot
-            self.writer.settle()
-            left = {pod.uid for pod in due}
+        began = time.monotonic()
+        pods = self.pending_pods(policies)
+        if not pods and not self.pending.lost:
+            self.pending.line_up([])
+            return None
+        snapshot = self.snapshot(policies)
+        if self.live:
+            snapshot.good_until = began + max(1, 10 * (time.monotonic() - began))
+        self.pending.line_up([pod for pod in pods if pod.uid not in snapshot.assigned])
+        self.execution.undo_lost(snapshot)
+        return snapshot
 
     def pending_pods(self, policies):
         """List the pods that wait for one of these schedulers, in the order in which to try them."""
-        pods, before = {}, self.records
-        for name, policy in policies.items():
-            unassigned, _ = self.read(Pod, "pods", f"spec.schedulerName={name},spec.nodeName=", cached=True)
-            pods |= {pod.uid: pod for pod in unassigned
-                     if pod.scheduler == name and not pod.node_name and ready(pod, policy)}
-        for pod in pods.values():
-            pod.record = before.get(pod.uid) or PodRecord(pod.pending_message)
-        self.records = {decision.pod.uid: decision.pod.record for decision, *_ in self.writer.under_way.values()} | {
-            pod.uid: pod.record for pod in pods.values()}
-        self.lost += [record.take_held() for uid, record in before.items()
-                      if record.held and (uid not in pods or record.held.policy not in policies.values())]
-        pods = sorted(pods.values(), key=lambda pod: (-pod.priority, pod.created, pod.key))
-        for sort in {sort for policy in policies.values() for sort in policy.hooks("queue_sort")}:
+        unassigned = {}
+        for name in policies:
+            pods, _ = self.read(Pod, "pods", f"spec.schedulerName={name},spec.nodeName=", cached=True)
+            unassigned |= {pod.uid: pod for pod in pods if pod.scheduler == name and not pod.node_name}
+        self.unassigned = list(unassigned.values())
+        pods = [pod for pod in self.unassigned if ready(pod, policies[pod.scheduler])]
+        self.pending.meet(pods, policies, self.writer.under_way)
+        pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
+        for sort_key in {hook for policy in policies.values() for hook in policy.hooks("queue_sort")}:
             try:
-                pods.sort(key=sort)
+                pods.sort(key=sort_key)
             except Exception as error:
                 warn_once(f"the queue is sorted by priority and age, for {broken(error)}")
-        # Those prepared for come first, lest others take their room.
-        return sorted(pods, key=lambda pod: (not pod.record.prepared, pod.record.held is not None))
+        pods.sort(key=lambda pod: pod.record.state is State.HELD)  # these come last: they may wait for the others
+        return pods
 
     def snapshot(self, policies=()):
-        """Read the nodes and the pods on them, and keep the room of pods that have a node in mind."""
+        """Read the nodes and the pods on them, and keep the room of the pending pods that have a place."""
         nodes = {node.name: node for node in sorted(self.read(Node, "nodes")[0], key=lambda node: node.name)}
         pods, unread = self.read(Pod, "pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
         for raw in unread:  # what it takes up is unknown, so nothing may be added to its node
             nodes.pop(name_in(raw, "spec", "nodeName"), None)
-        assigned, there = {pod.uid: pod for pod in pods}, collections.defaultdict(dict)
-        for uid, record in self.records.items():
-            decision = record.held or record.assumed
-            if decision and uid not in assigned:
-                there[decision.node][uid] = decision.pod
-        for pod in assigned.values():
-            there[pod.node_name][pod.uid] = pod
-        for pod in there.pop("", {}).values():
+        assigned = {pod.uid: pod for pod in pods}
+        residents = collections.defaultdict(dict)  # name of a node -> {uid: Pod}
+        for uid, record in self.pending.items():
+            if record.decision and uid not in assigned:
+                residents[record.decision.node][uid] = record.decision.pod
+        for pod in pods:
+            residents[pod.node_name][pod.uid] = pod
+        for pod in residents.pop("", {}).values():
             warn_once(f"pod {pod.key} is left out: it is listed among those with a node, and names none")
         if nodes.keys() != self.nodes.keys():
             self.memory = Memory()
         for name, node in nodes.items():
-            before = self.nodes.get(name)
-            if before and before.signature == node.signature:
-                before.raw = node.raw
-                node = nodes[name] = before
-            node.hold(there[name], self.memory)
-        seen = (list(dict(policies).values()), [node.signature for node in nodes.values()],
-                {uid: pod.node_name for uid, pod in assigned.items()})
-        self.changed, self.seen, self.nodes = self.changed or seen != self.seen, seen, nodes
-        return Snapshot(nodes, Objects(self), self.live, assigned.keys(), self.memory, policies=dict(policies))
+            known = self.nodes.get(name)
+            if known and known.signature == node.signature:
+                known.raw = node.raw
+                nodes[name] = known
+            nodes[name].hold(residents[name], self.memory)
+        self.nodes = nodes
+        policies = dict(policies)
+        places = {uid: pod.node_name for uid, pod in assigned.items()}
+        seen = (list(policies.values()), [node.signature for node in nodes.values()], places)
+        if seen != self.seen:
+            self.pending.end_backoffs()
+        self.seen = seen
+        return Snapshot(nodes, Objects(self), self.live, assigned.keys(), self.memory, policies=policies,
+                        nominated=self.nominated_pods(policies, assigned))
+
+    def nominated_pods(self, policies, assigned):
+        """List the pods, of any scheduler, that have no node yet, but one on which room is being made for them."""
+        pods = list(self.unassigned)
+        of_others = ",".join(["spec.nodeName=", *(f"spec.schedulerName!={name}" for name in policies)])
+        for raw in self.list("pods", of_others, cached=True):
+            if name_in(raw, "status", "nominatedNodeName"):
+                with contextlib.suppress(Malformed):
+                    pods.append(Pod(raw))
+        return [pod for pod in {pod.uid: pod for pod in pods}.values()
+                if pod.nominated_node and pod.uid not in assigned and not pod.terminating]
 
     def list(self, resource, selector="", cached=False):
         """Yield all objects of a resource, page by page: as they are, or as the API server's cache has them."""
@@ -2371,21 +2460,23 @@ class Cluster:
 
     def read(self, kind, resource, selector="", cached=False):
         """List and parse pods or nodes. Return those that could be, and the others' JSON; name each of these once."""
-        before, now, unread = self.read_before.get((resource, selector), {}), {}, []
+        before = self.parsed.get((resource, selector), {})
+        things = {}
+        unread = []
         for raw in self.list(resource, selector, cached):
             version = name_in(raw, "metadata", "resourceVersion") if self.live else ""
-            version = (name_in(raw, "metadata", "uid"), version) if version else id(raw)
+            key = (name_in(raw, "metadata", "uid"), version) if version else id(raw)
             try:
-                now[version] = before.get(version) or kind(raw)
-                if not now[version].name:
+                thing = before.get(key) or kind(raw)
+                if not thing.name:
                     raise Malformed("metadata.name: is missing")
+                things[key] = thing
             except Exception as error:
-                now.pop(version, None)
                 name = "/".join(filter(None, (name_in(raw, "metadata", part) for part in ("namespace", "name"))))
                 warn_once(f"{kind.__name__.lower()} {name} is left out: {one_line(error)}")
                 unread.append(raw)
-        self.read_before[resource, selector] = now if self.live else {}
-        return list(now.values()), unread
+        self.parsed[resource, selector] = things if self.live else {}
+        return list(things.values()), unread
 
     def seconds_until_recovery(self, trouble):
         """Say once what is wrong with the API server, and once that it is over; return how long to wait."""
@@ -2393,8 +2484,12 @@ class Cluster:
             log.error("%s", trouble)
         if self.trouble and not trouble:
             log.warning("the API server answers again")
-        self.trouble, self.failures = trouble, self.failures + 1 if trouble else 0
-        return max(trouble.retry_after, backoff(self.failures)) if trouble else 0
+        self.trouble = trouble
+        if not trouble:
+            self.failures = 0
+            return 0
+        self.failures += 1
+        return max(trouble.retry_after, backoff(self.failures))
 
 
 def name_in(thing, *path):
@@ -2414,78 +2509,135 @@ def backoff(attempts):
 
 @dataclass
 class PodRecord:
-    """The life of a pending pod from pass to pass: backing off, held, assumed or prepared for; then bound, or gone."""
+    """What is remembered of a pending pod from pass to pass."""
 
-    written: str = None  # what its event and its PodScheduled condition say
+    written: str = None  # the message that its last event and its condition PodScheduled have
     printed: tuple = None  # what was last printed of it
-    attempts: int = 0
+    attempts: int = 0  # that have failed
     retry_at: float = 0  # monotonic seconds
-    unschedulable: bool = False  # whether a change of the cluster ends its waiting
-    prepared: bool = False  # something has been prepared for it, and it comes first
-    held: Decision = None  # which a rule does not permit yet; the pod keeps its room
-    assumed: Decision = None  # which is being carried out, or prepared for; likewise
+    retry_on_change: bool = False  # whether a change of the cluster ends its backoff
+    decision: Decision = None  # by which it has a place; None while it is PENDING
 
-    def back_off(self, unschedulable):
-        """Let the pod wait before it is tried again."""
+    @property
+    def state(self):
+        """The pod's State."""
+        return self.decision.state if self.decision else State.PENDING
+
+    def is_due(self):
+        """Say whether the pod is to be decided about now."""
+        if self.state is State.PENDING:
+            return time.monotonic() >= self.retry_at
+        return self.state in (State.HELD, State.PREPARED)
+
+    def resume(self, snapshot):
+        """Return the decision about a HELD pod, which stands if the rules permit it now; None if a new one is needed.
+
+        That is so for a PREPARED pod. It gives its room back only here, where no other pod can take it.
+        """
+        if self.state is State.HELD:
+            return self.decision
+        if self.state is State.PREPARED and self.decision.node in snapshot.nodes:
+            snapshot.nodes[self.decision.node].remove(self.decision.pod)
+        return None
+
+    def back_off(self, retry_on_change):
+        """Take the pod's place away, and let it wait before it is tried again."""
+        self.decision = None
         self.attempts += 1
-        self.unschedulable, self.prepared, self.assumed = unschedulable, False, None
-        self.retry_at = time.monotonic() + backoff(self.attempts) * (1 if unschedulable else 0.25)
-
-    def is_due(self, changed):
-        """Say whether the pod is to be tried now: its backoff is over, or a change of the cluster ends it."""
-        return self.held or self.assumed is None and (
-            self.prepared or self.retry_at <= time.monotonic() or self.unschedulable and changed)
-
-    def take_held(self):
-        """Take out the decision that a rule has held up, if there is one."""
-        held, self.held = self.held, None
-        return held
+        self.retry_on_change = retry_on_change
+        self.retry_at = time.monotonic() + backoff(self.attempts) * (1 if retry_on_change else 0.25)
 
     def is_news(self, decision):
-        """Say whether a decision differs from what was last printed of the pod."""
-        before, self.printed = self.printed, (decision.node or decision.message, decision.remedy, decision.held)
+        """Say whether a decision differs from what was last printed of the pod. From now on, that is this one."""
+        before = self.printed
+        self.printed = (decision.node or decision.message, decision.remedy, decision.waits)
         return self.printed != before
 
 
-# ==== 12. What is written ===================================================================================
+class PendingPods(dict):
+    """{uid: PodRecord} of the pending pods, and which of them are due."""
+
+    def __init__(self):
+        super().__init__()
+        self.due = []  # Pods to try in this pass; or those that were left when its snapshot had grown old
+        self.tried = set()  # uids of those tried since none was left: the others come first, or they might never
+        self.lost = []  # decisions by which a pod had a place, which it has lost: they are to be undone
+
+    def meet(self, pods, policies, under_way):
+        """Give the listed pods their records. Forget those of others, unless a write about them is under way."""
+        records = {write.decision.pod.uid: write.decision.pod.record for write in under_way}
+        for pod in pods:
+            pod.record = records.setdefault(pod.uid, self.get(pod.uid) or PodRecord(pod.pending_message))
+        listed = {pod.uid for pod in pods}
+        for uid, record in self.items():
+            has_gone = record.state in (State.HELD, State.PREPARED) and uid not in listed
+            is_outdated = record.state is State.HELD and record.decision.policy not in policies.values()
+            if has_gone or is_outdated:
+                self.lost.append(record.decision)
+                record.decision = None
+        self.clear()
+        self.update(records)
+
+    def line_up(self, pods):
+        """Choose those of the pods that are due and have not been tried since none was left."""
+        if not self.due:
+            self.tried.clear()
+        self.due = [pod for pod in pods if pod.record.is_due() and pod.uid not in self.tried]
+
+    def end_backoffs(self):
+        """Have those tried that did not fit, as the cluster has changed."""
+        for record in self.values():
+            if record.retry_on_change:
+                record.retry_at = 0
 
 
-class Writer:
-    """What is written, several requests at a time while the loop goes on; and whose trouble it is if one fails."""
+class Execution:
+    """Has decisions carried out, and takes in how that ended. The loop calls all of it."""
 
-    WINDOW = 16  # writes under way at a time: more of them cost etcd less
     SEVERAL = 10  # pods whose writes fail in a row: the API server is in trouble, not they
-    PATIENCE, LIMIT = 0.5, 70  # seconds to wait for answers before going on, and after which none will come
 
-    def __init__(self, api, dry_run, live):
-        self.api, self.dry_run, self.live = api, dry_run, live
-        self.may_write = lambda: True  # of several replicas, only the one that leads
-        self.under_way = {}  # Future -> (Decision, Snapshot, when it began)
-        self.answered = queue.SimpleQueue()  # those Futures that are done
+    def __init__(self, pending, writer):
+        self.pending = pending
+        self.writer = writer
         self.failing = set()  # the uids of pods whose writes have failed since one succeeded
-        self.failed = False  # whether one ever has, but for those that came too late
-        self.events, self.trail = collections.deque(maxlen=5000), None  # to be written yet; the Future of who does it
+        self.failed = False  # whether a rule broke or a write failed, except one that only came too late
 
-    def bind(self, decision, snapshot):
-        """Have the pod bound; or what is needed first prepared, after which it is decided about again."""
-        if decision.requests is None or not self.live:
-            self.send(decision, snapshot, self.post_binding, decision)
-        else:
-            self.send(decision, snapshot, self.request, *decision.requests)
-        decision.pod.record.assumed, decision.pod.record.prepared = decision, False
+    def carry_out(self, decision, snapshot):
+        """Start to do what was decided."""
+        record = decision.pod.record
+        self.pending.tried.add(decision.pod.uid)
+        if decision.state is State.PENDING:
+            self.leave_pending(decision, snapshot)
+            return
+        record.decision = decision
+        if decision.state is State.BINDING:
+            self.writer.start(Write(decision, snapshot, is_vital=True), self.writer.bind, decision, snapshot.live)
+            return
+        if decision.state is State.PREPARING:
+            self.writer.start(Write(decision, snapshot, is_vital=True), self.writer.send, decision.requests)
+        if decision.waits != record.written:
+            record.written = decision.waits
+            self.writer.events.tell(event(decision.pod, "Normal", "Waiting", decision.waits))
+            self.note(decision, snapshot, "Waiting", decision.waits)
 
     def leave_pending(self, decision, snapshot):
-        """Back off; say in an event and in the pod's condition why, if they do not say so already."""
+        """Let the pod back off; send what may help; say why it stays pending, if that is new."""
         record = decision.pod.record
-        record.back_off(unschedulable=True)
-        self.unreserve(decision, snapshot)
+        record.back_off(retry_on_change=True)
+        self.failed = self.failed or decision.broken
+        self.undo(decision, snapshot)
         if decision.requests:
-            self.send(decision, snapshot, self.request, *decision.requests)
+            self.writer.start(Write(decision, snapshot), self.writer.send, decision.requests)
         if decision.message != record.written:
-            self.send(decision, snapshot, self.post_failure, decision)
             record.written = decision.message
+            self.writer.events.tell(event(decision.pod, "Warning", "FailedScheduling", decision.message))
+            self.note(decision, snapshot, "Unschedulable", decision.message)
 
-    def unreserve(self, decision, snapshot):
+    def note(self, decision, snapshot, reason, message):
+        """Note in the pod's condition why it is not bound. For "Unschedulable", cluster autoscalers make nodes."""
+        self.writer.start(Write(decision, snapshot), self.writer.send_note, condition(decision.pod, reason, message))
+
+    def undo(self, decision, snapshot):
         """Have the rules forget that the pod was to go somewhere."""
         requests = []
         for hook in decision.policy.hooks("unreserve"):
@@ -2494,145 +2646,269 @@ class Writer:
             except Exception as error:
                 warn_once(f"{decision.pod.key}: {broken(error)}")
         if requests:
-            self.send(decision, snapshot, self.request, *requests)
+            self.writer.start(Write(decision, snapshot), self.writer.send, requests)
 
-    def send(self, decision, snapshot, function, *arguments):
-        """Start a write about a decision, once there is room; in a dry run, nothing."""
-        if self.dry_run:
-            return
-        self.settle(self.WINDOW - 1, 5)
-        if len(self.under_way) >= self.WINDOW:
-            raise ApiError(0, f"no answer to {self.WINDOW} writes in a row")
-        future = in_background(function, *arguments)
-        self.under_way[future] = decision, snapshot, time.monotonic()
-        future.add_done_callback(self.answered.put)
+    def undo_lost(self, snapshot):
+        """Undo the decisions about pods that have lost their places."""
+        while self.pending.lost:
+            self.undo(self.pending.lost.pop(), snapshot)
 
-    def settle(self, leave=0, patience=PATIENCE):
-        """Take in answers to writes, for a while, until no more than `leave` are due. Raises ApiError in trouble."""
-        until = time.monotonic() + patience
-        while len(self.under_way) > leave:
-            try:
-                future = self.answered.get(timeout=max(until - time.monotonic(), 0))
-            except queue.Empty:
-                future, (*_, began) = next(iter(self.under_way.items()))  # the oldest
-                if time.monotonic() < began + self.LIMIT:
-                    break
-            if future not in self.under_way:  # it was given up
-                continue
-            decision, snapshot, _ = self.under_way.pop(future)
-            record = decision.pod.record
-            try:
-                future.result(0)
+    def wait_for_room(self):
+        """Take in answers until another write may be started. Raises ApiError if none comes, or in trouble."""
+        window = self.writer.WINDOW
+        self.take_answers(leave=window - 1, patience=5)
+        if len(self.writer.under_way) >= window:
+            raise ApiError(0, f"no answer to {window} writes in a row")
+
+    def take_answers(self, leave=0, patience=0.5):
+        """Take in answers, for so many seconds, until no more than `leave` are missing. Raises ApiError in trouble."""
+        trouble = None
+        for write in self.writer.ended(leave, patience):
+            if write.error is None:
                 self.failing.clear()
-                if record.assumed is decision:
-                    record.prepared = decision.requests is not None
-                    record.assumed = decision if record.prepared else None
-            except Exception as error:
-                self.take_failure(error, decision, snapshot)
-        if self.events and (self.trail is None or self.trail.done()):
-            self.trail = in_background(self.write_events)
-
-    def take_failure(self, error, decision, snapshot):
-        """Have the pod of a failed write back off, alone. Raises the error if several in a row have failed."""
-        pod, record = decision.pod, decision.pod.record
-        status = getattr(error, "status", None)  # None: a rule's or an extender's, or no answer
-        if status not in (0, 404, 409):  # no connection; the pod is gone; somebody bound it
-            warn_once(f"{pod.key}: {one_line(error) or 'no answer'}")
-        self.failed = self.failed or status not in (404, 409)
-        if record.assumed is decision:
-            record.back_off(unschedulable=False)
-            node = snapshot.nodes[decision.node]
-            if status and status < 500 and node.pods.get(pod.uid) is pod:  # neither bound nor listed there
-                log.debug("%s is not bound to %s: %s", pod.key, decision.node, error)
-                node.remove(pod)
-            self.unreserve(decision, snapshot)
-        else:
-            record.written = None  # to be written again
-        if getattr(error, "trouble", False):
-            self.failing.add(pod.uid)
+                self.take_success(write)
+                continue
+            self.take_failure(write)
+            if getattr(write.error, "trouble", False):
+                self.failing.add(write.decision.pod.uid)
             if len(self.failing) >= self.SEVERAL:
                 self.failing.clear()
-                raise error
+                trouble = write.error
+        if trouble:
+            raise trouble
 
-    def request(self, *requests):
-        """Send requests, unless another replica may lead by now."""
-        for request in requests:
-            if not self.may_write():
-                raise ApiError(409, "this replica does not lead any more")
-            patiently(self.api.request, *request)
+    def take_success(self, write):
+        """A write has succeeded: if the pod's place depends on it, the pod is prepared now, or bound."""
+        record = write.decision.pod.record
+        if not write.is_vital:
+            return
+        assert record.decision is write.decision, "the pod is not decided about meanwhile"
+        if record.state is State.PREPARING:
+            record.decision.state = State.PREPARED
+            self.pending.tried.discard(write.decision.pod.uid)
+        else:
+            record.decision = None  # the next snapshot has it on its node
 
-    def post_binding(self, decision):
-        """Bind the pod, by a rule, by an extender, or by a Binding; with the event Scheduled."""
-        pod, policy, node_name = decision.pod, decision.policy, decision.node
-        binders = policy.hooks("bind") + [
-            extender.bind for extender in policy.extenders if self.live and extender.cares("bindVerb", pod)]
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-        if self.live and not has_random_name(pod) and not self.api.checks_uid:
-            there = patiently(self.api.request, "GET", path, None, {"resourceVersion": "0"})
-            if name_in(there, "metadata", "uid") != pod.uid:
-                raise ApiError(404, f"{pod.key} has been made again since it was decided about")
-        if not (self.may_write() and any(binder(pod, node_name) for binder in binders)):
-            self.request(("POST", f"{path}/binding", {
-                "apiVersion": "v1", "kind": "Binding",
-                "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
-                "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}}))
-        self.tell(event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {node_name}"))
-        for hook in policy.hooks("post_bind"):
+    def take_failure(self, write):
+        """A write has failed: if the pod's place depends on it, the pod backs off, alone."""
+        pod = write.decision.pod
+        status = getattr(write.error, "status", None)  # None: a rule's or an extender's error, or no answer
+        came_too_late = status in (404, 409)  # the pod is gone; it is bound; or another replica leads
+        if status != 0 and not came_too_late:
+            warn_once(f"{pod.key}: {one_line(write.error)}")
+        self.failed = self.failed or not came_too_late
+        if not write.is_vital:
+            pod.record.written = None  # to be written again
+            return
+        assert pod.record.decision is write.decision, "the pod is not decided about meanwhile"
+        pod.record.back_off(retry_on_change=False)
+        node = write.snapshot.nodes[write.decision.node]
+        was_refused = status and status < 500  # else it may have been carried out all the same
+        if was_refused and node.pods.get(pod.uid) is pod:  # and nobody else has bound it to this node
+            log.debug("%s is not bound to %s: %s", pod.key, node.name, write.error)
+            node.remove(pod)
+        self.undo(write.decision, write.snapshot)
+
+    def finish(self, seconds):
+        """Wait until all has been written, but not for long."""
+        until = time.monotonic() + seconds
+        with contextlib.suppress(ApiError):
+            self.take_answers(patience=seconds)
+        self.writer.finish(until)
+
+
+# ==== 12. What is written ===================================================================================
+
+
+@dataclass(eq=False)
+class Write:
+    """Requests that a thread sends because of a decision about a pod."""
+
+    decision: Decision
+    snapshot: Snapshot  # by which that was decided
+    is_vital: bool = False  # whether the pod loses its place if the write fails
+    began: float = field(default_factory=lambda: time.monotonic())
+    error: Exception = None  # why it has failed, once it has ended
+
+
+class Writer:
+    """Carries out several writes at a time, while the loop goes on.
+
+    The loop calls `start`, `ended` and `finish`. All else runs in other threads.
+    """
+
+    WINDOW = 16  # writes under way at a time: more of them cost etcd less
+    LIMIT = 70  # seconds after which no answer will come
+
+    def __init__(self, api, dry_run):
+        self.api = api
+        self.dry_run = dry_run
+        self.may_write = lambda: True  # of several replicas, only the one that leads
+        self.under_way = []  # Writes that have been started, and have not been seen to end
+        self.answered = queue.SimpleQueue()  # those of them that have ended
+        self.following = set()  # Futures of what rules do after bindings
+        self.events = Events(self)
+
+    def start(self, write, function, *arguments):
+        """Have a function called that carries out a write; in a dry run, nothing."""
+        if not self.dry_run:
+            self.under_way.append(write)
+            in_background(self.work, write, function, arguments)
+
+    def work(self, write, function, arguments):
+        """Carry out a write, and have the loop know how that ended."""
+        try:
+            function(*arguments)
+        except BaseException as error:
+            write.error = error
+        self.answered.put(write)
+
+    def ended(self, leave, patience):
+        """Wait until no more than `leave` writes are under way, but not for long. Return those that have ended."""
+        until = time.monotonic() + patience
+        ended = []
+        while len(self.under_way) > leave:
+            try:
+                write = self.answered.get(timeout=max(until - time.monotonic(), 0))
+            except queue.Empty:
+                return ended + self.overdue()
+            if write in self.under_way:  # else it was given up
+                self.under_way.remove(write)
+                ended.append(write)
+        return ended
+
+    def overdue(self):
+        """Give up the writes that will not be answered any more, and return them."""
+        overdue = [write for write in self.under_way if time.monotonic() > write.began + self.LIMIT]
+        for write in overdue:
+            write.error = TimeoutError("no answer")
+            self.under_way.remove(write)
+        return overdue
+
+    def bind(self, decision, live):
+        """Bind the pod: by a rule, by an extender, or else by a Binding. Then say so, and have rules follow it up."""
+        pod = decision.pod
+        binders = decision.policy.hooks("bind")
+        if live:
+            binders += [extender.bind for extender in decision.policy.extenders if extender.cares("bindVerb", pod)]
+        is_bound = self.may_write() and any(binder(pod, decision.node) for binder in binders)
+        if not is_bound:
+            self.send([binding(pod, decision.node)])
+        self.events.tell(event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {decision.node}"))
+        hooks = decision.policy.hooks("post_bind")
+        if hooks:  # in yet another thread: however long they take, this write has succeeded
+            future = in_background(self.follow_up, hooks, pod, decision.node)
+            self.following.add(future)
+            future.add_done_callback(self.following.discard)
+
+    def follow_up(self, hooks, pod, node_name):
+        """Have rules do what is to be done once the pod is bound."""
+        for hook in hooks:
             try:
                 hook(pod, node_name)
-            except Exception as error:  # the pod is bound all the same
+            except Exception as error:
                 warn_once(f"{pod.key}: {broken(error)}")
 
-    def post_failure(self, decision):
-        """Say why the pod stays pending: in its condition PodScheduled, and in an event FailedScheduling."""
-        pod, message = decision.pod, decision.message
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-        if pod.pending_message is None:
-            condition["lastTransitionTime"] = now()
-        self.tell(event(pod, "Warning", "FailedScheduling", message))
-        self.note(("PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
-            "status": {"conditions": [condition]}}))
+    def send(self, requests):
+        """Send requests, one after another, until one fails."""
+        for request in requests:
+            patiently(self.attempt, *request)
 
-    def tell(self, request):
-        """Have an event written, after all that is more urgent; of too many, the oldest are lost."""
-        if len(self.events) == self.events.maxlen:
-            warn_once(f"more than {self.events.maxlen} events wait to be written: the oldest are dropped")
-        self.events.append(request)
+    def attempt(self, *request):
+        """Send a request once, unless another replica may lead by now."""
+        if not self.may_write():
+            raise ApiError(409, "this replica does not lead any more")
+        self.api.request(*request)
 
-    def write_events(self):
-        """Write events, one after another, beside all else: they only tell people what has happened already."""
-        while self.events:
-            request = self.events.popleft()
-            time.sleep(0.1 if self.under_way else 0)  # Bindings go first
-            for attempt in range(1, 5):
-                try:
-                    self.note(request)
-                    break
-                except ApiError:  # the API server is in trouble
-                    time.sleep(backoff(attempt))
-
-    def flush(self, patience):
-        """Wait until all has been written, but not for too long."""
-        until = time.monotonic() + patience
-        while (self.under_way or self.events or self.trail and not self.trail.done()) and time.monotonic() < until:
-            self.settle(patience=0.1)
-            wait([self.trail] if self.trail else [], 0.1)
-
-    def note(self, request):
-        """Write what is for people only: if it is refused, that is said once."""
+    def send_note(self, request):
+        """Send a request that only tells people something: if it is refused, that is said once, and is no failure."""
         try:
-            self.request(request)
+            self.send([request])
         except ApiError as error:
             if error.trouble:
                 raise
             if error.status != 409:  # it was written after all; or we do not lead any more
                 warn_once(str(error))
 
+    def finish(self, until):
+        """Wait until events are written and rules have followed up bindings, but not for too long."""
+        self.events.finish(until)
+        wait(list(self.following), max(until - time.monotonic(), 0))
 
-def has_random_name(pod):
-    """Say whether the pod's name is a generated one, which no other pod will have."""
-    prefix = re.escape(name_in(pod.raw, "metadata", "generateName")[:58])  # StatefulSets' pods have one, too
-    return bool(prefix and re.fullmatch(prefix + "[bcdfghjklmnpqrstvwxz2456789]{5}", pod.name))
+
+class Events:
+    """Tells people what has happened. Who has bound a pod says so even if another replica leads meanwhile.
+
+    While writes are under way, events wait for up to two seconds, so that pods are bound first.
+    """
+
+    THREADS = 8  # that write events: with these, they keep up with the Bindings
+    MOST = 5000  # events that may wait: if the API server takes none, they must not fill the memory
+
+    def __init__(self, writer):
+        self.writer = writer
+        self.patience = 2  # seconds
+        self.numbers = itertools.count()  # of the events
+        self.waiting = queue.Queue()  # (monotonic seconds when it happened, the request)
+        self.turn = threading.Lock()  # of the thread that takes the next event
+
+    def tell(self, request):
+        """Have an event written, soon; in a dry run, never."""
+        if self.writer.dry_run:
+            return
+        if self.waiting.unfinished_tasks >= self.MOST:
+            warn_once(f"{self.MOST} events wait to be written: no more are taken in")
+            return
+        if next(self.numbers) < self.THREADS:
+            in_background(self.write_all)
+        self.waiting.put((time.monotonic(), request))
+
+    def write_all(self):
+        """Write one event after another, for ever."""
+        while True:
+            with self.turn:
+                happened, request = self.waiting.get()
+                while self.writer.under_way and time.monotonic() < happened + self.patience:
+                    time.sleep(0.02)
+            try:
+                self.write(request)
+            finally:
+                self.waiting.task_done()
+
+    def write(self, request):
+        """Write an event; if the API server is in trouble, try it again, for a quarter of a minute."""
+        for attempt in range(1, 5):
+            try:
+                patiently(self.writer.api.request, *request)
+                return
+            except ApiError as error:
+                if not error.trouble:
+                    warn_once(str(error))
+                    return
+                time.sleep(backoff(attempt))
+
+    def finish(self, until):
+        """Wait until all events have been written, but not for too long. They need not wait any more."""
+        self.patience = 0
+        while self.waiting.unfinished_tasks and time.monotonic() < until:
+            time.sleep(0.02)
+
+
+def binding(pod, node_name):
+    """Return the request that binds a pod."""
+    return "POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {
+        "apiVersion": "v1", "kind": "Binding",
+        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}}
+
+
+def condition(pod, reason, message):
+    """Return the request that says in the pod's condition PodScheduled why it is not bound."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    if pod.pending_message is None:  # else the status of the condition does not change
+        condition["lastTransitionTime"] = now()
+    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
+        "status": {"conditions": [condition]}}
 
 
 def event(pod, kind, reason, message, by=None):
@@ -3103,7 +3379,8 @@ def record(decision):
     return {"pod": decision.pod.key, "node": decision.node, "feasible": list(decision.total),
             "failed": {node: sum(against.values(), []) for node, against in decision.failed.items()},
             "failedBy": {node: list(against) for node, against in decision.failed.items()},
-            "raw": decision.raw, "scores": decision.scores, "total": decision.total, "held": decision.held,
+            "raw": decision.raw, "scores": decision.scores, "total": decision.total,
+            "held": decision.state is State.HELD,
             "message": decision.message, "remedy": decision.remedy}
 
 
@@ -3112,7 +3389,7 @@ def in_words(decision):
     if decision.node is None:
         return f"{decision.pod.key} stays pending: {decision.message} {decision.remedy}".rstrip()
     fit, score = f"{len(decision.total)} of {len(decision.nodes)} nodes fit", decision.total[decision.node]
-    held = " is held: not permitted yet" if decision.held else ""
+    held = " is held: not permitted yet" if decision.state is State.HELD else ""
     return f"{decision.pod.key} -> {decision.node}  ({fit}, score {score}){held}"
 
 
@@ -3389,8 +3666,7 @@ def poll(cluster, policy_file, report, stop, options):
         if not election.lead(stop):
             return 0
     code = run(cluster, policy_file, report, stop, options.interval, options.once)
-    with contextlib.suppress(ApiError):
-        cluster.writer.flush(3 if stop.is_set() else 10)
+    cluster.execution.finish(3 if stop.is_set() else 10)
     stop.set()
     if elected:
         election.release()
@@ -3404,8 +3680,10 @@ def schedule_manifests(cluster, policies, report, stop, once):
         bound = schedule_pending_pods(cluster, policies, report, stop)
         if once or not bound and len(cluster.api.objects) == count:
             break
-    held = {uid for uid, record in cluster.records.items() if record.take_held()}
-    return held, cluster.snapshot().nodes.values()
+    held = {uid: record for uid, record in cluster.pending.items() if record.state is State.HELD}
+    for record in held.values():
+        record.decision = None
+    return held.keys(), cluster.snapshot().nodes.values()
 
 
 def explain_pod(cluster, policy_file, options, report):

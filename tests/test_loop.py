@@ -2,15 +2,15 @@
 
 import contextlib
 import functools
+import math
 import threading
 import time
 from collections import Counter
-from concurrent.futures import wait
 from types import SimpleNamespace
 
 import pytest
 import scheduler
-from conftest import ROOT, node, pod, table
+from conftest import ROOT, node, pod, table, wait_for
 
 
 class Server(scheduler.Manifests):
@@ -51,8 +51,6 @@ class Server(scheduler.Manifests):
         more = {"continue": str(start + self.page)} if start + self.page < len(answer["items"]) else {}
         return {"items": page, "metadata": more}
 
-    checks_uid = False  # as on API servers up to 1.23
-
     def sent(self, method, last):
         return [request for request in self.requests if request[0] == method and request[1].endswith(last)]
 
@@ -85,7 +83,7 @@ def make_pass(cluster, decisions=None, policy=POLICY):
     """Make a pass; return how many pods were placed."""
     report = (lambda decision: None) if decisions is None else decisions.append
     bound = scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, report, threading.Event())
-    wait([cluster.writer.trail] if cluster.writer.trail else [], 3)  # for events
+    cluster.writer.finish(math.inf)
     return bound
 
 
@@ -172,8 +170,9 @@ def test_only_the_pending_pods_are_listed_from_the_watch_cache():
     server = Server(node("n"), pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
     make_pass(scheduler_of(server))
     cached = [params["fieldSelector"] for _, _, params, _ in server.requests if "resourceVersion" in params]
-    assert cached == ["spec.schedulerName=my-scheduler,spec.nodeName="]
-    assert len(server.sent("GET", "")) == 4
+    assert cached == ["spec.schedulerName=my-scheduler,spec.nodeName=",
+                      "spec.nodeName=,spec.schedulerName!=my-scheduler"]
+    assert len(server.sent("GET", "")) == 5
 
 
 @table("status, code", {
@@ -211,7 +210,7 @@ def test_a_binding_that_fails(status, carried_out, kept, clock):
     cluster.snapshot = lambda policies: snapshots.append(take(policies)) or snapshots[-1]
     make_pass(cluster)
     assert ("uid-first" in snapshots[0].nodes["n"].pods) == kept
-    assert cluster.records["uid-first"].attempts == 1, "it backs off"
+    assert cluster.pending["uid-first"].attempts == 1, "it backs off"
     if status == 404:
         del server.objects["pods", "default", "first"]
     server.put(pod("second", {"cpu": "1"}))
@@ -392,12 +391,12 @@ def test_a_change_of_nodes_or_assigned_pods_cuts_the_backoff_short(change, clock
     server = Server(node("n", cpu="1"), pod("runs", nodeName="n"), pod("big", {"cpu": "2"}))
     cluster = scheduler_of(server)
     make_pass(cluster)
-    before = cluster.records["uid-big"].attempts
+    before = cluster.pending["uid-big"].attempts
     make_pass(cluster)
-    assert cluster.records["uid-big"].attempts == before
+    assert cluster.pending["uid-big"].attempts == before
     change[0](server)
     make_pass(cluster)
-    assert cluster.records["uid-big"].attempts == before + 1
+    assert cluster.pending["uid-big"].attempts == before + 1
 
 
 def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
@@ -549,7 +548,6 @@ def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
 
 
 def test_a_write_that_hangs_holds_up_its_pod_only(monkeypatch):
-    monkeypatch.setattr(scheduler.Writer, "PATIENCE", 0.1)
     server, answer = Server(node("n", cpu="3"), *(pod(f"pod-{i}", {"cpu": "1"}) for i in range(2))), threading.Event()
     plain = server.request
 
@@ -585,10 +583,10 @@ def test_when_all_writes_hang_the_pass_ends(monkeypatch):
 
 def test_when_many_writes_fail_at_once_no_request_is_lost():
     """What rules want undone of each failed Binding is sent, also if these are so many that the pass ends."""
-    sent, snapshot = [], scheduler.Cluster(Server(node("n"))).snapshot()
+    sent, cluster = [], scheduler.Cluster(Server(node("n")))
+    snapshot, writer, execution = cluster.snapshot(), cluster.writer, cluster.execution
     rule = scheduler.Rule("Undoes", None, hooks={"unreserve": lambda pod, snapshot: [("PATCH", pod.name, {})]})
-    writer = scheduler.Writer(None, False, True)
-    writer.request = lambda request: sent.append(request[1])
+    writer.send = lambda requests: sent.extend(path for _, path, _ in requests)
 
     def fail():
         time.sleep(0.1)
@@ -598,12 +596,13 @@ def test_when_many_writes_fail_at_once_no_request_is_lost():
         waiting = scheduler.Pod(pod(f"p{i:02}"))
         waiting.record = scheduler.PodRecord()
         decision = scheduler.Decision(waiting, scheduler.Policy([rule], []), snapshot.nodes, node="n")
-        writer.send(decision, snapshot, fail)
-        waiting.record.assumed = decision
+        decision.state = scheduler.State.BINDING
+        waiting.record.decision = decision
+        writer.start(scheduler.Write(decision, snapshot, is_vital=True), fail)
     time.sleep(0.3)
     for _ in range(3):
         with contextlib.suppress(scheduler.ApiError):
-            writer.settle()
+            execution.take_answers()
     assert sorted(sent) == [f"p{i:02}" for i in range(14)]
 
 
@@ -623,7 +622,7 @@ def test_a_write_that_is_never_answered_gives_its_place_in_the_window_back(monke
     assert len(cluster.writer.under_way) == 1
     clock.now += 100
     make_pass(cluster)
-    assert not cluster.writer.under_way and cluster.records["uid-stuck"].attempts == 1
+    assert not cluster.writer.under_way and cluster.pending["uid-stuck"].attempts == 1
     answer.set()
 
 
@@ -646,7 +645,6 @@ def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkey
 
 def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock, monkeypatch):
     monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
-    monkeypatch.setattr(scheduler.Writer, "PATIENCE", 0.1)
     server, answer = Server(node("n", cpu="1"), pod("p", {"cpu": "1"})), threading.Event()
     prepared, plain = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})]], server.request
 
@@ -666,36 +664,9 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
     server.put(pod("other", {"cpu": "1"}))
     make_pass(cluster, decisions, scheduler.Policy([fits, rule], []))
     answer.set()
-    wait(list(cluster.writer.under_way), 5)
+    wait_for("the Binding is answered", lambda: not cluster.writer.answered.empty())
     make_pass(cluster, decisions, scheduler.Policy([fits, rule], []))
     assert server.places() == {"p": "n"} and len(server.sent("POST", "/binding")) == 1
-
-
-@table("checks, metadata, bound", {
-    "an API server that looks at the uid is trusted": (True, {}, ["p"]),
-    "for others, the pod is looked at before": (False, {}, []),
-    "but for a name that was generated": (False, {"generateName": "web-", "name": "web-x2b7k"}, ["web-x2b7k"]),
-    "a StatefulSet's pod will be made again under its name": (False, {"generateName": "web-", "name": "web-0"}, [])})
-def test_a_pod_that_is_made_again_before_its_binding(checks, metadata, bound, monkeypatch):
-    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
-    server = Server(node("n"), pod("p", metadata=metadata))
-    server.checks_uid = checks
-    cluster = scheduler_of(server)
-
-    def make_again(decision):
-        server.put(pod("p", {"cpu": "64"}, metadata=metadata | {"uid": "another"}))
-
-    scheduler.schedule_pending_pods(cluster, {"my-scheduler": POLICY}, make_again, threading.Event())
-    assert list(server.places()) == bound
-
-
-@table("version, checks", {
-    "1.20": ({"major": "1", "minor": "20"}, False), "1.26": ({"major": "1", "minor": "26"}, False),
-    "1.27 of a cloud": ({"major": "1", "minor": "27+"}, True), "1.35": ({"major": "1", "minor": "35"}, True),
-    "2.0": ({"major": "2", "minor": "0"}, True), "none": ({}, False)})
-def test_whether_an_api_server_looks_at_the_uid(version, checks, monkeypatch):
-    monkeypatch.setattr(scheduler.Proxy, "request", lambda self, method, path: version)
-    assert scheduler.Proxy("http://127.0.0.1:1").checks_uid == checks
 
 
 def test_a_connection_has_five_seconds_and_an_answer_a_minute():
@@ -711,7 +682,7 @@ def test_a_pod_that_fits_nowhere_backs_off_while_others_are_put_and_taken_back(c
     cluster, tried = scheduler_of(server), []
     for second in range(16):
         make_pass(cluster, policy=policy)
-        tried.append(cluster.records["uid-big"].attempts)
+        tried.append(cluster.pending["uid-big"].attempts)
         clock.now += 1
     assert tried == [1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 5]
 

@@ -241,7 +241,7 @@ def reading(bench, _):
     for what in ("first", "second", "third"):
         alone, passed = seconds(fetch), seconds(one_pass)
         print(f"{what} pass: {passed:.2f} s, {passed / alone:.2f} times its lists alone ({alone:.2f} s)", flush=True)
-        for record in cluster.records.values():
+        for record in cluster.pending.values():
             record.retry_at = 0
     for name in ("kube-scheduler, no limit", "scheduler.py"):
         _, cpu, memory = bench.run(name, "policy.json", equal_pods(1))
