@@ -1858,38 +1858,34 @@ for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
 # ==== 8. From the decision to the binding: the other extension points =======================================
 
 
-# A rule may have functions for the other extension points of the scheduling framework, too. They are options of its
-# decorator, and we call them hooks:
+# A rule may have functions for the other extension points of the scheduling framework, too: hooks, which are
+# options of its decorator. A request is (method, path, body).
 #
-#   pre_enqueue(pod)                    returns why the pod is not ready to be tried, or None
-#   queue_sort(pod)                     returns a key: pods with lower ones are tried first
+#   pre_enqueue(pod)                    why the pod is not ready to be tried, or None
+#   queue_sort(pod)                     a key: pods with lower ones are tried first
 #   metadata, function, reduce          PreFilter and Filter; or PreScore, Score and NormalizeScore
-#   post_filter(pod, failed, snapshot)  no node fits: returns requests that may help, and what they do; or None
+#   post_filter(pod, failed, snapshot)  no node fits: requests that may help, and what they do; or None
 #   reserve(pod, node, snapshot)        takes note that the pod goes to the node; may raise Unschedulable
-#   unreserve(pod, snapshot)            forgets that, even if there is nothing to forget; returns requests, or None
-#   permit(pod, node, snapshot)         None approves, Unschedulable denies; seconds: ask again each poll, for so long
-#   pre_bind(pod, node, snapshot)       returns None; or requests, and is asked again in the poll after these were sent
-#   bind(pod, node_name)                binds the pod and returns True; else the next is asked, and at last the script
+#   unreserve(pod, snapshot)            forgets that, even if there is nothing to forget; requests, or None
+#   permit(pod, node, snapshot)         None approves, Unschedulable denies; seconds: it is asked again in each
+#                                       pass, for so long at most
+#   pre_bind(pod, node, snapshot)       None; or requests, and it is asked again in the pass after these were sent
+#   bind(pod, node_name)                binds the pod and returns True; else the next is asked, at last the script
 #   post_bind(pod, node_name)           the pod is bound
 #
-# A request is (method, path, body).
-#
-# The loop itself calls all hooks but the last two, one at a time. So they need no locks for what they share, and may
-# look at all of the snapshot. But everything waits for them: they should be quick, and they send nothing themselves.
-# The requests that they return are sent one after another, until one fails, in a thread that nobody waits for.
-#
-# bind and post_bind are called in other threads, for several pods at once. They may take long and send requests. They
-# must not touch pods, nodes or snapshots, and what they share needs a lock. A bind that fails, or has not returned
-# after 70 seconds, counts as a failed write: the pod backs off. A post_bind that fails changes nothing.
+# The loop's thread calls all but the last two, one after another. They need no locks, and may look at all of the
+# snapshot. But all pods wait for them: they should be quick, and return requests instead of sending them.
+# bind and post_bind are called in other threads, for several pods at once. They may take their time and send
+# requests themselves. They must not touch pods, nodes and snapshots, and need locks for what they share.
 
 
 class State(enum.Enum):
     """Where a pending pod stands. In all states but PENDING it has a place, and its room there is kept."""
 
-    PENDING = "pending"  # there is no place for it; it is tried again when its backoff is over
-    HELD = "held"  # a rule does not permit the binding yet; it is asked again in each pass
+    PENDING = "pending"  # it has no place, and is tried again when its backoff is over
+    HELD = "held"  # a rule does not permit the binding yet, and is asked again in each pass
     PREPARING = "preparing"  # what has to take effect before the binding is being written
-    PREPARED = "prepared"  # that has been written; in each pass the pod is decided about anew
+    PREPARED = "prepared"  # that has been written; each pass decides anew about the pod
     BINDING = "binding"  # the binding is being written; in a dry run, it would be
 
 
@@ -1906,16 +1902,16 @@ class Decision:
     scores: dict = field(default_factory=dict)  # priority -> node -> score, 0 to 100, x weight
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
     message: str = None  # without a node: why, in kube-scheduler's words
-    broken: bool = False  # without a node: whether that is the fault of a rule that failed unexpectedly
+    broken: bool = False  # without a node: whether that is because a rule failed unexpectedly
     remedy: str = ""  # without a node: what a rule does about that
     state: State = State.PENDING
     waits: str = ""  # with a node: why the pod is not bound to it yet
-    requests: list = field(default_factory=list)  # to be sent: as a remedy, or to prepare the binding
+    requests: list = field(default_factory=list)  # to be sent, as a remedy or to prepare the binding
     since: float = field(default_factory=time.monotonic)
 
 
 def fit_error(failed):
-    """Sum the reasons up like kube-scheduler's FitError: "0/3 nodes are available: 1 Insufficient cpu, 2 ...."."""
+    """Sum the reasons up like kube-scheduler's FitError: "0/3 nodes are available: 1 Insufficient cpu, ..."."""
     counts = collections.Counter(
         reason for against in failed.values() for reasons in against.values() for reason in reasons)
     parts = sorted(f"{count} {reason}" for reason, count in counts.items())
@@ -1949,10 +1945,10 @@ def ready(pod, policy):
 
 
 def assume(decision, snapshot):
-    """Put the pod on its node, with the consent of the rules. If one refuses, the pod is to stay pending after all.
+    """Put the pod on its node, with the consent of the rules. If one refuses, the pod is to stay pending.
 
-    Rules that reserve are asked once; those that permit again in each pass, as long as the pod is held. About a pod
-    that fits nowhere, those are asked that may do something about it.
+    Rules that reserve are asked once; those that permit again in each pass, as long as the pod is held. About a
+    pod that fits nowhere, those are asked that may do something about it.
     """
     if decision.node is None:
         seek_remedy(decision, snapshot)
@@ -1979,48 +1975,42 @@ def assume(decision, snapshot):
 
 
 def who_holds(decision, node, snapshot):
-    """Return the rule that does not permit the binding yet, or None. Raises Unschedulable if it had long enough."""
-    limits = {}  # rule -> for how many seconds the pod may wait for it
-    for rule, permit in hooks_by_rule("permit", decision.policy):
-        seconds = permit(decision.pod, node, snapshot)
-        if seconds:
-            limits[rule] = seconds
-    if not limits:
-        return None
-    holder = min(limits, key=limits.get)
-    if time.monotonic() - decision.since >= limits[holder]:
+    """Return the rule that does not permit the binding yet, or None. Raises Unschedulable if it took too long."""
+    hooks = hooks_by_rule("permit", decision.policy)
+    limits = {rule: permit(decision.pod, node, snapshot) for rule, permit in hooks}
+    limits = {rule: seconds for rule, seconds in limits.items() if seconds}  # for which the pod may wait for it
+    holder = min(limits, key=limits.get, default=None)
+    if holder and time.monotonic() - decision.since >= limits[holder]:
         raise Unschedulable(f'pod "{decision.pod.name}" rejected while waiting on permit: rejected due to timeout '
                             f"after waiting {limits[holder]:g}s")
     return holder
 
 
 def prepare_binding(decision, node, snapshot):
-    """Ask the rules what has to take effect before the binding. Where nothing is written, nothing is waited for."""
-    wanted = {}  # rule -> requests
+    """Ask the rules what has to take effect before the binding. Where nothing is written, nothing waits for it."""
+    requests = []
+    waits = ""
     for rule, pre_bind in hooks_by_rule("pre_bind", decision.policy):
-        requests = pre_bind(decision.pod, node, snapshot)
-        if requests is not None and snapshot.live:
-            wanted[rule] = requests
-    decision.requests = sum(wanted.values(), [])
-    if not wanted:
-        decision.state = State.BINDING
-        decision.waits = ""
-        return
-    decision.state = State.PREPARING if decision.requests else State.PREPARED
-    rule = next(iter(wanted))
-    if rule in ("CheckVolumeBinding", "VolumeBinding"):
-        decision.waits = f"volumes are being bound or provisioned on {node.name}"
-    else:
-        decision.waits = f"{rule} prepares the binding to {node.name}"
+        wanted = pre_bind(decision.pod, node, snapshot)
+        if wanted is not None and snapshot.live:
+            requests += wanted
+            about_volumes = rule in ("CheckVolumeBinding", "VolumeBinding")
+            what = "volumes are being bound or provisioned" if about_volumes else f"{rule} prepares the binding"
+            waits = f"{what} on {node.name}"
+    decision.requests = requests
+    decision.waits = waits
+    decision.state = State.BINDING
+    if waits:
+        decision.state = State.PREPARING if requests else State.PREPARED
 
 
 def hooks_by_rule(point, policy):
-    """Return what the Policy calls the rules that have a hook for an extension point, each with this hook."""
+    """Return the hooks for an extension point, each behind what the Policy calls its rule."""
     return [(rule.title or rule.name, rule.hooks[point]) for rule in policy.rules() if point in rule.hooks]
 
 
 def seek_remedy(decision, snapshot):
-    """Have the rules do something about a pod that fits nowhere: the first that returns something does."""
+    """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""
     if not decision.failed or len(decision.failed) < len(snapshot.nodes):
         return
     try:
@@ -2034,7 +2024,7 @@ def seek_remedy(decision, snapshot):
 
 
 def reasons_against(pod, node, snapshot):
-    """Return why the predicates refuse a node as it stands. Rules may take pods off it before, and put them back."""
+    """Return why the predicates refuse a node as it stands. Rules may first take pods off it, and put them back."""
     nodes, predicates = list(snapshot.nodes.values()), snapshot.policies[pod.scheduler].predicates
     try:
         answers = (reasons_of(rule, rule.prepare(pod, nodes, snapshot)[0](pod, node)) for rule in predicates)
@@ -2245,28 +2235,29 @@ class Proxy:
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
         kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
         url = f"{path}?{urlencode(params)}" if params else path
+        data = body and json.dumps(body)
         try:
-            answer = self.pool.urlopen(method, url, body and json.dumps(body), {"Content-Type": kind}, redirect=False)
+            answer = self.pool.urlopen(method, url, data, {"Content-Type": kind}, redirect=False)
         except HTTPError as error:
-            raise ApiError(0, self.why_there_is_no_answer(error)) from error
+            raise ApiError(0, self.why_no_answer_came(error)) from error
         log.debug("%s %s %s: %d", method, path, params or "", answer.status)
         content = None
         with contextlib.suppress(ValueError, RecursionError):
             content = json.loads(answer.data)
-        fine = 200 <= answer.status < 300
-        if fine and isinstance(content, dict):
-            return content
-        if isinstance(content, dict):
-            why = content.get("message")
-        else:
+        status = answer.status
+        if not isinstance(content, dict):
             start = one_line(answer.data[:200].decode(errors="replace"))
-            why = f"{self.server} is no kubectl proxy, or that has no API server: {start}"
-        hint = "RBAC does not allow it: " if answer.status == 403 else ""
+            content = {"message": f"{self.server} is no kubectl proxy, or that has no API server: {start}"}
+            status = 0 if 200 <= status < 300 else status
+        elif 200 <= status < 300:
+            return content
+        hint = "RBAC does not allow it: " if status == 403 else ""
         seconds = re.match("[0-9]{1,9}", answer.headers.get("Retry-After", ""))
-        raise ApiError(0 if fine else answer.status, f"{method} {path}: {answer.status} {answer.reason}: {hint}{why}",
-                       min(int(seconds.group()), 60) if seconds else 0)
+        raise ApiError(
+            status, f"{method} {path}: {answer.status} {answer.reason}: {hint}{content.get('message')}",
+            retry_after=min(int(seconds.group()), 60) if seconds else 0)
 
-    def why_there_is_no_answer(self, error):
+    def why_no_answer_came(self, error):
         """Return the cause in words, and what to do about it."""
         cause = one_line(error)
         if "SSL" in cause:
@@ -2284,10 +2275,10 @@ IDLE = threading.Semaphore(0)  # counts the threads that wait for a task
 
 
 def in_background(function, *arguments):
-    """Call a function in a thread that does not keep the script from ending. Return the Future of what it returns.
+    """Call a function in a thread, and return the Future of what it returns. At the end, nobody waits for it.
 
-    Threads are used again: a new one for each task costs a third of the speed. ThreadPoolExecutor has such threads, too,
-    but at the end Python waits for them.
+    Threads are used again: a new one for each task costs a third of the speed. At the end, Python waits for the
+    threads of a ThreadPoolExecutor, even if they hang.
     """
     future = Future()
     TASKS.put((future, function, arguments))
@@ -2316,7 +2307,7 @@ def within(seconds, function, *arguments):
 
 
 def patiently(function, *arguments):
-    """Return what a request returns; send it up to three times if the API server fails (5xx): no trouble yet."""
+    """Return what a request returns. If the API server fails (5xx), send it again, up to three times in all."""
     first = None
     for _ in range(3):
         try:
@@ -2341,34 +2332,86 @@ class Objects(dict):
             for thing in self.cluster.list(resource)})
 
 
-class Cluster:
-    """What the API server says of nodes and pods.
-
-    The pending pods are listed from the API server's watch cache, which may lag; the nodes and what is on them is not.
-    """
+class Lists:
+    """The lists of an API server."""
 
     GROUPS = {"replicasets": "apis/apps/v1", "statefulsets": "apis/apps/v1",  # others are in the core group, api/v1
               "storageclasses": "apis/storage.k8s.io/v1", "csinodes": "apis/storage.k8s.io/v1"}
 
-    def __init__(self, api, dry_run=False):
+    def __init__(self, api, live):
         self.api = api
-        self.live = isinstance(api, Proxy) and not dry_run  # whether others act on what we decide
-        self.writer = Writer(api, dry_run)
-        self.pending = PendingPods()
-        self.execution = Execution(self.pending, self.writer)
+        self.live = live  # whether others act on what we decide
         self.parsed = {}  # (resource, selector) -> {(uid, resourceVersion): Pod or Node}, as last read
+        self.trouble = None  # the ApiError that ended the last pass
+        self.failures = 0  # how many passes in a row ended so, and no list succeeded
+
+    def list(self, resource, selector="", cached=False):
+        """Yield all objects of a resource, page by page: as they are, or as the API server's cache has them."""
+        params = {"fieldSelector": selector, "limit": 500} | ({"resourceVersion": "0"} if cached else {})
+        while params:
+            path = f"/{resource}" if "/" in resource else f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}"
+            try:
+                answer = patiently(within, 60, self.api.request, "GET", path, None, params)
+                yield from pick(answer, list, "items", of=dict)
+                token = pick(answer, str, "metadata", "continue")
+            except Malformed as error:
+                raise ApiError(0, f"the list of {resource} is not as expected: {error}") from error
+            self.failures = 0
+            params = token and {"fieldSelector": selector, "limit": 500, "continue": token}
+
+    def read(self, kind, resource, selector="", cached=False):
+        """List and parse pods or nodes. Return those that could be, and the JSON of the others, which are named."""
+        before = self.parsed.get((resource, selector), {})
+        things = {}
+        unread = []
+        for raw in self.list(resource, selector, cached):
+            version = name_in(raw, "metadata", "resourceVersion") if self.live else ""
+            key = (name_in(raw, "metadata", "uid"), version) if version else id(raw)
+            try:
+                thing = before.get(key) or kind(raw)
+                if not thing.name:
+                    raise Malformed("metadata.name: is missing")
+                things[key] = thing
+            except Exception as error:
+                name = "/".join(filter(None, (name_in(raw, "metadata", part) for part in ("namespace", "name"))))
+                warn_once(f"{kind.__name__.lower()} {name} is left out: {one_line(error)}")
+                unread.append(raw)
+        self.parsed[resource, selector] = things if self.live else {}
+        return list(things.values()), unread
+
+    def seconds_until_recovery(self, trouble):
+        """Say once what is wrong with the API server, and once that it is over; return how long to wait."""
+        if trouble and str(trouble) != str(self.trouble):
+            log.error("%s", trouble)
+        if self.trouble and not trouble:
+            log.warning("the API server answers again")
+        self.trouble = trouble
+        self.failures = self.failures + 1 if trouble else 0
+        return max(trouble.retry_after, backoff(self.failures)) if trouble else 0
+
+
+class Cluster(Lists):
+    """What the API server says of nodes and pods.
+
+    The pods without a node are listed from the API server's watch cache, which may lag behind; the nodes and what
+    is on them is not.
+    """
+
+    def __init__(self, api, dry_run=False):
+        super().__init__(api, live=isinstance(api, Proxy) and not dry_run)
+        self.pending = PendingPods()
+        self.writer = Writer(api, dry_run)
+        self.execution = Execution(self.pending, self.writer)
         self.unassigned = []  # the pods of our schedulers that have no node, as last read
         self.nodes = {}  # name -> Node, as last read
         self.seen = None  # what the last snapshot was made of
         self.memory = Memory()
-        self.trouble = None  # the ApiError that ended the last pass
-        self.failures = 0  # how many passes in a row have ended so without a list that succeeded
 
     def look(self, policies):
-        """Find out which pods are due, and return the snapshot to decide about them by.
+        """Find out which pods are due, and return the snapshot to decide by; without pods that wait, none is read.
 
-        While decisions are made, others change the cluster. So a snapshot of a live one is good for a second, or for
-        ten times as long as it took to read. If no pod waits, none is read.
+        While decisions are made, others change the cluster. So a snapshot of a live one is good for a second only,
+        or for ten times as long as it took to read.
         """
         began = time.monotonic()
         pods = self.pending_pods(policies)
@@ -2379,7 +2422,8 @@ class Cluster:
         if self.live:
             snapshot.good_until = began + max(1, 10 * (time.monotonic() - began))
         self.pending.line_up([pod for pod in pods if pod.uid not in snapshot.assigned])
-        self.execution.undo_lost(snapshot)
+        while self.pending.lost:
+            self.execution.undo(self.pending.lost.pop(), snapshot)
         return snapshot
 
     def pending_pods(self, policies):
@@ -2406,7 +2450,7 @@ class Cluster:
         pods, unread = self.read(Pod, "pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
         for raw in unread:  # what it takes up is unknown, so nothing may be added to its node
             nodes.pop(name_in(raw, "spec", "nodeName"), None)
-        assigned = {pod.uid: pod for pod in pods}
+        assigned = {pod.uid: pod.node_name for pod in pods}
         residents = collections.defaultdict(dict)  # name of a node -> {uid: Pod}
         for uid, record in self.pending.items():
             if record.decision and uid not in assigned:
@@ -2425,71 +2469,24 @@ class Cluster:
             nodes[name].hold(residents[name], self.memory)
         self.nodes = nodes
         policies = dict(policies)
-        places = {uid: pod.node_name for uid, pod in assigned.items()}
-        seen = (list(policies.values()), [node.signature for node in nodes.values()], places)
+        seen = (list(policies.values()), [node.signature for node in nodes.values()], assigned)
         if seen != self.seen:
-            self.pending.end_backoffs()
+            for record in self.pending.values():
+                record.retry_at = 0 if record.retry_on_change else record.retry_at
         self.seen = seen
         return Snapshot(nodes, Objects(self), self.live, assigned.keys(), self.memory, policies=policies,
                         nominated=self.nominated_pods(policies, assigned))
 
     def nominated_pods(self, policies, assigned):
-        """List the pods, of any scheduler, that have no node yet, but one on which room is being made for them."""
+        """List the pods of all schedulers that have no node yet, but one on which room is being made for them."""
         pods = list(self.unassigned)
-        of_others = ",".join(["spec.nodeName=", *(f"spec.schedulerName!={name}" for name in policies)])
-        for raw in self.list("pods", of_others, cached=True):
+        selector = ",".join(["spec.nodeName=", *(f"spec.schedulerName!={name}" for name in policies)])
+        for raw in self.list("pods", selector, cached=True):
             if name_in(raw, "status", "nominatedNodeName"):
                 with contextlib.suppress(Malformed):
                     pods.append(Pod(raw))
         return [pod for pod in {pod.uid: pod for pod in pods}.values()
                 if pod.nominated_node and pod.uid not in assigned and not pod.terminating]
-
-    def list(self, resource, selector="", cached=False):
-        """Yield all objects of a resource, page by page: as they are, or as the API server's cache has them."""
-        params = {"fieldSelector": selector, "limit": 500} | ({"resourceVersion": "0"} if cached else {})
-        while params:
-            path = f"/{resource}" if "/" in resource else f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}"
-            try:
-                answer = patiently(within, 60, self.api.request, "GET", path, None, params)
-                yield from pick(answer, list, "items", of=dict)
-                token = pick(answer, str, "metadata", "continue")
-            except Malformed as error:
-                raise ApiError(0, f"the list of {resource} is not as expected: {error}") from error
-            self.failures = 0
-            params = token and {"fieldSelector": selector, "limit": 500, "continue": token}
-
-    def read(self, kind, resource, selector="", cached=False):
-        """List and parse pods or nodes. Return those that could be, and the others' JSON; name each of these once."""
-        before = self.parsed.get((resource, selector), {})
-        things = {}
-        unread = []
-        for raw in self.list(resource, selector, cached):
-            version = name_in(raw, "metadata", "resourceVersion") if self.live else ""
-            key = (name_in(raw, "metadata", "uid"), version) if version else id(raw)
-            try:
-                thing = before.get(key) or kind(raw)
-                if not thing.name:
-                    raise Malformed("metadata.name: is missing")
-                things[key] = thing
-            except Exception as error:
-                name = "/".join(filter(None, (name_in(raw, "metadata", part) for part in ("namespace", "name"))))
-                warn_once(f"{kind.__name__.lower()} {name} is left out: {one_line(error)}")
-                unread.append(raw)
-        self.parsed[resource, selector] = things if self.live else {}
-        return list(things.values()), unread
-
-    def seconds_until_recovery(self, trouble):
-        """Say once what is wrong with the API server, and once that it is over; return how long to wait."""
-        if trouble and str(trouble) != str(self.trouble):
-            log.error("%s", trouble)
-        if self.trouble and not trouble:
-            log.warning("the API server answers again")
-        self.trouble = trouble
-        if not trouble:
-            self.failures = 0
-            return 0
-        self.failures += 1
-        return max(trouble.retry_after, backoff(self.failures))
 
 
 def name_in(thing, *path):
@@ -2511,7 +2508,7 @@ def backoff(attempts):
 class PodRecord:
     """What is remembered of a pending pod from pass to pass."""
 
-    written: str = None  # the message that its last event and its condition PodScheduled have
+    written: str = None  # the message of its last event, and of its condition PodScheduled
     printed: tuple = None  # what was last printed of it
     attempts: int = 0  # that have failed
     retry_at: float = 0  # monotonic seconds
@@ -2530,9 +2527,9 @@ class PodRecord:
         return self.state in (State.HELD, State.PREPARED)
 
     def resume(self, snapshot):
-        """Return the decision about a HELD pod, which stands if the rules permit it now; None if a new one is needed.
+        """Return the decision about a HELD pod, which stands if the rules permit it now; None if a new one is due.
 
-        That is so for a PREPARED pod. It gives its room back only here, where no other pod can take it.
+        That is so for a PREPARED pod, too: it gives its room back only here, where no other pod can take it.
         """
         if self.state is State.HELD:
             return self.decision
@@ -2559,9 +2556,9 @@ class PendingPods(dict):
 
     def __init__(self):
         super().__init__()
-        self.due = []  # Pods to try in this pass; or those that were left when its snapshot had grown old
+        self.due = []  # Pods to try in this pass; after it, those that are left as the snapshot had grown old
         self.tried = set()  # uids of those tried since none was left: the others come first, or they might never
-        self.lost = []  # decisions by which a pod had a place, which it has lost: they are to be undone
+        self.lost = []  # decisions by which a pod had a place that it has lost: they are to be undone
 
     def meet(self, pods, policies, under_way):
         """Give the listed pods their records. Forget those of others, unless a write about them is under way."""
@@ -2584,15 +2581,9 @@ class PendingPods(dict):
             self.tried.clear()
         self.due = [pod for pod in pods if pod.record.is_due() and pod.uid not in self.tried]
 
-    def end_backoffs(self):
-        """Have those tried that did not fit, as the cluster has changed."""
-        for record in self.values():
-            if record.retry_on_change:
-                record.retry_at = 0
-
 
 class Execution:
-    """Has decisions carried out, and takes in how that ended. The loop calls all of it."""
+    """Has decisions carried out, and takes in how that ended. It runs in the loop's thread."""
 
     SEVERAL = 10  # pods whose writes fail in a row: the API server is in trouble, not they
 
@@ -2607,35 +2598,36 @@ class Execution:
         record = decision.pod.record
         self.pending.tried.add(decision.pod.uid)
         if decision.state is State.PENDING:
-            self.leave_pending(decision, snapshot)
+            record.back_off(retry_on_change=True)
+            self.failed = self.failed or decision.broken
+            self.undo(decision, snapshot)
+            self.send(Write(decision, snapshot), decision.requests)
+            self.say(decision, snapshot, "Warning", "FailedScheduling", "Unschedulable", decision.message)
             return
         record.decision = decision
         if decision.state is State.BINDING:
-            self.writer.start(Write(decision, snapshot, is_vital=True), self.writer.bind, decision, snapshot.live)
+            write = Write(decision, snapshot, is_vital=True)
+            self.writer.start(write, self.writer.bind, decision, snapshot.live)
             return
-        if decision.state is State.PREPARING:
-            self.writer.start(Write(decision, snapshot, is_vital=True), self.writer.send, decision.requests)
-        if decision.waits != record.written:
-            record.written = decision.waits
-            self.writer.events.tell(event(decision.pod, "Normal", "Waiting", decision.waits))
-            self.note(decision, snapshot, "Waiting", decision.waits)
+        self.send(Write(decision, snapshot, is_vital=True), decision.requests)
+        self.say(decision, snapshot, "Normal", "Waiting", "Waiting", decision.waits)
 
-    def leave_pending(self, decision, snapshot):
-        """Let the pod back off; send what may help; say why it stays pending, if that is new."""
-        record = decision.pod.record
-        record.back_off(retry_on_change=True)
-        self.failed = self.failed or decision.broken
-        self.undo(decision, snapshot)
-        if decision.requests:
-            self.writer.start(Write(decision, snapshot), self.writer.send, decision.requests)
-        if decision.message != record.written:
-            record.written = decision.message
-            self.writer.events.tell(event(decision.pod, "Warning", "FailedScheduling", decision.message))
-            self.note(decision, snapshot, "Unschedulable", decision.message)
+    def send(self, write, requests):
+        """Have requests sent, if there are any."""
+        if requests:
+            self.writer.start(write, self.writer.send, requests)
 
-    def note(self, decision, snapshot, reason, message):
-        """Note in the pod's condition why it is not bound. For "Unschedulable", cluster autoscalers make nodes."""
-        self.writer.start(Write(decision, snapshot), self.writer.send_note, condition(decision.pod, reason, message))
+    def say(self, decision, snapshot, kind, event_reason, reason, message):
+        """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
+
+        For pods whose condition has the reason Unschedulable, cluster autoscalers make nodes.
+        """
+        pod = decision.pod
+        if message != pod.record.written:
+            pod.record.written = message
+            self.writer.events.tell(event(pod, kind, event_reason, message))
+            request = condition(pod, reason, message)
+            self.writer.start(Write(decision, snapshot), self.writer.note, self.writer.attempt, request)
 
     def undo(self, decision, snapshot):
         """Have the rules forget that the pod was to go somewhere."""
@@ -2645,13 +2637,7 @@ class Execution:
                 requests += hook(decision.pod, snapshot) or []
             except Exception as error:
                 warn_once(f"{decision.pod.key}: {broken(error)}")
-        if requests:
-            self.writer.start(Write(decision, snapshot), self.writer.send, requests)
-
-    def undo_lost(self, snapshot):
-        """Undo the decisions about pods that have lost their places."""
-        while self.pending.lost:
-            self.undo(self.pending.lost.pop(), snapshot)
+        self.send(Write(decision, snapshot), requests)
 
     def wait_for_room(self):
         """Take in answers until another write may be started. Raises ApiError if none comes, or in trouble."""
@@ -2661,60 +2647,58 @@ class Execution:
             raise ApiError(0, f"no answer to {window} writes in a row")
 
     def take_answers(self, leave=0, patience=0.5):
-        """Take in answers, for so many seconds, until no more than `leave` are missing. Raises ApiError in trouble."""
+        """Take in answers until no more than `leave` are missing, but not for long. Raises ApiError in trouble."""
         trouble = None
         for write in self.writer.ended(leave, patience):
-            if write.error is None:
-                self.failing.clear()
-                self.take_success(write)
+            record = write.decision.pod.record
+            assert not write.is_vital or record.decision is write.decision, "it is not due meanwhile"
+            if write.error:
+                trouble = self.take_failure(write) or trouble
                 continue
-            self.take_failure(write)
-            if getattr(write.error, "trouble", False):
-                self.failing.add(write.decision.pod.uid)
-            if len(self.failing) >= self.SEVERAL:
-                self.failing.clear()
-                trouble = write.error
+            self.failing.clear()
+            if write.is_vital and record.state is State.PREPARING:
+                record.decision.state = State.PREPARED
+                self.pending.tried.discard(write.decision.pod.uid)
+            elif write.is_vital:
+                record.decision = None  # it is bound: the next snapshot has it on its node
         if trouble:
+            self.pending.tried.clear()  # once it is over, all begins anew
             raise trouble
 
-    def take_success(self, write):
-        """A write has succeeded: if the pod's place depends on it, the pod is prepared now, or bound."""
-        record = write.decision.pod.record
-        if not write.is_vital:
-            return
-        assert record.decision is write.decision, "the pod is not decided about meanwhile"
-        if record.state is State.PREPARING:
-            record.decision.state = State.PREPARED
-            self.pending.tried.discard(write.decision.pod.uid)
-        else:
-            record.decision = None  # the next snapshot has it on its node
-
     def take_failure(self, write):
-        """A write has failed: if the pod's place depends on it, the pod backs off, alone."""
+        """Have the pod back off, alone, if its place depended on the write. Return the error if several failed."""
         pod = write.decision.pod
         status = getattr(write.error, "status", None)  # None: a rule's or an extender's error, or no answer
         came_too_late = status in (404, 409)  # the pod is gone; it is bound; or another replica leads
+        self.failed = self.failed or not came_too_late
         if status != 0 and not came_too_late:
             warn_once(f"{pod.key}: {one_line(write.error)}")
-        self.failed = self.failed or not came_too_late
-        if not write.is_vital:
+        if write.is_vital:
+            pod.record.back_off(retry_on_change=False)
+            node = write.snapshot.nodes[write.decision.node]
+            was_refused = status and status < 500  # else it may have been carried out all the same
+            if was_refused and node.pods.get(pod.uid) is pod:  # and nobody else has bound it to this node
+                log.debug("%s is not bound to %s: %s", pod.key, node.name, write.error)
+                node.remove(pod)
+            self.undo(write.decision, write.snapshot)
+        else:
             pod.record.written = None  # to be written again
-            return
-        assert pod.record.decision is write.decision, "the pod is not decided about meanwhile"
-        pod.record.back_off(retry_on_change=False)
-        node = write.snapshot.nodes[write.decision.node]
-        was_refused = status and status < 500  # else it may have been carried out all the same
-        if was_refused and node.pods.get(pod.uid) is pod:  # and nobody else has bound it to this node
-            log.debug("%s is not bound to %s: %s", pod.key, node.name, write.error)
-            node.remove(pod)
-        self.undo(write.decision, write.snapshot)
+        if getattr(write.error, "trouble", False):
+            self.failing.add(pod.uid)
+        if len(self.failing) < self.SEVERAL:
+            return None
+        self.failing.clear()
+        return write.error
 
     def finish(self, seconds):
-        """Wait until all has been written, but not for long."""
+        """Wait until all has been written, and rules have followed up bindings, but not for longer than this."""
         until = time.monotonic() + seconds
+        events = self.writer.events
         with contextlib.suppress(ApiError):
             self.take_answers(patience=seconds)
-        self.writer.finish(until)
+        events.patience = 0
+        while (events.waiting.unfinished_tasks or self.writer.following) and time.monotonic() < until:
+            time.sleep(0.02)
 
 
 # ==== 12. What is written ===================================================================================
@@ -2734,7 +2718,7 @@ class Write:
 class Writer:
     """Carries out several writes at a time, while the loop goes on.
 
-    The loop calls `start`, `ended` and `finish`. All else runs in other threads.
+    The loop calls `start` and `ended`. All else runs in other threads.
     """
 
     WINDOW = 16  # writes under way at a time: more of them cost etcd less
@@ -2744,7 +2728,7 @@ class Writer:
         self.api = api
         self.dry_run = dry_run
         self.may_write = lambda: True  # of several replicas, only the one that leads
-        self.under_way = []  # Writes that have been started, and have not been seen to end
+        self.under_way = []  # Writes that have been started, and of whose end the loop has not heard
         self.answered = queue.SimpleQueue()  # those of them that have ended
         self.following = set()  # Futures of what rules do after bindings
         self.events = Events(self)
@@ -2786,17 +2770,21 @@ class Writer:
         return overdue
 
     def bind(self, decision, live):
-        """Bind the pod: by a rule, by an extender, or else by a Binding. Then say so, and have rules follow it up."""
+        """Bind the pod: by a rule, by an extender, or else by a Binding. Then tell, and have rules follow it up."""
         pod = decision.pod
         binders = decision.policy.hooks("bind")
         if live:
             binders += [extender.bind for extender in decision.policy.extenders if extender.cares("bindVerb", pod)]
         is_bound = self.may_write() and any(binder(pod, decision.node) for binder in binders)
         if not is_bound:
-            self.send([binding(pod, decision.node)])
-        self.events.tell(event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {decision.node}"))
+            self.send([("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {
+                "apiVersion": "v1", "kind": "Binding",
+                "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node}})])
+        message = f"Successfully assigned {pod.key} to {decision.node}"
+        self.events.tell(event(pod, "Normal", "Scheduled", message))
         hooks = decision.policy.hooks("post_bind")
-        if hooks:  # in yet another thread: however long they take, this write has succeeded
+        if hooks:  # in yet another thread: this write has succeeded, however long they take
             future = in_background(self.follow_up, hooks, pod, decision.node)
             self.following.add(future)
             future.add_done_callback(self.following.discard)
@@ -2820,20 +2808,15 @@ class Writer:
             raise ApiError(409, "this replica does not lead any more")
         self.api.request(*request)
 
-    def send_note(self, request):
-        """Send a request that only tells people something: if it is refused, that is said once, and is no failure."""
+    def note(self, send, request):
+        """Send a request that only tells people something: to be refused, which is said once, is no failure."""
         try:
-            self.send([request])
+            patiently(send, *request)
         except ApiError as error:
             if error.trouble:
                 raise
             if error.status != 409:  # it was written after all; or we do not lead any more
                 warn_once(str(error))
-
-    def finish(self, until):
-        """Wait until events are written and rules have followed up bindings, but not for too long."""
-        self.events.finish(until)
-        wait(list(self.following), max(until - time.monotonic(), 0))
 
 
 class Events:
@@ -2842,7 +2825,7 @@ class Events:
     While writes are under way, events wait for up to two seconds, so that pods are bound first.
     """
 
-    THREADS = 8  # that write events: with these, they keep up with the Bindings
+    THREADS = 8  # that write events: so many keep up with the Bindings
     MOST = 5000  # events that may wait: if the API server takes none, they must not fill the memory
 
     def __init__(self, writer):
@@ -2879,33 +2862,16 @@ class Events:
         """Write an event; if the API server is in trouble, try it again, for a quarter of a minute."""
         for attempt in range(1, 5):
             try:
-                patiently(self.writer.api.request, *request)
+                self.writer.note(self.writer.api.request, request)  # whether we lead or not
                 return
-            except ApiError as error:
-                if not error.trouble:
-                    warn_once(str(error))
-                    return
+            except ApiError:
                 time.sleep(backoff(attempt))
-
-    def finish(self, until):
-        """Wait until all events have been written, but not for too long. They need not wait any more."""
-        self.patience = 0
-        while self.waiting.unfinished_tasks and time.monotonic() < until:
-            time.sleep(0.02)
-
-
-def binding(pod, node_name):
-    """Return the request that binds a pod."""
-    return "POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {
-        "apiVersion": "v1", "kind": "Binding",
-        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}}
 
 
 def condition(pod, reason, message):
     """Return the request that says in the pod's condition PodScheduled why it is not bound."""
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-    if pod.pending_message is None:  # else the status of the condition does not change
+    if pod.pending_message is None:  # else the condition was False before
         condition["lastTransitionTime"] = now()
     return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
         "status": {"conditions": [condition]}}
@@ -2913,14 +2879,14 @@ def condition(pod, reason, message):
 
 def event(pod, kind, reason, message, by=None):
     """Return the request that records an event about the pod, as `kubectl describe pod` shows it."""
+    source = by or pod.scheduler
     return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
         "apiVersion": "v1", "kind": "Event",
         "metadata": {"name": f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}", "namespace": pod.namespace},
         "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name,
                            "uid": pod.uid},
         "type": kind, "reason": reason, "message": message, "count": 1, "firstTimestamp": now(),
-        "lastTimestamp": now(), "source": {"component": by or pod.scheduler},
-        "reportingComponent": by or pod.scheduler}
+        "lastTimestamp": now(), "source": {"component": source}, "reportingComponent": source}
 
 
 def now(microseconds=False):

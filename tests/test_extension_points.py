@@ -1,7 +1,6 @@
 """Rules of one's own (tests/tutorial_rules.py), at every extension point, and what holds around them."""
 
 import json
-import math
 import threading
 import time
 from collections import Counter
@@ -9,7 +8,7 @@ from collections import Counter
 import pytest
 import scheduler
 import tutorial_rules  # noqa: F401 (registers its rules)
-from conftest import ROOT, cluster_of, decide, node, pod, run_scheduler, table, wait_for
+from conftest import ROOT, cluster_of, decide, node, pod, run_scheduler, table, wait_for, wait_until_told
 from test_loop import Server
 
 RULES = ROOT / "tests" / "tutorial_rules.py"
@@ -353,7 +352,7 @@ def make_pass(server, spy, cluster=None):
     """Make a pass; return the cluster and the decisions."""
     cluster, decisions = cluster or scheduler.Cluster(server), []
     scheduler.schedule_pending_pods(cluster, spy.policies, decisions.append, threading.Event())
-    cluster.writer.finish(math.inf)
+    wait_until_told(cluster)
     return cluster, decisions
 
 
