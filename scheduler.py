@@ -79,7 +79,7 @@ def run(cluster, policy_file, report, stop, interval, once):
 
 
 def schedule_pending_pods(cluster, policies, report, stop):
-    """Make one pass: decide about the pods that are due, one after another. Return how many are to be bound."""
+    """Make a pass: decide about the pods that are due, one after another. Return how many are to be bound."""
     pending = cluster.pending
     execution = cluster.execution
     bound = 0
@@ -91,7 +91,7 @@ def schedule_pending_pods(cluster, policies, report, stop):
                 break  # others have changed the cluster meanwhile
             pod = pending.due.pop(0)
             decision = pod.record.resume(snapshot) or schedule(pod, snapshot, policies[pod.scheduler])
-            assume(decision, snapshot)  # that it will be bound, so that the next pod sees this one on its node
+            assume(decision, snapshot)  # that it will be bound: the next pod sees this one on its node
             if pod.record.is_news(decision):
                 report(decision)
             execution.carry_out(decision, snapshot)
@@ -1867,14 +1867,13 @@ for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
 #   post_filter(pod, failed, snapshot)  no node fits: requests that may help, and what they do; or None
 #   reserve(pod, node, snapshot)        takes note that the pod goes to the node; may raise Unschedulable
 #   unreserve(pod, snapshot)            forgets that, even if there is nothing to forget; requests, or None
-#   permit(pod, node, snapshot)         None approves, Unschedulable denies; seconds: it is asked again in each
-#                                       pass, for so long at most
-#   pre_bind(pod, node, snapshot)       None; or requests, and it is asked again in the pass after these were sent
-#   bind(pod, node_name)                binds the pod and returns True; else the next is asked, at last the script
+#   permit(pod, node, snapshot)         None approves, Unschedulable denies; seconds: ask again, for so long
+#   pre_bind(pod, node, snapshot)       None; or requests: once these are sent, it is asked again in each pass
+#   bind(pod, node_name)                binds the pod and returns True; else the next hook or the script does
 #   post_bind(pod, node_name)           the pod is bound
 #
-# The loop's thread calls all but the last two, one after another. They need no locks, and may look at all of the
-# snapshot. But all pods wait for them: they should be quick, and return requests instead of sending them.
+# The loop's thread calls all but the last two, one after another. They need no locks, and may look at all of
+# the snapshot. But all pods wait for them: they should be quick, and return requests instead of sending them.
 # bind and post_bind are called in other threads, for several pods at once. They may take their time and send
 # requests themselves. They must not touch pods, nodes and snapshots, and need locks for what they share.
 
@@ -1911,7 +1910,7 @@ class Decision:
 
 
 def fit_error(failed):
-    """Sum the reasons up like kube-scheduler's FitError: "0/3 nodes are available: 1 Insufficient cpu, ..."."""
+    """Sum the reasons up like kube-scheduler's FitError, "0/3 nodes are available: 1 Insufficient cpu."."""
     counts = collections.Counter(
         reason for against in failed.values() for reasons in against.values() for reason in reasons)
     parts = sorted(f"{count} {reason}" for reason, count in counts.items())
@@ -1919,7 +1918,7 @@ def fit_error(failed):
 
 
 def give_up(decision, error):
-    """Turn the decision into one to leave the pod pending. What nobody expected of a rule fails this pod only."""
+    """Turn the decision into one to leave the pod pending. A rule that breaks fails this pod only."""
     if isinstance(error, ApiError) and error.trouble:
         raise error
     decision.node = None
@@ -1947,8 +1946,8 @@ def ready(pod, policy):
 def assume(decision, snapshot):
     """Put the pod on its node, with the consent of the rules. If one refuses, the pod is to stay pending.
 
-    Rules that reserve are asked once; those that permit again in each pass, as long as the pod is held. About a
-    pod that fits nowhere, those are asked that may do something about it.
+    Rules that reserve are asked once; those that permit again in each pass, as long as the pod is held. If it
+    fits nowhere, those are asked that may do something about that.
     """
     if decision.node is None:
         seek_remedy(decision, snapshot)
@@ -1975,28 +1974,28 @@ def assume(decision, snapshot):
 
 
 def who_holds(decision, node, snapshot):
-    """Return the rule that does not permit the binding yet, or None. Raises Unschedulable if it took too long."""
+    """Return the rule that does not permit the binding yet, or None. Raises Unschedulable if time is up."""
     hooks = hooks_by_rule("permit", decision.policy)
     limits = {rule: permit(decision.pod, node, snapshot) for rule, permit in hooks}
-    limits = {rule: seconds for rule, seconds in limits.items() if seconds}  # for which the pod may wait for it
+    limits = {rule: seconds for rule, seconds in limits.items() if seconds}  # for which the pod may wait
     holder = min(limits, key=limits.get, default=None)
     if holder and time.monotonic() - decision.since >= limits[holder]:
-        raise Unschedulable(f'pod "{decision.pod.name}" rejected while waiting on permit: rejected due to timeout '
-                            f"after waiting {limits[holder]:g}s")
+        raise Unschedulable(f'pod "{decision.pod.name}" rejected while waiting on permit: '
+                            f"rejected due to timeout after waiting {limits[holder]:g}s")
     return holder
 
 
 def prepare_binding(decision, node, snapshot):
-    """Ask the rules what has to take effect before the binding. Where nothing is written, nothing waits for it."""
+    """Ask the rules what has to take effect before the binding. If nothing is written, nothing waits."""
     requests = []
     waits = ""
     for rule, pre_bind in hooks_by_rule("pre_bind", decision.policy):
         wanted = pre_bind(decision.pod, node, snapshot)
         if wanted is not None and snapshot.live:
             requests += wanted
-            about_volumes = rule in ("CheckVolumeBinding", "VolumeBinding")
-            what = "volumes are being bound or provisioned" if about_volumes else f"{rule} prepares the binding"
-            waits = f"{what} on {node.name}"
+            waits = f"{rule} prepares the binding to {node.name}"
+            if rule in ("CheckVolumeBinding", "VolumeBinding"):
+                waits = f"volumes are being bound or provisioned on {node.name}"
     decision.requests = requests
     decision.waits = waits
     decision.state = State.BINDING
@@ -2024,7 +2023,7 @@ def seek_remedy(decision, snapshot):
 
 
 def reasons_against(pod, node, snapshot):
-    """Return why the predicates refuse a node as it stands. Rules may first take pods off it, and put them back."""
+    """Return why the predicates refuse a node as it stands; rules may first take pods off it."""
     nodes, predicates = list(snapshot.nodes.values()), snapshot.policies[pod.scheduler].predicates
     try:
         answers = (reasons_of(rule, rule.prepare(pod, nodes, snapshot)[0](pod, node)) for rule in predicates)
@@ -2264,7 +2263,8 @@ class Proxy:
             hint = "kubectl proxy speaks http: write --server http://..."
         elif "refused" in cause:
             port = urlsplit(self.server).port or 80
-            hint = f"start `kubectl proxy --port={port}`, or try it without: --cluster tests/clusters/demo.yaml"
+            start = f"start `kubectl proxy --port={port}`"
+            hint = f"{start}, or try it without: --cluster tests/clusters/demo.yaml"
         else:
             hint = "is that where kubectl proxy listens?"
         return f"cannot reach {self.server}: {cause}; {hint}"
@@ -2275,10 +2275,9 @@ IDLE = threading.Semaphore(0)  # counts the threads that wait for a task
 
 
 def in_background(function, *arguments):
-    """Call a function in a thread, and return the Future of what it returns. At the end, nobody waits for it.
+    """Call a function in a thread, for whose end Python does not wait. Return the Future of what it returns.
 
-    Threads are used again: a new one for each task costs a third of the speed. At the end, Python waits for the
-    threads of a ThreadPoolExecutor, even if they hang.
+    A new thread for each task costs a third of the speed; Python waits for those of a ThreadPoolExecutor.
     """
     future = Future()
     TASKS.put((future, function, arguments))
@@ -2307,7 +2306,7 @@ def within(seconds, function, *arguments):
 
 
 def patiently(function, *arguments):
-    """Return what a request returns. If the API server fails (5xx), send it again, up to three times in all."""
+    """Return what a request returns. If the API server fails (5xx), send it up to three times."""
     first = None
     for _ in range(3):
         try:
@@ -2346,7 +2345,7 @@ class Lists:
         self.failures = 0  # how many passes in a row ended so, and no list succeeded
 
     def list(self, resource, selector="", cached=False):
-        """Yield all objects of a resource, page by page: as they are, or as the API server's cache has them."""
+        """Yield all objects of a resource, page by page; as they are, or as the API server caches them."""
         params = {"fieldSelector": selector, "limit": 500} | ({"resourceVersion": "0"} if cached else {})
         while params:
             path = f"/{resource}" if "/" in resource else f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}"
@@ -2360,7 +2359,7 @@ class Lists:
             params = token and {"fieldSelector": selector, "limit": 500, "continue": token}
 
     def read(self, kind, resource, selector="", cached=False):
-        """List and parse pods or nodes. Return those that could be, and the JSON of the others, which are named."""
+        """List and parse pods or nodes. Return those that could be, and the others' JSON; name these once."""
         before = self.parsed.get((resource, selector), {})
         things = {}
         unread = []
@@ -2373,8 +2372,9 @@ class Lists:
                     raise Malformed("metadata.name: is missing")
                 things[key] = thing
             except Exception as error:
-                name = "/".join(filter(None, (name_in(raw, "metadata", part) for part in ("namespace", "name"))))
-                warn_once(f"{kind.__name__.lower()} {name} is left out: {one_line(error)}")
+                parts = [name_in(raw, "metadata", "namespace"), name_in(raw, "metadata", "name")]
+                what = f"{kind.__name__.lower()} {'/'.join(filter(None, parts))}"
+                warn_once(f"{what} is left out: {one_line(error)}")
                 unread.append(raw)
         self.parsed[resource, selector] = things if self.live else {}
         return list(things.values()), unread
@@ -2393,8 +2393,7 @@ class Lists:
 class Cluster(Lists):
     """What the API server says of nodes and pods.
 
-    The pods without a node are listed from the API server's watch cache, which may lag behind; the nodes and what
-    is on them is not.
+    Pods without a node are listed from the API server's watch cache, which may lag; nodes and their pods not.
     """
 
     def __init__(self, api, dry_run=False):
@@ -2408,10 +2407,9 @@ class Cluster(Lists):
         self.memory = Memory()
 
     def look(self, policies):
-        """Find out which pods are due, and return the snapshot to decide by; without pods that wait, none is read.
+        """Find out which pods are due, and return a snapshot to decide by; None if no pod waits.
 
-        While decisions are made, others change the cluster. So a snapshot of a live one is good for a second only,
-        or for ten times as long as it took to read.
+        Others change a live cluster meanwhile: so it is good for a second, or ten times what reading took.
         """
         began = time.monotonic()
         pods = self.pending_pods(policies)
@@ -2441,7 +2439,7 @@ class Cluster(Lists):
                 pods.sort(key=sort_key)
             except Exception as error:
                 warn_once(f"the queue is sorted by priority and age, for {broken(error)}")
-        pods.sort(key=lambda pod: pod.record.state is State.HELD)  # these come last: they may wait for the others
+        pods.sort(key=lambda pod: pod.record.state is State.HELD)  # last: they may wait for the others
         return pods
 
     def snapshot(self, policies=()):
@@ -2478,7 +2476,7 @@ class Cluster(Lists):
                         nominated=self.nominated_pods(policies, assigned))
 
     def nominated_pods(self, policies, assigned):
-        """List the pods of all schedulers that have no node yet, but one on which room is being made for them."""
+        """List the pods, of any scheduler, that have no node, but one where room is being made for them."""
         pods = list(self.unassigned)
         selector = ",".join(["spec.nodeName=", *(f"spec.schedulerName!={name}" for name in policies)])
         for raw in self.list("pods", selector, cached=True):
@@ -2500,7 +2498,7 @@ def name_in(thing, *path):
 
 
 def backoff(attempts):
-    """Return the seconds to wait after so many failed attempts: 1, 2, 4, 8, 10, 10, ... as kube-scheduler does."""
+    """Return the seconds to wait after so many failed attempts, as in kube-scheduler: 1, 2, 4, 8, 10, 10."""
     return min(2 ** (attempts - 1), 10)
 
 
@@ -2527,9 +2525,9 @@ class PodRecord:
         return self.state in (State.HELD, State.PREPARED)
 
     def resume(self, snapshot):
-        """Return the decision about a HELD pod, which stands if the rules permit it now; None if a new one is due.
+        """Return the decision about a HELD pod, of which rules are asked again; None if a new one is needed.
 
-        That is so for a PREPARED pod, too: it gives its room back only here, where no other pod can take it.
+        A PREPARED pod needs one, and gives its room back only here, where no other pod can take it.
         """
         if self.state is State.HELD:
             return self.decision
@@ -2545,7 +2543,7 @@ class PodRecord:
         self.retry_at = time.monotonic() + backoff(self.attempts) * (1 if retry_on_change else 0.25)
 
     def is_news(self, decision):
-        """Say whether a decision differs from what was last printed of the pod. From now on, that is this one."""
+        """Say whether a decision differs from what was last printed of the pod, which it is from now on."""
         before = self.printed
         self.printed = (decision.node or decision.message, decision.remedy, decision.waits)
         return self.printed != before
@@ -2557,11 +2555,11 @@ class PendingPods(dict):
     def __init__(self):
         super().__init__()
         self.due = []  # Pods to try in this pass; after it, those that are left as the snapshot had grown old
-        self.tried = set()  # uids of those tried since none was left: the others come first, or they might never
+        self.tried = set()  # uids of those tried since none was left: others come first, or they might never
         self.lost = []  # decisions by which a pod had a place that it has lost: they are to be undone
 
     def meet(self, pods, policies, under_way):
-        """Give the listed pods their records. Forget those of others, unless a write about them is under way."""
+        """Give the listed pods their records. Forget those of others, except while something is written."""
         records = {write.decision.pod.uid: write.decision.pod.record for write in under_way}
         for pod in pods:
             pod.record = records.setdefault(pod.uid, self.get(pod.uid) or PodRecord(pod.pending_message))
@@ -2640,14 +2638,14 @@ class Execution:
         self.send(Write(decision, snapshot), requests)
 
     def wait_for_room(self):
-        """Take in answers until another write may be started. Raises ApiError if none comes, or in trouble."""
+        """Take in answers until there is room for another write. Raises ApiError if none comes."""
         window = self.writer.WINDOW
         self.take_answers(leave=window - 1, patience=5)
         if len(self.writer.under_way) >= window:
             raise ApiError(0, f"no answer to {window} writes in a row")
 
     def take_answers(self, leave=0, patience=0.5):
-        """Take in answers until no more than `leave` are missing, but not for long. Raises ApiError in trouble."""
+        """Take in answers until no more than `leave` are missing, for a while. Raises ApiError in trouble."""
         trouble = None
         for write in self.writer.ended(leave, patience):
             record = write.decision.pod.record
@@ -2666,7 +2664,7 @@ class Execution:
             raise trouble
 
     def take_failure(self, write):
-        """Have the pod back off, alone, if its place depended on the write. Return the error if several failed."""
+        """Have the pod back off, alone, if its place depended on this. Return the error if several failed."""
         pod = write.decision.pod
         status = getattr(write.error, "status", None)  # None: a rule's or an extender's error, or no answer
         came_too_late = status in (404, 409)  # the pod is gone; it is bound; or another replica leads
@@ -2691,12 +2689,12 @@ class Execution:
         return write.error
 
     def finish(self, seconds):
-        """Wait until all has been written, and rules have followed up bindings, but not for longer than this."""
+        """Wait until all is written and rules have followed up all bindings, but no longer than this."""
         until = time.monotonic() + seconds
         events = self.writer.events
+        events.patience = 0
         with contextlib.suppress(ApiError):
             self.take_answers(patience=seconds)
-        events.patience = 0
         while (events.waiting.unfinished_tasks or self.writer.following) and time.monotonic() < until:
             time.sleep(0.02)
 
@@ -2748,7 +2746,7 @@ class Writer:
         self.answered.put(write)
 
     def ended(self, leave, patience):
-        """Wait until no more than `leave` writes are under way, but not for long. Return those that have ended."""
+        """Wait, for a while, until no more than `leave` writes are under way. Return those that ended."""
         until = time.monotonic() + patience
         ended = []
         while len(self.under_way) > leave:
@@ -2770,11 +2768,12 @@ class Writer:
         return overdue
 
     def bind(self, decision, live):
-        """Bind the pod: by a rule, by an extender, or else by a Binding. Then tell, and have rules follow it up."""
+        """Bind the pod: by a rule, an extender, or else a Binding. Tell so, and let rules follow that up."""
         pod = decision.pod
         binders = decision.policy.hooks("bind")
         if live:
-            binders += [extender.bind for extender in decision.policy.extenders if extender.cares("bindVerb", pod)]
+            extenders = decision.policy.extenders
+            binders += [extender.bind for extender in extenders if extender.cares("bindVerb", pod)]
         is_bound = self.may_write() and any(binder(pod, decision.node) for binder in binders)
         if not is_bound:
             self.send([("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {
@@ -2809,7 +2808,7 @@ class Writer:
         self.api.request(*request)
 
     def note(self, send, request):
-        """Send a request that only tells people something: to be refused, which is said once, is no failure."""
+        """Send a request that only tells people something. If it is refused, that is said once, and all."""
         try:
             patiently(send, *request)
         except ApiError as error:
@@ -2898,7 +2897,7 @@ def now(microseconds=False):
 
 
 def extenders_of(configs, problems):
-    """Return the extenders, ignorable ones last; append what is wrong. Upstream: validateExtenders, makeTransport."""
+    """Return the extenders, ignorable ones last; append what is wrong. Upstream: validateExtenders."""
     extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
     for extender in extenders:
         tls = extender.config.get("tlsConfig", {})
@@ -2916,24 +2915,28 @@ def extenders_of(configs, problems):
 
 
 class Extender:
-    """An HTTP extender of the Policy: a web service that has a say in it. Upstream: pkg/scheduler/core/extender.go."""
+    """An HTTP extender of the Policy: a web service that has a say. Upstream: scheduler/core/extender.go."""
 
     def __init__(self, config, title):
-        self.config, self.title = config, title
+        self.config = config
+        self.title = title
         self.url = config.get("urlPrefix", "").rstrip("/")
-        self.weight, self.ignorable = config.get("weight", 0), config.get("ignorable", False)
+        self.weight = config.get("weight", 0)
+        self.ignorable = config.get("ignorable", False)
         self.names_only = config.get("nodeCacheCapable", False)
         self.resources = {resource.get("name") for resource in config.get("managedResources", [])}
         self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
-        self.session, tls = requests.Session(), config.get("tlsConfig", {})
+        self.session = requests.Session()
         self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
-        self.session.verify = tls.get("caFile") or not (tls.get("insecure") or config.get("enableHttps"))
+        tls = config.get("tlsConfig", {})
+        is_unchecked = tls.get("insecure") or config.get("enableHttps")
+        self.session.verify = tls.get("caFile") or not is_unchecked
         if tls.get("certFile") and tls.get("keyFile"):
             self.session.cert = tls["certFile"], tls["keyFile"]
         urllib3.disable_warnings(InsecureRequestWarning)  # what is not checked, the Policy has decided
 
     def cares(self, verb, pod):
-        """Say whether it has this verb, and an interest in the pod: one of its resources, or any pod if it has none."""
+        """Say whether it has this verb, and the pod names one of its resources, if it has any."""
         containers = pick(pod.spec, list, "containers") + pick(pod.spec, list, "initContainers")
         named = {name for container in containers for part in ("requests", "limits")
                  for name in pick(container, dict, "resources", part)}
@@ -2941,7 +2944,7 @@ class Extender:
 
     @contextlib.contextmanager
     def blamed(self, verb, otherwise=""):
-        """Blame extender and verb for what goes wrong meanwhile: raise Unschedulable, or warn what is done instead."""
+        """Blame extender and verb for what goes wrong: raise Unschedulable, or say what is done instead."""
         try:
             yield
         except (ApiError, HTTPError, OSError, ValueError, RecursionError) as error:
@@ -2953,8 +2956,9 @@ class Extender:
     def ask(self, verb, body):
         """POST to a verb; return the answer's JSON. Raises HTTPError, OSError, ValueError, RecursionError."""
         most = 2**26  # bytes
-        with self.session.post(f"{self.url}/{self.config[verb]}", json=body, timeout=self.timeout + 1, stream=True,
-                               allow_redirects=False) as response:  # by then nobody waits any more
+        timeout = self.timeout + 1  # by then nobody waits any more
+        with self.session.post(f"{self.url}/{self.config[verb]}", json=body, timeout=timeout, stream=True,
+                               allow_redirects=False) as response:
             if response.status_code != 200:
                 raise ValueError(f"it answers {response.status_code} {response.reason}")
             text = response.raw.read(most + 1, decode_content=True)
@@ -2975,7 +2979,8 @@ class Extender:
         """Return those of the nodes that the extender lets pass, and `failed` with the others added."""
         if not nodes or not self.cares("filterVerb", pod):
             return nodes, failed
-        with self.blamed("filterVerb", "it is ignorable, so the pods go on without it" if self.ignorable else ""):
+        otherwise = "it is ignorable, so the pods go on without it" if self.ignorable else ""
+        with self.blamed("filterVerb", otherwise):
             answer = self.ask_about(nodes, "filterVerb", pod)
             items = pick(answer, list, "Nodes", "items", of=dict)
             passing = {pick(item, str, "metadata", "name") for item in items}
@@ -2984,18 +2989,19 @@ class Extender:
             if not passing <= {node.name for node in nodes}:
                 raise Malformed("passes nodes it was not asked about")
             reasons = pick(answer, dict, "FailedNodes", of=str)
-            return [node for node in nodes if node.name in passing], failed | {
-                node.name: {self.title: [reasons[node.name]] if node.name in reasons else []}
-                for node in nodes if node.name not in passing}
+            refused = {node.name: {self.title: [reasons[node.name]] if node.name in reasons else []}
+                       for node in nodes if node.name not in passing}
+            return [node for node in nodes if node.name in passing], failed | refused
         return nodes, failed
 
     def prioritize(self, pod, nodes):
-        """Return {the extender: {node: its score, 0 to 10, x weight x 10}}; {} if it has none, or cannot be asked."""
+        """Return {the extender: {node: its score, 0 to 10, x weight x 10}}; {} without scores."""
         if len(nodes) == 1 or not self.cares("prioritizeVerb", pod):
             return {}
         with self.blamed("prioritizeVerb", "its scores are left out"):
             answer = {"the answer": self.ask_about(nodes, "prioritizeVerb", pod)}
-            scores = {pick(score, str, "Host"): pick(score, int, "Score") for score in pick(answer, list, "the answer")}
+            scores = {pick(score, str, "Host"): pick(score, int, "Score")
+                      for score in pick(answer, list, "the answer")}
             if not all(0 <= score <= 10 for score in scores.values()):
                 raise Malformed("its scores are not all from 0 to 10")
             return {f"{self.title} {self.url}": {
@@ -3014,25 +3020,32 @@ class Extender:
 
 
 class LeaderElection:
-    """Of several replicas the one leads that holds a Lease, and renews it in time. Upstream: client-go/leaderelection.
+    """Of several replicas the one leads that holds a Lease, and renews it in time. Upstream: client-go.
 
     Times are in seconds. Clocks need not agree: how long the Lease has not changed is measured here.
     """
 
     def __init__(self, api, name, settings):
-        self.api, self.identity = api, f"{socket.gethostname()}_{uuid.uuid4()}"
-        self.lease_duration, self.renew_deadline, self.retry_period = (
-            settings.get(name, default) for name, default in ELECTION.items())
-        namespace, self.name = settings.get("resourceNamespace") or "kube-system", settings.get("resourceName") or name
+        self.api = api
+        self.identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        settings = ELECTION | settings
+        self.lease_duration = settings["leaseDuration"]
+        self.renew_deadline = settings["renewDeadline"]
+        self.retry_period = settings["retryPeriod"]
+        namespace = settings.get("resourceNamespace") or "kube-system"
+        self.name = settings.get("resourceName") or name
         self.path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self.missing = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
                         "metadata": {"namespace": namespace, "name": self.name}}
-        self.observed, self.observed_at, self.renewed_at = None, 0, -math.inf
-        self.lost, self.keeper = False, None
+        self.observed = None  # the Lease's spec, as last read
+        self.observed_at = 0  # when it was first read like this
+        self.renewed_at = -math.inf
+        self.lost = False  # whether this replica has led, and does no more
+        self.keeper = None  # the Future of the thread that renews
 
     def lead(self, stop):
-        """Wait until this replica leads; return whether it does. From then on it renews, or sets `stop` and `lost`."""
-        while not self.holds():
+        """Wait until this replica leads; return whether it does. Then it renews, or sets `stop`, `lost`."""
+        while not self.acquire():
             if stop.wait(self.retry_period):
                 return False
         log.info("%s became leader", self.identity)
@@ -3040,55 +3053,61 @@ class LeaderElection:
         return True
 
     def leads(self):
-        """Say whether the Lease has been renewed in time, by this process's own clock: else another one may lead."""
+        """Say whether the Lease was renewed in time, by this process's clock: else another may lead."""
         return time.monotonic() - self.renewed_at < self.renew_deadline
 
     def keep(self, stop):
         """Renew the Lease until `stop`, or until that has not succeeded for too long."""
         while not stop.wait(self.retry_period):
-            if not self.holds() and not self.leads():
+            if not self.acquire() and not self.leads():
                 log.error("leader election lost")
                 self.lost = True
                 stop.set()
-
-    def holds(self, holder=None):
-        """Try to acquire or renew the Lease, or to let go of it for the holder ""; return whether that succeeded."""
-        left = self.renewed_at + self.renew_deadline - time.monotonic()
-        try:
-            return within(max(left, self.retry_period), self.take, self.identity if holder is None else holder)
-        except Exception as error:
-            if getattr(error, "status", None) != 409:  # another one was faster
-                warn_once(f"leader election: {error}")
-            return False
-
-    def take(self, holder):
-        """Write the Lease with this holder, unless another one holds it; return whether it did. Raises ApiError."""
-        asked, method, path = time.monotonic(), "PUT", f"{self.path}/{self.name}"
-        try:
-            lease = self.api.request("GET", path)
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            lease, method, path = self.missing, "POST", self.path
-        spec = pick(lease, dict, "spec")
-        if spec != self.observed:
-            self.observed, self.observed_at = spec, asked
-        holds = spec.get("holderIdentity") == self.identity
-        if spec.get("holderIdentity") and not holds and asked - self.observed_at < self.lease_duration:
-            return False
-        spec = {**spec, "holderIdentity": holder, "renewTime": now(microseconds=True),
-                "leaseDurationSeconds": math.ceil(self.lease_duration)}
-        if not holds:
-            spec |= {"acquireTime": spec["renewTime"], "leaseTransitions": spec.get("leaseTransitions", -1) + 1}
-        self.api.request(method, path, lease | {"spec": spec})
-        self.renewed_at = asked if holder else -math.inf
-        return True
 
     def release(self):
         """Let another replica lead at once, when `stop` is set: else this one would renew again."""
         wait([self.keeper], self.retry_period)
         if self.leads():
-            self.holds("")
+            self.acquire(for_holder="")
+
+    def acquire(self, for_holder=None):
+        """Try to acquire or renew the Lease, or to give it to the holder ""; return whether that worked."""
+        left = self.renewed_at + self.renew_deadline - time.monotonic()
+        try:
+            holder = self.identity if for_holder is None else for_holder
+            return within(max(left, self.retry_period), self.write, holder)
+        except Exception as error:
+            if getattr(error, "status", None) != 409:  # another one was faster
+                warn_once(f"leader election: {error}")
+            return False
+
+    def write(self, holder):
+        """Write the Lease with this holder, unless another one holds it; return whether that was done."""
+        asked = time.monotonic()
+        method, path = "PUT", f"{self.path}/{self.name}"
+        try:
+            lease = self.api.request("GET", path)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            lease = self.missing
+            method, path = "POST", self.path
+        spec = pick(lease, dict, "spec")
+        if spec != self.observed:
+            self.observed = spec
+            self.observed_at = asked
+        is_ours = spec.get("holderIdentity") == self.identity
+        is_old = asked - self.observed_at >= self.lease_duration
+        if spec.get("holderIdentity") and not is_ours and not is_old:
+            return False
+        spec = {**spec, "holderIdentity": holder, "renewTime": now(microseconds=True),
+                "leaseDurationSeconds": math.ceil(self.lease_duration)}
+        if not is_ours:
+            spec["acquireTime"] = spec["renewTime"]
+            spec["leaseTransitions"] = spec.get("leaseTransitions", -1) + 1
+        self.api.request(method, path, lease | {"spec": spec})
+        self.renewed_at = asked if holder else -math.inf
+        return True
 
 
 # ==== 15. A cluster made of manifests =======================================================================
@@ -3625,8 +3644,8 @@ def poll(cluster, policy_file, report, stop, options):
     """Schedule a live cluster's pods; where a leader is elected, only while leading. Return the exit code."""
     settings = next(iter(policy_file.policies.values())).election  # all profiles have the same
     election = LeaderElection(cluster.api, options.scheduler_name, settings)
-    wanted = options.leader_elect == "true" if options.leader_elect else settings.get("leaderElect")
-    elected = wanted and not options.dry_run
+    is_wanted = options.leader_elect == "true" if options.leader_elect else settings.get("leaderElect")
+    elected = is_wanted and not options.dry_run
     if elected:
         cluster.writer.may_write = election.leads
         if not election.lead(stop):
@@ -3642,14 +3661,17 @@ def poll(cluster, policy_file, report, stop, options):
 def schedule_manifests(cluster, policies, report, stop, once):
     """Make passes until one changes nothing. Return the uids of the pods that are held, and the nodes without them."""
     while not stop.is_set():
-        count = len(cluster.api.objects)
+        count = len(cluster.api.objects)  # a rule may have had some deleted
         bound = schedule_pending_pods(cluster, policies, report, stop)
-        if once or not bound and len(cluster.api.objects) == count:
+        nothing_changed = not bound and len(cluster.api.objects) == count
+        if once or nothing_changed:
             break
-    held = {uid: record for uid, record in cluster.pending.items() if record.state is State.HELD}
-    for record in held.values():
-        record.decision = None
-    return held.keys(), cluster.snapshot().nodes.values()
+    held = set()
+    for uid, record in cluster.pending.items():
+        if record.state is State.HELD:
+            held.add(uid)
+            record.decision = None
+    return held, cluster.snapshot().nodes.values()
 
 
 def explain_pod(cluster, policy_file, options, report):
@@ -3659,6 +3681,7 @@ def explain_pod(cluster, policy_file, options, report):
     pods, _ = cluster.read(Pod, "pods", f"metadata.namespace={namespace},metadata.name={name}")
     if not pods:
         raise ApiError(404, f'pod "{namespace}/{name}" not found; write --explain NAMESPACE/NAME')
+    cluster.pending_pods(policies)  # for some of them, room may be being made
     snapshot, pod, place = cluster.snapshot(policies), pods[0], pods[0].node_name
     if not options.policy and pod.scheduler == "default-scheduler" not in policies:
         path, policies = "DefaultProvider", load_policies("DefaultProvider", pod.scheduler)

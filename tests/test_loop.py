@@ -736,7 +736,7 @@ def said_about(server):
 
 @table("name, waits", {
     "volumes": ("CheckVolumeBinding", "volumes are being bound or provisioned on n"),
-    "something else": ("Licence", "Licence prepares the binding on n")})
+    "something else": ("Licence", "Licence prepares the binding to n")})
 def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(name, waits, monkeypatch):
     monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
     server, decisions, states = Server(node("n"), pod("p")), [], []
