@@ -22,6 +22,7 @@ import collections.abc
 import contextlib
 import copy
 import difflib
+import enum
 import functools
 import gc
 import hashlib
@@ -65,7 +66,7 @@ log = logging.getLogger("scheduler")
 
 
 def run(cluster, policy_file, report, stop, interval, once):
-    """Poll until `stop` is set, or once. Return the exit code."""
+    """Make passes until `stop` is set; if `once`, until all pods have been tried. Return the exit code."""
     while not stop.is_set():
         trouble = None
         try:
@@ -73,32 +74,34 @@ def run(cluster, policy_file, report, stop, interval, once):
         except ApiError as error:
             trouble = error
         pause = cluster.seconds_until_recovery(trouble)
+        if cluster.pending.due and not trouble:
+            continue  # the next pass takes these, after another look at the cluster
         if once:
-            return 1 if trouble or cluster.writer.failed else 0
+            return 1 if trouble or cluster.execution.failed else 0
         stop.wait(max(interval, pause))
     return 0
 
 
 def schedule_pending_pods(cluster, policies, report, stop):
-    """Make one pass: decide about the pending pods, one after another. Return how many were bound."""
-    writer, bound = cluster.writer, 0
+    """Make a pass: decide about the pods that are due, one after another. Return how many are to be bound."""
+    pending = cluster.pending
+    execution = cluster.execution
+    bound = 0
     try:
-        for pod, snapshot in cluster.queue(policies):
-            if stop.is_set():
-                break
-            decision = pod.record.take_held() or schedule(pod, snapshot, policies[pod.scheduler])
-            assume(decision, snapshot)  # that it will be bound, so that the next pod sees this one on its node
+        snapshot = cluster.look(policies)
+        while pending.due and not stop.is_set():
+            execution.wait_for_room()
+            if time.monotonic() > snapshot.good_until:
+                break  # others have changed the cluster meanwhile
+            pod = pending.due.pop(0)
+            decision = pod.record.resume(snapshot) or schedule(pod, snapshot, policies[pod.scheduler])
+            assume(decision, snapshot)  # that it will be bound: the next pod sees this one on its node
             if pod.record.is_news(decision):
                 report(decision)
-            if decision.node is None:
-                writer.leave_pending(decision, snapshot)
-            elif decision.held:
-                pod.record.held = decision
-            else:
-                writer.bind(decision, snapshot)
-                bound += 1
+            execution.carry_out(decision, snapshot)
+            bound += decision.state is State.BINDING
     finally:
-        writer.settle()
+        execution.take_answers()
     return bound
 
 
@@ -989,6 +992,7 @@ class Snapshot:
     memory: "Memory" = field(default_factory=lambda: Memory())  # the next chapter
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, that have a nominated node
+    good_until: float = math.inf  # monotonic seconds: then others will have changed too much
 
 
 class InvalidSelector(ValueError):
@@ -2030,18 +2034,34 @@ for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
 # ==== 8. From the decision to the binding: the other extension points =======================================
 
 
-#   pre_enqueue(pod)                    returns why the pod is not ready to be tried, or None
-#   queue_sort(pod)                     returns a key: pods with lower ones are tried first
+# A rule may have functions for the other extension points of the scheduling framework, too: hooks, which are
+# options of its decorator. A request is (method, path, body).
+#
+#   pre_enqueue(pod)                    why the pod is not ready to be tried, or None
+#   queue_sort(pod)                     a key: pods with lower ones are tried first
 #   metadata, function, reduce          PreFilter and Filter; or PreScore, Score and NormalizeScore
-#   post_filter(pod, failed, snapshot)  no node fits: returns requests that may help, and what they do; or None
+#   post_filter(pod, failed, snapshot)  no node fits: requests that may help, and what they do; or None
 #   reserve(pod, node, snapshot)        takes note that the pod goes to the node; may raise Unschedulable
-#   unreserve(pod, snapshot)            forgets that, even if there is nothing to forget; returns requests, or None
-#   permit(pod, node, snapshot)         None approves, Unschedulable denies; seconds: ask again each poll, for so long
-#   pre_bind(pod, node, snapshot)       returns None; or requests, and is asked again in the poll after these were sent
-#   bind(pod, node_name)                binds the pod and returns True; else the next is asked, and at last the script
+#   unreserve(pod, snapshot)            forgets that, even if there is nothing to forget; requests, or None
+#   permit(pod, node, snapshot)         None approves, Unschedulable denies; seconds: ask again, for so long
+#   pre_bind(pod, node, snapshot)       None; or requests: once these are sent, it is asked again in each pass
+#   bind(pod, node_name)                binds the pod and returns True; else the next hook or the script does
 #   post_bind(pod, node_name)           the pod is bound
 #
-# They are options of the decorators. A request is (method, path, body). bind and post_bind run in other threads.
+# The loop's thread calls all but the last two, one after another. They need no locks, and may look at all of
+# the snapshot. But all pods wait for them: they should be quick, and return requests instead of sending them.
+# bind and post_bind are called in other threads, for several pods at once. They may take their time and send
+# requests themselves. They must not touch pods, nodes and snapshots, and need locks for what they share.
+
+
+class State(enum.Enum):
+    """Where a pending pod stands. In all states but PENDING it has a place, and its room there is kept."""
+
+    PENDING = "pending"  # it has no place, and is tried again when its backoff is over
+    HELD = "held"  # a rule does not permit the binding yet, and is asked again in each pass
+    PREPARING = "preparing"  # what has to take effect before the binding is being written
+    PREPARED = "prepared"  # that has been written; each pass decides anew about the pod
+    BINDING = "binding"  # the binding is being written; in a dry run, it would be
 
 
 @dataclass
@@ -2066,9 +2086,11 @@ class Decision:
     votes: list = field(default_factory=list)  # what each priority and each extender gave to the nodes that fit
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
     message: str = None  # without a node: why, in kube-scheduler's words
-    remedy: str = ""  # what a rule does about that
-    held: bool = False  # whether a rule does not permit the binding yet
-    requests: list = None  # what has to be sent, and to take effect, before the pod can be bound
+    broken: bool = False  # without a node: whether that is because a rule failed unexpectedly
+    remedy: str = ""  # without a node: what a rule does about that
+    state: State = State.PENDING
+    waits: str = ""  # with a node: why the pod is not bound to it yet
+    requests: list = field(default_factory=list)  # to be sent, as a remedy or to prepare the binding
     since: float = field(default_factory=time.monotonic)
 
     @property
@@ -2110,24 +2132,30 @@ def errors_ignored_if_alone(feasible):
 
 
 def fit_error(failed):
-    """Sum the reasons up like kube-scheduler's FitError: "0/3 nodes are available: 1 Insufficient cpu, 2 ...."."""
+    """Sum the reasons up like kube-scheduler's FitError, "0/3 nodes are available: 1 Insufficient cpu."."""
     if not failed:
         return "no nodes available to schedule pods"
-    counts = collections.Counter(reason for against in failed.values() for reasons in against.values()
-                                 for reason in reasons)
-    return f"0/{len(failed)} nodes are available: {', '.join(sorted(f'{n} {why}' for why, n in counts.items()))}."
+    counts = collections.Counter(
+        reason for against in failed.values() for reasons in against.values() for reason in reasons)
+    parts = sorted(f"{count} {reason}" for reason, count in counts.items())
+    return f"0/{len(failed)} nodes are available: {', '.join(parts)}."
 
 
 def give_up(decision, error):
-    """Turn the decision into one to leave the pod pending. What nobody expected of a rule fails this pod only."""
+    """Turn the decision into one to leave the pod pending. A rule that breaks fails this pod only."""
     if isinstance(error, ApiError) and error.trouble:
         raise error
-    decision.node, decision.held, decision.message = None, False, str(error)
+    decision.node = None
+    decision.state = State.PENDING
+    decision.waits = ""
+    decision.requests = []
+    decision.message = str(error)
     if isinstance(error, Rejected):
         why = {f"{error.title} (whatever the node)": [str(error)]}
         decision.failed = dict.fromkeys(decision.nodes, why)
         decision.message = fit_error(decision.failed)
     if not isinstance(error, (Unschedulable, Malformed, ApiError)):
+        decision.broken = True
         decision.message = broken(error)
         log.debug("%s", decision.pod.key, exc_info=error)
 
@@ -2144,49 +2172,86 @@ def ready(pod, policy):
 
 
 def assume(decision, snapshot):
-    """Put the pod on its node, with the consent of the rules; where one refuses, the pod is to stay pending after all.
+    """Put the pod on its node, with the consent of the rules. If one refuses, the pod is to stay pending.
 
-    Rules that reserve are asked once, those that permit again in each pass for a pod that is held. About a pod that
-    fits nowhere, those are asked that may do something about it.
+    Rules that reserve are asked once; those that permit again in each pass, as long as the pod is held. If it
+    fits nowhere, those are asked that may do something about that.
     """
     if decision.node is None:
         seek_remedy(decision, snapshot)
         return
-    pod, policy, node = decision.pod, decision.policy, snapshot.nodes.get(decision.node)
+    pod = decision.pod
+    node = snapshot.nodes.get(decision.node)
     try:
-        if not node:
+        if node is None:
             raise Unschedulable(f"node {decision.node} has gone")
         if pod.uid not in node.pods:
             node.add(pod)
-            for hook in policy.hooks("reserve"):
+            for hook in decision.policy.hooks("reserve"):
                 hook(pod, node, snapshot)
-        waits = [seconds for hook in policy.hooks("permit") if (seconds := hook(pod, node, snapshot))]
-        if waits and time.monotonic() - decision.since >= min(waits):
-            raise Unschedulable(f'pod "{pod.name}" rejected while waiting on permit: rejected due to timeout after '
-                                f"waiting {min(waits):g}s")
-        decision.held = bool(waits)
-        if not waits:
-            wanted = [requests for hook in policy.hooks("pre_bind")
-                      if (requests := hook(pod, node, snapshot)) is not None]
-            decision.requests = sum(wanted, []) if wanted else None
+        holder = who_holds(decision, node, snapshot)
+        if holder:
+            decision.state = State.HELD
+            decision.waits = f"{holder} does not permit it yet"
+        else:
+            prepare_binding(decision, node, snapshot)
     except (Exception, SystemExit) as error:
         if node:
             node.remove(pod)
         give_up(decision, error)
 
 
+def who_holds(decision, node, snapshot):
+    """Return the rule that does not permit the binding yet, or None. Raises Unschedulable if time is up."""
+    hooks = hooks_by_rule("permit", decision.policy)
+    limits = {rule: permit(decision.pod, node, snapshot) for rule, permit in hooks}
+    limits = {rule: seconds for rule, seconds in limits.items() if seconds}  # for which the pod may wait
+    holder = min(limits, key=limits.get, default=None)
+    if holder and time.monotonic() - decision.since >= limits[holder]:
+        raise Unschedulable(f'pod "{decision.pod.name}" rejected while waiting on permit: '
+                            f"rejected due to timeout after waiting {limits[holder]:g}s")
+    return holder
+
+
+def prepare_binding(decision, node, snapshot):
+    """Ask the rules what has to take effect before the binding. If nothing is written, nothing waits."""
+    requests = []
+    waits = ""
+    for rule, pre_bind in hooks_by_rule("pre_bind", decision.policy):
+        wanted = pre_bind(decision.pod, node, snapshot)
+        if wanted is not None and snapshot.live:
+            requests += wanted
+            waits = f"{rule} prepares the binding to {node.name}"
+            if rule in ("CheckVolumeBinding", "VolumeBinding"):
+                waits = f"volumes are being bound or provisioned on {node.name}"
+    decision.requests = requests
+    decision.waits = waits
+    decision.state = State.BINDING
+    if waits:
+        decision.state = State.PREPARING if requests else State.PREPARED
+
+
+def hooks_by_rule(point, policy):
+    """Return the hooks for an extension point, each behind what the Policy calls its rule."""
+    return [(rule.title or rule.name, rule.hooks[point]) for rule in policy.rules() if point in rule.hooks]
+
+
 def seek_remedy(decision, snapshot):
-    """Have the rules do something about a pod that fits nowhere: the first that returns requests does."""
+    """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""
+    if not decision.failed or len(decision.failed) < len(snapshot.nodes):
+        return
     try:
-        if decision.failed and len(decision.failed) == len(snapshot.nodes):
-            made = (hook(decision.pod, decision.failed, snapshot) for hook in decision.policy.hooks("post_filter"))
-            decision.requests, decision.remedy = next(filter(None, made), (None, ""))
+        for hook in decision.policy.hooks("post_filter"):
+            remedy = hook(decision.pod, decision.failed, snapshot)
+            if remedy:
+                decision.requests, decision.remedy = remedy
+                return
     except (Exception, SystemExit) as error:
         warn_once(f"{decision.pod.key}: {broken(error)}")
 
 
 def reasons_against(pod, node, snapshot):
-    """Return why the predicates refuse a node as it stands. Rules may take pods off it before, and put them back."""
+    """Return why the predicates refuse a node as it stands; rules may first take pods off it."""
     try:
         predicates = prepare(snapshot.policies[pod.scheduler].predicates, pod, snapshot.nodes, snapshot)
     except Rejected as error:
@@ -2430,8 +2495,9 @@ class ApiError(Exception):
 
     def __init__(self, status, message, retry_after=0):
         super().__init__(message)
-        self.status, self.retry_after = status, retry_after
-        self.trouble = status in (0, 429) or status >= 500  # whether others may fare no better
+        self.status = status
+        self.retry_after = retry_after  # seconds
+        self.trouble = status in (0, 429) or status >= 500  # whether other requests are likely to fail, too
 
 
 @functools.lru_cache(maxsize=10000)
@@ -2446,68 +2512,73 @@ class Proxy:
     def __init__(self, server):
         self.server = server.rstrip("/")
         timeout = urllib3.Timeout(connect=5, read=60)
-        self.pool = urllib3.connection_from_url(server, maxsize=24, retries=False, timeout=timeout)
-
-    @functools.cached_property
-    def checks_uid(self):
-        """Whether the API server binds no other pod of the same name: since 1.24, but for some releases up to 1.26."""
-        version = self.request("GET", "/version")
-        major, minor = (re.sub("[^0-9].*", "", pick(version, str, part)) or 0 for part in ("major", "minor"))
-        return (int(major), int(minor)) >= (1, 27)
+        self.pool = urllib3.connection_from_url(server, maxsize=32, retries=False, timeout=timeout)
 
     def request(self, method, path, body=None, params=None):
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
         kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
-        url = path + (f"?{urlencode(params)}" if params else "")
+        url = f"{path}?{urlencode(params)}" if params else path
+        data = body and json.dumps(body)
         try:
-            answer = self.pool.urlopen(method, url, body and json.dumps(body), {"Content-Type": kind}, redirect=False)
+            answer = self.pool.urlopen(method, url, data, {"Content-Type": kind}, redirect=False)
         except HTTPError as error:
-            cause, port = one_line(error), urlsplit(self.server).port or 80
-            hint = ("kubectl proxy speaks http: write --server http://..." if "SSL" in cause else
-                    "is that where kubectl proxy listens?" if "refused" not in cause else
-                    f"start `kubectl proxy --port={port}`, or try it without: --cluster tests/clusters/demo.yaml")
-            raise ApiError(0, f"cannot reach {self.server}: {cause}; {hint}") from error
+            raise ApiError(0, self.why_no_answer_came(error)) from error
         log.debug("%s %s %s: %d", method, path, params or "", answer.status)
-        content, fine = None, 200 <= answer.status < 300
+        content = None
         with contextlib.suppress(ValueError, RecursionError):
             content = json.loads(answer.data)
+        status = answer.status
         if not isinstance(content, dict):
             start = one_line(answer.data[:200].decode(errors="replace"))
             content = {"message": f"{self.server} is no kubectl proxy, or that has no API server: {start}"}
-        elif fine:
+            status = 0 if 200 <= status < 300 else status
+        elif 200 <= status < 300:
             return content
-        hint = "RBAC does not allow it: " if answer.status == 403 else ""
+        hint = "RBAC does not allow it: " if status == 403 else ""
         seconds = re.match("[0-9]{1,9}", answer.headers.get("Retry-After", ""))
-        raise ApiError(0 if fine else answer.status,
-                       f"{method} {path}: {answer.status} {answer.reason}: {hint}{content.get('message')}",
-                       min(int(seconds.group()), 60) if seconds else 0)
+        raise ApiError(
+            status, f"{method} {path}: {answer.status} {answer.reason}: {hint}{content.get('message')}",
+            retry_after=min(int(seconds.group()), 60) if seconds else 0)
+
+    def why_no_answer_came(self, error):
+        """Return the cause in words, and what to do about it."""
+        cause = one_line(error)
+        if "SSL" in cause:
+            hint = "kubectl proxy speaks http: write --server http://..."
+        elif "refused" in cause:
+            port = urlsplit(self.server).port or 80
+            start = f"start `kubectl proxy --port={port}`"
+            hint = f"{start}, or try it without: --cluster tests/clusters/demo.yaml"
+        else:
+            hint = "is that where kubectl proxy listens?"
+        return f"cannot reach {self.server}: {cause}; {hint}"
 
 
-IDLE = []  # the queues of threads that wait for something to do
+TASKS = queue.SimpleQueue()  # what threads are to do: (Future, function, arguments)
+IDLE = threading.Semaphore(0)  # counts the threads that wait for a task
 
 
 def in_background(function, *arguments):
-    """Call a function in a thread that nobody needs to wait for. Return the Future of what it returns."""
+    """Call a function in a thread, for whose end Python does not wait. Return the Future of what it returns.
+
+    A new thread for each task costs a third of the speed; Python waits for those of a ThreadPoolExecutor.
+    """
     future = Future()
-    try:
-        tasks = IDLE.pop()
-    except IndexError:
-        tasks = queue.SimpleQueue()
-        threading.Thread(target=work, args=[tasks], daemon=True).start()
-    tasks.put((future, function, arguments))
+    TASKS.put((future, function, arguments))
+    if not IDLE.acquire(blocking=False):
+        threading.Thread(target=do_tasks, daemon=True).start()
     return future
 
 
-def work(tasks):
-    """Do one task after another."""
+def do_tasks():
+    """Do one task after another, for ever."""
     while True:
-        future, function, arguments = tasks.get()
+        future, function, arguments = TASKS.get()
         try:
-            tell, answer = future.set_result, function(*arguments)
+            future.set_result(function(*arguments))
         except BaseException as error:
-            tell, answer = future.set_exception, error
-        IDLE.append(tasks)
-        tell(answer)
+            future.set_exception(error)
+        IDLE.release()
 
 
 def within(seconds, function, *arguments):
@@ -2519,16 +2590,16 @@ def within(seconds, function, *arguments):
 
 
 def patiently(function, *arguments):
-    """Return what a request returns; send it up to three times if the API server fails (5xx): no trouble yet."""
-    errors = []
-    while len(errors) < 3:
+    """Return what a request returns. If the API server fails (5xx), send it up to three times."""
+    first = None
+    for _ in range(3):
         try:
             return function(*arguments)
         except ApiError as error:
-            errors.append(error)
+            first = first or error  # a later conflict may be with what was carried out the first time
             if error.status < 500:
                 break
-    raise errors[0]  # a conflict may be with what was carried out the first time
+    raise first
 
 
 class Objects(dict):
@@ -2544,99 +2615,21 @@ class Objects(dict):
             for thing in self.cluster.list(resource)})
 
 
-class Cluster:
-    """What the API server says of nodes and pods, and what is remembered of the pending ones.
-
-    The pending pods are listed from the API server's watch cache, which may lag; the nodes and what is on them is not.
-    """
+class Lists:
+    """The lists of an API server."""
 
     GROUPS = {"replicasets": "apis/apps/v1", "statefulsets": "apis/apps/v1",  # others are in the core group, api/v1
               "storageclasses": "apis/storage.k8s.io/v1", "csinodes": "apis/storage.k8s.io/v1"}
 
-    def __init__(self, api, dry_run=False):
+    def __init__(self, api, live):
         self.api = api
-        self.live = isinstance(api, Proxy) and not dry_run  # whether others act on what we decide
-        self.writer = Writer(api, dry_run, self.live)
-        self.records = {}  # uid -> PodRecord
-        self.lost = []  # held decisions whose pod or Policy has gone
-        self.read_before = {}  # resource and selector -> {(uid, resourceVersion): Pod or Node}
-        self.seen, self.nodes = None, {}  # what the last snapshot was made of; its nodes
-        self.changed = False  # whether a snapshot of this pass differs from the one before
-        self.memory = Memory()
-        self.trouble, self.failures = None, 0  # what is wrong; how many requests failed in a row
-
-    def queue(self, policies):
-        """Yield the pods to try in this pass, each with a snapshot of the cluster to decide by.
-
-        Meanwhile others change the cluster: all is read again after a second, or ten times what reading took.
-        """
-        left, self.changed = None, False  # the uids of the pods yet to be tried, once known
-        for record in self.records.values():
-            if record.prepared:  # it is to be decided about as if it had no place yet
-                record.assumed = None
-        while left is None or left:
-            began = time.monotonic()
-            pending = [pod for pod in self.pending_pods(policies) if left is None or pod.uid in left]
-            if not pending and not self.lost:
-                return
-            snapshot = self.snapshot(policies)
-            due = [pod for pod in pending if pod.uid not in snapshot.assigned and pod.record.is_due(self.changed)]
-            fresh_until = began + max(1, 10 * (time.monotonic() - began)) if self.live else math.inf
-            while self.lost:
-                self.writer.unreserve(self.lost.pop(), snapshot)
-            while due and time.monotonic() < fresh_until:
-                yield due.pop(0), snapshot
-            self.writer.settle()
-            left = {pod.uid for pod in due}
-
-    def pending_pods(self, policies):
-        """List the pods that wait for one of these schedulers, in the order in which to try them."""
-        pods, before = {}, self.records
-        for name, policy in policies.items():
-            unassigned, _ = self.read(Pod, "pods", f"spec.schedulerName={name},spec.nodeName=", cached=True)
-            pods |= {pod.uid: pod for pod in unassigned
-                     if pod.scheduler == name and not pod.node_name and ready(pod, policy)}
-        for pod in pods.values():
-            pod.record = before.get(pod.uid) or PodRecord(pod.pending_message)
-        self.records = {decision.pod.uid: decision.pod.record for decision, *_ in self.writer.under_way.values()} | {
-            pod.uid: pod.record for pod in pods.values()}
-        self.lost += [record.take_held() for uid, record in before.items()
-                      if record.held and (uid not in pods or record.held.policy not in policies.values())]
-        pods = sorted(pods.values(), key=lambda pod: (-pod.priority, pod.created, pod.key))
-        for sort in {sort for policy in policies.values() for sort in policy.hooks("queue_sort")}:
-            try:
-                pods.sort(key=sort)
-            except Exception as error:
-                warn_once(f"the queue is sorted by priority and age, for {broken(error)}")
-        # Those prepared for come first, lest others take their room.
-        return sorted(pods, key=lambda pod: (not pod.record.prepared, pod.record.held is not None))
-
-    def snapshot(self, policies=()):
-        """Read the nodes and the pods on them, and keep the room of pods that have a node in mind."""
-        nodes = {node.name: node for node in sorted(self.read(Node, "nodes")[0], key=lambda node: node.name)}
-        pods, unread = self.read(Pod, "pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
-        for raw in unread:  # what it takes up is unknown, so nothing may be added to its node
-            nodes.pop(name_in(raw, "spec", "nodeName"), None)
-        assigned, there = {pod.uid: pod for pod in pods}, collections.defaultdict(dict)
-        for uid, record in self.records.items():
-            decision = record.held or record.assumed
-            if decision and uid not in assigned:
-                there[decision.node][uid] = decision.pod
-        for pod in assigned.values():
-            there[pod.node_name][pod.uid] = pod
-        for pod in there.pop("", {}).values():
-            warn_once(f"pod {pod.key} is left out: it is listed among those with a node, and names none")
-        if nodes.keys() != self.nodes.keys():
-            self.memory = Memory()
-        for name, node in nodes.items():
-            node.hold(there[name], self.memory)
-        seen = (list(dict(policies).values()), [node.scheduling_properties() for node in nodes.values()],
-                {uid: pod.node_name for uid, pod in assigned.items()})
-        self.changed, self.seen, self.nodes = self.changed or seen != self.seen, seen, nodes
-        return Snapshot(nodes, Objects(self), self.live, assigned.keys(), self.memory, policies=dict(policies))
+        self.live = live  # whether others act on what we decide
+        self.parsed = {}  # (resource, selector) -> {(uid, resourceVersion): Pod or Node}, as last read
+        self.trouble = None  # the ApiError that ended the last pass
+        self.failures = 0  # how many passes in a row ended so, and no list succeeded
 
     def list(self, resource, selector="", cached=False):
-        """Yield all objects of a resource, page by page: as they are, or as the API server's cache has them."""
+        """Yield all objects of a resource, page by page; as they are, or as the API server caches them."""
         params = {"fieldSelector": selector, "limit": 500} | ({"resourceVersion": "0"} if cached else {})
         while params:
             path = f"/{resource}" if "/" in resource else f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}"
@@ -2650,22 +2643,25 @@ class Cluster:
             params = token and {"fieldSelector": selector, "limit": 500, "continue": token}
 
     def read(self, kind, resource, selector="", cached=False):
-        """List and parse pods or nodes. Return those that could be, and the others' JSON; name each of these once."""
-        before, now, unread = self.read_before.get((resource, selector), {}), {}, []
+        """List and parse pods or nodes. Return those that could be, and the others' JSON; name these once."""
+        before = self.parsed.get((resource, selector), {})
+        things = {}
+        unread = []
         for raw in self.list(resource, selector, cached):
             version = name_in(raw, "metadata", "resourceVersion") if self.live else ""
-            version = (name_in(raw, "metadata", "uid"), version) if version else id(raw)
+            key = (name_in(raw, "metadata", "uid"), version) if version else id(raw)
             try:
-                now[version] = before.get(version) or kind(raw)
-                if not now[version].name:
+                thing = before.get(key) or kind(raw)
+                if not thing.name:
                     raise Malformed("metadata.name: is missing")
+                things[key] = thing
             except Exception as error:
-                now.pop(version, None)
-                name = "/".join(filter(None, (name_in(raw, "metadata", part) for part in ("namespace", "name"))))
-                warn_once(f"{kind.__name__.lower()} {name} is left out: {one_line(error)}")
+                parts = [name_in(raw, "metadata", "namespace"), name_in(raw, "metadata", "name")]
+                what = f"{kind.__name__.lower()} {'/'.join(filter(None, parts))}"
+                warn_once(f"{what} is left out: {one_line(error)}")
                 unread.append(raw)
-        self.read_before[resource, selector] = now if self.live else {}
-        return list(now.values()), unread
+        self.parsed[resource, selector] = things if self.live else {}
+        return list(things.values()), unread
 
     def seconds_until_recovery(self, trouble):
         """Say once what is wrong with the API server, and once that it is over; return how long to wait."""
@@ -2673,8 +2669,102 @@ class Cluster:
             log.error("%s", trouble)
         if self.trouble and not trouble:
             log.warning("the API server answers again")
-        self.trouble, self.failures = trouble, self.failures + 1 if trouble else 0
+        self.trouble = trouble
+        self.failures = self.failures + 1 if trouble else 0
         return max(trouble.retry_after, backoff(self.failures)) if trouble else 0
+
+
+class Cluster(Lists):
+    """What the API server says of nodes and pods.
+
+    Pods without a node are listed from the API server's watch cache, which may lag; nodes and their pods not.
+    """
+
+    def __init__(self, api, dry_run=False):
+        super().__init__(api, live=isinstance(api, Proxy) and not dry_run)
+        self.pending = PendingPods()
+        self.writer = Writer(api, dry_run)
+        self.execution = Execution(self.pending, self.writer)
+        self.unassigned = []  # the pods of our schedulers that have no node, as last read
+        self.nodes = {}  # name -> Node, as last read
+        self.seen = None  # what the last snapshot was made of
+        self.memory = Memory()
+
+    def look(self, policies):
+        """Find out which pods are due, and return a snapshot to decide by; None if no pod waits.
+
+        Others change a live cluster meanwhile: so it is good for a second, or ten times what reading took.
+        """
+        began = time.monotonic()
+        pods = self.pending_pods(policies)
+        if not pods and not self.pending.lost:
+            self.pending.line_up([])
+            return None
+        snapshot = self.snapshot(policies)
+        if self.live:
+            snapshot.good_until = began + max(1, 10 * (time.monotonic() - began))
+        self.pending.line_up([pod for pod in pods if pod.uid not in snapshot.assigned])
+        while self.pending.lost:
+            self.execution.undo(self.pending.lost.pop(), snapshot)
+        return snapshot
+
+    def pending_pods(self, policies):
+        """List the pods that wait for one of these schedulers, in the order in which to try them."""
+        unassigned = {}
+        for name in policies:
+            pods, _ = self.read(Pod, "pods", f"spec.schedulerName={name},spec.nodeName=", cached=True)
+            unassigned |= {pod.uid: pod for pod in pods if pod.scheduler == name and not pod.node_name}
+        self.unassigned = list(unassigned.values())
+        pods = [pod for pod in self.unassigned if ready(pod, policies[pod.scheduler])]
+        self.pending.meet(pods, policies, self.writer.under_way)
+        pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
+        for sort_key in {hook for policy in policies.values() for hook in policy.hooks("queue_sort")}:
+            try:
+                pods.sort(key=sort_key)
+            except Exception as error:
+                warn_once(f"the queue is sorted by priority and age, for {broken(error)}")
+        pods.sort(key=lambda pod: pod.record.state is State.HELD)  # last: they may wait for the others
+        return pods
+
+    def snapshot(self, policies=()):
+        """Read the nodes and the pods on them, and keep the room of the pending pods that have a place."""
+        nodes = {node.name: node for node in sorted(self.read(Node, "nodes")[0], key=lambda node: node.name)}
+        pods, unread = self.read(Pod, "pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
+        for raw in unread:  # what it takes up is unknown, so nothing may be added to its node
+            nodes.pop(name_in(raw, "spec", "nodeName"), None)
+        assigned = {pod.uid: pod.node_name for pod in pods}
+        residents = collections.defaultdict(dict)  # name of a node -> {uid: Pod}
+        for uid, record in self.pending.items():
+            if record.decision and uid not in assigned:
+                residents[record.decision.node][uid] = record.decision.pod
+        for pod in pods:
+            residents[pod.node_name][pod.uid] = pod
+        for pod in residents.pop("", {}).values():
+            warn_once(f"pod {pod.key} is left out: it is listed among those with a node, and names none")
+        if nodes.keys() != self.nodes.keys():
+            self.memory = Memory()
+        for name, node in nodes.items():
+            node.hold(residents[name], self.memory)
+        self.nodes = nodes
+        policies = dict(policies)
+        seen = (list(policies.values()), [node.scheduling_properties() for node in nodes.values()], assigned)
+        if seen != self.seen:
+            for record in self.pending.values():
+                record.retry_at = 0 if record.retry_on_change else record.retry_at
+        self.seen = seen
+        return Snapshot(nodes, Objects(self), self.live, assigned.keys(), self.memory, policies=policies,
+                        nominated=self.nominated_pods(policies, assigned))
+
+    def nominated_pods(self, policies, assigned):
+        """List the pods, of any scheduler, that have no node, but one where room is being made for them."""
+        pods = list(self.unassigned)
+        selector = ",".join(["spec.nodeName=", *(f"spec.schedulerName!={name}" for name in policies)])
+        for raw in self.list("pods", selector, cached=True):
+            if name_in(raw, "status", "nominatedNodeName"):
+                with contextlib.suppress(Malformed):
+                    pods.append(Pod(raw))
+        return [pod for pod in {pod.uid: pod for pod in pods}.values()
+                if pod.nominated_node and pod.uid not in assigned and not pod.terminating]
 
 
 def name_in(thing, *path):
@@ -2688,84 +2778,136 @@ def name_in(thing, *path):
 
 
 def backoff(attempts):
-    """Return the seconds to wait after so many failed attempts: 1, 2, 4, 8, 10, 10, ... as kube-scheduler does."""
+    """Return the seconds to wait after so many failed attempts, as in kube-scheduler: 1, 2, 4, 8, 10, 10."""
     return min(2 ** (attempts - 1), 10)
 
 
 @dataclass
 class PodRecord:
-    """The life of a pending pod from pass to pass: backing off, held, assumed or prepared for; then bound, or gone."""
+    """What is remembered of a pending pod from pass to pass."""
 
-    written: str = None  # what its event and its PodScheduled condition say
+    written: str = None  # the message of its last event, and of its condition PodScheduled
     printed: tuple = None  # what was last printed of it
-    attempts: int = 0
+    attempts: int = 0  # that have failed
     retry_at: float = 0  # monotonic seconds
-    unschedulable: bool = False  # whether a change of the cluster ends its waiting
-    prepared: bool = False  # something has been prepared for it, and it comes first
-    held: Decision = None  # which a rule does not permit yet; the pod keeps its room
-    assumed: Decision = None  # which is being carried out, or prepared for; likewise
+    retry_on_change: bool = False  # whether a change of the cluster ends its backoff
+    decision: Decision = None  # by which it has a place; None while it is PENDING
 
-    def back_off(self, unschedulable):
-        """Let the pod wait before it is tried again."""
+    @property
+    def state(self):
+        """The pod's State."""
+        return self.decision.state if self.decision else State.PENDING
+
+    def is_due(self):
+        """Say whether the pod is to be decided about now."""
+        if self.state is State.PENDING:
+            return time.monotonic() >= self.retry_at
+        return self.state in (State.HELD, State.PREPARED)
+
+    def resume(self, snapshot):
+        """Return the decision about a HELD pod, of which rules are asked again; None if a new one is needed.
+
+        A PREPARED pod needs one, and gives its room back only here, where no other pod can take it.
+        """
+        if self.state is State.HELD:
+            return self.decision
+        if self.state is State.PREPARED and self.decision.node in snapshot.nodes:
+            snapshot.nodes[self.decision.node].remove(self.decision.pod)
+        return None
+
+    def back_off(self, retry_on_change):
+        """Take the pod's place away, and let it wait before it is tried again."""
+        self.decision = None
         self.attempts += 1
-        self.unschedulable, self.prepared, self.assumed = unschedulable, False, None
-        self.retry_at = time.monotonic() + backoff(self.attempts) * (1 if unschedulable else 0.25)
-
-    def is_due(self, changed):
-        """Say whether the pod is to be tried now: its backoff is over, or a change of the cluster ends it."""
-        return self.held or self.assumed is None and (
-            self.prepared or self.retry_at <= time.monotonic() or self.unschedulable and changed)
-
-    def take_held(self):
-        """Take out the decision that a rule has held up, if there is one."""
-        held, self.held = self.held, None
-        return held
+        self.retry_on_change = retry_on_change
+        self.retry_at = time.monotonic() + backoff(self.attempts) * (1 if retry_on_change else 0.25)
 
     def is_news(self, decision):
-        """Say whether a decision differs from what was last printed of the pod."""
-        before, self.printed = self.printed, (decision.node or decision.message, decision.remedy, decision.held)
+        """Say whether a decision differs from what was last printed of the pod, which it is from now on."""
+        before = self.printed
+        self.printed = (decision.node or decision.message, decision.remedy, decision.waits)
         return self.printed != before
 
 
-# ==== 12. What is written ===================================================================================
+class PendingPods(dict):
+    """{uid: PodRecord} of the pending pods, and which of them are due."""
+
+    def __init__(self):
+        super().__init__()
+        self.due = []  # Pods to try in this pass; after it, those that are left as the snapshot had grown old
+        self.tried = set()  # uids of those tried since none was left: others come first, or they might never
+        self.lost = []  # decisions by which a pod had a place that it has lost: they are to be undone
+
+    def meet(self, pods, policies, under_way):
+        """Give the listed pods their records. Forget those of others, except while something is written."""
+        records = {write.decision.pod.uid: write.decision.pod.record for write in under_way}
+        for pod in pods:
+            pod.record = records.setdefault(pod.uid, self.get(pod.uid) or PodRecord(pod.pending_message))
+        listed = {pod.uid for pod in pods}
+        for uid, record in self.items():
+            has_gone = record.state in (State.HELD, State.PREPARED) and uid not in listed
+            is_outdated = record.state is State.HELD and record.decision.policy not in policies.values()
+            if has_gone or is_outdated:
+                self.lost.append(record.decision)
+                record.decision = None
+        self.clear()
+        self.update(records)
+
+    def line_up(self, pods):
+        """Choose those of the pods that are due and have not been tried since none was left."""
+        if not self.due:
+            self.tried.clear()
+        self.due = [pod for pod in pods if pod.record.is_due() and pod.uid not in self.tried]
 
 
-class Writer:
-    """What is written, several requests at a time while the loop goes on; and whose trouble it is if one fails."""
+class Execution:
+    """Has decisions carried out, and takes in how that ended. It runs in the loop's thread."""
 
-    WINDOW = 16  # writes under way at a time: more of them cost etcd less
     SEVERAL = 10  # pods whose writes fail in a row: the API server is in trouble, not they
-    PATIENCE, LIMIT = 0.5, 70  # seconds to wait for answers before going on, and after which none will come
 
-    def __init__(self, api, dry_run, live):
-        self.api, self.dry_run, self.live = api, dry_run, live
-        self.may_write = lambda: True  # of several replicas, only the one that leads
-        self.under_way = {}  # Future -> (Decision, Snapshot, when it began)
-        self.answered = queue.SimpleQueue()  # those Futures that are done
+    def __init__(self, pending, writer):
+        self.pending = pending
+        self.writer = writer
         self.failing = set()  # the uids of pods whose writes have failed since one succeeded
-        self.failed = False  # whether one ever has, but for those that came too late
-        self.events, self.trail = collections.deque(maxlen=5000), None  # to be written yet; the Future of who does it
+        self.failed = False  # whether a rule broke or a write failed, except one that only came too late
 
-    def bind(self, decision, snapshot):
-        """Have the pod bound; or what is needed first prepared, after which it is decided about again."""
-        if decision.requests is None or not self.live:
-            self.send(decision, snapshot, self.post_binding, decision)
-        else:
-            self.send(decision, snapshot, self.request, *decision.requests)
-        decision.pod.record.assumed, decision.pod.record.prepared = decision, False
-
-    def leave_pending(self, decision, snapshot):
-        """Back off; say in an event and in the pod's condition why, if they do not say so already."""
+    def carry_out(self, decision, snapshot):
+        """Start to do what was decided."""
         record = decision.pod.record
-        record.back_off(unschedulable=True)
-        self.unreserve(decision, snapshot)
-        if decision.requests:
-            self.send(decision, snapshot, self.request, *decision.requests)
-        if decision.message != record.written:
-            self.send(decision, snapshot, self.post_failure, decision)
-            record.written = decision.message
+        self.pending.tried.add(decision.pod.uid)
+        if decision.state is State.PENDING:
+            record.back_off(retry_on_change=True)
+            self.failed = self.failed or decision.broken
+            self.undo(decision, snapshot)
+            self.send(Write(decision, snapshot), decision.requests)
+            self.say(decision, snapshot, "Warning", "FailedScheduling", "Unschedulable", decision.message)
+            return
+        record.decision = decision
+        if decision.state is State.BINDING:
+            write = Write(decision, snapshot, is_vital=True)
+            self.writer.start(write, self.writer.bind, decision, snapshot.live)
+            return
+        self.send(Write(decision, snapshot, is_vital=True), decision.requests)
+        self.say(decision, snapshot, "Normal", "Waiting", "Waiting", decision.waits)
 
-    def unreserve(self, decision, snapshot):
+    def send(self, write, requests):
+        """Have requests sent, if there are any."""
+        if requests:
+            self.writer.start(write, self.writer.send, requests)
+
+    def say(self, decision, snapshot, kind, event_reason, reason, message):
+        """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
+
+        For pods whose condition has the reason Unschedulable, cluster autoscalers make nodes.
+        """
+        pod = decision.pod
+        if message != pod.record.written:
+            pod.record.written = message
+            self.writer.events.tell(event(pod, kind, event_reason, message))
+            request = condition(pod, reason, message)
+            self.writer.start(Write(decision, snapshot), self.writer.note, self.writer.attempt, request)
+
+    def undo(self, decision, snapshot):
         """Have the rules forget that the pod was to go somewhere."""
         requests = []
         for hook in decision.policy.hooks("unreserve"):
@@ -2773,135 +2915,182 @@ class Writer:
                 requests += hook(decision.pod, snapshot) or []
             except Exception as error:
                 warn_once(f"{decision.pod.key}: {broken(error)}")
-        if requests:
-            self.send(decision, snapshot, self.request, *requests)
+        self.send(Write(decision, snapshot), requests)
 
-    def send(self, decision, snapshot, function, *arguments):
-        """Start a write about a decision, once there is room; in a dry run, nothing."""
-        if self.dry_run:
-            return
-        self.settle(self.WINDOW - 1, 5)
-        if len(self.under_way) >= self.WINDOW:
-            raise ApiError(0, f"no answer to {self.WINDOW} writes in a row")
-        future = in_background(function, *arguments)
-        self.under_way[future] = decision, snapshot, time.monotonic()
-        future.add_done_callback(self.answered.put)
+    def wait_for_room(self):
+        """Take in answers until there is room for another write. Raises ApiError if none comes."""
+        window = self.writer.WINDOW
+        self.take_answers(leave=window - 1, patience=5)
+        if len(self.writer.under_way) >= window:
+            raise ApiError(0, f"no answer to {window} writes in a row")
 
-    def settle(self, leave=0, patience=PATIENCE):
-        """Take in answers to writes, for a while, until no more than `leave` are due. Raises ApiError in trouble."""
+    def take_answers(self, leave=0, patience=0.5):
+        """Take in answers until no more than `leave` are missing, for a while. Raises ApiError in trouble."""
+        trouble = None
+        for write in self.writer.ended(leave, patience):
+            record = write.decision.pod.record
+            assert not write.is_vital or record.decision is write.decision, "it is not due meanwhile"
+            if write.error:
+                trouble = self.take_failure(write) or trouble
+                continue
+            self.failing.clear()
+            if write.is_vital and record.state is State.PREPARING:
+                record.decision.state = State.PREPARED
+                self.pending.tried.discard(write.decision.pod.uid)
+            elif write.is_vital:
+                record.decision = None  # it is bound: the next snapshot has it on its node
+        if trouble:
+            self.pending.tried.clear()  # once it is over, all begins anew
+            raise trouble
+
+    def take_failure(self, write):
+        """Have the pod back off, alone, if its place depended on this. Return the error if several failed."""
+        pod = write.decision.pod
+        status = getattr(write.error, "status", None)  # None: a rule's or an extender's error, or no answer
+        came_too_late = status in (404, 409)  # the pod is gone; it is bound; or another replica leads
+        self.failed = self.failed or not came_too_late
+        if status != 0 and not came_too_late:
+            warn_once(f"{pod.key}: {one_line(write.error)}")
+        if write.is_vital:
+            pod.record.back_off(retry_on_change=False)
+            node = write.snapshot.nodes[write.decision.node]
+            was_refused = status and status < 500  # else it may have been carried out all the same
+            if was_refused and node.pods.get(pod.uid) is pod:  # and nobody else has bound it to this node
+                log.debug("%s is not bound to %s: %s", pod.key, node.name, write.error)
+                node.remove(pod)
+            self.undo(write.decision, write.snapshot)
+        else:
+            pod.record.written = None  # to be written again
+        if getattr(write.error, "trouble", False):
+            self.failing.add(pod.uid)
+        if len(self.failing) < self.SEVERAL:
+            return None
+        self.failing.clear()
+        return write.error
+
+    def finish(self, seconds):
+        """Wait until all is written and rules have followed up all bindings, but no longer than this."""
+        until = time.monotonic() + seconds
+        events = self.writer.events
+        events.patience = 0
+        with contextlib.suppress(ApiError):
+            self.take_answers(patience=seconds)
+        while (events.waiting.unfinished_tasks or self.writer.following) and time.monotonic() < until:
+            time.sleep(0.02)
+
+
+# ==== 12. What is written ===================================================================================
+
+
+@dataclass(eq=False)
+class Write:
+    """Requests that a thread sends because of a decision about a pod."""
+
+    decision: Decision
+    snapshot: Snapshot  # by which that was decided
+    is_vital: bool = False  # whether the pod loses its place if the write fails
+    began: float = field(default_factory=lambda: time.monotonic())
+    error: Exception = None  # why it has failed, once it has ended
+
+
+class Writer:
+    """Carries out several writes at a time, while the loop goes on.
+
+    The loop calls `start` and `ended`. All else runs in other threads.
+    """
+
+    WINDOW = 16  # writes under way at a time: more of them cost etcd less
+    LIMIT = 70  # seconds after which no answer will come
+
+    def __init__(self, api, dry_run):
+        self.api = api
+        self.dry_run = dry_run
+        self.may_write = lambda: True  # of several replicas, only the one that leads
+        self.under_way = []  # Writes that have been started, and of whose end the loop has not heard
+        self.answered = queue.SimpleQueue()  # those of them that have ended
+        self.following = set()  # Futures of what rules do after bindings
+        self.events = Events(self)
+
+    def start(self, write, function, *arguments):
+        """Have a function called that carries out a write; in a dry run, nothing."""
+        if not self.dry_run:
+            self.under_way.append(write)
+            in_background(self.work, write, function, arguments)
+
+    def work(self, write, function, arguments):
+        """Carry out a write, and have the loop know how that ended."""
+        try:
+            function(*arguments)
+        except BaseException as error:
+            write.error = error
+        self.answered.put(write)
+
+    def ended(self, leave, patience):
+        """Wait, for a while, until no more than `leave` writes are under way. Return those that ended."""
         until = time.monotonic() + patience
+        ended = []
         while len(self.under_way) > leave:
             try:
-                future = self.answered.get(timeout=max(until - time.monotonic(), 0))
+                write = self.answered.get(timeout=max(until - time.monotonic(), 0))
             except queue.Empty:
-                future, (*_, began) = next(iter(self.under_way.items()))  # the oldest
-                if time.monotonic() < began + self.LIMIT:
-                    break
-            if future not in self.under_way:  # it was given up
-                continue
-            decision, snapshot, _ = self.under_way.pop(future)
-            record = decision.pod.record
-            try:
-                future.result(0)
-                self.failing.clear()
-                if record.assumed is decision:
-                    record.prepared = decision.requests is not None
-                    record.assumed = decision if record.prepared else None
-            except Exception as error:
-                self.take_failure(error, decision, snapshot)
-        if self.events and (self.trail is None or self.trail.done()):
-            self.trail = in_background(self.write_events)
+                return ended + self.overdue()
+            if write in self.under_way:  # else it was given up
+                self.under_way.remove(write)
+                ended.append(write)
+        return ended
 
-    def take_failure(self, error, decision, snapshot):
-        """Have the pod of a failed write back off, alone. Raises the error if several in a row have failed."""
-        pod, record = decision.pod, decision.pod.record
-        status = getattr(error, "status", None)  # None: a rule's or an extender's, or no answer
-        if status not in (0, 404, 409):  # no connection; the pod is gone; somebody bound it
-            warn_once(f"{pod.key}: {one_line(error) or 'no answer'}")
-        self.failed = self.failed or status not in (404, 409)
-        if record.assumed is decision:
-            record.back_off(unschedulable=False)
-            node = snapshot.nodes[decision.node]
-            if status and status < 500 and node.pods.get(pod.uid) is pod:  # neither bound nor listed there
-                log.debug("%s is not bound to %s: %s", pod.key, decision.node, error)
-                node.remove(pod)
-            self.unreserve(decision, snapshot)
-        else:
-            record.written = None  # to be written again
-        if getattr(error, "trouble", False):
-            self.failing.add(pod.uid)
-            if len(self.failing) >= self.SEVERAL:
-                self.failing.clear()
-                raise error
+    def overdue(self):
+        """Give up the writes that will not be answered any more, and return them."""
+        overdue = [write for write in self.under_way if time.monotonic() > write.began + self.LIMIT]
+        for write in overdue:
+            write.error = TimeoutError("no answer")
+            self.under_way.remove(write)
+        return overdue
 
-    def request(self, *requests):
-        """Send requests, unless another replica may lead by now."""
-        for request in requests:
-            if not self.may_write():
-                raise ApiError(409, "this replica does not lead any more")
-            patiently(self.api.request, *request)
-
-    def post_binding(self, decision):
-        """Bind the pod, by a rule, by an extender, or by a Binding; with the event Scheduled."""
-        pod, policy, node_name = decision.pod, decision.policy, decision.node
-        binders = policy.hooks("bind") + [
-            extender.bind for extender in policy.extenders if self.live and extender.cares("bindVerb", pod)]
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-        if self.live and not has_random_name(pod) and not self.api.checks_uid:
-            there = patiently(self.api.request, "GET", path, None, {"resourceVersion": "0"})
-            if name_in(there, "metadata", "uid") != pod.uid:
-                raise ApiError(404, f"{pod.key} has been made again since it was decided about")
-        if not (self.may_write() and any(binder(pod, node_name) for binder in binders)):
-            self.request(("POST", f"{path}/binding", {
+    def bind(self, decision, live):
+        """Bind the pod: by a rule, an extender, or else a Binding. Tell so, and let rules follow that up."""
+        pod = decision.pod
+        binders = decision.policy.hooks("bind")
+        if live:
+            extenders = decision.policy.extenders
+            binders += [extender.bind for extender in extenders if extender.cares("bindVerb", pod)]
+        is_bound = self.may_write() and any(binder(pod, decision.node) for binder in binders)
+        if not is_bound:
+            self.send([("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {
                 "apiVersion": "v1", "kind": "Binding",
                 "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
-                "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}}))
-        self.tell(event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {node_name}"))
-        for hook in policy.hooks("post_bind"):
+                "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node}})])
+        message = f"Successfully assigned {pod.key} to {decision.node}"
+        self.events.tell(event(pod, "Normal", "Scheduled", message))
+        hooks = decision.policy.hooks("post_bind")
+        if hooks:  # in yet another thread: this write has succeeded, however long they take
+            future = in_background(self.follow_up, hooks, pod, decision.node)
+            self.following.add(future)
+            future.add_done_callback(self.following.discard)
+
+    def follow_up(self, hooks, pod, node_name):
+        """Have rules do what is to be done once the pod is bound."""
+        for hook in hooks:
             try:
                 hook(pod, node_name)
-            except Exception as error:  # the pod is bound all the same
+            except Exception as error:
                 warn_once(f"{pod.key}: {broken(error)}")
 
-    def post_failure(self, decision):
-        """Say why the pod stays pending: in its condition PodScheduled, and in an event FailedScheduling."""
-        pod, message = decision.pod, decision.message
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-        if pod.pending_message is None:
-            condition["lastTransitionTime"] = now()
-        self.tell(event(pod, "Warning", "FailedScheduling", message))
-        self.note(("PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
-            "status": {"conditions": [condition]}}))
+    def send(self, requests):
+        """Send requests, one after another, until one fails."""
+        for request in requests:
+            patiently(self.attempt, *request)
 
-    def tell(self, request):
-        """Have an event written, after all that is more urgent; of too many, the oldest are lost."""
-        if len(self.events) == self.events.maxlen:
-            warn_once(f"more than {self.events.maxlen} events wait to be written: the oldest are dropped")
-        self.events.append(request)
+    def attempt(self, *request):
+        """Send a request once, unless another replica may lead by now."""
+        if not self.may_write():
+            raise ApiError(409, "this replica does not lead any more")
+        self.api.request(*request)
 
-    def write_events(self):
-        """Write events, one after another, beside all else: they only tell people what has happened already."""
-        while self.events:
-            request = self.events.popleft()
-            time.sleep(0.1 if self.under_way else 0)  # Bindings go first
-            for attempt in range(1, 5):
-                try:
-                    self.note(request)
-                    break
-                except ApiError:  # the API server is in trouble
-                    time.sleep(backoff(attempt))
-
-    def flush(self, patience):
-        """Wait until all has been written, but not for too long."""
-        until = time.monotonic() + patience
-        while (self.under_way or self.events or self.trail and not self.trail.done()) and time.monotonic() < until:
-            self.settle(patience=0.1)
-            wait([self.trail] if self.trail else [], 0.1)
-
-    def note(self, request):
-        """Write what is for people only: if it is refused, that is said once."""
+    def note(self, send, request):
+        """Send a request that only tells people something. If it is refused, that is said once, and all."""
         try:
-            self.request(request)
+            patiently(send, *request)
         except ApiError as error:
             if error.trouble:
                 raise
@@ -2909,22 +3098,74 @@ class Writer:
                 warn_once(str(error))
 
 
-def has_random_name(pod):
-    """Say whether the pod's name is a generated one, which no other pod will have."""
-    prefix = re.escape(name_in(pod.raw, "metadata", "generateName")[:58])  # StatefulSets' pods have one, too
-    return bool(prefix and re.fullmatch(prefix + "[bcdfghjklmnpqrstvwxz2456789]{5}", pod.name))
+class Events:
+    """Tells people what has happened. Who has bound a pod says so even if another replica leads meanwhile.
+
+    While writes are under way, events wait for up to two seconds, so that pods are bound first.
+    """
+
+    THREADS = 8  # that write events: so many keep up with the Bindings
+    MOST = 5000  # events that may wait: if the API server takes none, they must not fill the memory
+
+    def __init__(self, writer):
+        self.writer = writer
+        self.patience = 2  # seconds
+        self.numbers = itertools.count()  # of the events
+        self.waiting = queue.Queue()  # (monotonic seconds when it happened, the request)
+        self.turn = threading.Lock()  # of the thread that takes the next event
+
+    def tell(self, request):
+        """Have an event written, soon; in a dry run, never."""
+        if self.writer.dry_run:
+            return
+        if self.waiting.unfinished_tasks >= self.MOST:
+            warn_once(f"{self.MOST} events wait to be written: no more are taken in")
+            return
+        if next(self.numbers) < self.THREADS:
+            in_background(self.write_all)
+        self.waiting.put((time.monotonic(), request))
+
+    def write_all(self):
+        """Write one event after another, for ever."""
+        while True:
+            with self.turn:
+                happened, request = self.waiting.get()
+                while self.writer.under_way and time.monotonic() < happened + self.patience:
+                    time.sleep(0.02)
+            try:
+                self.write(request)
+            finally:
+                self.waiting.task_done()
+
+    def write(self, request):
+        """Write an event; if the API server is in trouble, try it again, for a quarter of a minute."""
+        for attempt in range(1, 5):
+            try:
+                self.writer.note(self.writer.api.request, request)  # whether we lead or not
+                return
+            except ApiError:
+                time.sleep(backoff(attempt))
+
+
+def condition(pod, reason, message):
+    """Return the request that says in the pod's condition PodScheduled why it is not bound."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    if pod.pending_message is None:  # else the condition was False before
+        condition["lastTransitionTime"] = now()
+    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
+        "status": {"conditions": [condition]}}
 
 
 def event(pod, kind, reason, message, by=None):
     """Return the request that records an event about the pod, as `kubectl describe pod` shows it."""
+    source = by or pod.scheduler
     return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
         "apiVersion": "v1", "kind": "Event",
         "metadata": {"name": f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}", "namespace": pod.namespace},
         "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name,
                            "uid": pod.uid},
         "type": kind, "reason": reason, "message": message, "count": 1, "firstTimestamp": now(),
-        "lastTimestamp": now(), "source": {"component": by or pod.scheduler},
-        "reportingComponent": by or pod.scheduler}
+        "lastTimestamp": now(), "source": {"component": source}, "reportingComponent": source}
 
 
 def now(microseconds=False):
@@ -2936,7 +3177,7 @@ def now(microseconds=False):
 
 
 def extenders_of(configs, problems):
-    """Return the extenders, ignorable ones last; append what is wrong. Upstream: validateExtenders, makeTransport."""
+    """Return the extenders, ignorable ones last; append what is wrong. Upstream: validateExtenders."""
     extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
     for extender in extenders:
         tls = extender.config.get("tlsConfig", {})
@@ -2954,24 +3195,28 @@ def extenders_of(configs, problems):
 
 
 class Extender:
-    """An HTTP extender of the Policy: a web service that has a say in it. Upstream: pkg/scheduler/core/extender.go."""
+    """An HTTP extender of the Policy: a web service that has a say. Upstream: scheduler/core/extender.go."""
 
     def __init__(self, config, title):
-        self.config, self.title = config, title
+        self.config = config
+        self.title = title
         self.url = config.get("urlPrefix", "").rstrip("/")
-        self.weight, self.ignorable = config.get("weight", 0), config.get("ignorable", False)
+        self.weight = config.get("weight", 0)
+        self.ignorable = config.get("ignorable", False)
         self.names_only = config.get("nodeCacheCapable", False)
         self.resources = {resource.get("name") for resource in config.get("managedResources", [])}
         self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
-        self.session, tls = requests.Session(), config.get("tlsConfig", {})
+        self.session = requests.Session()
         self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
-        self.session.verify = tls.get("caFile") or not (tls.get("insecure") or config.get("enableHttps"))
+        tls = config.get("tlsConfig", {})
+        is_unchecked = tls.get("insecure") or config.get("enableHttps")
+        self.session.verify = tls.get("caFile") or not is_unchecked
         if tls.get("certFile") and tls.get("keyFile"):
             self.session.cert = tls["certFile"], tls["keyFile"]
         urllib3.disable_warnings(InsecureRequestWarning)  # what is not checked, the Policy has decided
 
     def cares(self, verb, pod):
-        """Say whether it has this verb, and an interest in the pod: one of its resources, or any pod if it has none."""
+        """Say whether it has this verb, and the pod names one of its resources, if it has any."""
         containers = pick(pod.spec, list, "containers") + pick(pod.spec, list, "initContainers")
         named = {name for container in containers for part in ("requests", "limits")
                  for name in pick(container, dict, "resources", part)}
@@ -2979,7 +3224,7 @@ class Extender:
 
     @contextlib.contextmanager
     def blamed(self, verb, otherwise=""):
-        """Blame extender and verb for what goes wrong meanwhile: raise Unschedulable, or warn what is done instead."""
+        """Blame extender and verb for what goes wrong: raise Unschedulable, or say what is done instead."""
         try:
             yield
         except (ApiError, HTTPError, OSError, ValueError, RecursionError) as error:
@@ -2991,8 +3236,9 @@ class Extender:
     def ask(self, verb, body):
         """POST to a verb; return the answer's JSON. Raises HTTPError, OSError, ValueError, RecursionError."""
         most = 2**26  # bytes
-        with self.session.post(f"{self.url}/{self.config[verb]}", json=body, timeout=self.timeout + 1, stream=True,
-                               allow_redirects=False) as response:  # by then nobody waits any more
+        timeout = self.timeout + 1  # by then nobody waits any more
+        with self.session.post(f"{self.url}/{self.config[verb]}", json=body, timeout=timeout, stream=True,
+                               allow_redirects=False) as response:
             if response.status_code != 200:
                 raise ValueError(f"it answers {response.status_code} {response.reason}")
             text = response.raw.read(most + 1, decode_content=True)
@@ -3013,7 +3259,8 @@ class Extender:
         """Return those of the nodes that the extender lets pass, and `failed` with the others added."""
         if not nodes or not self.cares("filterVerb", pod):
             return nodes, failed
-        with self.blamed("filterVerb", "it is ignorable, so the pods go on without it" if self.ignorable else ""):
+        otherwise = "it is ignorable, so the pods go on without it" if self.ignorable else ""
+        with self.blamed("filterVerb", otherwise):
             answer = self.ask_about(nodes.values(), "filterVerb", pod)
             items = pick(answer, list, "Nodes", "items", of=dict)
             passing = {pick(item, str, "metadata", "name") for item in items}
@@ -3028,12 +3275,13 @@ class Extender:
         return nodes, failed
 
     def prioritize(self, pod, nodes):
-        """Return its Vote, 0 to 10 x weight x 10 for each node, in a list; [] if it has none, or cannot be asked."""
+        """Return its Vote, 0 to 10 x weight x 10 for each node, in a list; [] if it has none."""
         if len(nodes) == 1 or not self.cares("prioritizeVerb", pod):
             return []
         with self.blamed("prioritizeVerb", "its scores are left out"):
             answer = {"the answer": self.ask_about(nodes.values(), "prioritizeVerb", pod)}
-            scores = {pick(score, str, "Host"): pick(score, int, "Score") for score in pick(answer, list, "the answer")}
+            scores = {pick(score, str, "Host"): pick(score, int, "Score")
+                      for score in pick(answer, list, "the answer")}
             if not all(0 <= score <= 10 for score in scores.values()):
                 raise Malformed("its scores are not all from 0 to 10")
             points = {name: scores.get(name, 0) * self.weight * 10 for name in nodes}
@@ -3052,25 +3300,32 @@ class Extender:
 
 
 class LeaderElection:
-    """Of several replicas the one leads that holds a Lease, and renews it in time. Upstream: client-go/leaderelection.
+    """Of several replicas the one leads that holds a Lease, and renews it in time. Upstream: client-go.
 
     Times are in seconds. Clocks need not agree: how long the Lease has not changed is measured here.
     """
 
     def __init__(self, api, name, settings):
-        self.api, self.identity = api, f"{socket.gethostname()}_{uuid.uuid4()}"
-        self.lease_duration, self.renew_deadline, self.retry_period = (
-            settings.get(name, default) for name, default in ELECTION.items())
-        namespace, self.name = settings.get("resourceNamespace") or "kube-system", settings.get("resourceName") or name
+        self.api = api
+        self.identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        settings = ELECTION | settings
+        self.lease_duration = settings["leaseDuration"]
+        self.renew_deadline = settings["renewDeadline"]
+        self.retry_period = settings["retryPeriod"]
+        namespace = settings.get("resourceNamespace") or "kube-system"
+        self.name = settings.get("resourceName") or name
         self.path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self.missing = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
                         "metadata": {"namespace": namespace, "name": self.name}}
-        self.observed, self.observed_at, self.renewed_at = None, 0, -math.inf
-        self.lost, self.keeper = False, None
+        self.observed = None  # the Lease's spec, as last read
+        self.observed_at = 0  # when it was first read like this
+        self.renewed_at = -math.inf
+        self.lost = False  # whether this replica has led, and does no more
+        self.keeper = None  # the Future of the thread that renews
 
     def lead(self, stop):
-        """Wait until this replica leads; return whether it does. From then on it renews, or sets `stop` and `lost`."""
-        while not self.holds():
+        """Wait until this replica leads; return whether it does. Then it renews, or sets `stop`, `lost`."""
+        while not self.acquire():
             if stop.wait(self.retry_period):
                 return False
         log.info("%s became leader", self.identity)
@@ -3078,55 +3333,61 @@ class LeaderElection:
         return True
 
     def leads(self):
-        """Say whether the Lease has been renewed in time, by this process's own clock: else another one may lead."""
+        """Say whether the Lease was renewed in time, by this process's clock: else another may lead."""
         return time.monotonic() - self.renewed_at < self.renew_deadline
 
     def keep(self, stop):
         """Renew the Lease until `stop`, or until that has not succeeded for too long."""
         while not stop.wait(self.retry_period):
-            if not self.holds() and not self.leads():
+            if not self.acquire() and not self.leads():
                 log.error("leader election lost")
                 self.lost = True
                 stop.set()
-
-    def holds(self, holder=None):
-        """Try to acquire or renew the Lease, or to let go of it for the holder ""; return whether that succeeded."""
-        left = self.renewed_at + self.renew_deadline - time.monotonic()
-        try:
-            return within(max(left, self.retry_period), self.take, self.identity if holder is None else holder)
-        except Exception as error:
-            if getattr(error, "status", None) != 409:  # another one was faster
-                warn_once(f"leader election: {error}")
-            return False
-
-    def take(self, holder):
-        """Write the Lease with this holder, unless another one holds it; return whether it did. Raises ApiError."""
-        asked, method, path = time.monotonic(), "PUT", f"{self.path}/{self.name}"
-        try:
-            lease = self.api.request("GET", path)
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            lease, method, path = self.missing, "POST", self.path
-        spec = pick(lease, dict, "spec")
-        if spec != self.observed:
-            self.observed, self.observed_at = spec, asked
-        holds = spec.get("holderIdentity") == self.identity
-        if spec.get("holderIdentity") and not holds and asked - self.observed_at < self.lease_duration:
-            return False
-        spec = {**spec, "holderIdentity": holder, "renewTime": now(microseconds=True),
-                "leaseDurationSeconds": math.ceil(self.lease_duration)}
-        if not holds:
-            spec |= {"acquireTime": spec["renewTime"], "leaseTransitions": spec.get("leaseTransitions", -1) + 1}
-        self.api.request(method, path, lease | {"spec": spec})
-        self.renewed_at = asked if holder else -math.inf
-        return True
 
     def release(self):
         """Let another replica lead at once, when `stop` is set: else this one would renew again."""
         wait([self.keeper], self.retry_period)
         if self.leads():
-            self.holds("")
+            self.acquire(for_holder="")
+
+    def acquire(self, for_holder=None):
+        """Try to acquire or renew the Lease, or to give it to the holder ""; return whether that worked."""
+        left = self.renewed_at + self.renew_deadline - time.monotonic()
+        try:
+            holder = self.identity if for_holder is None else for_holder
+            return within(max(left, self.retry_period), self.write, holder)
+        except Exception as error:
+            if getattr(error, "status", None) != 409:  # another one was faster
+                warn_once(f"leader election: {error}")
+            return False
+
+    def write(self, holder):
+        """Write the Lease with this holder, unless another one holds it; return whether that was done."""
+        asked = time.monotonic()
+        method, path = "PUT", f"{self.path}/{self.name}"
+        try:
+            lease = self.api.request("GET", path)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            lease = self.missing
+            method, path = "POST", self.path
+        spec = pick(lease, dict, "spec")
+        if spec != self.observed:
+            self.observed = spec
+            self.observed_at = asked
+        is_ours = spec.get("holderIdentity") == self.identity
+        is_old = asked - self.observed_at >= self.lease_duration
+        if spec.get("holderIdentity") and not is_ours and not is_old:
+            return False
+        spec = {**spec, "holderIdentity": holder, "renewTime": now(microseconds=True),
+                "leaseDurationSeconds": math.ceil(self.lease_duration)}
+        if not is_ours:
+            spec["acquireTime"] = spec["renewTime"]
+            spec["leaseTransitions"] = spec.get("leaseTransitions", -1) + 1
+        self.api.request(method, path, lease | {"spec": spec})
+        self.renewed_at = asked if holder else -math.inf
+        return True
 
 
 # ==== 15. A cluster made of manifests =======================================================================
@@ -3401,7 +3662,8 @@ def record(decision):
     return {"pod": decision.pod.key, "node": decision.node, "feasible": list(decision.total),
             "failed": {node: sum(against.values(), []) for node, against in decision.failed.items()},
             "failedBy": {node: list(against) for node, against in decision.failed.items()},
-            "raw": decision.raw, "scores": decision.scores, "total": decision.total, "held": decision.held,
+            "raw": decision.raw, "scores": decision.scores, "total": decision.total,
+            "held": decision.state is State.HELD,
             "message": decision.message, "remedy": decision.remedy}
 
 
@@ -3410,7 +3672,7 @@ def in_words(decision):
     if decision.node is None:
         return f"{decision.pod.key} stays pending: {decision.message} {decision.remedy}".rstrip()
     fit, score = f"{len(decision.total)} of {len(decision.nodes)} nodes fit", decision.total[decision.node]
-    held = " is held: not permitted yet" if decision.held else ""
+    held = " is held: not permitted yet" if decision.state is State.HELD else ""
     return f"{decision.pod.key} -> {decision.node}  ({fit}, score {score}){held}"
 
 
@@ -3680,15 +3942,14 @@ def poll(cluster, policy_file, report, stop, options):
     """Schedule a live cluster's pods; where a leader is elected, only while leading. Return the exit code."""
     settings = next(iter(policy_file.policies.values())).election  # all profiles have the same
     election = LeaderElection(cluster.api, options.scheduler_name, settings)
-    wanted = options.leader_elect == "true" if options.leader_elect else settings.get("leaderElect")
-    elected = wanted and not options.dry_run
+    is_wanted = options.leader_elect == "true" if options.leader_elect else settings.get("leaderElect")
+    elected = is_wanted and not options.dry_run
     if elected:
         cluster.writer.may_write = election.leads
         if not election.lead(stop):
             return 0
     code = run(cluster, policy_file, report, stop, options.interval, options.once)
-    with contextlib.suppress(ApiError):
-        cluster.writer.flush(3 if stop.is_set() else 10)
+    cluster.execution.finish(3 if stop.is_set() else 10)
     stop.set()
     if elected:
         election.release()
@@ -3698,11 +3959,16 @@ def poll(cluster, policy_file, report, stop, options):
 def schedule_manifests(cluster, policies, report, stop, once):
     """Make passes until one changes nothing. Return the uids of the pods that are held, and the nodes without them."""
     while not stop.is_set():
-        count = len(cluster.api.objects)
+        count = len(cluster.api.objects)  # a rule may have had some deleted
         bound = schedule_pending_pods(cluster, policies, report, stop)
-        if once or not bound and len(cluster.api.objects) == count:
+        nothing_changed = not bound and len(cluster.api.objects) == count
+        if once or nothing_changed:
             break
-    held = {uid for uid, record in cluster.records.items() if record.take_held()}
+    held = set()
+    for uid, record in cluster.pending.items():
+        if record.state is State.HELD:
+            held.add(uid)
+            record.decision = None
     return held, cluster.snapshot().nodes.values()
 
 
@@ -3713,6 +3979,7 @@ def explain_pod(cluster, policy_file, options, report):
     pods, _ = cluster.read(Pod, "pods", f"metadata.namespace={namespace},metadata.name={name}")
     if not pods:
         raise ApiError(404, f'pod "{namespace}/{name}" not found; write --explain NAMESPACE/NAME')
+    cluster.pending_pods(policies)  # for some of them, room may be being made
     snapshot, pod, place = cluster.snapshot(policies), pods[0], pods[0].node_name
     if not options.policy and pod.scheduler == "default-scheduler" not in policies:
         path, policies = "DefaultProvider", load_policies("DefaultProvider", pod.scheduler)

@@ -51,6 +51,13 @@ def wait_for(what, condition, seconds=30):
         time.sleep(0.05)
 
 
+def wait_until_told(cluster):
+    """Wait until all events are written, and rules have followed up all bindings."""
+    events = cluster.writer.events
+    events.patience = 0
+    wait_for("all is told", lambda: not events.waiting.unfinished_tasks and not cluster.writer.following)
+
+
 def cluster_of(*objects):
     """A cluster that is made of these objects."""
     manifests = scheduler.Manifests()

@@ -359,9 +359,10 @@ class ApiServer(Server):
             return 200, {"kind": "List", "metadata": {"resourceVersion": str(self.version)}, "items": items}, None
 
     def answer_binding(self, asked):
-        """Bind a pod that has no node yet; the uid does not matter, as on API server 1.20."""
+        """Bind a pod that has no node yet, and the uid that the Binding names, as API servers do since 1.27."""
         pod = self.pods.get(tuple(asked.pod.split("/")))
-        if pod is None or "nodeName" in pod["spec"]:
+        is_another = pod and asked.json["metadata"].get("uid") not in (None, pod["metadata"]["uid"])
+        if pod is None or is_another or "nodeName" in pod["spec"]:
             code = 404 if pod is None else 409
             return code, failure(code, "Conflict" if pod else "NotFound"), None
         self.version += 1

@@ -4,12 +4,11 @@ import json
 import threading
 import time
 from collections import Counter
-from concurrent.futures import wait
 
 import pytest
 import scheduler
 import tutorial_rules  # noqa: F401 (registers its rules)
-from conftest import ROOT, cluster_of, decide, node, pod, run_scheduler, table, wait_for
+from conftest import ROOT, cluster_of, decide, node, pod, run_scheduler, table, wait_for, wait_until_told
 from test_loop import Server
 
 RULES = ROOT / "tests" / "tutorial_rules.py"
@@ -538,7 +537,7 @@ def make_pass(server, spy, cluster=None):
     """Make a pass; return the cluster and the decisions."""
     cluster, decisions = cluster or scheduler.Cluster(server), []
     scheduler.schedule_pending_pods(cluster, spy.policies, decisions.append, threading.Event())
-    wait([cluster.writer.trail] if cluster.writer.trail else [], 3)  # for events
+    wait_until_told(cluster)
     return cluster, decisions
 
 
@@ -627,7 +626,7 @@ def test_a_hook_that_fails_leaves_its_pod_pending(spy, point, before, error, mes
     assert [name for name in spy.seen if name in before] == before * 2
     assert server.places() == {}
     del spy.answers[point]
-    cluster.records.clear()
+    cluster.pending.clear()
     make_pass(server, spy, cluster)
     assert len(server.places()) == 2, "what was refused left nothing behind; this rule does not look at resources"
 
@@ -644,7 +643,7 @@ def test_pre_bind_sends_its_requests_and_is_asked_again_before_the_binding(spy):
     spy.answers["pre_bind"] = lambda *_: requests.pop(0)
     server = Server(node("n"), pod("p"))
     cluster = scheduler.Cluster(server)
-    cluster.live = cluster.writer.live = True
+    cluster.live = True
     make_pass(server, spy, cluster)
     assert server.places() == {} and "bind" not in spy.seen
     make_pass(server, spy, cluster)
@@ -678,7 +677,7 @@ def test_a_bind_that_breaks_is_looked_into(spy, caplog):
     spy.answers["bind"] = RuntimeError("oops")
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}))
     cluster, _ = make_pass(server, spy)
-    assert caplog.messages == ["default/p: oops"] and [record.attempts for record in cluster.records.values()] == [1]
+    assert caplog.messages == ["default/p: oops"] and [record.attempts for record in cluster.pending.values()] == [1]
 
 
 def test_a_post_bind_that_breaks_changes_nothing(spy, caplog):
@@ -700,7 +699,8 @@ def test_permit_holds_a_pod_with_its_room_until_it_approves(spy):
     spy.policies["my-scheduler"].predicates += built(["PodFitsResources"])["my-scheduler"].predicates
     spy.answers["permit"] = 60
     cluster, decisions = make_pass(server, spy)
-    assert [(decision.pod.name, decision.held) for decision in decisions] == [("z", True), ("p", False)]
+    assert [(decision.pod.name, decision.state) for decision in decisions] == [
+        ("z", scheduler.State.HELD), ("p", scheduler.State.PENDING)]
     assert decisions[1].message == "0/1 nodes are available: 1 Insufficient cpu."
     make_pass(server, spy, cluster)
     assert server.places() == {}
@@ -731,7 +731,7 @@ def test_permit_that_is_not_given_in_time_gives_the_room_back(spy, monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: later)
     _, [decision] = make_pass(server, spy, cluster)
     assert decision.message == ('pod "p" rejected while waiting on permit: rejected due to timeout after waiting 60s')
-    assert spy.seen.count("unreserve") == 1 and not cluster.records[decision.pod.uid].held
+    assert spy.seen.count("unreserve") == 1 and not cluster.pending[decision.pod.uid].decision
 
 
 def test_a_held_pod_that_is_deleted_is_forgotten(spy):
@@ -740,7 +740,7 @@ def test_a_held_pod_that_is_deleted_is_forgotten(spy):
     cluster, _ = make_pass(server, spy)
     del server.objects["pods", "default", "p"]
     make_pass(server, spy, cluster)
-    assert [record.held.pod.name for record in cluster.records.values() if record.held] == ["q"]
+    assert [record.decision.pod.name for record in cluster.pending.values() if record.decision] == ["q"]
     assert spy.seen.count("unreserve") == 1
 
 
@@ -752,7 +752,7 @@ def test_a_held_pod_that_somebody_binds_is_forgotten(spy):
     server.add(pod("q"))
     for _ in range(2):
         make_pass(server, spy, cluster)
-    assert [record.held.pod.name for record in cluster.records.values() if record.held] == ["q"]
+    assert [record.decision.pod.name for record in cluster.pending.values() if record.decision] == ["q"]
     assert spy.seen.count("unreserve") == 1
 
 
@@ -771,7 +771,7 @@ def test_a_held_pod_whose_node_goes_is_placed_anew(spy):
     server.add(node("m"))
     _, [decision] = make_pass(server, spy, cluster)
     assert decision.message == "node n has gone"
-    cluster.records[decision.pod.uid].retry_at = 0
+    cluster.pending[decision.pod.uid].retry_at = 0
     spy.answers["permit"] = None
     make_pass(server, spy, cluster)
     assert server.places() == {"p": "m"}

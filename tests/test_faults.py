@@ -261,6 +261,46 @@ def test_pods_that_are_made_again_are_not_bound_by_the_decision_about_those_befo
     assert len(stale) <= 2 * FEW, f"{len(stale)} pods were bound by the decision about their predecessors"
 
 
+# --- People are told
+
+
+def bound_but_not_told(server, seconds=0):
+    """Return the pods whose Binding was carried out this long ago, and of which no event says so."""
+    told = {asked.json["involvedObject"]["name"] for asked in server.sent("event")
+            if asked.status == 201 and asked.json["reason"] == "Scheduled"}
+    return {asked.pod.partition("/")[2] for asked in server.sent("binding")
+            if asked.status == 201 and asked.done < time.monotonic() - seconds} - told
+
+
+def test_events_follow_their_bindings_also_while_there_are_always_some_under_way(serve, start):
+    server = serve(ApiServer(node("n", cpu="100", pods="2000"), *many(1000)))
+    server.delays["binding"] = 0.1
+    running = start(server)
+    wait_for("most are bound", lambda: len(server.places()) > 800, 30)
+    running.kill()
+    late = bound_but_not_told(server, seconds=4)
+    assert not late, f"{len(late)} pods were bound more than 4 s ago, and nobody was told"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_no_event_is_lost_when_it_is_told_to_end(number, serve, start):
+    server = serve(ApiServer(node("n", cpu="100", pods="2000"), *many(1000)))
+    server.delays["binding"] = 0.02
+    running = start(server)
+    wait_for("many are bound", lambda: len(server.places()) > 300)
+    running.process.send_signal(number)
+    assert running.process.wait(6) == 0
+    assert 300 < len(server.places()) < 1000 and not bound_but_not_told(server)
+
+
+def test_a_leader_that_is_none_any_more_still_tells_whom_it_has_bound(serve, start, tmp_path):
+    server = serve(ApiServer(node("n", pods="1000"), *many(500)))
+    leader = leading(server, start, tmp_path)
+    taken_over(server, leader)
+    assert leader.process.wait(LEASE + DEADLINE + 10) == 1
+    assert len(server.places()) < 500 and not bound_but_not_told(server)
+
+
 # --- 5. Files that kill or hang
 
 

@@ -143,9 +143,9 @@ def test_who_holds_the_lease(lease, after, held, said, monkeypatch, caplog):
     monkeypatch.setattr(scheduler.time, "monotonic", lambda: now[0])
     leases = Leases(lease)
     election = scheduler.LeaderElection(leases, "my-scheduler", {})
-    holds = [election.holds()]
+    holds = [election.acquire()]
     now[0] += after
-    holds.append(election.holds())
+    holds.append(election.acquire())
     assert (holds[-1], caplog.messages) == (held, said)
     if held:
         spec = leases.lease["spec"]
@@ -158,7 +158,7 @@ def test_the_lease_may_have_another_name_and_place():
     asked = []
     plain = leases.request
     leases.request = lambda method, path, body=None: asked.append((method, path)) or plain(method, path, body)
-    scheduler.LeaderElection(leases, "my-scheduler", {"resourceName": "ours", "resourceNamespace": "team"}).holds()
+    scheduler.LeaderElection(leases, "my-scheduler", {"resourceName": "ours", "resourceNamespace": "team"}).acquire()
     place = "/apis/coordination.k8s.io/v1/namespaces/team/leases"
     assert asked == [("GET", f"{place}/ours"), ("POST", place)]
     assert leases.lease["metadata"] == {"namespace": "team", "name": "ours", "resourceVersion": "2"}
@@ -174,7 +174,7 @@ def test_of_two_that_try_at_once_one_leads(caplog):
         raise scheduler.ApiError(409, "somebody was faster")
 
     leases.request = conflict
-    assert not election.holds() and caplog.messages == []
+    assert not election.acquire() and caplog.messages == []
 
 
 def test_with_the_readmes_rights_nothing_is_forbidden_and_no_right_is_idle(no_lease, tmp_path):

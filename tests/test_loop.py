@@ -5,12 +5,11 @@ import functools
 import threading
 import time
 from collections import Counter
-from concurrent.futures import wait
 from types import SimpleNamespace
 
 import pytest
 import scheduler
-from conftest import ROOT, node, pod, table
+from conftest import ROOT, node, pod, table, wait_for, wait_until_told
 
 
 class Server(scheduler.Manifests):
@@ -51,8 +50,6 @@ class Server(scheduler.Manifests):
         more = {"continue": str(start + self.page)} if start + self.page < len(answer["items"]) else {}
         return {"items": page, "metadata": more}
 
-    checks_uid = False  # as on API servers up to 1.23
-
     def sent(self, method, last):
         return [request for request in self.requests if request[0] == method and request[1].endswith(last)]
 
@@ -85,7 +82,7 @@ def make_pass(cluster, decisions=None, policy=POLICY):
     """Make a pass; return how many pods were placed."""
     report = (lambda decision: None) if decisions is None else decisions.append
     bound = scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, report, threading.Event())
-    wait([cluster.writer.trail] if cluster.writer.trail else [], 3)  # for events
+    wait_until_told(cluster)
     return bound
 
 
@@ -172,8 +169,9 @@ def test_only_the_pending_pods_are_listed_from_the_watch_cache():
     server = Server(node("n"), pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
     make_pass(scheduler_of(server))
     cached = [params["fieldSelector"] for _, _, params, _ in server.requests if "resourceVersion" in params]
-    assert cached == ["spec.schedulerName=my-scheduler,spec.nodeName="]
-    assert len(server.sent("GET", "")) == 4
+    assert cached == ["spec.schedulerName=my-scheduler,spec.nodeName=",
+                      "spec.nodeName=,spec.schedulerName!=my-scheduler"]
+    assert len(server.sent("GET", "")) == 5
 
 
 @table("status, code", {
@@ -211,7 +209,7 @@ def test_a_binding_that_fails(status, carried_out, kept, clock):
     cluster.snapshot = lambda policies: snapshots.append(take(policies)) or snapshots[-1]
     make_pass(cluster)
     assert ("uid-first" in snapshots[0].nodes["n"].pods) == kept
-    assert cluster.records["uid-first"].attempts == 1, "it backs off"
+    assert cluster.pending["uid-first"].attempts == 1, "it backs off"
     if status == 404:
         del server.objects["pods", "default", "first"]
     server.put(pod("second", {"cpu": "1"}))
@@ -392,12 +390,12 @@ def test_a_change_of_nodes_or_assigned_pods_cuts_the_backoff_short(change, clock
     server = Server(node("n", cpu="1"), pod("runs", nodeName="n"), pod("big", {"cpu": "2"}))
     cluster = scheduler_of(server)
     make_pass(cluster)
-    before = cluster.records["uid-big"].attempts
+    before = cluster.pending["uid-big"].attempts
     make_pass(cluster)
-    assert cluster.records["uid-big"].attempts == before
+    assert cluster.pending["uid-big"].attempts == before
     change[0](server)
     make_pass(cluster)
-    assert cluster.records["uid-big"].attempts == before + 1
+    assert cluster.pending["uid-big"].attempts == before + 1
 
 
 def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
@@ -549,7 +547,6 @@ def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
 
 
 def test_a_write_that_hangs_holds_up_its_pod_only(monkeypatch):
-    monkeypatch.setattr(scheduler.Writer, "PATIENCE", 0.1)
     server, answer = Server(node("n", cpu="3"), *(pod(f"pod-{i}", {"cpu": "1"}) for i in range(2))), threading.Event()
     plain = server.request
 
@@ -585,10 +582,10 @@ def test_when_all_writes_hang_the_pass_ends(monkeypatch):
 
 def test_when_many_writes_fail_at_once_no_request_is_lost():
     """What rules want undone of each failed Binding is sent, also if these are so many that the pass ends."""
-    sent, snapshot = [], scheduler.Cluster(Server(node("n"))).snapshot()
+    sent, cluster = [], scheduler.Cluster(Server(node("n")))
+    snapshot, writer, execution = cluster.snapshot(), cluster.writer, cluster.execution
     rule = scheduler.Rule("Undoes", None, hooks={"unreserve": lambda pod, snapshot: [("PATCH", pod.name, {})]})
-    writer = scheduler.Writer(None, False, True)
-    writer.request = lambda request: sent.append(request[1])
+    writer.send = lambda requests: sent.extend(path for _, path, _ in requests)
 
     def fail():
         time.sleep(0.1)
@@ -598,12 +595,13 @@ def test_when_many_writes_fail_at_once_no_request_is_lost():
         waiting = scheduler.Pod(pod(f"p{i:02}"))
         waiting.record = scheduler.PodRecord()
         decision = scheduler.Decision(waiting, scheduler.Policy([rule], []), snapshot.nodes, node="n")
-        writer.send(decision, snapshot, fail)
-        waiting.record.assumed = decision
+        decision.state = scheduler.State.BINDING
+        waiting.record.decision = decision
+        writer.start(scheduler.Write(decision, snapshot, is_vital=True), fail)
     time.sleep(0.3)
     for _ in range(3):
         with contextlib.suppress(scheduler.ApiError):
-            writer.settle()
+            execution.take_answers()
     assert sorted(sent) == [f"p{i:02}" for i in range(14)]
 
 
@@ -623,7 +621,7 @@ def test_a_write_that_is_never_answered_gives_its_place_in_the_window_back(monke
     assert len(cluster.writer.under_way) == 1
     clock.now += 100
     make_pass(cluster)
-    assert not cluster.writer.under_way and cluster.records["uid-stuck"].attempts == 1
+    assert not cluster.writer.under_way and cluster.pending["uid-stuck"].attempts == 1
     answer.set()
 
 
@@ -646,7 +644,6 @@ def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkey
 
 def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock, monkeypatch):
     monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
-    monkeypatch.setattr(scheduler.Writer, "PATIENCE", 0.1)
     server, answer = Server(node("n", cpu="1"), pod("p", {"cpu": "1"})), threading.Event()
     prepared, plain = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})]], server.request
 
@@ -666,36 +663,9 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
     server.put(pod("other", {"cpu": "1"}))
     make_pass(cluster, decisions, scheduler.Policy([fits, rule], []))
     answer.set()
-    wait(list(cluster.writer.under_way), 5)
+    wait_for("the Binding is answered", lambda: not cluster.writer.answered.empty())
     make_pass(cluster, decisions, scheduler.Policy([fits, rule], []))
     assert server.places() == {"p": "n"} and len(server.sent("POST", "/binding")) == 1
-
-
-@table("checks, metadata, bound", {
-    "an API server that looks at the uid is trusted": (True, {}, ["p"]),
-    "for others, the pod is looked at before": (False, {}, []),
-    "but for a name that was generated": (False, {"generateName": "web-", "name": "web-x2b7k"}, ["web-x2b7k"]),
-    "a StatefulSet's pod will be made again under its name": (False, {"generateName": "web-", "name": "web-0"}, [])})
-def test_a_pod_that_is_made_again_before_its_binding(checks, metadata, bound, monkeypatch):
-    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
-    server = Server(node("n"), pod("p", metadata=metadata))
-    server.checks_uid = checks
-    cluster = scheduler_of(server)
-
-    def make_again(decision):
-        server.put(pod("p", {"cpu": "64"}, metadata=metadata | {"uid": "another"}))
-
-    scheduler.schedule_pending_pods(cluster, {"my-scheduler": POLICY}, make_again, threading.Event())
-    assert list(server.places()) == bound
-
-
-@table("version, checks", {
-    "1.20": ({"major": "1", "minor": "20"}, False), "1.26": ({"major": "1", "minor": "26"}, False),
-    "1.27 of a cloud": ({"major": "1", "minor": "27+"}, True), "1.35": ({"major": "1", "minor": "35"}, True),
-    "2.0": ({"major": "2", "minor": "0"}, True), "none": ({}, False)})
-def test_whether_an_api_server_looks_at_the_uid(version, checks, monkeypatch):
-    monkeypatch.setattr(scheduler.Proxy, "request", lambda self, method, path: version)
-    assert scheduler.Proxy("http://127.0.0.1:1").checks_uid == checks
 
 
 def test_a_connection_has_five_seconds_and_an_answer_a_minute():
@@ -711,7 +681,7 @@ def test_a_pod_that_fits_nowhere_backs_off_while_others_are_put_and_taken_back(c
     cluster, tried = scheduler_of(server), []
     for second in range(16):
         make_pass(cluster, policy=policy)
-        tried.append(cluster.records["uid-big"].attempts)
+        tried.append(cluster.pending["uid-big"].attempts)
         clock.now += 1
     assert tried == [1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 5]
 
@@ -720,3 +690,165 @@ def deny(pod, node, snapshot):
     """A reserve hook that refuses one pod."""
     if pod.name == "denied":
         raise scheduler.Unschedulable("denied")
+
+
+def test_whether_this_replica_leads_is_asked_before_each_attempt_of_a_write():
+    server = Server(node("n"), pod("p"))
+    server.failures["binding"] = [503] * 3
+    cluster = scheduler_of(server)
+    cluster.writer.may_write = lambda: not server.sent("POST", "/binding")
+    make_pass(cluster)
+    assert len(server.sent("POST", "/binding")) == 1 and server.places() == {}
+
+
+def test_who_has_bound_a_pod_says_so_even_if_another_replica_leads_by_then():
+    server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}), pod("q", {"cpu": "1"}))
+    cluster = scheduler_of(server)
+    cluster.writer.may_write = lambda: not server.places()
+    make_pass(cluster)
+    assert [body["reason"] for *_, body in server.sent("POST", "/events")].count("Scheduled") == 1
+    assert not server.sent("PATCH", "/status"), "what a pod's status says is up to the other one"
+
+
+def test_a_post_bind_that_takes_long_makes_no_bound_pod_count_as_failed_and_holds_nobody_up(clock):
+    server, go_on, seen = Server(node("n"), *(pod(f"p-{i:02}") for i in range(20))), threading.Event(), []
+    rule = scheduler.Rule("Slow", lambda pod, node: (), hooks={
+        "post_bind": lambda pod, node_name: go_on.wait(30), "unreserve": lambda pod, snapshot: seen.append(pod)})
+    cluster, policy = scheduler_of(server), scheduler.Policy([rule], [])
+    bound = scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, lambda decision: None, threading.Event())
+    records = list(cluster.pending.values())
+    clock.now += 100
+    scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, lambda decision: None, threading.Event())
+    assert len(cluster.writer.following) == 20, "they are waited for at the end"
+    go_on.set()
+    wait_until_told(cluster)
+    assert (bound, len(server.places()), seen, cluster.writer.under_way) == (20, 20, [], [])
+    assert {record.attempts for record in records} == {0} and not cluster.execution.failed
+    assert len(server.sent("POST", "/events")) == 20
+
+
+def said_about(server):
+    """What events and conditions say: [(type or status, reason, message)]."""
+    events = [(body["type"], body["reason"], body["message"]) for *_, body in server.sent("POST", "/events")]
+    conditions = [body["status"]["conditions"][0] for *_, body in server.sent("PATCH", "p/status")]
+    return events, [(condition["status"], condition["reason"], condition["message"]) for condition in conditions]
+
+
+@table("name, waits", {
+    "volumes": ("CheckVolumeBinding", "volumes are being bound or provisioned on n"),
+    "something else": ("Licence", "Licence prepares the binding to n")})
+def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(name, waits, monkeypatch):
+    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    server, decisions, states = Server(node("n"), pod("p")), [], []
+    answers = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], [], None]
+    rule = scheduler.Rule(name, lambda pod, node: (), hooks={"pre_bind": lambda *_: answers.pop(0)})
+    cluster = scheduler_of(server)
+    for _ in range(4):
+        make_pass(cluster, decisions, scheduler.Policy([rule], []))
+        states.append([record.state for record in cluster.pending.values()])
+    assert states == [[scheduler.State.PREPARED]] * 3 + [[scheduler.State.PENDING]]
+    assert [(decision.node, decision.waits) for decision in decisions] == [("n", waits), ("n", "")]
+    events, conditions = said_about(server)
+    assert conditions == [("False", "Waiting", waits)], "the reason is none for which autoscalers make nodes"
+    assert events == [("Normal", "Waiting", waits), ("Normal", "Scheduled", "Successfully assigned default/p to n")]
+    assert server.places() == {"p": "n"}
+
+
+def test_a_pod_that_is_held_says_by_which_rule_once():
+    server, decisions = Server(node("n"), pod("p")), []
+    rules = [scheduler.Rule(name, lambda pod, node: (), hooks={"permit": lambda *_, wait=wait: wait})
+             for name, wait in (("Patient", 60), ("Impatient", 30), ("Approves", None))]
+    cluster, policy = scheduler_of(server), scheduler.Policy(rules, [])
+    for _ in range(3):
+        make_pass(cluster, decisions, policy)
+    waits = "Impatient does not permit it yet"
+    assert [(decision.state, decision.waits) for decision in decisions] == [(scheduler.State.HELD, waits)]
+    assert said_about(server) == ([("Normal", "Waiting", waits)], [("False", "Waiting", waits)])
+    server.objects["pods", "default", "p"]["status"] = {"conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Waiting", "message": waits}]}
+    make_pass(scheduler_of(server), decisions, policy)
+    assert len(server.sent("POST", "/events")) == 1, "after a restart it is not written again"
+
+
+def test_a_condition_that_cannot_be_written_costs_a_held_pod_neither_its_room_nor_its_time():
+    server = Server(node("n"), pod("p"))
+    server.failures["status"] = [500] * 3
+    rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
+    cluster, policy = scheduler_of(server), scheduler.Policy([rule], [])
+    decisions = []
+    for _ in range(3):
+        make_pass(cluster, policy=policy)
+        decisions.append(cluster.pending["uid-p"].decision)
+    assert decisions[0] is decisions[1] is decisions[2] is not None
+    assert len(server.sent("PATCH", "/status")) == 4, "it is written later"
+
+
+def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_node():
+    nominated = {"status": {"nominatedNodeName": "n"}}
+    server = Server(
+        node("n"), pod("ours", **nominated), pod("gated", schedulingGates=[{"name": "quota"}], **nominated),
+        pod("others", schedulerName="other", **nominated), pod("plain", schedulerName="other"),
+        pod("going", schedulerName="other", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}, **nominated),
+        pod("bound", schedulerName="other", nodeName="n", **nominated))
+    cluster = scheduler_of(server)
+    cluster.look({"my-scheduler": POLICY})
+    assert {pod.name for pod in cluster.snapshot({"my-scheduler": POLICY}).nominated} == {"ours", "gated", "others"}
+    assert server.requests[-1][2]["fieldSelector"] == "spec.nodeName=,spec.schedulerName!=my-scheduler"
+
+
+@table("function, broken, code", {
+    "a rule that says no": (lambda pod, node: ["no"], False, 0),
+    "a rule that breaks": (lambda pod, node: 1 / 0, True, 1),
+    "a rule that answers nonsense": (lambda pod, node: 7, True, 1)})
+def test_a_single_pass_in_which_a_rule_breaks_has_failed(function, broken, code):
+    policies = SimpleNamespace(current=lambda: {"my-scheduler": scheduler.Policy([scheduler.Rule("R", function)], [])})
+    cluster, decisions = scheduler_of(Server(node("n"), pod("p"))), []
+    assert scheduler.run(cluster, policies, decisions.append, threading.Event(), 1, once=True) == code
+    assert [decision.broken for decision in decisions] == [broken]
+
+
+def test_pods_that_are_tried_again_and_again_do_not_keep_others_from_being_tried(clock, monkeypatch):
+    """Here a snapshot is good for two decisions, and the cluster changes all the time, which ends all backoffs."""
+    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    server = Server(node("n", cpu="1"), *(pod(f"big-{i}", {"cpu": "9"}, priority=9) for i in range(6)), pod("small"))
+    cluster, left = scheduler_of(server), []
+
+    def tick(decision):
+        clock.now += 0.6
+
+    for change in range(4):
+        server.put(node("n", cpu="1", labels={"change": str(change)}))
+        scheduler.schedule_pending_pods(cluster, {"my-scheduler": POLICY}, tick, threading.Event())
+        left.append(len(cluster.pending.due))
+        clock.now += 0.6
+    assert (server.places(), left) == ({"small": "n"}, [5, 3, 1, 0])
+
+
+def test_an_important_pod_that_comes_while_others_are_tried_is_tried_next(clock, monkeypatch):
+    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    server, decided = Server(node("n"), *(pod(f"pod-{i}") for i in range(6))), []
+
+    def tick(decision):
+        decided.append(decision.pod.name)
+        clock.now += 0.6
+        if len(decided) == 1:
+            server.put(pod("urgent", priority=9))
+
+    policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
+    assert scheduler.run(scheduler_of(server), policies, tick, threading.Event(), 1, once=True) == 0
+    assert decided == ["pod-0", "pod-1", "urgent", *(f"pod-{i}" for i in range(2, 6))]
+
+
+def test_of_too_many_events_some_are_lost_and_that_is_said(monkeypatch, caplog):
+    monkeypatch.setattr(scheduler.Events, "MOST", 5)
+    server, answer = Server(node("n"), *(pod(f"p-{i:02}") for i in range(20))), threading.Event()
+    plain = server.request
+    server.request = lambda method, path, *rest: (not path.endswith("events") or answer.wait(30)) and plain(
+        method, path, *rest)
+    cluster = scheduler_of(server)
+    scheduler.schedule_pending_pods(cluster, {"my-scheduler": POLICY}, lambda decision: None, threading.Event())
+    answer.set()
+    wait_until_told(cluster)
+    assert len(server.places()) == 20, "events that hang hold up no Binding"
+    assert 5 <= len(server.sent("POST", "/events")) < 20
+    assert caplog.messages == ["5 events wait to be written: no more are taken in"]

@@ -62,7 +62,7 @@ def decide(objects, policies=None, name="p"):
 
 def sent(decision, method, pattern):
     """What the matches of a pattern in the paths of requests say, and their bodies."""
-    return {match.group(1): body for verb, path, body in decision.requests or []
+    return {match.group(1): body for verb, path, body in decision.requests
             if verb == method and (match := re.search(pattern, path))}
 
 
@@ -396,7 +396,7 @@ def test_nobody_preempts_without_the_rule():
     for path in (ROOT / "policy.json", "DefaultProvider"):
         decision, _ = decide([node("n", cpu="1"), running("a", "n"), incoming()],
                              scheduler.load_policies(path, "my-scheduler"))
-        assert (decision.node, decision.requests, decision.remedy) == (None, None, "")
+        assert (decision.node, decision.requests, decision.remedy) == (None, [], "")
 
 
 def test_a_configuration_can_name_it_as_a_plugin(tmp_path):

@@ -50,7 +50,7 @@ def ask_extender(url, verb, incoming, nodes):
 
 def hold_lease(api):
     """Try to acquire a Lease; return whether that succeeded."""
-    return scheduler.LeaderElection(api, "my-scheduler", {}).holds()
+    return scheduler.LeaderElection(api, "my-scheduler", {}).acquire()
 
 
 def read_quantity(text):

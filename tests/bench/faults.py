@@ -60,17 +60,14 @@ class Trial:
         """Return one of two sizes."""
         return short if self.short else long
 
-    def make(self, objects, remove=False):
-        """Create objects; with `remove`, in place of those of the same names."""
+    def make(self, objects):
+        """Create objects."""
         sessions = [requests.Session() for _ in range(8)]
 
         def work(session, things):
             for thing in things:
                 space = thing["metadata"].get("namespace")
                 where = f"{self.plane.server}/api/v1/" + (f"namespaces/{space}/pods" if space else "nodes")
-                if remove:
-                    gone = session.delete(f"{where}/{thing['metadata']['name']}", params={"gracePeriodSeconds": 0})
-                    assert gone.status_code in (200, 404), gone.text
                 made = session.post(where, json=thing)
                 assert made.ok, made.text
 
@@ -400,30 +397,6 @@ def retry_after(trial):
     trial.check(trial.recovery < 80, "it waited for more than a minute")
 
 
-def unhurried(request):
-    """A request is carried out at once, and answered after a while."""
-    done = request.carry_out()
-    request.pause(0.1)
-    request.answer(*done)
-
-
-def pods_remade(trial):
-    """Pods are made again under their names in the middle of a pass, and want three times as much."""
-    nodes, pods = trial.size((48, 300), (16, 100))
-    trial.fill(nodes, pods, each=7)
-    trial.proxy.faults["binding"] = unhurried  # or the pass would be over before
-    trial.start()
-    trial.wait_for_bindings(10)
-    trial.make([pod(f"pod-{i:03}", {"cpu": "300m"}) for i in range(pods)], remove=True)
-    trial.injected += pods
-    trial.expected = min(pods, 2 * nodes)
-    trial.settle()
-    decided = {asked.json["metadata"].get("uid") for asked in trial.bindings()}
-    stale = [item for item in trial.look() if "nodeName" in item["spec"] and item["metadata"]["uid"] not in decided]
-    trial.remarks.append(f"{len(stale)} pods were bound by a decision about those before them")
-    trial.check(len(stale) <= FEW, "more than the few whose Bindings were on their way")
-
-
 def nodes_remade(trial):
     """Nodes are deleted in the middle of a pass and made again."""
     trial.fill()
@@ -492,7 +465,6 @@ SCENARIOS = {  # name: (function, whether it belongs to the short form)
     "one namespace fails": (namespace_fails, True),
     "5 % of the answers 500": (some_500s, True),
     "Retry-After: 3600": (retry_after, False),
-    "pods made again, larger": (pods_remade, True),
     "nodes made again": (nodes_remade, True),
     "signals while answers hang": (signals, True),
     "kills and faults at once": (everything, False),

@@ -4,9 +4,11 @@
 
 The parts, all unless some are named:
 
-binding    pods/s from the first to the last Binding, of pods that all wait when a scheduler starts, on a real etcd and
-           kube-apiserver: kube-scheduler as shipped (50 requests a second), kube-scheduler with its limit lifted, the
-           tutorials' Bash loop, and this script through kubectl proxy. They take turns; medians of the rounds.
+binding    pods/s of pods that all wait when a scheduler starts, on a real etcd and kube-apiserver: `bound`, from the
+           first to the last Binding; `told`, from the first Binding until each pod has its event, too. Beside each
+           other: kube-scheduler as shipped (50 requests a second), kube-scheduler with its limit lifted, the
+           tutorials' Bash loop (which writes no events), and this script through kubectl proxy. They take turns;
+           medians of the rounds.
 reading    a pass among 50,000 assigned pods on 5,000 nodes, beside fetching and decoding the same lists alone.
 waiting    a pod at a time: created to bound; and the requests of a poll when there is nothing to do.
 deciding   decisions/s without HTTP by the number of nodes; and pods that fit nowhere, once that has been found out.
@@ -17,6 +19,7 @@ CPU seconds and MiB (peak) are the scheduler's own. The machine should have noth
 import argparse
 import contextlib
 import json
+import math
 import os
 import re
 import statistics
@@ -26,6 +29,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import requests
@@ -96,28 +100,54 @@ class Bench:
         return sum(int(float(line.split()[-1])) for line in metrics.content.splitlines()
                    if line.startswith(b'apiserver_request_total{code="201"') and b'subresource="binding"' in line)
 
+    def events(self):
+        """Return how many events there are; a list of all of them would slow down what is measured."""
+        answer = self.metrics.get(f"https://127.0.0.1:{self.plane.port}/api/v1/namespaces/default/events", verify=False,
+                                  params={"limit": 1}, timeout=60).json()
+        return len(answer["items"]) + answer["metadata"].get("remainingItemCount", 0)
+
     def run(self, name, policy, pods):
-        """Have a scheduler bind pods. Return pods/s, CPU seconds and peak MiB."""
+        """Have a scheduler bind pods. Return pods/s bound and told, CPU seconds and peak MiB."""
         self.plane.request("DELETE", "namespaces/default/pods", params={
             "gracePeriodSeconds": 0, "labelSelector": "assigned!=before"})
         self.plane.request("DELETE", "namespaces/default/events")
         self.create(pods)
         time.sleep(2)
-        before, began, seen = self.bindings(), time.monotonic(), []
+        before = self.bindings()
+        began = time.monotonic()
+        first = last = None  # (when, how many Bindings there were)
         process = subprocess.Popen(self.command(name, policy), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                    start_new_session=True)
-        while not seen or seen[-1][1] < len(pods):
-            assert process.poll() is None and time.monotonic() < began + 600, f"{name}: {seen[-1:]} of {len(pods)}"
+        while not last or last[1] < len(pods):
+            assert process.poll() is None and time.monotonic() < began + 600, f"{name}: {last} of {len(pods)}"
             time.sleep(0.1)
             count = self.bindings() - before
             if count:
-                seen.append((time.monotonic(), count))
+                last = time.monotonic(), count
+                first = first or last
+        events = 0 if name != "Bash loop" else math.inf
+        while events < len(pods):
+            assert process.poll() is None and time.monotonic() < last[0] + 60, f"{name}: {events} of {len(pods)} events"
+            time.sleep(0.05)
+            events = self.events()
+        told = time.monotonic()
         user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()[11:13]
         memory = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text()).group(1)
         os.killpg(process.pid, 15)
         process.wait(30)
-        rate = (seen[-1][1] - seen[0][1]) / max(seen[-1][0] - seen[0][0], 0.1)
-        return rate, (int(user) + int(system)) / os.sysconf("SC_CLK_TCK"), int(memory) // 1024
+        count = last[1] - first[1]
+        return Result(count / max(last[0] - first[0], 0.1), count / max(told - first[0], 0.1),
+                      (int(user) + int(system)) / os.sysconf("SC_CLK_TCK"), int(memory) // 1024)
+
+
+@dataclass
+class Result:
+    """What came of a run."""
+
+    bound: float  # pods a second
+    told: float  # likewise
+    cpu: float  # seconds
+    memory: int  # MiB
 
 
 def nodes(count, mixed=False):
@@ -129,17 +159,16 @@ def nodes(count, mixed=False):
 
 
 def generated(prefix, i):
-    """Return the metadata of a pod with a generated name, as a ReplicaSet's pods have; the names of others are looked
-    at once more before each Binding, where the API server ignores a Binding's uid."""
+    """Return the metadata of a pod with a generated name, as a ReplicaSet's pods have."""
     letters = "bcdfghjklmnpqrstvwxz2456789"  # that the API server uses
     return {"generateName": f"{prefix}-", "name": f"{prefix}-" + "".join(
         letters[i // len(letters)**place % len(letters)] for place in range(5))}
 
 
-def equal_pods(count):
-    """Return pods that differ in nothing but their names."""
-    return [pod("", {"cpu": "100m", "memory": "128Mi"}, labels={"app": "web"}, metadata=generated("pod", i))
-            for i in range(count)]
+def equal_pods(count, own_names=False):
+    """Return pods that differ in nothing but their names, which are generated ones or their own."""
+    return [pod("", {"cpu": "100m", "memory": "128Mi"}, labels={"app": "web"},
+                metadata={"name": f"pod-{i:05}"} if own_names else generated("pod", i)) for i in range(count)]
 
 
 def mixed_pods(count, kinds=200, prefix="pod", **more):
@@ -179,8 +208,12 @@ def binding(bench, rounds):
         ("10 nodes, 200 equal pods", nodes(10), equal_pods(200), [("policy.json", ["Bash loop", ours])]),
         ("500 nodes, 3,000 equal pods", nodes(500), equal_pods(3000), [
             ("policy.json", ["kube-scheduler", lifted, ours]), ("full", [lifted, ours])]),
+        ("500 nodes, 3,000 equal pods with names of their own", nodes(500), equal_pods(3000, own_names=True), [
+            ("policy.json", [lifted, ours])]),
         ("5,000 nodes, 2,000 equal pods", nodes(5000), equal_pods(2000), [
             ("policy.json", [lifted, ours]), ("full", [lifted, ours])]),
+        ("5,000 nodes, 2,000 equal pods with names of their own", nodes(5000), equal_pods(2000, own_names=True), [
+            ("policy.json", [lifted, ours])]),
         ("1,000 nodes, 10,000 pods on them, 2,000 pods of 200 kinds", nodes(1000, mixed=True), mixed_pods(2000), [
             ("full", [lifted, ours])]),
     ]
@@ -192,19 +225,22 @@ def binding(bench, rounds):
             for i, thing in enumerate(assigned):
                 thing["spec"]["nodeName"] = cluster[i % len(cluster)]["metadata"]["name"]
             bench.create(assigned + services)
-        print(f"\n{title}\n{'Policy':12} {'':26} pods/s  CPU s   MiB", flush=True)
+        print(f"\n{title}\n{'Policy':12} {'':26}  bound   told  CPU s   MiB", flush=True)
         for policy, names in contests:
             results = {name: [] for name in names}
             for _ in range(rounds):
                 for name in names:
                     results[name].append(bench.run(name, policy, pods))
-            medians = {name: statistics.median(rate for rate, *_ in runs) for name, runs in results.items()}
+            medians = {}
             for name, runs in results.items():
-                cpu, memory = (statistics.median(run[i] for run in runs) for i in (1, 2))
-                every = ", ".join(f"{rate:.0f}" for rate, *_ in runs)
-                print(f"{policy:12} {name:26} {medians[name]:6.0f} {cpu:6.1f} {memory:5.0f}  ({every})", flush=True)
+                medians[name] = Result(**{part.name: statistics.median(getattr(run, part.name) for run in runs)
+                                          for part in fields(Result)})
+                every = ", ".join(f"{run.bound:.0f}/{run.told:.0f}" for run in runs)
+                print(f"{policy:12} {name:26} {medians[name].bound:6.0f} {medians[name].told:6.0f} "
+                      f"{medians[name].cpu:6.1f} {medians[name].memory:5.0f}  ({every})", flush=True)
             for name in names[:-1]:
-                print(f"{policy:12} ratio to {name}: {medians[ours] / medians[name]:.2f}", flush=True)
+                print(f"{policy:12} ratio to {name}: {medians[ours].bound / medians[name].bound:.2f} bound, "
+                      f"{medians[ours].told / medians[name].told:.2f} told", flush=True)
 
 
 def reading(bench, _):
@@ -241,11 +277,11 @@ def reading(bench, _):
     for what in ("first", "second", "third"):
         alone, passed = seconds(fetch), seconds(one_pass)
         print(f"{what} pass: {passed:.2f} s, {passed / alone:.2f} times its lists alone ({alone:.2f} s)", flush=True)
-        for record in cluster.records.values():
+        for record in cluster.pending.values():
             record.retry_at = 0
     for name in ("kube-scheduler, no limit", "scheduler.py"):
-        _, cpu, memory = bench.run(name, "policy.json", equal_pods(1))
-        print(f"{name}: peak {memory} MiB, {cpu:.1f} CPU s", flush=True)
+        result = bench.run(name, "policy.json", equal_pods(1))
+        print(f"{name}: peak {result.memory} MiB, {result.cpu:.1f} CPU s", flush=True)
 
 
 def waiting(bench, _):
