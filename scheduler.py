@@ -1883,6 +1883,8 @@ class Decision:
     message: str = None  # without a node: why, in kube-scheduler's words
     remedy: str = ""  # what a rule does about that
     held: bool = False  # whether a rule does not permit the binding yet
+    waits: str = ""  # with a node: why the pod is not bound yet
+    broken: bool = False  # whether a rule failed unexpectedly
     requests: list = None  # what has to be sent, and to take effect, before the pod can be bound
     since: float = field(default_factory=time.monotonic)
 
@@ -1898,9 +1900,9 @@ def give_up(decision, error):
     """Turn the decision into one to leave the pod pending. What nobody expected of a rule fails this pod only."""
     if isinstance(error, ApiError) and error.trouble:
         raise error
-    decision.node, decision.held, decision.message = None, False, str(error)
+    decision.node, decision.held, decision.waits, decision.message = None, False, "", str(error)
     if not isinstance(error, (Unschedulable, Malformed, ApiError)):
-        decision.message = broken(error)
+        decision.message, decision.broken = broken(error), True
         log.debug("%s", decision.pod.key, exc_info=error)
 
 
@@ -1932,15 +1934,20 @@ def assume(decision, snapshot):
             node.add(pod)
             for hook in policy.hooks("reserve"):
                 hook(pod, node, snapshot)
-        waits = [seconds for hook in policy.hooks("permit") if (seconds := hook(pod, node, snapshot))]
+        permits = {rule.title: rule.hooks["permit"] for rule in policy.rules() if "permit" in rule.hooks}
+        holding = {title: seconds for title, hook in permits.items() if (seconds := hook(pod, node, snapshot))}
+        waits = list(holding.values())
         if waits and time.monotonic() - decision.since >= min(waits):
             raise Unschedulable(f'pod "{pod.name}" rejected while waiting on permit: rejected due to timeout after '
                                 f"waiting {min(waits):g}s")
         decision.held = bool(waits)
+        decision.waits = " and ".join(f"{title} does not permit it yet" for title in holding)
         if not waits:
             wanted = [requests for hook in policy.hooks("pre_bind")
                       if (requests := hook(pod, node, snapshot)) is not None]
             decision.requests = sum(wanted, []) if wanted else None
+            if wanted and snapshot.live:
+                decision.waits = f"volumes are being bound or provisioned on {node.name}"
     except Exception as error:
         if node:
             node.remove(pod)
@@ -2443,7 +2450,7 @@ class PodRecord:
 
     def is_news(self, decision):
         """Say whether a decision differs from what was last printed of the pod."""
-        before, self.printed = self.printed, (decision.node or decision.message, decision.remedy, decision.held)
+        before, self.printed = self.printed, (decision.node or decision.message, decision.remedy, decision.waits)
         return self.printed != before
 
 
