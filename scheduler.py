@@ -49,6 +49,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlencode, urlsplit
 
 import requests
@@ -2859,12 +2860,63 @@ class LeaderElection:
 # ==== 15. A cluster made of manifests =======================================================================
 
 
+# What today's API knows. Upstream: PodSpec and Container in k8s.io/api/core/v1/types.go.
+POD_FIELDS = """
+    activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy
+    enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname
+    hostnameOverride imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy
+    priority priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName
+    schedulerName schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName
+    setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations
+    topologySpreadConstraints volumes workloadRef"""
+CONTAINER_FIELDS = """
+    args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe
+    resizePolicy resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce
+    terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir"""
+SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
+    "system-node-critical": {"value": 2000001000}, "system-cluster-critical": {"value": 2000000000}}
+
+
+def unknown_fields(spec):
+    """Yield the fields of a pod's spec and containers that the API does not know, with what may be meant."""
+    containers = {f"spec.{kind}[{i}]": container for kind in ("initContainers", "containers")
+                  for i, container in enumerate(pick(spec, list, kind, of=dict))}
+    for place, thing in ({"spec": spec} | containers).items():
+        known = (POD_FIELDS if place == "spec" else CONTAINER_FIELDS).split()
+        for name in thing:
+            if name not in known:
+                yield f"{place}.{name:.60}: unknown field{did_you_mean(name, known, '')}"
+
+
+def completed(spec):
+    """Return a pod's spec as the API server completes it. Upstream: pkg/apis/core/v1/defaults.go.
+
+    Containers request what they are limited to, unless they say; on the host's network, ports are host ports.
+    """
+    spec = {**spec, "schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
+    on_host_network = pick(spec, bool, "hostNetwork")
+    for kind in {"initContainers", "containers"} & spec.keys():
+        spec[kind] = [dict(container) for container in pick(spec, list, kind, of=dict)]
+        for container in spec[kind]:
+            resources = pick(container, dict, "resources")
+            limits = pick(resources, dict, "limits")
+            if limits:
+                container["resources"] = resources | {"requests": limits | pick(resources, dict, "requests")}
+            if on_host_network:
+                container["ports"] = [{**port, "hostPort": port.get("hostPort") or port.get("containerPort")}
+                                      for port in pick(container, list, "ports", of=dict)]
+    return spec
+
+
 class Manifests:
     """A cluster made of manifests, which answers like the API server; bindings are kept in memory."""
 
-    OTHERS = dict(ns="namespaces", svc="services", rc="replicationcontrollers", rs="replicasets", sts="statefulsets",
-                  pv="persistentvolumes", pvc="persistentvolumeclaims", sc="storageclasses", csinodes="csinodes",
-                  pdb="poddisruptionbudgets")
+    OTHERS: ClassVar = dict(
+        ns="namespaces", svc="services", rc="replicationcontrollers", rs="replicasets", sts="statefulsets",
+        pv="persistentvolumes", pvc="persistentvolumeclaims", sc="storageclasses", csinodes="csinodes",
+        pdb="poddisruptionbudgets", pc="priorityclasses")
+    WITHOUT_NAMESPACE = (
+        "nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes", "priorityclasses")
     COMMAND = f"kubectl get nodes,pods,{','.join(OTHERS)} -A -o yaml"  # copies a live cluster
 
     def __init__(self, paths=()):
@@ -2874,46 +2926,59 @@ class Manifests:
                 self.load(path)
             except (OSError, ValueError) as error:
                 raise PolicyError(f"{path}: {one_line(error)}") from error
-        if paths and not any(resource == "nodes" for resource, *_ in self.objects):
+        if paths and not self.all("nodes"):
             raise PolicyError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
+        self.give_priorities()
+
+    def all(self, resource):
+        """Return the objects of a resource."""
+        return [thing for (kind, *_), thing in self.objects.items() if kind == resource]
 
     def load(self, path):
-        """Read a file, or standard input for -; name and leave out what is no object. Raises OSError, ValueError."""
-        for document in parse(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")):
-            is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
+        """Read a file, or standard input for -; say what is odd in it. Raises OSError, ValueError."""
+        text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")
+        for document in parse(text):
             kind = name_in(document, "kind").removesuffix("List")  # the API server gives items none
-            things = [] if document is None else document["items"] if is_list else [document]
-            for thing in things:
+            is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
+            things = document["items"] if is_list else [document]
+            for thing in things if document is not None else ():
                 try:
-                    self.add(thing, kind)
+                    problems = self.add(thing, kind)
                 except Malformed as error:
-                    log.warning("%s: left out: %s", path, error)
+                    problems = [f"left out: {error}"]
+                for problem in problems:
+                    log.warning("%s: %s", path, problem)
 
-    def add(self, document, kind=""):
-        """Take in an object; of this kind, if it does not say. Raises Malformed."""
-        kind, name = pick(document, str, "kind") or kind, pick(document, str, "metadata", "name")
+    def add(self, thing, kind=""):
+        """Take in an object, of this kind if it does not say. Return what is odd in it. Raises Malformed."""
+        kind, name = pick(thing, str, "kind") or kind, pick(thing, str, "metadata", "name")
         if not kind or not name:
             raise Malformed("expected a Kubernetes object with kind and metadata.name, got "
-                            f"{json.dumps(document, default=str)[:60]}")
+                            f"{json.dumps(thing, default=str)[:60]}")
         resource = kind.lower() + ("es" if kind.endswith("s") else "s")
+        metadata, problems = thing["metadata"], []
         try:
+            spec = pick(thing, dict, "spec")
             if resource in self.OTHERS.values():
-                self.try_out(document, kind)
-            spec = pick(document, dict, "spec")
-            if resource == "pods" and not pick(spec, str, "schedulerName"):
-                document["spec"] = spec | {"schedulerName": "default-scheduler"}
+                self.try_out(thing, kind)
+            if resource == "pods":
+                pick(spec, str, "priorityClassName")
+                thing["spec"] = completed(spec)
+                if "uid" not in metadata:  # else an API server has left out what it does not know
+                    problems = [f"Pod {name}: {problem}" for problem in unknown_fields(spec)]
         except Malformed as error:
             raise Malformed(f"{kind} {name}: {error}") from error
-        metadata = document["metadata"]  # whose creation time is the place in the file, where it has none
-        metadata["creationTimestamp"] = metadata.get("creationTimestamp") or f"{len(self.objects):09}"
-        if resource not in ("nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes"):
+        if not metadata.get("creationTimestamp"):  # then the place in the file says what is older
+            metadata["creationTimestamp"] = f"{len(self.objects):09}"
+        if resource not in self.WITHOUT_NAMESPACE:
             metadata["namespace"] = pick(metadata, str, "namespace") or "default"
         if "template" in spec and "uid" not in metadata:  # else its pods are here, too
             warn_once(f"of a {kind} no pods are made here: add the pods themselves")
-        self.objects[resource, metadata.get("namespace"), name] = document
+        self.objects[resource, metadata.get("namespace"), name] = thing
+        return problems
 
     def try_out(self, thing, kind):
-        """Read what rules read of such objects, since no API server has checked them. Raises Malformed."""
+        """Read what is read of such objects later, since no API server has checked them. Raises Malformed."""
         pick(thing, dict, "metadata", "labels", of=str)
         if kind in ("Service", "ReplicationController"):
             pick(thing, dict, "spec", "selector", of=str)
@@ -2928,28 +2993,48 @@ class Manifests:
         can_provision(thing, Node({}))
         for driver in pick(thing, list, "spec", "drivers", of=dict):
             pick(driver, int, "allocatable", "count")
+        if kind == "PriorityClass":
+            pick(thing, int, "value")
+
+    def give_priorities(self):
+        """Give each pod the priority of its PriorityClass. Upstream: plugin/pkg/admission/priority."""
+        classes = SYSTEM_CLASSES | {thing["metadata"]["name"]: thing for thing in self.all("priorityclasses")}
+        defaults = [thing for thing in classes.values() if thing.get("globalDefault")]
+        default = min(defaults, key=lambda thing: pick(thing, int, "value"), default={})
+        for pod in self.all("pods"):
+            spec = pod["spec"]
+            name = spec.get("priorityClassName")
+            if spec.get("priority") is not None:
+                continue
+            if name and name not in classes:
+                warn_once(f"Pod {pod['metadata']['name']}: spec.priorityClassName: there is no PriorityClass "
+                          f'"{name:.60}"{did_you_mean(name, classes, "")}')
+            priority_class = classes.get(name, {}) if name else default
+            spec["priority"] = pick(priority_class, int, "value")
+            if priority_class.get("preemptionPolicy") and not spec.get("preemptionPolicy"):
+                spec["preemptionPolicy"] = priority_class["preemptionPolicy"]
 
     def request(self, method, path, body=None, params=None):
-        """Answer a list; carry out a Binding, or the deletion of a pod; take in other writes unseen."""
-        *_, name, last = path.split("/")
+        """Answer a list; carry out a Binding, or a pod's deletion; accept other writes without effect."""
         if method == "GET":
-            absent = {*self.OTHERS.values()} - {resource for resource, *_ in self.objects}
-            if last in absent:
-                warn_once(f"not in these manifests, so that rules find none: {', '.join(sorted(absent))}; a copy of a "
-                          f"cluster has all: {self.COMMAND}")
-            return {"items": [thing for (resource, *_), thing in self.objects.items()
-                              if resource == last and self.selected(thing, params["fieldSelector"])]}
-        if last == "binding":
-            pod = self.objects["pods", body["metadata"]["namespace"], name]
+            return {"items": self.list(path.rpartition("/")[2], params["fieldSelector"])}
+        if path.endswith("/binding"):
+            pod = self.objects["pods", body["metadata"]["namespace"], body["metadata"]["name"]]
             pod["spec"] = pod["spec"] | {"nodeName": body["target"]["name"]}
         if method == "DELETE":
-            self.objects.pop((name, path.split("/")[-3], last), None)
+            *_, namespace, resource, name = path.split("/")
+            self.objects.pop((resource, namespace, name), None)
         return {}
 
-    def selected(self, thing, selector):
-        """Say whether a field selector, such as spec.nodeName!=,status.phase!=Failed, selects an object."""
-        return all((name_in(thing, *path.split(".")) == value) != bool(differs)
-                   for path, differs, value in re.findall("([^,]*?)(!?)=([^,]*)", selector))
+    def list(self, resource, selector):
+        """Return the objects that a field selector selects, such as spec.nodeName!=,status.phase!=Failed."""
+        absent = {*self.OTHERS.values()} - {resource for resource, *_ in self.objects}
+        if resource in absent:
+            warn_once(f"not in these manifests, so that rules find none: {', '.join(sorted(absent))}; "
+                      f"a copy of a cluster has all: {self.COMMAND}")
+        wanted = re.findall("([^,]*?)(!?)=([^,]*)", selector)  # a field, ! where it is to differ, a value
+        return [thing for thing in self.all(resource) if all(
+            (name_in(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
 
 
 # ==== 16. Files =============================================================================================
@@ -3002,23 +3087,25 @@ class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     def resolve(self, kind, value, implicit):
         """Say of what type a value is. What looks like a number but has a colon is a time, too."""
         tag = super().resolve(kind, value, implicit)
-        is_time = tag.endswith(":timestamp") or kind is yaml.ScalarNode and ":" in value
+        is_time = tag.endswith(":timestamp") or (kind is yaml.ScalarNode and ":" in value)
         return "tag:yaml.org,2002:str" if is_time else tag
 
 
 def check_size(text):
-    """Raise ValueError if a YAML text stands for more than memory holds: by its aliases, or by what is inside what."""
-    around, aliases = [], 0  # of the values around this place: whether they have an anchor
+    """Raise ValueError if a short YAML text stands for a huge value, by its aliases or by its nesting."""
+    aliases = 0
+    has_anchor = []  # for each list and object around this place
     for event in yaml.parse(text, YamlLoader):
         if isinstance(event, yaml.CollectionStartEvent):
-            around.append(event.anchor is not None)
+            has_anchor.append(event.anchor is not None)
         elif isinstance(event, yaml.CollectionEndEvent):
-            around.pop()
-        aliases += isinstance(event, yaml.AliasEvent)
-        if len(around) > 100:
+            has_anchor.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            aliases += 1
+            if aliases > 1000 or any(has_anchor):
+                raise ValueError("expected fewer aliases, and none inside values that have an anchor themselves")
+        if len(has_anchor) > 100:
             raise RecursionError
-        if aliases > 1000 or isinstance(event, yaml.AliasEvent) and any(around):
-            raise ValueError("expected fewer aliases, and none inside values that have an anchor themselves")
 
 
 def unique_keys(pairs):
@@ -3031,8 +3118,9 @@ def unique_keys(pairs):
 
 def depth(value):
     """Return how many objects and lists are inside one another."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + max(map(depth, inner), default=0)
+    if isinstance(value, dict):
+        value = list(value.values())
+    return 1 + max(map(depth, value), default=0) if isinstance(value, list) else 1
 
 
 def parse(text):
@@ -3049,16 +3137,26 @@ def parse(text):
             yield document
     except json.JSONDecodeError as error:
         stray = re.search(r",\s*[]},]$", text[:error.pos + 1])
-        at = stray.start() if stray else error.pos
+        at, what = (stray.start(), "stray comma") if stray else (error.pos, error.msg)
         number = text.count("\n", 0, at) + 1
-        line = text[:at].rpartition("\n")[2][-40:] + text[at:].partition("\n")[0][:40]
-        raise ValueError(f"line {number}: {'stray comma' if stray else error.msg}: {line.strip():.100}") from None
+        raise ValueError(f"line {number}: {what}: {line_at(text, at)}") from None
     except RecursionError:
         raise ValueError("its objects and lists are nested too deeply") from None
     except (LookupError, AttributeError):
         raise ValueError("a value is not of the type that its tag says") from None
     except (yaml.YAMLError, OverflowError, TypeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = "".join(text.splitlines()[mark.line:mark.line + 1]) if mark else ""
+        if re.match(r"[ -]*\t", line):
+            raise ValueError(f"line {mark.line + 1}: a tab, where YAML wants spaces: {line:.200}") from None
         raise ValueError(one_line(error)) from error
+
+
+def line_at(text, at):
+    """Return the line at a place in a text; of a very long one, 200 characters to either side."""
+    start, end = text.rfind("\n", 0, at) + 1, (text + "\n").index("\n", at)
+    first, last = max(start, at - 200), min(end, at + 200)
+    return f"{'…' * (first > start)}{text[first:last].strip()}{'…' * (last < end)}"
 
 
 def one_line(error):
