@@ -16,6 +16,8 @@ import yaml
 from conftest import ROOT, SCHEDULER, free_port, node, pod, run_scheduler, table
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
+NOBODY_WAITS = ("no pod waits for my-scheduler: none without a node, and without scheduling gates, has this "
+                "spec.schedulerName")
 
 
 def test_the_demo_tells_what_its_comments_say():
@@ -48,8 +50,8 @@ def test_json_is_a_line_per_decision_with_all_that_it_rests_on():
                    "node-old": ["node(s) were unschedulable"]},
         "failedBy": {"control-plane": ["PodToleratesNodeTaints"], "node-gpu": ["PodToleratesNodeTaints"],
                      "node-old": ["CheckNodeUnschedulable"]},
-        "raw": report["raw"], "scores": report["scores"], "total": report["total"], "held": False, "message": None,
-        "remedy": ""}
+        "raw": report["raw"], "scores": report["scores"], "total": report["total"], "held": False, "waits": "",
+        "message": None, "remedy": ""}
     assert report["raw"]["NodeAffinityPriority"] == {"node-a": 1, "node-b": 0}, "the weight of the one term"
     assert report["scores"]["NodeAffinityPriority"] == {"node-a": 200, "node-b": 0}, "weight 2"
     assert report["total"] == {name: sum(scores[name] for scores in report["scores"].values())
@@ -66,8 +68,9 @@ def test_a_seed_repeats_the_run():
 def test_a_dry_run_says_so_and_sees_its_own_placements():
     real, dry = run_scheduler("--cluster", DEMO), run_scheduler("--cluster", DEMO, "--dry-run")
     assert dry.stdout.replace(" (dry run)", "") == real.stdout
-    lines = [line for line in dry.stdout.splitlines() if line]
-    assert all(line.endswith(" (dry run)") for line in lines) and len(lines) > 8
+    decisions, *tables = dry.stdout.split("\n\n")
+    assert all(line.endswith(" (dry run)") for line in decisions.splitlines()) and tables[0].count("(dry run)") == 1
+    assert tables[0].splitlines()[0].endswith(" NODE (dry run)"), "before a table, it is said once"
 
 
 def tables(run):
@@ -210,7 +213,7 @@ def test_a_malformed_object_is_named_and_the_others_go_on(thing, said):
         run = run_scheduler("--cluster", "-", input=text)
         assert run.returncode == 0
         assert run.stderr.splitlines() == [
-            f"-: left out: {said}", "no pod waits for my-scheduler: none without a node has this spec.schedulerName"]
+            f"-: left out: {said}", NOBODY_WAITS]
         assert re.findall("^[ab] ", run.stdout, re.MULTILINE) == ["a ", "b "]
 
 
@@ -420,8 +423,7 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
 
 
 def test_that_no_pod_of_a_live_cluster_names_it_is_said(answering):
-    for server, said in (answering(200, '{"items": []}'), "no pod waits for my-scheduler: none without a node has this "
-                         "spec.schedulerName"), (answering(403, "{}"), "403"):
+    for server, said in (answering(200, '{"items": []}'), NOBODY_WAITS), (answering(403, "{}"), "403"):
         run = run_scheduler("--server", server, "--once")
         assert len(run.stderr.splitlines()) == 2 and said in run.stderr.splitlines()[1]
 
