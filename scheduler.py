@@ -3325,8 +3325,8 @@ def failing_nodes(decision, screen):
     """Yield the nodes that do not fit and why; those with the same reasons together, most nodes first."""
     groups = collections.defaultdict(list)  # a sentence for each predicate that is against nodes -> their names
     for name, against in decision.failed.items():
-        why = [f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items()]
-        groups[tuple(why)].append(name)
+        said = {title: ", ".join(reasons) or "no reason given" for title, reasons in against.items()}
+        groups[tuple(f"{title}: {reasons}" for title, reasons in said.items())].append(name)
     labels = {sentences: shorten(names[0]) if len(names) == 1 else f"{len(names)} nodes"
               for sentences, names in groups.items()}
     margin = max(map(len, labels.values()), default=0)
@@ -3343,7 +3343,8 @@ def failing_nodes(decision, screen):
 
 def shortage(decision, name):
     """Return what share of its requests a pod lacks on a node, and the node with this in words."""
-    share, words, node = 0, [], decision.nodes[name]
+    node = decision.nodes[name]
+    share, words = 0, []
     reasons = {*itertools.chain(*decision.failed[name].values())}
     for resource, wanted in decision.pod.requests.items():
         if f"Insufficient {resource}" in reasons:
@@ -3444,12 +3445,12 @@ def why_it_waits(pod, objects):
 
 
 def where_it_stands(pod, snapshot, policies):
-    """Return what people should know of a pod before they read where it would go now, as JSON has it."""
-    node_name = pod.node_name or None
-    return {"pending": not node_name, "onNode": node_name,
-            "nodeExists": node_name and node_name in snapshot.nodes,
-            "leftTo": None if node_name or pod.scheduler in policies else pod.scheduler,
-            "gated": pod.gated, "beingDeleted": pod.terminating,
+    """Return what is to be known of a pod before one reads where it would go now, as JSON has it."""
+    node_name = pod.node_name
+    is_left = not node_name and pod.scheduler not in policies
+    return {"pending": not node_name, "onNode": node_name or None,
+            "nodeExists": node_name in snapshot.nodes if node_name else None,
+            "leftTo": pod.scheduler if is_left else None, "gated": pod.gated, "beingDeleted": pod.terminating,
             "waits": "" if node_name else why_it_waits(pod, snapshot.objects)}
 
 
@@ -3489,12 +3490,14 @@ def not_active(text, policy):
 
 def last_words(pod, cluster):
     """Return what the pod's scheduler said of it last, in its condition and in an event if we may read it."""
-    place, messages = f"api/v1/namespaces/{pod.namespace}/events", {}
+    messages = {"": ""}  # of its scheduler's events, by their times
     with contextlib.suppress(ApiError):
-        for event in cluster.list(place, f"involvedObject.name={pod.name}"):
-            if name_in(event, "source", "component") == pod.scheduler:
-                messages[name_in(event, "lastTimestamp")] = name_in(event, "message")
-    return f"{pod.pending_message or ''} {messages[max(messages)] if messages else ''}"
+        events = f"api/v1/namespaces/{pod.namespace}/events"
+        for event in cluster.list(events, f"involvedObject.uid={pod.uid}"):
+            when = name_in(event, "lastTimestamp") or name_in(event, "eventTime")
+            if pod.scheduler in (name_in(event, "reportingComponent"), name_in(event, "source", "component")):
+                messages[when] = name_in(event, "message")
+    return f"{pod.pending_message or ''} {messages[max(messages)]}"
 
 
 # ==== 18. The command line ==================================================================================

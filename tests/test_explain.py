@@ -784,15 +784,18 @@ def test_rules_that_a_message_names_and_that_are_not_active(text, named):
     assert scheduler.not_active(text, active) == named
 
 
-EVENTS = [{"involvedObject": {"name": name}, "source": {"component": by}, "message": f"{rule} does not permit it yet",
-           "lastTimestamp": f"2024-01-01T00:00:0{second}Z"} for name, by, rule, second in (
-    ("p", "my-scheduler", "Gang", 5), ("p", "my-scheduler", "Older", 4), ("p", "kubelet", "Kubelet", 6),
-    ("other", "my-scheduler", "Other", 7))]
+EVENTS = [{"involvedObject": {"uid": uid}, "source": {"component": by}, "message": f"{rule} does not permit it yet",
+           "lastTimestamp": f"2024-01-01T00:00:0{second}Z"} for uid, by, rule, second in (
+    ("uid-2", "my-scheduler", "Gang", 5), ("uid-2", "my-scheduler", "Older", 4), ("uid-2", "kubelet", "Kubelet", 6),
+    ("uid-1", "my-scheduler", "Other", 7))]
+OF_TODAY = [{"involvedObject": {"uid": "uid-2"}, "reportingComponent": "my-scheduler", "lastTimestamp": None,
+             "eventTime": "2024-01-01T00:00:05.000000Z", "message": "Gang does not permit it yet"}]
 SPOKE = "  ! its scheduler spoke of Gang, not active here: --explain uses the files of\n    its own command line\n"
 
 
 @table("incoming, events, status, said", {
     "its last event": (pod("p"), EVENTS, 200, SPOKE),
+    "an event as today's kube-scheduler writes it": (pod("p"), OF_TODAY, 200, SPOKE),
     "its condition": (waiting_pod(), [], 200, SPOKE),
     "nothing has been said": (pod("p"), [], 200, ""),
     "events may not be read": (pod("p"), EVENTS, 403, ""),
