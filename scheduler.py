@@ -3323,7 +3323,7 @@ def score_cells(decision, title, names):
 
 def failing_nodes(decision, screen):
     """Yield the nodes that do not fit and why; those with the same reasons together, most nodes first."""
-    groups = collections.defaultdict(list)  # a sentence for each predicate that is against nodes -> their names
+    groups = collections.defaultdict(list)  # what is against nodes, by predicates -> their names
     for name, against in decision.failed.items():
         said = {title: ", ".join(reasons) or "no reason given" for title, reasons in against.items()}
         groups[tuple(f"{title}: {reasons}" for title, reasons in said.items())].append(name)
