@@ -2890,7 +2890,7 @@ def unknown_fields(spec):
 
 def completed(spec):
     """Return a pod's spec as the API server completes it. Upstream: pkg/apis/core/v1/defaults.go."""
-    spec = {**spec, "schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
+    spec = dict(spec)
     on_host_network = pick(spec, bool, "hostNetwork")
     for kind in {"initContainers", "containers"} & spec.keys():
         spec[kind] = [dict(container) for container in pick(spec, list, kind, of=dict)]
@@ -2953,10 +2953,12 @@ class Manifests:
             if resource in self.OTHERS.values():
                 self.try_out(thing, kind)
             if resource == "pods":
-                pick(spec, str, "priorityClassName")
-                thing["spec"] = completed(spec)
-                if "uid" not in metadata:  # else an API server has left out what it does not know
-                    problems = [f"Pod {name}: {problem}" for problem in unknown_fields(spec)]
+                scheduler_name = pick(spec, str, "schedulerName") or "default-scheduler"
+                spec = thing["spec"] = spec | {"schedulerName": scheduler_name}
+                with contextlib.suppress(Malformed):  # who reads the pod will say so
+                    thing["spec"] = completed(spec)
+                    if "uid" not in metadata:  # else an API server has left out what it does not know
+                        problems = [f"Pod {name}: {problem}" for problem in unknown_fields(spec)]
         except Malformed as error:
             raise Malformed(f"{kind} {name}: {error}") from error
         if not metadata.get("creationTimestamp"):  # then the place in the file says what is older
@@ -2995,7 +2997,7 @@ class Manifests:
         for (resource, _, pod), thing in self.objects.items():
             spec = pick(thing, dict, "spec")
             if resource == "pods" and spec.get("priority") is None:
-                name = spec.get("priorityClassName")
+                name = name_in(spec, "priorityClassName")
                 if name and name not in classes:
                     warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'
                               + did_you_mean(name, classes, ""))
