@@ -54,6 +54,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlencode, urlsplit
 
 import requests
@@ -3393,12 +3394,58 @@ class LeaderElection:
 # ==== 15. A cluster made of manifests =======================================================================
 
 
+# What today's API knows. Upstream: PodSpec and Container in k8s.io/api/core/v1/types.go.
+POD_FIELDS = """
+    activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy
+    enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname
+    hostnameOverride imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy
+    priority priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName
+    schedulerName schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName
+    setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations
+    topologySpreadConstraints volumes workloadRef"""
+CONTAINER_FIELDS = """
+    args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe
+    resizePolicy resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce
+    terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir"""
+SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
+    "system-node-critical": {"value": 2000001000}, "system-cluster-critical": {"value": 2000000000}}
+
+
+def unknown_fields(spec):
+    """Yield the fields of a pod's spec and containers that the API does not know, with what may be meant."""
+    containers = {f"spec.{kind}[{i}]": container for kind in ("initContainers", "containers")
+                  for i, container in enumerate(pick(spec, list, kind, of=dict))}
+    for place, thing in ({"spec": spec} | containers).items():
+        known = (POD_FIELDS if place == "spec" else CONTAINER_FIELDS).split()
+        for name in thing:
+            if name not in known:
+                yield f"{place}.{name:.60}: unknown field{did_you_mean(name, known, '')}"
+
+
+def completed(spec):
+    """Return a pod's spec as the API server completes it. Upstream: pkg/apis/core/v1/defaults.go."""
+    spec = dict(spec)
+    on_host_network = pick(spec, bool, "hostNetwork")
+    for kind in {"initContainers", "containers"} & spec.keys():
+        spec[kind] = [dict(container) for container in pick(spec, list, kind, of=dict)]
+        for container in spec[kind]:
+            resources = pick(container, dict, "resources")
+            requests = pick(resources, dict, "limits") | pick(resources, dict, "requests")
+            container["resources"] = resources | {"requests": requests}
+            for port in pick(container, list, "ports", of=dict) if on_host_network else ():
+                port["hostPort"] = port.get("hostPort") or port.get("containerPort")
+    return spec
+
+
 class Manifests:
     """A cluster made of manifests, which answers like the API server; bindings are kept in memory."""
 
-    OTHERS = dict(ns="namespaces", svc="services", rc="replicationcontrollers", rs="replicasets", sts="statefulsets",
-                  pv="persistentvolumes", pvc="persistentvolumeclaims", sc="storageclasses", csinodes="csinodes",
-                  pdb="poddisruptionbudgets")
+    OTHERS: ClassVar = dict(
+        ns="namespaces", svc="services", rc="replicationcontrollers", rs="replicasets", sts="statefulsets",
+        pv="persistentvolumes", pvc="persistentvolumeclaims", sc="storageclasses", csinodes="csinodes",
+        pdb="poddisruptionbudgets", pc="priorityclasses")
+    WITHOUT_NAMESPACE = (
+        "nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes", "priorityclasses")
     COMMAND = f"kubectl get nodes,pods,{','.join(OTHERS)} -A -o yaml"  # copies a live cluster
 
     def __init__(self, paths=()):
@@ -3410,44 +3457,55 @@ class Manifests:
                 raise PolicyError(f"{path}: {one_line(error)}") from error
         if paths and not any(resource == "nodes" for resource, *_ in self.objects):
             raise PolicyError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
+        self.give_priorities()
 
     def load(self, path):
-        """Read a file, or standard input for -; name and leave out what is no object. Raises OSError, ValueError."""
-        for document in parse(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")):
-            is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
+        """Read a file, or standard input for -; say what is odd in it. Raises OSError, ValueError."""
+        text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")
+        for document in parse(text):
             kind = name_in(document, "kind").removesuffix("List")  # the API server gives items none
-            things = [] if document is None else document["items"] if is_list else [document]
-            for thing in things:
+            is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
+            things = document["items"] if is_list else [document]
+            for thing in things if document is not None else ():
                 try:
-                    self.add(thing, kind)
+                    problems = self.add(thing, kind)
                 except Malformed as error:
-                    log.warning("%s: left out: %s", path, error)
+                    problems = [f"left out: {error}"]
+                for problem in problems:
+                    log.warning("%s: %s", path, problem)
 
-    def add(self, document, kind=""):
-        """Take in an object; of this kind, if it does not say. Raises Malformed."""
-        kind, name = pick(document, str, "kind") or kind, pick(document, str, "metadata", "name")
+    def add(self, thing, kind=""):
+        """Take in an object, of this kind if it does not say. Return what is odd in it. Raises Malformed."""
+        kind, name = pick(thing, str, "kind") or kind, pick(thing, str, "metadata", "name")
         if not kind or not name:
             raise Malformed("expected a Kubernetes object with kind and metadata.name, got "
-                            f"{json.dumps(document, default=str)[:60]}")
+                            f"{json.dumps(thing, default=str)[:60]}")
         resource = kind.lower() + ("es" if kind.endswith("s") else "s")
+        metadata, problems = thing["metadata"], []
         try:
+            spec = pick(thing, dict, "spec")
             if resource in self.OTHERS.values():
-                self.try_out(document, kind)
-            spec = pick(document, dict, "spec")
-            if resource == "pods" and not pick(spec, str, "schedulerName"):
-                document["spec"] = spec | {"schedulerName": "default-scheduler"}
+                self.try_out(thing, kind)
+            if resource == "pods":
+                scheduler_name = pick(spec, str, "schedulerName") or "default-scheduler"
+                spec = thing["spec"] = spec | {"schedulerName": scheduler_name}
+                with contextlib.suppress(Malformed):  # who reads the pod will say so
+                    thing["spec"] = completed(spec)
+                    if "uid" not in metadata:  # else an API server has left out what it does not know
+                        problems = [f"Pod {name}: {problem}" for problem in unknown_fields(spec)]
         except Malformed as error:
             raise Malformed(f"{kind} {name}: {error}") from error
-        metadata = document["metadata"]  # whose creation time is the place in the file, where it has none
-        metadata["creationTimestamp"] = metadata.get("creationTimestamp") or f"{len(self.objects):09}"
-        if resource not in ("nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes"):
+        if not metadata.get("creationTimestamp"):  # then the place in the file says what is older
+            metadata["creationTimestamp"] = f"{len(self.objects):09}"
+        if resource not in self.WITHOUT_NAMESPACE:
             metadata["namespace"] = pick(metadata, str, "namespace") or "default"
         if "template" in spec and "uid" not in metadata:  # else its pods are here, too
             warn_once(f"of a {kind} no pods are made here: add the pods themselves")
-        self.objects[resource, metadata.get("namespace"), name] = document
+        self.objects[resource, metadata.get("namespace"), name] = thing
+        return problems
 
     def try_out(self, thing, kind):
-        """Read what rules read of such objects, since no API server has checked them. Raises Malformed."""
+        """Read what is read of such objects later, since no API server has checked them. Raises Malformed."""
         pick(thing, dict, "metadata", "labels", of=str)
         if kind in ("Service", "ReplicationController"):
             pick(thing, dict, "spec", "selector", of=str)
@@ -3462,28 +3520,44 @@ class Manifests:
         can_provision(thing, Node({}))
         for driver in pick(thing, list, "spec", "drivers", of=dict):
             pick(driver, int, "allocatable", "count")
+        if kind == "PriorityClass":
+            pick(thing, int, "value")
+
+    def give_priorities(self):
+        """Give each pod the priority of its PriorityClass. Upstream: plugin/pkg/admission/priority."""
+        classes = SYSTEM_CLASSES | {name: thing for (resource, _, name), thing in self.objects.items()
+                                    if resource == "priorityclasses"}
+        default = next((thing for thing in classes.values() if thing.get("globalDefault")), {})
+        for (resource, _, pod), thing in self.objects.items():
+            spec = pick(thing, dict, "spec")
+            if resource == "pods" and spec.get("priority") is None:
+                name = name_in(spec, "priorityClassName")
+                if name and name not in classes:
+                    warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'
+                              + did_you_mean(name, classes, ""))
+                spec["priority"] = pick(classes.get(name, {}) if name else default, int, "value")
 
     def request(self, method, path, body=None, params=None):
-        """Answer a list; carry out a Binding, or the deletion of a pod; take in other writes unseen."""
-        *_, name, last = path.split("/")
+        """Answer a list; carry out a Binding, or a pod's deletion; accept other writes without effect."""
         if method == "GET":
-            absent = {*self.OTHERS.values()} - {resource for resource, *_ in self.objects}
-            if last in absent:
-                warn_once(f"not in these manifests, so that rules find none: {', '.join(sorted(absent))}; a copy of a "
-                          f"cluster has all: {self.COMMAND}")
-            return {"items": [thing for (resource, *_), thing in self.objects.items()
-                              if resource == last and self.selected(thing, params["fieldSelector"])]}
-        if last == "binding":
-            pod = self.objects["pods", body["metadata"]["namespace"], name]
+            return {"items": self.list(path.rpartition("/")[2], params["fieldSelector"])}
+        if path.endswith("/binding"):
+            pod = self.objects["pods", body["metadata"]["namespace"], body["metadata"]["name"]]
             pod["spec"] = pod["spec"] | {"nodeName": body["target"]["name"]}
         if method == "DELETE":
-            self.objects.pop((name, path.split("/")[-3], last), None)
+            *_, namespace, resource, name = path.split("/")
+            self.objects.pop((resource, namespace, name), None)
         return {}
 
-    def selected(self, thing, selector):
-        """Say whether a field selector, such as spec.nodeName!=,status.phase!=Failed, selects an object."""
-        return all((name_in(thing, *path.split(".")) == value) != bool(differs)
-                   for path, differs, value in re.findall("([^,]*?)(!?)=([^,]*)", selector))
+    def list(self, resource, selector):
+        """Return the objects that a field selector selects, such as spec.nodeName!=,status.phase!=Failed."""
+        absent = {*self.OTHERS.values()} - {resource for resource, *_ in self.objects}
+        if resource in absent:
+            warn_once(f"not in these manifests, so that rules find none: {', '.join(sorted(absent))}; "
+                      f"a copy of a cluster has all: {self.COMMAND}")
+        wanted = re.findall("([^,]*?)(!?)=([^,]*)", selector)  # a field, ! where it is to differ, a value
+        return [thing for (kind, *_), thing in self.objects.items() if kind == resource and all(
+            (name_in(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
 
 
 # ==== 16. Files =============================================================================================
@@ -3554,23 +3628,25 @@ class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     def resolve(self, kind, value, implicit):
         """Say of what type a value is. What looks like a number but has a colon is a time, too."""
         tag = super().resolve(kind, value, implicit)
-        is_time = tag.endswith(":timestamp") or kind is yaml.ScalarNode and ":" in value
+        is_time = tag.endswith(":timestamp") or (kind is yaml.ScalarNode and ":" in value)
         return "tag:yaml.org,2002:str" if is_time else tag
 
 
 def check_size(text):
-    """Raise ValueError if a YAML text stands for more than memory holds: by its aliases, or by what is inside what."""
-    around, aliases = [], 0  # of the values around this place: whether they have an anchor
+    """Raise ValueError if a short YAML text stands for a huge value, by its aliases or by its nesting."""
+    aliases = 0
+    has_anchor = []  # for each list and object around this place
     for event in yaml.parse(text, YamlLoader):
         if isinstance(event, yaml.CollectionStartEvent):
-            around.append(event.anchor is not None)
+            has_anchor.append(event.anchor is not None)
         elif isinstance(event, yaml.CollectionEndEvent):
-            around.pop()
-        aliases += isinstance(event, yaml.AliasEvent)
-        if len(around) > 100:
+            has_anchor.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            aliases += 1
+            if aliases > 1000 or any(has_anchor):
+                raise ValueError("expected fewer aliases, and none inside values that have an anchor")
+        if len(has_anchor) > 100:
             raise RecursionError
-        if aliases > 1000 or isinstance(event, yaml.AliasEvent) and any(around):
-            raise ValueError("expected fewer aliases, and none inside values that have an anchor themselves")
 
 
 def unique_keys(pairs):
@@ -3583,8 +3659,9 @@ def unique_keys(pairs):
 
 def depth(value):
     """Return how many objects and lists are inside one another."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + max(map(depth, inner), default=0)
+    if isinstance(value, dict):
+        value = list(value.values())
+    return 1 + max(map(depth, value), default=0) if isinstance(value, list) else 1
 
 
 def parse(text):
@@ -3601,44 +3678,54 @@ def parse(text):
             yield document
     except json.JSONDecodeError as error:
         stray = re.search(r",\s*[]},]$", text[:error.pos + 1])
-        at = stray.start() if stray else error.pos
-        number = text.count("\n", 0, at) + 1
-        line = text[:at].rpartition("\n")[2][-40:] + text[at:].partition("\n")[0][:40]
-        raise ValueError(f"line {number}: {'stray comma' if stray else error.msg}: {line.strip():.100}") from None
+        at, what = (stray.start(), "stray comma") if stray else (error.pos, error.msg)
+        head, tail = text[:at].split("\n"), text[at:].partition("\n")[0]
+        line = f"{head[-1][-200:]}{tail[:200]}".strip()  # all of it, unless it is very long
+        raise ValueError(f"line {len(head)}: {what}: {line}") from None
     except RecursionError:
         raise ValueError("its objects and lists are nested too deeply") from None
     except (LookupError, AttributeError):
         raise ValueError("a value is not of the type that its tag says") from None
     except (yaml.YAMLError, OverflowError, TypeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = "".join(text.splitlines()[mark.line:mark.line + 1]) if mark else ""
+        if re.match(r"[ -]*\t", line):
+            raise ValueError(f"line {mark.line + 1}: a tab, where YAML wants spaces: {line:.200}") from None
         raise ValueError(one_line(error)) from error
 
 
 def one_line(error):
     """Return an error's text on one line; of a connection's, the cause that requests has wrapped up."""
     cause = re.search(r"\[(Errno|SSL)[^]]*][^'\"()]*", str(error))
-    return getattr(error, "strerror", None) or (cause.group().strip() if cause else " ".join(str(error).split()))
+    text = cause.group() if cause else str(error)
+    return getattr(error, "strerror", None) or " ".join(text.split())
 
 
 # ==== 17. What people see ===================================================================================
 
 
 class Screen:
-    """What is printed on: a terminal, with colours unless NO_COLOR is set, or anything else, 80 columns wide."""
+    """What is printed on: a terminal, with colours unless NO_COLOR is set, or 80 columns without colours."""
 
-    def __init__(self, suffix="", colour="auto"):
-        self.suffix = suffix  # of every line
+    def __init__(self, remark="", colour="auto"):
+        self.remark = remark  # ends the first line of all that is printed together
         with contextlib.suppress(AttributeError):  # what stands in for a terminal may lack it
             sys.stdout.reconfigure(errors="replace")
         terminal = sys.stdout.isatty()
-        self.width = (max(60, shutil.get_terminal_size().columns) if terminal else 80) - len(suffix)
+        self.width = (max(60, shutil.get_terminal_size().columns) if terminal else 80) - len(remark)
         wanted = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self.colours = wanted if colour == "auto" else colour == "always"
-        self.marks = {} if "utf" in str(sys.stdout.encoding).lower() else str.maketrans("✗×→…", "xx>~")
+        can_encode = "utf" in str(sys.stdout.encoding).lower()
+        self.marks = {} if can_encode else str.maketrans("✗×→…", "xx>~")
 
     def print(self, *lines):
-        """Print lines."""
+        """Print lines that belong together."""
+        remark = self.remark
         for line in lines:
-            print((line + self.suffix if line else "").translate(self.marks), flush=True)
+            if line:
+                line += remark
+                remark = ""
+            print(line.translate(self.marks), flush=True)
 
     def paint(self, text, colour):
         """Return the text as it may be shown, in a colour, if there are any."""
@@ -3646,9 +3733,10 @@ class Screen:
         return f"\033[{colour}m{text}\033[0m" if self.colours and colour else text
 
     def fold(self, text, head="", colour="", rest="", max_lines=None):
-        """Break a text into lines that fit: the first behind a head, the others below that or behind `rest`."""
-        lines = textwrap.wrap(text, self.width, initial_indent=head, subsequent_indent=rest or " " * len(head),
-                              break_on_hyphens=False, max_lines=max_lines, placeholder=" …")
+        """Break a text into lines that fit: the first behind a head, the others below it or behind `rest`."""
+        lines = textwrap.wrap(
+            text, self.width, initial_indent=head, subsequent_indent=rest or " " * len(head),
+            break_on_hyphens=False, max_lines=max_lines, placeholder=" …")
         return [self.paint(line, colour) for line in lines]
 
 
@@ -3657,23 +3745,58 @@ ESCAPES = {code: ascii(chr(code))[1:-1] for code in CONTROL}  # names and messag
 BOLD, DIM, RED, GREEN = "1", "2", "91", "1;32"
 
 
-def record(decision):
+class Report:
+    """Tells people of decisions, as the command line wants it, and remembers whether a rule has failed."""
+
+    def __init__(self, options, screen):
+        self.options = options
+        self.screen = screen
+        self.rule_failed = False
+
+    def __call__(self, decision, standing=None):
+        """Tell of a decision; if just this pod is explained, also where it stands."""
+        self.rule_failed |= decision.broken
+        if self.options.compare:
+            return
+        if self.options.output == "json":
+            dry_run = {"dryRun": True} if self.options.dry_run else {}
+            self.screen.print(json.dumps(in_json(decision) | (standing or {}) | dry_run))
+        elif self.options.explain:
+            heading = introduce(decision.pod, standing, self.screen) if standing else []
+            self.screen.print(*heading, *explain(decision, self.screen))
+            return
+        else:
+            self.screen.print(in_words(decision).translate(ESCAPES))
+        for what in unheeded(decision) if decision.node else ():
+            warn_once(f"a pod is placed that {what}")
+
+
+def in_json(decision):
     """Return a decision as --output json prints it."""
+    failed = decision.failed.items()
     return {"pod": decision.pod.key, "node": decision.node, "feasible": list(decision.total),
-            "failed": {node: sum(against.values(), []) for node, against in decision.failed.items()},
-            "failedBy": {node: list(against) for node, against in decision.failed.items()},
+            "failed": {node: [*itertools.chain(*against.values())] for node, against in failed},
+            "failedBy": {node: list(against) for node, against in failed},
             "raw": decision.raw, "scores": decision.scores, "total": decision.total,
             "held": decision.state is State.HELD,
-            "message": decision.message, "remedy": decision.remedy}
+            "waits": decision.waits, "message": decision.message, "remedy": decision.remedy}
 
 
 def in_words(decision):
     """Return a decision as a line for people."""
-    if decision.node is None:
-        return f"{decision.pod.key} stays pending: {decision.message} {decision.remedy}".rstrip()
-    fit, score = f"{len(decision.total)} of {len(decision.nodes)} nodes fit", decision.total[decision.node]
-    held = " is held: not permitted yet" if decision.state is State.HELD else ""
-    return f"{decision.pod.key} -> {decision.node}  ({fit}, score {score}){held}"
+    pod, node_name = decision.pod.key, decision.node
+    if node_name is None:
+        return f"{pod} stays pending: {decision.message} {decision.remedy}".rstrip()
+    fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
+    waits = f" waits: {decision.waits}" if decision.waits else ""
+    return f"{pod} -> {node_name}  ({fit}, score {number(decision.total[node_name])}){waits}"
+
+
+def number(score):
+    """Return a score as people write it; None is a dash."""
+    if score is None:
+        return "-"
+    return f"{score:.10g}" if isinstance(score, float) else str(score)
 
 
 def explain(decision, screen):
@@ -3688,86 +3811,112 @@ def explain(decision, screen):
 
 def unheeded(decision):
     """Yield what the pod requires though no active rule looks at that, and the rule that would look."""
-    pod, there = decision.pod, decision.nodes.get(decision.node)
-    affinity, active = pick(pod.spec, dict, "affinity"), {rule.name for rule in decision.policy.rules()}
+    pod, node = decision.pod, decision.nodes.get(decision.node)
+    active = {rule.name for rule in decision.policy.rules()}
+    affinity = pick(pod.spec, dict, "affinity")
     required = {side for side, terms in affinity.items() if f"required{WHEN}" in str(terms)}
-    for what, is_asked, rule in (
-            ("resource requests", any(pod.requests.values()), "PodFitsResources"),
-            ("host ports", pod.host_ports, "PodFitsHostPorts"),
-            ("a node selector", pod.node_selector, "MatchNodeSelector"),
-            ("required node affinity", "nodeAffinity" in required, "MatchNodeSelector"),
-            ("no toleration for taints there", there and hostile_taints(pod, there), "PodToleratesNodeTaints"),
-            ("a network disk", any(volume.keys() & DISK_IDENTITIES.keys() for volume in pod.volumes), "NoDiskConflict"),
-            ("claims", pod.claims, "CheckVolumeBinding"),
-            ("required spreading", "DoNotSchedule" in str(pod.spec.get("topologySpreadConstraints")), "EvenPodsSpread"),
-            ("required pod affinity", "podAffinity" in required, "MatchInterPodAffinity"),
-            ("required pod anti-affinity", "podAntiAffinity" in required, "MatchInterPodAffinity")):
+    has_disk = any(volume.keys() & DISK_IDENTITIES.keys() for volume in pod.volumes)
+    must_spread = "DoNotSchedule" in str(pod.spec.get("topologySpreadConstraints"))
+    asks = {  # (what the pod may ask for, the rule that looks at it): whether it does
+        ("resource requests", "PodFitsResources"): any(pod.requests.values()),
+        ("host ports", "PodFitsHostPorts"): pod.host_ports,
+        ("a node selector", "MatchNodeSelector"): pod.node_selector,
+        ("required node affinity", "MatchNodeSelector"): "nodeAffinity" in required,
+        ("no toleration for taints there", "PodToleratesNodeTaints"): node and hostile_taints(pod, node),
+        ("a network disk", "NoDiskConflict"): has_disk,
+        ("claims", "CheckVolumeBinding"): pod.claims,
+        ("required spreading", "EvenPodsSpread"): must_spread,
+        ("required pod affinity", "MatchInterPodAffinity"): "podAffinity" in required,
+        ("required pod anti-affinity", "MatchInterPodAffinity"): "podAntiAffinity" in required,
+    }
+    for (what, rule), is_asked in asks.items():
         if is_asked and rule not in active:
             yield f"has {what}, and {decision.policy.name_for(rule)}, which looks at that, is not active"
 
 
 def best_nodes(decision, screen):
-    """Return the scores as a table: a row for each priority, a column for each of the best nodes, as many as fit."""
+    """Return the scores as a table: a row for each priority, columns for as many of the best nodes as fit."""
     total, chosen = decision.total, decision.node
-    rules = {rule.title: rule for rule in decision.policy.priorities}
     ranked = sorted(total, key=lambda name: (-total[name], name != chosen, name))
     ties = [name for name in ranked if chosen and total[name] == total[chosen]]
-    marks, best = dict.fromkeys(ties, "= ") | {chosen: "* "}, ranked[:screen.width]
-    rows = [["", *(marks.get(name, "") + shorten(name) for name in best)]]
-    for title, scores in decision.scores.items():
-        cells, rule, raw = [], rules.get(title), decision.raw.get(title)  # no rule: an extender's, already weighed
-        for name in best:
-            cell = f"{scores[name] // rule.weight}×{rule.weight}" if rule else str(scores[name])
-            if rule and rule.reduce:
-                cell = f"{'-' if raw[name] is None else raw[name]}→{cell}"
-            cells.append(cell)
-        for part in re.split(r"(?=\+)", title):  # entries that make one rule, A+B, have a line each
-            rows.append([shorten("  " + part, screen.width // 2), *cells])
-            cells = []
-    rows.append(["  Total", *(str(total[name]) for name in best)])
+    shown = ranked[:screen.width]  # more would not fit, however short their columns
+    marks = dict.fromkeys(ties, "= ") | {chosen: "* "}
+    rows = [["", *(marks.get(name, "") + shorten(name) for name in shown)]]
+    for title in decision.scores:
+        # Entries of the Policy that make one rule, A+B, have a line each.
+        first, *others = re.split(r"(?=\+)", title)
+        rows.append([shorten(f"  {first}", screen.width // 2), *score_cells(decision, title, shown)])
+        rows += [[shorten(f"  {other}", screen.width // 2)] for other in others]
+    rows.append(["  Total", *(number(total[name]) for name in shown)])
     while len(rows[0]) > 2 and max(map(len, align(rows))) > screen.width:
-        rows = [row[:len(rows[0]) - 1] for row in rows]
-    lines, more, first = align(rows), ranked[len(rows[0]) - 1:], rows[0][1]
-    lines[0] = lines[0].replace(first, screen.paint(first, GREEN if chosen else ""))
+        last = len(rows[0]) - 1
+        rows = [row[:last] for row in rows]
+    lines = align(rows)
+    if chosen:
+        lines[0] = lines[0].replace(rows[0][1], screen.paint(rows[0][1], GREEN))
+    more = ranked[len(rows[0]) - 1:]
     if more:
-        lines += screen.fold(f"more nodes that fit: {len(more)}, down to a total of {total[more[-1]]}", "  ", DIM)
+        down_to = number(total[more[-1]])
+        lines += screen.fold(f"more nodes that fit: {len(more)}, down to a total of {down_to}", "  ", DIM)
     if len(ties) > 1:
         lines += screen.fold(f"{len(ties)} nodes (* and =) tie: any of them is taken, at random", "  ", DIM)
     return lines
 
 
+def score_cells(decision, title, names):
+    """Return what a priority's row says of these nodes: the raw score, the normalised one, and the weight."""
+    scores = decision.scores[title]
+    rule = {rule.title: rule for rule in decision.policy.priorities}.get(title)
+    if not rule:  # an extender, whose scores come weighed
+        return [number(scores[name]) for name in names]
+    cells = {name: f"{number(scores[name] / rule.weight)}×{rule.weight}" for name in names}
+    if rule.reduce:
+        cells = {name: f"{number(decision.raw[title][name])}→{cell}" for name, cell in cells.items()}
+    return list(cells.values())
+
+
 def failing_nodes(decision, screen):
     """Yield the nodes that do not fit and why; those with the same reasons together, most nodes first."""
-    groups = collections.defaultdict(list)  # reasons, a sentence for each predicate -> names of nodes
+    groups = collections.defaultdict(list)  # what is against nodes, by predicates -> their names
     for name, against in decision.failed.items():
-        why = tuple(f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items())
-        groups[why].append(name)
-    heads = {why: f"{len(names)} nodes" if len(names) > 1 else shorten(names[0]) for why, names in groups.items()}
-    margin = max(map(len, heads.values()), default=0)
-    for why, names in sorted(groups.items(), key=lambda group: -len(group[1])):
-        head = f"  ✗ {heads[why]:{margin}}  "
-        for sentence in why:
+        said = {title: ", ".join(reasons) or "no reason given" for title, reasons in against.items()}
+        groups[tuple(f"{title}: {reasons}" for title, reasons in said.items())].append(name)
+    labels = {sentences: shorten(names[0]) if len(names) == 1 else f"{len(names)} nodes"
+              for sentences, names in groups.items()}
+    margin = max(map(len, labels.values()), default=0)
+    for sentences in sorted(groups, key=lambda sentences: -len(groups[sentences])):
+        head = f"  ✗ {labels[sentences]:{margin}}  "
+        for sentence in sentences:
             yield from screen.fold(sentence, head, RED)
             head = " " * len(head)
-        misses = sorted((shortage(decision, name) for name in names), key=lambda miss: miss[0])  # the nearest first
-        if len(names) > 1 or misses[0][0]:
-            yield from screen.fold(", ".join(words for _, words in misses), head, DIM, max_lines=2)
+        misses = sorted([shortage(decision, name) for name in groups[sentences]], key=lambda miss: miss[0])
+        described = [words for _, words in misses]  # the node that nearly fits comes first
+        if described != [labels[sentences]]:
+            yield from screen.fold(", ".join(described), head, DIM, max_lines=2)
 
 
 def shortage(decision, name):
     """Return what share of its requests a pod lacks on a node, and the node with this in words."""
-    share, words, node = 0, [], decision.nodes[name]
+    node = decision.nodes[name]
+    share, words = 0, []
+    reasons = {*itertools.chain(*decision.failed[name].values())}
     for resource, wanted in decision.pod.requests.items():
-        if any(f"Insufficient {resource}" in reasons for reasons in decision.failed[name].values()):
+        if f"Insufficient {resource}" in reasons:
             free = node.allocatable.get(resource, 0) - node.requested.get(resource, 0)
             share = max(share, (wanted - free) / max(wanted, 1))
-            words.append(f"requests {amount(resource, wanted, math.ceil)}, free {amount(resource, free)}")
+            wants = amount(resource, wanted, math.ceil)
+            words.append(f"requests {resource} {wants}, free {amount(resource, free)}")
+    status = pick(node.raw, dict, "status")
+    room = status.get("allocatable") or status.get("capacity") or {}
+    if "Too many pods" in reasons and "pods" not in room:
+        words.append("does not say how many pods it takes")
     return share, shorten(name) + (f" ({'; '.join(words)})" if words else "")
 
 
 def amount(resource, number, rounded=math.floor):
     """Return an amount of a resource as people write it."""
-    unit, suffix = {"cpu": (1, "m"), "memory": (2**20, "Mi"), "ephemeral-storage": (2**20, "Mi")}.get(resource, (1, ""))
+    units = {"cpu": (1, "m"), "memory": (2**20, "Mi"), "ephemeral-storage": (2**20, "Mi")}
+    unit, suffix = units.get(resource, (1, ""))
     return f"{rounded(number / unit)}{suffix}"
 
 
@@ -3780,41 +3929,129 @@ def align(rows):
     """Return rows of cells, of which some may be shorter, as lines with the columns below each other."""
     rows = [[cell.translate(ESCAPES) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=False)] for row in rows]
+    return ["  ".join(row).rstrip() for row in padded]
 
 
 def comparison(outcomes):
     """Return the outcomes under several Policies as tables: the pods that land elsewhere, and numbers."""
-    files, places = list(outcomes), [outcome["pods"] for outcome in outcomes.values()]
-    pods = sorted(set().union(*places))  # profiles may be for other schedulers
-    rows = [[pod, *(of.get(pod) or "<none>" for of in places)] for pod in pods]
+    files = list(outcomes)
+    pods = sorted({pod for outcome in outcomes.values() for pod in outcome["pods"]})
+    rows = [[pod, *(outcome["pods"].get(pod) or "<none>" for outcome in outcomes.values())] for pod in pods]
     moved = [row for row in rows if len(set(row[1:])) > 1]
-    lines = [*align([["POD", *files], *moved]), ""] if moved else []
-    numbers = [["", *files], ["pods that fit", *(f"{sum(map(bool, of.values()))} of {len(of)}" for of in places)],
-               ["pods left where they were", *(str(outcome["left"]) for outcome in outcomes.values())]]
+    places = [outcome["pods"].values() for outcome in outcomes.values()]
+    numbers = [
+        ["", *files],
+        ["pods that fit", *(f"{sum(map(bool, nodes))} of {len(nodes)}" for nodes in places)],
+        ["pods left where they were", *(str(outcome["left"]) for outcome in outcomes.values())]]
     for resource, shares in outcomes[files[0]]["utilization"].items():
         for part in shares:
-            numbers.append([f"{resource} utilization of a node, {part}", *(
-                f"{outcome['utilization'][resource][part]:.1f}%" for outcome in outcomes.values())])
-    return [*lines, f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(numbers)]
+            percent = [f"{outcome['utilization'][resource][part]:.1f}%" for outcome in outcomes.values()]
+            numbers.append([f"{resource} utilization of a node, {part}", *percent])
+    table = [*align([["POD", *files], *moved]), ""] if moved else []
+    return [*table, f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(numbers)]
 
 
-def overview(pods, waiting, held, nodes):
+def overview(pods, nodes, objects, waiting, held):
     """Return where the pods are, of many only those that were waiting, and how full the nodes are."""
-    place = {uid: node.name for node in nodes for uid in node.pods}
-    rows, fill = [["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"]], [["NODE", "PODS", "CPU", "MEMORY"]]
+    places = {uid: node.name for node in nodes for uid in node.pods}
+    names = {node.name for node in nodes}
     shown = pods if len(pods) < 100 else [pod for pod in pods if pod.uid in waiting]
+    rows = [["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"]]
     for pod in shown:
-        placed = pod.uid in waiting and pod.uid in place
-        status = "Held" if pod.uid in held else "Placed" if placed else pod.phase or "Pending"
+        place = places.get(pod.uid) or pod.node_name
+        status = "Held" if pod.uid in held else status_of(pod, place, pod.uid in waiting, objects)
         requests = [amount(resource, pod.requests[resource]) for resource in CPU_AND_MEMORY]
-        rows.append([pod.namespace, pod.name, status, *requests, place.get(pod.uid, "<none>")])
+        remark = " (no such node)" if place and place not in names else ""
+        rows.append([pod.namespace, pod.name, status, *requests, f"{place or '<none>'}{remark}"])
+    fill = [["NODE", "PODS", "CPU", "MEMORY"]]
     for node in nodes:
-        fill.append([node.name, f"{len(node.pods)}/{node.max_pods}"])
+        shares = []
         for resource in CPU_AND_MEMORY:
-            used, there = node.requested[resource], node.allocatable[resource]
-            fill[-1].append(f"{amount(resource, used)}/{amount(resource, there)} ({100 * used // max(there, 1)}%)")
-    return ["", *align(rows), *[f"and {len(pods) - len(shown)} other pods"] * (pods != shown), "", *align(fill)]
+            used, room = node.requested[resource], node.allocatable[resource]
+            percent = 100 * used // max(room, 1)
+            shares.append(f"{amount(resource, used)}/{amount(resource, room)} ({percent}%)")
+        fill.append([node.name, f"{len(node.pods)}/{node.max_pods}", *shares])
+    more = [f"and {len(pods) - len(shown)} other pods"] if len(shown) < len(pods) else []
+    return ["", *align(rows), *more, "", *align(fill)]
+
+
+def status_of(pod, place, was_waiting, objects):
+    """Return the status of a pod in a word: that of its phase, unless it does not run yet."""
+    if place:
+        return "Placed" if was_waiting or pod.phase in ("", "Pending") else pod.phase
+    if pod.gated:
+        return "Gated"
+    return "Waits" if why_it_waits(pod, objects) else pod.phase or "Pending"
+
+
+def why_it_waits(pod, objects):
+    """Return why a pod that has a place is not bound yet, by its condition or its claims; else ""."""
+    for condition in pick(pod.raw, list, "status", "conditions", of=dict):
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "Waiting":
+            return name_in(condition, "message")
+    for key in pod.claims:
+        claim = objects["persistentvolumeclaims"].get(key, {})
+        node_name = name_in(claim, "metadata", "annotations", SELECTED_NODE)
+        if node_name and not name_in(claim, "spec", "volumeName"):
+            return f"volumes are being bound or provisioned on {node_name}"
+    return ""
+
+
+def where_it_stands(pod, snapshot, policies):
+    """Return what is to be known of a pod before one reads where it would go now, as JSON has it."""
+    node_name = pod.node_name
+    is_left = not node_name and pod.scheduler not in policies
+    return {"pending": not node_name, "onNode": node_name or None,
+            "nodeExists": node_name in snapshot.nodes if node_name else None,
+            "leftTo": pod.scheduler if is_left else None, "gated": pod.gated, "beingDeleted": pod.terminating,
+            "waits": "" if node_name else why_it_waits(pod, snapshot.objects)}
+
+
+def introduce(pod, standing, screen):
+    """Return as lines where a pod stands, and by which file it is explained."""
+    on_node, left_to, waits = standing["onNode"], standing["leftTo"], standing["waits"]
+    words = {
+        f"is on {on_node}": on_node and standing["nodeExists"],
+        f"is on {on_node}, a node that does not exist": on_node and not standing["nodeExists"],
+        "is being deleted": standing["beingDeleted"],
+        "has scheduling gates": standing["gated"],
+        f"is left to {left_to}": left_to,
+        f"waits: {waits}": waits,
+    }
+    state = " and ".join(what for what, holds in words.items() if holds) or "is pending"
+    lines = screen.fold(f"{pod.key} {state}. If scheduled now, by {standing['explainedBy']}:")
+    if standing["notActive"]:
+        lines += screen.fold(f"its scheduler spoke of {', '.join(standing['notActive'])}, not active here: "
+                             "--explain uses the files of its own command line", "  ! ", RED)
+    return lines
+
+
+RULE_NAMED = re.compile(  # how messages name rules, of which files may be elsewhere
+    r'(\S+) (?:does not permit|prepares) |\(([\w-]+): \S+, line [0-9]+\)|running "([\w-]+)"')
+
+
+def not_active(text, policy):
+    """Return the rules that a text names, such as a pod's event, and that a Policy does not have active."""
+    active = {rule.name for rule in policy.rules()} | {rule.title for rule in policy.rules()}
+    active |= {plugin for plugin, names in PLUGINS.items() if not names or not active.isdisjoint(names)}
+    named = {*re.findall(r"[\w-]+", text)} & {*PREDICATES, *PRIORITIES, *PLUGINS}
+    named |= {*itertools.chain(*RULE_NAMED.findall(text))} - {""}
+    if "extender" in text and not policy.extenders:
+        named.add("extenders")
+    return sorted(named - active)
+
+
+def last_words(pod, cluster):
+    """Return what the pod's scheduler said of it last, in its condition and in an event if we may read it."""
+    messages = {"": ""}  # of its scheduler's events, by their times
+    with contextlib.suppress(ApiError):
+        events = f"api/v1/namespaces/{pod.namespace}/events"
+        for event in cluster.list(events, f"involvedObject.uid={pod.uid}"):
+            when = name_in(event, "lastTimestamp") or name_in(event, "eventTime")
+            if pod.scheduler in (name_in(event, "reportingComponent"), name_in(event, "source", "component")):
+                messages[when] = name_in(event, "message")
+    return f"{pod.pending_message or ''} {messages[max(messages)]}"
 
 
 # ==== 18. The command line ==================================================================================
@@ -3824,7 +4061,7 @@ def read_arguments(argv):
     """Read the command line."""
     parser = argparse.ArgumentParser(
         prog="scheduler.py", formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Schedule the pods that name this scheduler, by the rules that a legacy Policy file names.",
+        description="Schedule the pods that name this scheduler, by the rules that a Policy file names.",
         epilog=f"""examples:
   kubectl proxy & python scheduler.py             schedule a cluster's pods until Ctrl-C
   python scheduler.py --cluster tests/clusters/demo.yaml           schedule manifests; no cluster is needed
@@ -3833,34 +4070,35 @@ def read_arguments(argv):
     python scheduler.py --cluster -               schedule a copy of a live cluster
 
 exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
-    option = parser.add_argument
-    option("--server", default="http://127.0.0.1:8001", metavar="URL", help="of kubectl proxy (default %(default)s)")
-    option("--scheduler-name", default="my-scheduler", metavar="NAME", help="schedule its pods (default %(default)s)")
-    option("--policy", "--config", "--policy-config-file", "--algorithm-provider", metavar="FILE",
-           help="a Policy or KubeSchedulerConfiguration, DefaultProvider or ClusterAutoscalerProvider (policy.json)")
-    option("--plugins", nargs="+", default=[], metavar="FILE", help="Python files with rules of your own")
-    option("--interval", type=float, default=1, metavar="SECONDS", help="time between polls (default %(default)s)")
-    option("--once", action="store_true", help="make one pass, then stop")
-    option("--leader-elect", nargs="?", const="true", choices=["true", "false"], help="lead by Lease kube-system/NAME")
-    option("--dry-run", action="store_true", help="do everything except writing to the cluster")
-    option("--cluster", nargs="+", default=[], metavar="FILE", help="schedule these manifests (-: standard input)")
-    option("--explain", nargs="?", const=True, metavar="POD", help="show decisions as tables, or where a pod would go")
-    option("--compare", metavar="FILE", help="with --cluster: schedule under this Policy, too, and show what differs")
-    option("--anew", action="store_true", help="--compare: running pods, too, except DaemonSets' and static ones")
-    option("--seed", help="make the choice among equally good nodes repeatable")
-    option("--color", choices=["always", "auto", "never"], default="auto", help="always: for less -R")
-    option("--output", choices=["text", "json"], default="text", help="json: an object per decision, with all scores")
-    option("-v", "--verbose", action="store_true", help="log every request to the API server")
+    add = parser.add_argument
+    add("--server", default="http://127.0.0.1:8001", metavar="URL", help="of kubectl proxy (%(default)s)")
+    add("--scheduler-name", default="my-scheduler", metavar="NAME", help="schedule its pods (%(default)s)")
+    add("--policy", "--config", "--policy-config-file", "--algorithm-provider", metavar="FILE",
+        help="Policy, KubeSchedulerConfiguration, DefaultProvider or ClusterAutoscalerProvider (policy.json)")
+    add("--plugins", nargs="+", default=[], metavar="FILE", help="Python files with rules of your own")
+    add("--interval", type=float, default=1, metavar="SECONDS", help="between polls (%(default)s)")
+    add("--once", action="store_true", help="make one pass, then stop")
+    add("--leader-elect", nargs="?", const="true", choices=["true", "false"], help="lead by a Lease")
+    add("--dry-run", action="store_true", help="do everything except writing to the cluster")
+    add("--cluster", nargs="+", default=[], metavar="FILE", help="schedule manifests (-: standard input)")
+    add("--explain", nargs="?", const=True, metavar="POD", help="show decisions, or where POD would go")
+    add("--compare", metavar="FILE", help="with --cluster: schedule by this, too; show what differs")
+    add("--anew", action="store_true", help="--compare: running pods, too, but DaemonSets' and static ones")
+    add("--seed", help="make the choice among equally good nodes repeatable")
+    add("--color", choices=["always", "auto", "never"], default="auto", help="always: for less -R")
+    add("--output", choices=["text", "json"], default="text", help="json: an object for each decision")
+    add("-v", "--verbose", action="store_true", help="log every request to the API server")
     options = parser.parse_args(argv)
     if not re.fullmatch("https?://[^/?#]+/?", options.server):
         parser.error(f"--server {options.server}: expected a URL such as http://127.0.0.1:8001")
     try:
-        urlsplit(options.server).port
+        _ = urlsplit(options.server).port  # raises ValueError if that is none
     except ValueError as error:
         parser.error(f"--server {options.server}: {error}")
     if not 0 < options.interval < 1e6:
         parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
-    if options.compare and (options.explain or not options.cluster) or options.anew and not options.compare:
+    cannot_compare = options.compare and (options.explain or not options.cluster)
+    if cannot_compare or (options.anew and not options.compare):
         parser.error("--compare needs --cluster, and goes without --explain; --anew needs --compare")
     return options
 
@@ -3870,7 +4108,9 @@ def main(argv=None):
     global SEED
     gc.set_threshold(50000)  # of the many objects of a big cluster, few are ever garbage
     options = read_arguments(argv)
-    SEED = options.seed or ("" if options.compare else None)  # what is compared has the same luck
+    SEED = options.seed
+    if options.compare and SEED is None:
+        SEED = ""  # what is compared has the same luck
     dry = " (dry run)" if options.dry_run else ""
     handler, formatter = logging.StreamHandler(), logging.Formatter()
     formatter.formatMessage = lambda record: record.message.translate(ESCAPES) + dry
@@ -3893,49 +4133,51 @@ def carry_out(options, screen):
     api = Manifests(options.cluster) if options.cluster else Proxy(options.server)
     named = {rule.name for file in files for policy in file.policies.values() for rule in policy.rules()}
     if PLUGGED_IN - named:
-        log.info("rules of --plugins that the Policy does not name: %s", ", ".join(sorted(PLUGGED_IN - named)))
-    cluster, policies, stop = Cluster(api, options.dry_run), files[0].policies, threading.Event()
-    report = functools.partial(print_decision, options, screen)
-
-    def end(number, _):
-        """Finish the pod in hand; end in a few seconds if that takes long, at once on a second signal."""
-        signal.signal(number, signal.SIG_DFL)
-        in_background(lambda: time.sleep(4) or os._exit(0))
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
+        forgotten = ", ".join(sorted(PLUGGED_IN - named))
+        log.info("rules of --plugins that the Policy does not name: %s", forgotten)
+    cluster, policies = Cluster(api, options.dry_run), files[0].policies
+    report, stop = Report(options, screen), stop_on_signals()
     if isinstance(options.explain, str):
-        return explain_pod(cluster, files[0], options, report)
+        explain_pod(cluster, files[0], report)
+        return int(report.rule_failed)
     if options.compare:
-        outcomes = {file.path: outcome(api, file.policies, options, stop) for file in files}
+        outcomes = {file.path: outcome(api, file.policies, report, stop) for file in files}
         screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
-        return 0
+        return int(report.rule_failed)
     if not options.cluster:
         log.info("%s: polling %s by %s", ", ".join(policies), options.server, files[0].path)
     waiting = set()
     with contextlib.suppress(ApiError):  # which the loop will meet, too
         waiting = {pod.uid for pod in cluster.pending_pods(policies)}
         if not waiting:
-            log.info("no pod waits for %s: none without a node has this spec.schedulerName", ", ".join(policies))
+            log.info("no pod waits for %s: none without a node, and without scheduling gates, has this "
+                     "spec.schedulerName", ", ".join(policies))
     if not options.cluster:
-        return poll(cluster, files[0], report, stop, options)
+        code = poll(cluster, files[0], report, stop, options)
+        return int(code or (options.once and report.rule_failed))
     held, nodes = schedule_manifests(cluster, policies, report, stop, options.once)
     if options.output == "text":
-        screen.print(*overview(cluster.read(Pod, "pods")[0], waiting, held, nodes))
-    return 0
+        pods, _ = cluster.read(Pod, "pods")
+        screen.print(*overview(pods, nodes, Objects(cluster), waiting, held))
+    return int(report.rule_failed or cluster.execution.failed)
 
 
-def print_decision(options, screen, decision, remark=""):
-    """Print a decision, and before it, if there is one, a remark."""
-    if options.output == "json":
-        screen.print(json.dumps(record(decision) | ({"dryRun": True} if options.dry_run else {})))
-    elif options.explain:
-        return screen.print(*screen.fold(remark), *explain(decision, screen))
-    else:
-        screen.print(in_words(decision).translate(ESCAPES))
-    for what in unheeded(decision) if decision.node else ():
-        warn_once(f"a pod is placed that {what}")
+def stop_on_signals():
+    """Return an Event that SIGINT and SIGTERM set, so that the pod in hand is finished.
+
+    The process ends in a few seconds if that takes long, and at once on a second signal.
+    """
+    stop = threading.Event()
+
+    def end(number, _):
+        """Take a signal."""
+        signal.signal(number, signal.SIG_DFL)
+        in_background(lambda: time.sleep(4) or os._exit(0))
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    return stop
 
 
 def poll(cluster, policy_file, report, stop, options):
@@ -3957,7 +4199,7 @@ def poll(cluster, policy_file, report, stop, options):
 
 
 def schedule_manifests(cluster, policies, report, stop, once):
-    """Make passes until one changes nothing. Return the uids of the pods that are held, and the nodes without them."""
+    """Make passes until one changes nothing. Return the uids of held pods, and the nodes without these."""
     while not stop.is_set():
         count = len(cluster.api.objects)  # a rule may have had some deleted
         bound = schedule_pending_pods(cluster, policies, report, stop)
@@ -3972,47 +4214,49 @@ def schedule_manifests(cluster, policies, report, stop, once):
     return held, cluster.snapshot().nodes.values()
 
 
-def explain_pod(cluster, policy_file, options, report):
-    """Show where a pod would go now, even if it has a node or nobody would try it. Return the exit code."""
-    path, policies = policy_file.path, policy_file.policies
-    namespace, name = f"default/{options.explain}".split("/")[-2:]
+def explain_pod(cluster, policy_file, report):
+    """Show where a pod would go now, even if it has a node or nobody would try it. Raises ApiError."""
+    namespace, name = f"default/{report.options.explain}".split("/")[-2:]
     pods, _ = cluster.read(Pod, "pods", f"metadata.namespace={namespace},metadata.name={name}")
     if not pods:
         raise ApiError(404, f'pod "{namespace}/{name}" not found; write --explain NAMESPACE/NAME')
+    pod, path, policies = pods[0], policy_file.path, policy_file.policies
     cluster.pending_pods(policies)  # for some of them, room may be being made
-    snapshot, pod, place = cluster.snapshot(policies), pods[0], pods[0].node_name
-    if not options.policy and pod.scheduler == "default-scheduler" not in policies:
-        path, policies = "DefaultProvider", load_policies("DefaultProvider", pod.scheduler)
-    if place in snapshot.nodes:
-        snapshot.nodes[place].remove(pod)
-    pod.node_name = ""
+    snapshot = cluster.snapshot(policies)
+    standing = where_it_stands(pod, snapshot, policies)
+    if pod.scheduler == "default-scheduler" not in policies and not report.options.policy:
+        path = "the default profile of today's kube-scheduler"
+        policies = read_configuration({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
     policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
+    if standing["nodeExists"]:
+        snapshot.nodes[pod.node_name].remove(pod)
+    pod.node_name = ""
     decision = schedule(pod, snapshot, policy)
     seek_remedy(decision, snapshot)
-    state = (f"is on {place}" if place else "is being deleted" if pod.terminating else
-             "has scheduling gates" if pod.gated else
-             f"is left to {pod.scheduler}" if pod.scheduler not in policy_file.policies else "is pending")
-    report(decision, f"{pod.key} {state}. If scheduled now, by {path}:")
-    return 0
+    heard = last_words(pod, cluster)
+    report(decision, standing | {"explainedBy": path, "notActive": not_active(heard, policy)})
 
 
-def outcome(manifests, policies, options, stop):
-    """Schedule pods of manifests under a Policy; return their places, how many were left, how full nodes are."""
+def outcome(manifests, policies, report, stop):
+    """Schedule manifests under a Policy; return the pods' places, how many were left, how full nodes are."""
+    options = report.options
     cluster, left = Cluster(copy.deepcopy(manifests)), 0
     for pod in [pod for node in cluster.snapshot().nodes.values() for pod in node.pods.values()]:
-        if not options.anew or pod.terminating or pod.controller[0] in ("DaemonSet", "Node"):  # a Node has static pods
+        is_static = pod.controller[0] == "Node"
+        if not options.anew or pod.terminating or is_static or pod.controller[0] == "DaemonSet":
             left += 1
         else:
             scheduler = pod.scheduler if pod.scheduler in policies else next(iter(policies))
             pod.raw["spec"].update(nodeName=None, schedulerName=scheduler)
     pending = sorted(pod.key for pod in cluster.pending_pods(policies))
-    _, nodes = schedule_manifests(cluster, policies, lambda decision: None, stop, options.once)
-    places, result = {pod.key: node.name for node in nodes for pod in node.pods.values()}, {}
+    _, nodes = schedule_manifests(cluster, policies, report, stop, options.once)
+    places = {pod.key: node.name for node in nodes for pod in node.pods.values()}
+    utilization = {}
     for resource in ("cpu", "memory") if nodes else ():
         shares = [100 * node.requested[resource] / max(node.allocatable[resource], 1) for node in nodes]
-        result[resource] = {"min": min(shares), "mean": statistics.mean(shares), "max": max(shares),
-                            "standard deviation": statistics.pstdev(shares)}
-    return {"pods": {key: places.get(key) for key in pending}, "left": left, "utilization": result}
+        utilization[resource] = {"min": min(shares), "mean": statistics.mean(shares), "max": max(shares),
+                                 "standard deviation": statistics.pstdev(shares)}
+    return {"pods": {key: places.get(key) for key in pending}, "left": left, "utilization": utilization}
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import yaml
 from conftest import ROOT, SCHEDULER, free_port, node, pod, run_scheduler, table
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
+NOBODY_WAITS = ("no pod waits for my-scheduler: none without a node, and without scheduling gates, has this "
+                "spec.schedulerName")
 
 
 def test_the_demo_tells_what_its_comments_say():
@@ -48,8 +50,8 @@ def test_json_is_a_line_per_decision_with_all_that_it_rests_on():
                    "node-old": ["node(s) were unschedulable"]},
         "failedBy": {"control-plane": ["PodToleratesNodeTaints"], "node-gpu": ["PodToleratesNodeTaints"],
                      "node-old": ["CheckNodeUnschedulable"]},
-        "raw": report["raw"], "scores": report["scores"], "total": report["total"], "held": False, "message": None,
-        "remedy": ""}
+        "raw": report["raw"], "scores": report["scores"], "total": report["total"], "held": False, "waits": "",
+        "message": None, "remedy": ""}
     assert report["raw"]["NodeAffinityPriority"] == {"node-a": 1, "node-b": 0}, "the weight of the one term"
     assert report["scores"]["NodeAffinityPriority"] == {"node-a": 200, "node-b": 0}, "weight 2"
     assert report["total"] == {name: sum(scores[name] for scores in report["scores"].values())
@@ -66,8 +68,9 @@ def test_a_seed_repeats_the_run():
 def test_a_dry_run_says_so_and_sees_its_own_placements():
     real, dry = run_scheduler("--cluster", DEMO), run_scheduler("--cluster", DEMO, "--dry-run")
     assert dry.stdout.replace(" (dry run)", "") == real.stdout
-    lines = [line for line in dry.stdout.splitlines() if line]
-    assert all(line.endswith(" (dry run)") for line in lines) and len(lines) > 8
+    decisions, *tables = dry.stdout.split("\n\n")
+    assert all(line.endswith(" (dry run)") for line in decisions.splitlines()) and tables[0].count("(dry run)") == 1
+    assert tables[0].splitlines()[0].endswith(" NODE (dry run)"), "before a table, it is said once"
 
 
 def tables(run):
@@ -210,7 +213,7 @@ def test_a_malformed_object_is_named_and_the_others_go_on(thing, said):
         run = run_scheduler("--cluster", "-", input=text)
         assert run.returncode == 0
         assert run.stderr.splitlines() == [
-            f"-: left out: {said}", "no pod waits for my-scheduler: none without a node has this spec.schedulerName"]
+            f"-: left out: {said}", NOBODY_WAITS]
         assert re.findall("^[ab] ", run.stdout, re.MULTILINE) == ["a ", "b "]
 
 
@@ -420,8 +423,7 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
 
 
 def test_that_no_pod_of_a_live_cluster_names_it_is_said(answering):
-    for server, said in (answering(200, '{"items": []}'), "no pod waits for my-scheduler: none without a node has this "
-                         "spec.schedulerName"), (answering(403, "{}"), "403"):
+    for server, said in (answering(200, '{"items": []}'), NOBODY_WAITS), (answering(403, "{}"), "403"):
         run = run_scheduler("--server", server, "--once")
         assert len(run.stderr.splitlines()) == 2 and said in run.stderr.splitlines()[1]
 
@@ -463,3 +465,110 @@ def test_the_readme_lists_every_rule_and_every_flag():
     assert [name for name in names if f"`{arguments.get(name) or name}`" not in readme] == []
     flags = set(re.findall("--[a-z][a-z-]+", run_scheduler("--help").stdout)) - {"--help"}
     assert [flag for flag in flags if flag not in readme] == []
+
+
+def placed(*things, text=None, arguments=()):
+    """Schedule manifests on a node of 4 cpu; return the decisions by pod, and what is said beside them."""
+    text = text or yaml.safe_dump_all([node("n"), *things])
+    run = run_scheduler("--cluster", "-", "--output=json", *arguments, input=text, cwd=ROOT)
+    assert run.returncode == 0, run
+    return {line["pod"]: line for line in map(json.loads, run.stdout.splitlines())}, run.stderr
+
+
+def limited(limits, requests=None, kind="containers"):
+    """A pod of which a container has limits, and maybe requests."""
+    resources = {"limits": limits} | ({"requests": requests} if requests else {})
+    return pod("p", **{kind: [{"name": "c", "resources": resources}]})
+
+
+@table("thing, requests", {
+    "limits are requests": (limited({"cpu": "3", "memory": "1Gi"}), {"cpu": 3000, "memory": 2**30}),
+    "of a resource that is not requested": (
+        limited({"cpu": "3", "memory": "1Gi"}, {"cpu": "1"}), {"cpu": 1000, "memory": 2**30}),
+    "also of init containers": (limited({"cpu": "3"}, kind="initContainers"), {"cpu": 3000, "memory": 0}),
+    "an explicit nothing stays nothing": (limited({"cpu": "3"}, {"cpu": "0"}), {"cpu": 0, "memory": 0}),
+    "no limits": (pod("p", {"cpu": "1"}), {"cpu": 1000, "memory": 0}),
+})
+def test_limits_count_as_requests_that_are_not_given(thing, requests):
+    manifests = scheduler.Manifests()
+    manifests.add(thing)
+    once = thing["spec"]
+    manifests.add(thing)
+    assert thing["spec"] == once, "what is complete stays as it is"
+    [read] = scheduler.Cluster(manifests).read(scheduler.Pod, "pods")[0]
+    assert {name: read.requests[name] for name in requests} == requests
+
+
+@table("spec, ports", {
+    "on the host's network": ({"hostNetwork": True}, [80]),
+    "on the pod's own": ({}, []),
+    "where a host port is given already": ({"hostNetwork": True, "hostPort": 80}, [80]),
+})
+def test_on_the_hosts_network_ports_are_host_ports(spec, ports):
+    port = {"containerPort": 80} | {name: spec.pop(name) for name in ["hostPort"] if name in spec}
+    thing = pod("p", containers=[{"name": "c", "ports": [port]}], **spec)
+    manifests = scheduler.Manifests()
+    manifests.add(thing)
+    assert [number for _, _, number in scheduler.Pod(thing).host_ports] == ports
+
+
+def priority_class(name, value, **more):
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value,
+            **more}
+
+
+@table("spec, priority, said", {
+    "a class in the manifests, even behind the pod": ({"priorityClassName": "high"}, 1000, ""),
+    "for nodes": ({"priorityClassName": "system-node-critical"}, 2000001000, ""),
+    "for clusters": ({"priorityClassName": "system-cluster-critical"}, 2000000000, ""),
+    "no class: the default one": ({}, 7, ""),
+    "a priority of its own, as in a copy": ({"priority": 3, "priorityClassName": "high"}, 3, ""),
+    "a class that is not there": (
+        {"priorityClassName": "hihg"}, 0, 'Pod p: spec.priorityClassName: there is no PriorityClass "hihg"; '
+        'did you mean "high"?'),
+})
+def test_a_priority_class_gives_its_priority(spec, priority, said, tmp_path, caplog):
+    path = tmp_path / "cluster.yaml"
+    path.write_text(yaml.safe_dump_all([
+        node("n"), pod("p", **spec), priority_class("high", 1000), priority_class("usual", 7, globalDefault=True)]))
+    [read] = scheduler.Cluster(scheduler.Manifests([path])).read(scheduler.Pod, "pods")[0]
+    assert (read.priority, caplog.messages) == (priority, [said] if said else [])
+
+
+@table("thing, said", {
+    "of a pod": (pod("p", nodeselector={"a": "b"}), 'spec.nodeselector: unknown field; did you mean "nodeSelector"?'),
+    "of a pod, by a letter": (pod("p", tolerationz=[]), 'spec.tolerationz: unknown field; did you mean "tolerations"?'),
+    "of a container": (pod("p", containers=[{"name": "c", "resource": {}}]),
+                       'spec.containers[0].resource: unknown field; did you mean "resources"?'),
+    "of an init container": (pod("p", initContainers=[{"name": "c"}, {"restartpolicy": "Always"}]),
+                             'spec.initContainers[1].restartpolicy: unknown field; did you mean "restartPolicy"?'),
+    "that is near none": (pod("p", zzz=1), "spec.zzz: unknown field"),
+    "of a copy, whose API server may be newer than this": (pod("p", metadata={"uid": "1"}, zzz=1), None),
+    "of none": (pod("p", nodeSelector={}, containers=[{"name": "c", "resources": {}}]), None),
+})
+def test_a_misspelt_field_is_named(thing, said):
+    _, err = placed(thing)
+    assert err == (f"-: Pod p: {said}\n" if said else "")
+
+
+def test_a_pod_with_scheduling_gates_is_said_to_be_gated():
+    run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([
+        node("n"), pod("p", schedulingGates=[{"name": "quota"}])]))
+    assert run.stderr == NOBODY_WAITS + "\n" and re.search("^default +p +Gated ", run.stdout, re.M)
+
+
+LONG = '{"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": "my-scheduler", "containers": [{}]},, }'
+
+
+@table("text, said", {
+    "a tab that indents": ("kind: Pod\nmetadata:\n\tname: p\n", "line 3: a tab, where YAML wants spaces: name: p"),
+    "a tab behind a dash": ("items:\n- \tkind: Pod\n", "line 2: a tab, where YAML wants spaces: - kind: Pod"),
+    "another mistake": ("a: b: c", 'mapping values are not allowed in this context in "<unicode string>", line 1, '
+                                   "column 5"),
+    "the place in JSON is quoted whole": (LONG, f"line 1: stray comma: {LONG}"),
+    "but of a line that is very long, what is near": (
+        '{"a": ' + "1" * 1000 + " x}", "line 1: Expecting ',' delimiter: " + "1" * 199 + " x}"),
+})
+def test_the_place_of_a_mistake_in_a_file_is_named(text, said):
+    run = run_scheduler("--cluster", "-", input=text)
+    assert (run.returncode, run.stderr) == (2, f"-: {said}\n")

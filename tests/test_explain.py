@@ -9,6 +9,7 @@ import subprocess
 import pytest
 import scheduler
 from conftest import ROOT, SCHEDULER, cluster_of, decide, free_port, node, pod, run_scheduler, table
+from faulty import ApiServer, Choice, answering, selects
 from test_golden import GOLDEN, policy_of
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
@@ -100,20 +101,20 @@ def test_of_a_pod_that_fits_nowhere_the_reasons_are_shown():
     lines = explained("--cluster", DEMO)["default/warehouse"]
     assert lines[0].startswith("default/warehouse stays pending: 0/5 nodes are available: 1 Insufficient memory,")
     assert lines[3:8] == ["  ✗ 2 nodes   PodFitsResources: Insufficient cpu",
-                          "              node-b (requests 12000m, free 7000m), control-plane (requests",
-                          "              12000m, free 4000m)",
+                          "              node-b (requests cpu 12000m, free 7000m), control-plane (requests",
+                          "              cpu 12000m, free 4000m)",
                           "  ✗ node-a    PodFitsResources: Insufficient cpu, Insufficient memory",
-                          "              node-a (requests 12000m, free 1000m; requests 4096Mi, free 2816Mi)"]
+                          "              node-a (requests cpu 12000m, free 1000m; requests memory 4096Mi,"]
 
 
 @table("resource, wants, free, said", {
-    "cpu": ("cpu", "3", "2900m", "requests 3000m, free 2900m"),
-    "memory": ("memory", "2Gi", "1Gi", "requests 2048Mi, free 1024Mi"),
+    "cpu": ("cpu", "3", "2900m", "requests cpu 3000m, free 2900m"),
+    "memory": ("memory", "2Gi", "1Gi", "requests memory 2048Mi, free 1024Mi"),
     "what is hardly missing is not rounded away": (
-        "memory", "100.5Mi", "100.4Mi", "requests 101Mi, free 100Mi"),
-    "a device": ("example.com/gpu", "2", "1", "requests 2, free 1"),
-    "a device that is not there": ("example.com/gpu", "2", None, "requests 2, free 0"),
-    "what others have is not free": ("cpu", "3", "5", "requests 3000m, free 2500m"),
+        "memory", "100.5Mi", "100.4Mi", "requests memory 101Mi, free 100Mi"),
+    "a device": ("example.com/gpu", "2", "1", "requests example.com/gpu 2, free 1"),
+    "a device that is not there": ("example.com/gpu", "2", None, "requests example.com/gpu 2, free 0"),
+    "what others have is not free": ("cpu", "3", "5", "requests cpu 3000m, free 2500m"),
 })
 def test_what_is_short_is_said_in_numbers(resource, wants, free, said):
     allocatable = {"cpu": "9", "memory": "9Gi", "pods": "9"} | ({resource: free} if free else {})
@@ -128,7 +129,7 @@ def test_the_nearest_miss_comes_first():
     decision = decide(policy(), pod("p", {"cpu": "3"}), *nodes, node("e", "9", unschedulable=True))
     assert shown(decision, 300)[1:3] == [
         "  ✗ 4 nodes  PodFitsResources: Insufficient cpu",
-        "             " + ", ".join(f"{name} (requests 3000m, free {free}m)"
+        "             " + ", ".join(f"{name} (requests cpu 3000m, free {free}m)"
                                    for name, free in [("b", 2900), ("c", 2000), ("d", 2000), ("a", 1000)])]
     assert decision.message == "0/5 nodes are available: 1 node(s) were unschedulable, 4 Insufficient cpu."
 
@@ -206,9 +207,9 @@ def test_all_failing_nodes_are_there_with_all_that_is_against_them(golden_decisi
             short = [scheduler.shorten(name) for name in names]
             assert who == (short[0] if len(names) == 1 else f"{len(names)} nodes")
             assert text.startswith(why)
-            listed = re.sub(r"\(requests.*?\)", "", text.removeprefix(why)).split(",")
-            wanted = short if len(names) > 1 or "Insufficient" in why else [""]
-            if "Insufficient" not in why:
+            listed = re.sub(r"\((requests|doesnotsay).*?\)", "", text.removeprefix(why)).split(",")
+            wanted = short if len(names) > 1 or re.search("Insufficient|doesnotsay", text) else [""]
+            if not re.search("Insufficient|doesnotsay", text):
                 assert ",".join(wanted).startswith(",".join(listed).removesuffix("…"))
             assert width < 2000 or sorted(listed) == sorted(wanted)
             sizes.append(len(names))
@@ -263,7 +264,7 @@ def test_of_many_nodes_with_long_names_as_many_are_shown_as_fit(rules, width, co
     text = " ".join(" ".join(lines).split())
     assert f"more nodes that fit: {25 - columns}, down to a total of {min(decision.total.values())} " in text
     assert " ✗ 10 nodes CheckNodeUnschedulable: node(s) were unschedulable ip-172-31-100-11…rnal, " in text
-    assert " ✗ 5 nodes PodFitsResources: Insufficient cpu ip-172-31-105-11…rnal (requests 1000m, free 100m), " in text
+    assert " ✗ 5 nodes PodFitsResources: Insufficient cpu ip-172-31-105-11…rnal (requests cpu 1000m, free 100m), " in text
 
 
 def test_no_further_node_would_fit():
@@ -434,10 +435,11 @@ def test_where_the_marks_cannot_be_written_plain_ones_are():
     "a pending pod": ("default/report", "is pending. If scheduled now, by policy.json:"),
     "the namespace default needs no naming": ("report", "is pending. If scheduled now, by policy.json:"),
     "one that has a node, as if it had none": (
-        "default/database", "is on node-a. If scheduled now, by DefaultProvider:"),
+        "default/database", "is on node-a. If scheduled now, by the default profile of today's kube-scheduler:"),
     "another scheduler's": ("default/foreign", "is left to other-scheduler. If scheduled now, by policy.json:"),
     "the cluster's own scheduler's, by that one's rules": (
-        "default/plain", "is left to default-scheduler. If scheduled now, by DefaultProvider:"),
+        "default/plain",
+        "is left to default-scheduler. If scheduled now, by the default profile of today's kube-scheduler:"),
     "one with scheduling gates": ("default/gated", "has scheduling gates. If scheduled now, by policy.json:"),
 })
 def test_explain_a_pod_and_who_decides(key, first, tmp_path):
@@ -568,10 +570,11 @@ def test_all_failing_predicates_are_shown_where_the_policy_has_all_asked():
     lines = shown(decide(policy(alwaysCheckAllPredicates=True), pod("p", {"cpu": "2"}),
                          node("a", cpu="1", unschedulable=True), node("b", cpu="1"), node("c", cpu="1")))
     assert lines[2:] == ["  ✗ 2 nodes  PodFitsResources: Insufficient cpu",
-                         "             b (requests 2000m, free 1000m), c (requests 2000m, free 1000m)",
+                         "             b (requests cpu 2000m, free 1000m), c (requests cpu 2000m, free",
+                         "             1000m)",
                          "  ✗ a        CheckNodeUnschedulable: node(s) were unschedulable",
                          "             PodFitsResources: Insufficient cpu",
-                         "             a (requests 2000m, free 1000m)", ""]
+                         "             a (requests cpu 2000m, free 1000m)", ""]
 
 
 def most_requested(folder):
@@ -680,3 +683,216 @@ def test_a_seed_gives_each_pod_the_same_node_whoever_came_before_it(monkeypatch)
     places = [{pod.key: scheduler.schedule(pod, cluster.snapshot(policies), policies["my-scheduler"]).node
                for pod in order} for order in (pods, pods[::-1])]
     assert places[0] == places[1] and len(set(places[0].values())) > 2
+
+
+def waiting_pod(**more):
+    """A pod that another process has placed, but not bound yet, as its condition says."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Waiting", "message": "Gang does not permit it yet"}
+    return pod("p", status={"conditions": [condition | more]})
+
+
+CLAIMING = pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+
+
+def claimed(**spec):
+    """A claim that remembers a node."""
+    return {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "annotations": {
+        scheduler.SELECTED_NODE: "b"}}, "spec": spec}
+
+
+@table("objects, said", {
+    "its condition says so": ([waiting_pod()], "waits: Gang does not permit it yet"),
+    "its claims remember a node, and are not bound": (
+        [CLAIMING, claimed()], "waits: volumes are being bound or provisioned on b"),
+    "they are bound": ([CLAIMING, claimed(volumeName="pv")], "is pending"),
+    "its condition says that it fits nowhere": ([waiting_pod(reason="Unschedulable")], "is pending"),
+})
+def test_a_pod_that_another_process_has_placed_is_explained_as_one_that_waits(objects, said, tmp_path):
+    path = manifest(tmp_path, node("a"), node("b"), *objects)
+    run = run_scheduler("--cluster", path, "--explain", "p")
+    assert " ".join(run.stdout.split()).startswith(f"default/p {said}. If scheduled now, by policy.json: ")
+    run = run_scheduler("--cluster", path, "--explain", "p", "--output=json")
+    assert f"waits: {json.loads(run.stdout)['waits']}" == said or said == "is pending"
+    overview = run_scheduler("--cluster", path, "--scheduler-name=other").stdout
+    assert re.search(rf"^default +p +{'Waits' if 'waits' in said else 'Pending'} .* <none>$", overview, re.M)
+
+
+def test_a_pod_that_waits_is_said_to_wait():
+    decision = decide(policy(), pod("p"), node("a"))
+    assert scheduler.in_words(decision).endswith(")") and scheduler.in_json(decision)["waits"] == ""
+    decision.waits = "volumes are being bound or provisioned on a"
+    assert scheduler.in_words(decision).endswith(") waits: volumes are being bound or provisioned on a")
+    assert scheduler.in_json(decision)["waits"] == "volumes are being bound or provisioned on a"
+
+
+def test_a_pod_that_a_rule_holds_waits_for_that_rule(tmp_path):
+    path = manifest(tmp_path, node("a"), pod("p", labels={"group": "crew", "group-size": "2"}))
+    (tmp_path / "policy.json").write_text(
+        '{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Coscheduling"}], "priorities": []}')
+    arguments = ["--cluster", path, "--plugins", ROOT / "tests" / "tutorial_rules.py", "--policy", tmp_path / "policy.json"]
+    assert " waits: Coscheduling does not permit it yet\n" in run_scheduler(*arguments).stdout
+    assert "waits: Coscheduling does not permit it yet" in " ".join(run_scheduler(*arguments, "--explain").stdout.split())
+    run = run_scheduler(*arguments, "--output=json")
+    assert json.loads(run.stdout)["waits"] == "Coscheduling does not permit it yet"
+
+
+@table("of, expected", {
+    "a pending pod": (pod("p"), {"pending": True}),
+    "one that has a node": (pod("p", nodeName="a"), {"onNode": "a", "nodeExists": True}),
+    "one whose node is not there": (pod("p", nodeName="gone"), {"onNode": "gone", "nodeExists": False}),
+    "another scheduler's": (pod("p", schedulerName="other"), {"pending": True, "leftTo": "other"}),
+    "the cluster's own scheduler's": (
+        pod("p", schedulerName=""), {"pending": True, "leftTo": "default-scheduler",
+                                     "explainedBy": "the default profile of today's kube-scheduler"}),
+    "one with scheduling gates": (
+        pod("p", schedulingGates=[{"name": "quota"}]), {"pending": True, "gated": True}),
+    "one that is being deleted": (
+        pod("p", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}), {"pending": True, "beingDeleted": True}),
+})
+def test_json_of_one_pod_says_what_the_heading_says(of, expected, tmp_path):
+    run = run_scheduler("--cluster", manifest(tmp_path, node("a"), of), "--explain", "p", "--output=json")
+    standing = {"pending": False, "onNode": None, "nodeExists": None, "leftTo": None, "gated": False,
+                "beingDeleted": False, "waits": "", "explainedBy": "policy.json", "notActive": []} | expected
+    assert {name: json.loads(run.stdout)[name] for name in standing} == standing
+
+
+@table("of, said", {
+    "one whose node is not there": (pod("p", nodeName="gone"), "is on gone, a node that does not exist"),
+    "one on a node, being deleted": (
+        pod("p", nodeName="a", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}),
+        "is on a and is being deleted"),
+    "another scheduler's, with gates": (
+        pod("p", schedulerName="other", schedulingGates=[{"name": "quota"}]),
+        "has scheduling gates and is left to other"),
+})
+def test_the_heading_says_all_that_is_to_be_known(of, said, tmp_path):
+    run = run_scheduler("--cluster", manifest(tmp_path, node("a"), of), "--explain", "p")
+    assert " ".join(run.stdout.split()).startswith(f"default/p {said}. If scheduled now, by policy.json: "), run
+
+
+@table("text, named", {
+    "a rule of a file that is elsewhere": ("Coscheduling does not permit it yet", ["Coscheduling"]),
+    "a rule that failed": ("ZeroDivisionError in a rule: division by zero (OnlyOpen: rules.py, line 3)", ["OnlyOpen"]),
+    "a plugin": ('running "VolumeZone" filter plugin for pod "p": no', ["VolumeZone"]),
+    "a plugin that does nothing here, by kube-scheduler's words": (
+        'running "NodeResourceTopology" filter plugin for pod "p": no', ["NodeResourceTopology"]),
+    "an extender": ("extender http://10.0.0.1: filter: it answers 500 Internal Server Error", ["extenders"]),
+    "a rule that is active": ("PodFitsResources does not permit it yet", []),
+    "its plugin": ("1 node(s) didn't satisfy plugin(s) [NodeResourcesFit]", []),
+    "no rule": ("0/5 nodes are available: 1 Insufficient cpu, 4 node(s) were unschedulable.", []),
+})
+def test_rules_that_a_message_names_and_that_are_not_active(text, named):
+    [active] = policy(predicates=[{"name": "PodFitsResources"}]).values()
+    assert scheduler.not_active(text, active) == named
+
+
+EVENTS = [{"involvedObject": {"uid": uid}, "source": {"component": by}, "message": f"{rule} does not permit it yet",
+           "lastTimestamp": f"2024-01-01T00:00:0{second}Z"} for uid, by, rule, second in (
+    ("uid-2", "my-scheduler", "Gang", 5), ("uid-2", "my-scheduler", "Older", 4), ("uid-2", "kubelet", "Kubelet", 6),
+    ("uid-1", "my-scheduler", "Other", 7))]
+OF_TODAY = [{"involvedObject": {"uid": "uid-2"}, "reportingComponent": "my-scheduler", "lastTimestamp": None,
+             "eventTime": "2024-01-01T00:00:05.000000Z", "message": "Gang does not permit it yet"}]
+SPOKE = "  ! its scheduler spoke of Gang, not active here: --explain uses the files of\n    its own command line\n"
+
+
+@table("incoming, events, status, said", {
+    "its last event": (pod("p"), EVENTS, 200, SPOKE),
+    "an event as today's kube-scheduler writes it": (pod("p"), OF_TODAY, 200, SPOKE),
+    "its condition": (waiting_pod(), [], 200, SPOKE),
+    "nothing has been said": (pod("p"), [], 200, ""),
+    "events may not be read": (pod("p"), EVENTS, 403, ""),
+})
+def test_where_the_running_script_has_other_rules_that_is_said(incoming, events, status, said):
+    server = ApiServer(node("a"), incoming)
+    server.extra = [lambda resource, selector: [
+        event for event in events if resource == "events" and selects(selector, event)]]
+    server.faults["list"] = Choice(lambda asked: "/events" in asked.path and status != 200 and answering(status))
+    try:
+        run = run_scheduler("--server", server.url, "--explain", "p")
+    finally:
+        server.stop()
+    assert run.returncode == 0 and run.stdout.split(":\n", 1)[1].startswith(f"{said}default/p -> a "), run
+
+
+def test_what_another_process_says_of_a_pod_is_shown_on_the_control_plane(control_plane):
+    control_plane.create(node("a"), pod("p"))
+    [waiting] = waiting_pod()["status"]["conditions"]
+    control_plane.request("PATCH", "namespaces/default/pods/p/status", {"status": {"conditions": [waiting]}},
+                          headers={"Content-Type": "application/strategic-merge-patch+json"})
+    incoming = scheduler.Pod(control_plane.pods()["default/p"])
+    _, path, event = scheduler.event(incoming, "Normal", "Waiting", "Crew does not permit it yet")
+    control_plane.request("POST", path.removeprefix("/api/v1/"), event)
+    run = run_scheduler("--server", control_plane.server, "--explain", "p")
+    assert "default/p waits: Gang does not permit it yet. If scheduled now" in run.stdout
+    assert "  ! its scheduler spoke of Crew, Gang, not active here" in run.stdout
+
+
+def test_fractions_are_shown_as_they_are():
+    decision = decide(policy(predicates=[], priorities=[{"name": "MostRequestedPriority", "weight": 2}]), pod("p"), node("a"))
+    decision.scores["MostRequestedPriority"] = decision.total = {"a": 33.7 * 2}
+    [column] = read_scores(shown(decision)).values()
+    assert column == {"MostRequestedPriority": "33.7×2", "Total": "67.4"}
+    assert "score 67.4)" in scheduler.in_words(decision)
+
+
+@table("status, said", {
+    "none at all": ({"allocatable": None}, "       a (does not say how many pods it takes)"),
+    "all but pods": ({"allocatable": {"cpu": "4", "memory": "4Gi"}}, "       a (does not say how many pods it takes)"),
+    "no room for pods": ({"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "0"}}, ""),
+})
+def test_of_a_node_that_does_not_say_how_many_pods_it_takes_that_is_said(status, said):
+    lines = shown(decide(policy(), pod("p"), node("a", status=status)))
+    assert lines[0] == "default/p stays pending: 0/1 nodes are available: 1 Too many pods."
+    assert lines[-2] == said or (not said and lines[-2].endswith("Too many pods"))
+
+
+@table("of, words", {
+    "one that runs": (pod("p", nodeName="a", status={"phase": "Running"}), ["Running", "a"]),
+    "one that has been placed before": (pod("p", nodeName="a", status={"phase": "Pending"}), ["Placed", "a"]),
+    "one that is placed now": (pod("p"), ["Placed", "a"]),
+    "one with scheduling gates": (pod("p", schedulingGates=[{"name": "quota"}]), ["Gated", "<none>"]),
+    "one that fits nowhere": (pod("p", {"cpu": "9"}), ["Pending", "<none>"]),
+    "another scheduler's": (pod("p", schedulerName="other"), ["Pending", "<none>"]),
+    "one on a node that is not there": (
+        pod("p", nodeName="gone", status={"phase": "Running"}), ["Running", "gone", "(no", "such", "node)"]),
+})
+def test_the_status_of_a_pod_is_one_word(of, words, tmp_path):
+    run = run_scheduler("--cluster", manifest(tmp_path, node("a"), of))
+    [row] = re.findall(r"^default +p +(.*)$", run.stdout, re.M)
+    status, _, _, *place = row.split()
+    assert [status, *place] == words
+
+
+OWN_RULE = "from scheduler import predicate\n\n@predicate('Mine')\ndef mine(pod, node):\n    return {}\n"
+
+
+@table("rule, arguments, code", {
+    "a rule that fails": ("1 / 0", [], 1),
+    "a rule with an answer of the wrong kind": ("None", [], 1),
+    "one pod is explained": ("1 / 0", ["--explain", "p"], 1),
+    "Policies are compared": ("1 / 0", ["--compare", ROOT / "policy.json"], 1),
+    "a rule that finds no node": ("['closed']", [], 0),
+    "a rule that is content": ("[]", ["--explain", "p"], 0),
+})
+def test_a_rule_that_failed_is_exit_code_1(rule, arguments, code, tmp_path):
+    (tmp_path / "rules.py").write_text(OWN_RULE.format(rule))
+    (tmp_path / "policy.json").write_text(
+        '{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}], "priorities": []}')
+    own = ["--plugins", tmp_path / "rules.py", "--policy", tmp_path / "policy.json"]
+    run = run_scheduler("--cluster", manifest(tmp_path, node("a"), pod("p")), *own, *arguments)
+    assert run.returncode == code and "Traceback" not in run.stderr, run
+    server = ApiServer(node("a"), pod("p"))
+    try:
+        run = run_scheduler("--server", server.url, "--once", *own)
+    finally:
+        server.stop()
+    assert run.returncode == code, run
+
+
+def test_a_write_that_is_refused_is_exit_code_1():
+    server = ApiServer(node("a"), pod("p"))
+    server.faults["binding"] = answering(403)
+    try:
+        assert run_scheduler("--server", server.url, "--once").returncode == 1
+    finally:
+        server.stop()

@@ -67,7 +67,7 @@ def test_the_decision_is_kube_schedulers(name):
     for key, pod in pods.items():
         decision = scheduler.schedule(pod, cluster.snapshot({"my-scheduler": policy}), policy)
         assert max(map(len, scheduler.explain(decision, scheduler.Screen()))) <= 80
-        assert not differences(expected[key], scheduler.record(decision)), f"{key} (theirs, ours)"
+        assert not differences(expected[key], scheduler.in_json(decision)), f"{key} (theirs, ours)"
         if "error" not in expected[key] and not expected[key]["prefilter"]:
             assert by_plugin(policy, decision.scores) == expected[key]["scores"], key
             for name, against in decision.failed.items():
@@ -134,4 +134,4 @@ def test_nonsense_in_the_objects_raises_nothing(seed):
             raise AssertionError(f"{replaced}") from error
         assert all(decision.node or decision.message for decision in decisions)
         for decision in decisions:  # each can be shown in every form
-            assert json.dumps(scheduler.record(decision)) and scheduler.explain(decision, scheduler.Screen())
+            assert json.dumps(scheduler.in_json(decision)) and scheduler.explain(decision, scheduler.Screen())

@@ -113,7 +113,7 @@ def test_exercise_6_preemption(blocks, tmp_path):
     assert "It preempts default/backup, default/cleanup on right, where they matter least." in text
     assert places(free) == places(protected) == {"payment": "right"}
     assert "It preempts default/report on right, where they matter least." in protected
-    assert re.search(r"^default +cleanup +Pending.* right$", protected, re.M) and "default  cleanup" not in free
+    assert re.search(r"^default +cleanup +Placed.* right$", protected, re.M) and "default  cleanup" not in free
 
 
 @pastes("## What a scheduler does")
