@@ -29,6 +29,7 @@ import itertools
 import json
 import logging
 import math
+import operator
 import os
 import queue
 import random
@@ -106,7 +107,7 @@ def schedule(pod, snapshot, policy):
             raise Unschedulable("no nodes available to schedule pods")
         fitting, decision.failed = nodes_that_fit(pod, snapshot, policy, answers)
         if not fitting:
-            raise Unschedulable(answers.fit_error(decision.failed))
+            raise Unschedulable(answers.fit_error(decision.failed, policy))
         decision.raw, decision.scores, decision.total = prioritize(pod, fitting, snapshot, policy, answers)
         decision.node = select_host(pod, decision.total)
     except Exception as error:
@@ -117,11 +118,11 @@ def schedule(pod, snapshot, policy):
 def nodes_that_fit(pod, snapshot, policy, answers):
     """Ask the predicates about every node, in kube-scheduler's order; the first that fails ends a node."""
     nodes, predicates, news = list(snapshot.nodes.values()), [], {}
-    for rule in policy.predicates:
+    for rule in policy.filters():
         try:
             predicates.append((rule, *answers.prepare(rule, pod, nodes, snapshot)))
         except Rejected as reason:  # by a rule that need not look at the nodes
-            return [], {node.name: {f"{rule.title} (whatever the node)": [str(reason)]} for node in nodes}
+            return [], {node.name: {rule.title + WHATEVER_THE_NODE: [str(reason)]} for node in nodes}
     for node, rules in answers.outdated(predicates, snapshot):  # the first time, every node and all predicates
         against = news[node.name] = {}
         for rule, fits, _ in rules:
@@ -174,6 +175,7 @@ class Rule:
     member: str = None  # the member of `argument` that says this, under any name that the Policy gives the rule
     check: callable = lambda arguments: ()  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 8
+    words: dict = field(default_factory=dict)  # reason -> what it says instead; None: nothing
     steady: bool = False  # to pods that differ in name only, it says the same of a node and metadata that are the same
     looks_at_pods: bool = True  # whether what it says of a node depends on the pods there, other than by the metadata
     title: str = ""  # what the Policy calls it
@@ -261,6 +263,12 @@ class Policy:
     notices: list = field(default_factory=list)  # what the user should know of it, a line each
     others: list = field(default_factory=list)  # rules of which only other extension points are active
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
+    since_1_20: bool = False  # whether it speaks as kube-scheduler 1.36 does
+
+    def filters(self):
+        """Return the predicates in the order in which they are asked: those that it names, and those always asked."""
+        first = [NODES_NAMED] if self.since_1_20 else []
+        return first + self.predicates + ALWAYS_ASKED
 
     def rules(self):
         """Return all active rules."""
@@ -513,7 +521,11 @@ def answer_of(rule, answer, expected="yield the reasons, or return a list of the
 
 def reasons_of(rule, answer):
     """Return the reasons that a predicate gives. Raises TypeError if it gives something else."""
-    return list(map(str, answer if inspect.isgenerator(answer) else answer_of(rule, answer)))
+    reasons = list(map(str, answer if inspect.isgenerator(answer) else answer_of(rule, answer)))
+    if not (rule.words and reasons):
+        return reasons
+    reworded = [rule.words.get(reason.partition(" {")[0], reason) for reason in reasons]  # as details are in braces
+    return [reason for reason in reworded if reason is not None]
 
 
 # ==== 4. Pods, nodes, quantities ============================================================================
@@ -525,6 +537,9 @@ class Unschedulable(Exception):
 
 class Rejected(Unschedulable):
     """The pod fits no node at all, for this reason."""
+
+
+WHATEVER_THE_NODE = " (whatever the node)"  # what is added to the title of a rule that has rejected a pod
 
 
 class Malformed(ValueError):
@@ -584,23 +599,61 @@ def add(total, more, sign=1):
         total[name] = total.get(name, 0) + sign * amount
 
 
-def pod_amounts(spec, overhead, default):
-    """Return what a pod requests: max(its containers together, each init container alone) + overhead."""
-    total, alone = {}, []  # Upstream: PodRequests in k8s.io/component-helpers/resource
+def raise_to(total, others):
+    """Raise resource amounts, in place, to those of others that are higher."""
+    total |= {name: amount for name, amount in others.items() if amount > total.get(name, 0)}
+
+
+def is_sidecar(init_container):
+    """Say whether an init container runs on beside the containers that start after it."""
+    return init_container.get("restartPolicy") == "Always"
+
+
+def container_requests(raw):
+    """Return a pair for each container of a pod: what it requests, and whether it runs on beside the next ones.
+
+    While it is resized in place, the largest counts of what it asks for, unless that can never be, what it is granted
+    and what it has. Upstream: determineContainerReqs.
+    """
+    statuses = {status.get("name"): status for kind in ("initContainerStatuses", "containerStatuses")
+                for status in pick(raw, list, "status", kind, of=dict)}
+    in_vain = any(condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
+                  for condition in pick(raw, list, "status", "conditions", of=dict))
+    pairs = []
     for kind in ("initContainers", "containers"):
-        for container in pick(spec, list, kind, of=dict):
-            request = default | amounts(container, "resources", "requests")  # default: for what it does not name
-            add(request, total)
-            if kind == "containers" or container.get("restartPolicy") == "Always":  # a sidecar runs on
-                total = request
-            else:
-                alone.append(request)
-    for request in alone:
-        total |= {name: amount for name, amount in request.items() if amount > total.get(name, 0)}
-    total |= {name: amount for name, amount in amounts(spec, "resources", "requests").items()  # of the pod as a whole
-              if name in ("cpu", "memory") or name.startswith("hugepages-")}
+        for container in pick(raw, list, "spec", kind, of=dict):
+            requests = amounts(container, "resources", "requests")
+            runs_on = kind == "containers" or is_sidecar(container)
+            status = statuses.get(container.get("name"), {}) if runs_on else {}
+            if status.get("resources") is not None:
+                requests = {} if in_vain else requests
+                raise_to(requests, amounts(status, "resources", "requests"))
+                raise_to(requests, amounts(status, "allocatedResources"))
+            pairs.append((requests, runs_on))
+    return pairs
+
+
+def pod_amounts(containers, as_a_whole, overhead, default):
+    """Return what a pod requests: max(its containers together, each init container alone) + overhead.
+
+    `as_a_whole` is what it says instead. `default` is for what a container does not name. Upstream: PodRequests.
+    """
+    total, alone = {}, []
+    for requests, runs_on in containers:
+        together = default | requests
+        add(together, total)
+        if runs_on:
+            total = together
+        else:
+            alone.append(together)
+    for requests in alone:
+        raise_to(total, requests)
+    total |= as_a_whole
     add(total, overhead)
     return total
+
+
+HostPort = collections.namedtuple("HostPort", "ip protocol number")
 
 
 class Pod:
@@ -637,24 +690,39 @@ class Pod:
             f"{self.namespace}/{pick(volume, str, 'persistentVolumeClaim', 'claimName')}"
             for volume in self.volumes if volume.get("persistentVolumeClaim") or volume.get("ephemeral")]
         self.containers = pick(spec, list, "containers", of=dict)
-        self.host_ports = [  # (IP, protocol, port)
-            (pick(port, str, "hostIP") or "0.0.0.0", pick(port, str, "protocol") or "TCP", pick(port, int, "hostPort"))
-            for container in self.containers for port in pick(container, list, "ports", of=dict)
-            if pick(port, int, "hostPort") > 0]
-        overhead = amounts(spec, "overhead")
-        self.requests = NOTHING | pod_amounts(spec, overhead, {})
-        self.nonzero = pod_amounts(spec, overhead, LITTLE)  # for scores, once the pod is on a node
-        if "cpu" in overhead:  # before that, upstream counts the overhead's cores, rounded up, as millicores
-            overhead["cpu"] = quantity(str(spec["overhead"]["cpu"]))  # (calculatePodResourceRequest)
-        self.nonzero_incoming = pod_amounts(spec, overhead, LITTLE)
+        self.init_containers = pick(spec, list, "initContainers", of=dict)
+        self.host_ports = [
+            HostPort(pick(port, str, "hostIP") or "0.0.0.0", pick(port, str, "protocol") or "TCP", number)
+            for container in [*self.containers, *filter(is_sidecar, self.init_containers)]
+            for port in pick(container, list, "ports", of=dict) if (number := pick(port, int, "hostPort")) > 0]
+        self.overhead = amounts(spec, "overhead")
+        as_a_whole = {name: amount for name, amount in amounts(spec, "resources", "requests").items()
+                      if name in LITTLE or name.startswith("hugepages-")}
+        containers = container_requests(raw)
+        requests = pod_amounts(containers, as_a_whole, self.overhead, {})
+        unsaid = {name: LITTLE[name] for name in LITTLE if not (as_a_whole and name in requests)}
+        self.requests = NOTHING | requests
+        self.nonzero = pod_amounts(containers, as_a_whole, self.overhead, unsaid)  # for scores, once it is on a node
         self.remembered = {}  # what functions of the pod have returned
         self.record = None  # of a pending pod: its PodRecord
 
     @functools.cached_property
+    def nonzero_incoming(self):
+        """What it counts for in scores before it is on a node."""
+        return pod_amounts(container_requests(self.raw), {}, self.overhead, LITTLE)
+
+    @functools.cached_property
+    def nonzero_incoming_1_20(self):
+        """The same in 1.20, where the overhead's cores, rounded up, count as millicores (calculatePodResourceRequest)."""
+        cores = quantity(str(pick(self.spec, dict, "overhead").get("cpu") or 0))
+        return self.nonzero_incoming | {"cpu": self.nonzero_incoming.get("cpu", 0) - self.overhead.get("cpu", 0) + cores}
+
+    @functools.cached_property
     def kind(self):
-        """What pods that are alike have in common: all that rules may look at but name, status and node."""
+        """What pods that are alike have in common: all that rules may look at, except name, status and node."""
         spec = {name: value for name, value in self.spec.items() if name != "nodeName"}
-        kind = repr((spec, self.namespace, self.labels, self.annotations, self.controller, self.terminating))
+        kind = repr((spec, self.namespace, self.labels, self.annotations, self.controller, self.terminating,
+                     self.requests))  # as they are while the pod is resized in place
         return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # tokens' volumes: random names
 
 
@@ -921,11 +989,11 @@ class Answers:
             self.version, self.fitting = next(VERSIONS), []
         return fitting, self.failed
 
-    def fit_error(self, failed):
+    def fit_error(self, failed, policy):
         """Return the message for a pod that fits nowhere."""
         if failed is not self.failed:
-            return fit_error(failed)
-        self.message = self.message or fit_error(failed)
+            return fit_error(failed, policy)
+        self.message = self.message or fit_error(failed, policy)
         return self.message
 
     def forget_other_scores(self, fitting):
@@ -1003,18 +1071,23 @@ def host_name(pod, node):
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
     """No pod there has a host port that this pod wants: number and protocol, on the same IP or where one has all."""
-    for ip, *port in pod.host_ports:
-        for other in node.pods.values():
-            for other_ip, *other_port in other.host_ports:
-                if port == other_port and (ip == other_ip or "0.0.0.0" in (ip, other_ip)):
-                    yield "node(s) didn't have free ports for the requested pod ports"
-                    return
+    taken = [port for other in node.pods.values() for port in other.host_ports] if pod.host_ports else []
+    for wanted, port in itertools.product(pod.host_ports, taken):
+        same_address = wanted.ip == port.ip or "0.0.0.0" in (wanted.ip, port.ip)
+        if same_address and (wanted.protocol, wanted.number) == (port.protocol, port.number):
+            yield "node(s) didn't have free ports for the requested pod ports"
+            return
 
 
 @predicate("MatchNodeSelector")
-def match_node_selector(pod, node):
-    """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity."""
-    if not wants_node(pod, node):
+def match_node_selector(pod, node, arguments=()):
+    """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity.
+
+    `arguments` are terms of which the node has to meet one whatever the pod (addedAffinity).
+    """
+    if arguments and not any(term_matches(term, node) for term in valid_terms(arguments)):
+        yield "node(s) didn't match scheduler-enforced node affinity"
+    elif not wants_node(pod, node):
         yield "node(s) didn't match Pod's node affinity"
 
 
@@ -1032,18 +1105,39 @@ def required_terms(pod):
     return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
 
 
+def nodes_named(pod, nodes, snapshot):
+    """The names of the only nodes that each term of the pod's required node affinity names (in matchFields)."""
+    required = pick(pod.spec, dict, "affinity", "nodeAffinity", f"required{WHEN}")
+    terms, named = pick(required, list, "nodeSelectorTerms", of=dict), set()
+    for term in terms:
+        lists = [set(pick(field, list, "values", of=str)) for field in pick(term, list, "matchFields", of=dict)
+                 if field.get("key") == "metadata.name" and field.get("operator") == "In"]
+        if not lists:
+            return nothing_against
+        named |= set.intersection(*lists)
+    if terms and not named:
+        raise Rejected("pod affinity terms conflict")
+    return named or nothing_against
+
+
+def is_named(pod, node, metadata):
+    """The node is among those that the pod's required node affinity names; of others, kube-scheduler says no more."""
+    if node.name not in metadata:
+        yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+
+
 @predicate("PodFitsResources")
-def pod_fits_resources(pod, node, arguments):
-    """The node has room for one more pod, and free what it requests, but for resources that `arguments` except."""
-    if pod.spec.get("resourceClaims"):  # such devices are not to be had from this scheduler
-        yield "cannot allocate all claims"
+def pod_fits_resources(pod, node, arguments, since_1_20=False):
+    """The node has room for one more pod, and free what it requests, except resources that `arguments` name."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
-    if pod.requests != NOTHING:  # else it fits a full node, too; cpu, memory and ephemeral-storage count even if 0
-        for name, amount in pod.requests.items():
-            if node.allocatable.get(name, 0) < node.requested.get(name, 0) + amount:
-                if name not in arguments and name.partition("/")[0] + "/" not in arguments:  # or a group: example.com/
-                    yield f"Insufficient {name}"
+    if pod.requests == NOTHING:  # it fits a full node, too
+        return
+    for name, amount in pod.requests.items():
+        free = node.allocatable.get(name, 0) - node.requested.get(name, 0)
+        matters = amount > 0 or not since_1_20  # 1.20 refuses a node that lacks what the pod requests none of, too
+        if matters and amount > free and not {name, f"{name.partition('/')[0]}/"}.intersection(arguments):
+            yield f"Insufficient {name}"
 
 
 def exclusive_claim_in_use(pod, nodes, snapshot):
@@ -1189,8 +1283,9 @@ CLOUD_DISKS = {  # provisioner -> (the volume's source, the field that identifie
     "kubernetes.io/cinder": ("cinder", "volumeID", 256),
 }
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-ZONE_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region",
-               "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")
+ZONE_LABELS = {  # of volumes and nodes -> the label that means the same
+    f"{prefix}.kubernetes.io/{what}": f"{other}.kubernetes.io/{what}" for what in ("zone", "region")
+    for prefix, other in itertools.permutations(["topology", "failure-domain.beta"])}
 KUBE_MAX_PD_VOLS = int(os.environ["KUBE_MAX_PD_VOLS"]) if os.environ.get("KUBE_MAX_PD_VOLS", "").isdigit() else 0
 
 
@@ -1317,8 +1412,11 @@ def check_volume_binding(pod, node, metadata):
         if not volume or not reaches(volume, node):
             yield "node(s) had volume node affinity conflict" if volume else "pvc(s) bound to non-existent pv(s)"
             break
-    if find_volumes(delayed, node, snapshot) is None:
+    found = find_volumes(delayed, node, snapshot)
+    if found is None:
         yield "node(s) didn't find available persistent volumes to bind"
+    elif not all(volume or has_capacity(claim, node, snapshot) for claim, volume in found):
+        yield "node(s) did not have enough free storage"
 
 
 def find_volumes(delayed, node, snapshot):
@@ -1343,6 +1441,20 @@ def can_provision(storage_class, node):
         not topologies or any(term and all(
             node.labels.get(pick(expression, str, "key")) in pick(expression, list, "values", of=str)
             for expression in term) for term in topologies))
+
+
+def has_capacity(claim, node, snapshot):
+    """Say whether there is storage for a new volume that the node can reach, as far as the CSI driver tells."""
+    name, wanted = class_of(claim), storage(claim, "resources", "requests")
+    provisioner = pick(snapshot.objects["storageclasses"].get(name, {}), str, "provisioner")
+    if not pick(snapshot.objects["csidrivers"].get(provisioner, {}), bool, "spec", "storageCapacity"):
+        return True
+    for capacity in snapshot.objects["csistoragecapacities"].values():
+        largest = capacity.get("maximumVolumeSize") or capacity.get("capacity") or 0
+        if (capacity.get("storageClassName") == name and quantity(str(largest)) >= wanted
+                and satisfies(node.labels, label_selector(capacity.get("nodeTopology")))):
+            return True
+    return False
 
 
 def smallest_volume(claim, node, snapshot, taken):
@@ -1375,7 +1487,7 @@ def reaches(volume, node):
 
 
 @predicate("NoVolumeZoneConflict", metadata=snapshot_for_volumes)
-def no_volume_zone_conflict(pod, node, metadata):
+def no_volume_zone_conflict(pod, node, metadata, since_1_20=False):
     """The zone and region labels of the pod's volumes allow the node's. A claim that leads nowhere is an error."""
     if node.labels.keys().isdisjoint(ZONE_LABELS):
         return
@@ -1383,9 +1495,10 @@ def no_volume_zone_conflict(pod, node, metadata):
         problem = None if volume else dangling(name, claim, metadata)
         if problem:
             raise Unschedulable(f'running "VolumeZone" filter plugin for pod "{pod.name}": {problem}')
-        for label in ZONE_LABELS:
+        for label, same in ZONE_LABELS.items():
             zones = [zone.strip() for zone in pick(volume, dict, "metadata", "labels").get(label, "").split("__")]
-            if all(zones) and node.labels.get(label) not in zones:
+            zone = node.labels.get(label) or since_1_20 and node.labels.get(same)
+            if all(zones) and zone not in zones:
                 yield "node(s) had no available volume zone"
                 return
 
@@ -1403,15 +1516,31 @@ def dangling(name, claim, snapshot):
     return next((problem for problem, holds in problems.items() if holds), None)
 
 
-def spread_constraints(pod, when, stage, snapshot, defaults):
-    """Yield (constraint, its topology key, the requirements it has of pods, the nodes with all keys, those of them that
-    count) for the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
+@dataclass
+class SpreadConstraint:
+    """A topology spread constraint of a pod, and the pods that it counts."""
+
+    raw: dict  # the API's JSON
+    requirements: list  # of the pods to count
+    complete: list = field(compare=False)  # the nodes that have the keys of all these constraints, or need not
+    eligible: list = field(compare=False)  # those of them where the pod may go, by the constraint's policies
+    counts: dict = None  # domain -> matching pods
+    least: int = 0  # of DoNotSchedule: the lowest of these
+    weight: float = 0  # of ScheduleAnyway: how much a pod matters
+    keys_needed: bool = True  # whether a node without one of the keys is left out
+
+    def __post_init__(self):
+        self.key, self.max_skew = pick(self.raw, str, "topologyKey"), pick(self.raw, int, "maxSkew")
+
+
+def spread_constraints(pod, when, stage, snapshot, defaults, keys_needed=True):
+    """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     chosen = [raw for raw in raws or sum(defaults, []) if raw.get("whenUnsatisfiable") == when]
     owned = sum(selectors_of(pod, snapshot, *OWNERS), []) if chosen and not raws else []
     if not raws and not owned:
         return
-    keys = {pick(raw, str, "topologyKey") for raw in chosen}
+    keys = {pick(raw, str, "topologyKey") for raw in chosen} if keys_needed else set()
     complete = [node for node in snapshot.nodes.values() if keys <= node.labels.keys()]
     for raw in chosen:
         try:
@@ -1423,7 +1552,7 @@ def spread_constraints(pod, when, stage, snapshot, defaults):
             eligible = [node for node in complete if wants_node(pod, node)]
         if raw.get("nodeTaintsPolicy") == "Honor":
             eligible = [node for node in eligible if not hostile_taints(pod, node)]
-        yield raw, pick(raw, str, "topologyKey"), requirements, complete, eligible
+        yield SpreadConstraint(raw, requirements, complete, eligible, keys_needed=keys_needed)
 
 
 def pods_by_domain(pod, domain, requirements, nodes):
@@ -1440,30 +1569,32 @@ def pods_by_domain(pod, domain, requirements, nodes):
     return counts
 
 
-def hard_spread(pod, nodes, snapshot, arguments):
-    """The pod's DoNotSchedule constraints, as (topology key, maxSkew, whether it matches the pod itself, matching pods
-    by domain, the least number of these)."""
+def hard_spread(pod, nodes, snapshot, arguments, since_1_20=False):
+    """The pod's DoNotSchedule constraints. Since 1.20, pods count on eligible nodes only."""
     stage, spread = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard', []
-    for raw, key, wanted, _, eligible in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments):
-        # In a domain, 1.20 counts the pods on all nodes, later versions, which have these policies, on eligible ones.
-        if not raw.get("nodeAffinityPolicy") and not raw.get("nodeTaintsPolicy"):
-            domains = {node.labels[key] for node in eligible}
-            eligible = [node for node in nodes if node.labels.get(key) in domains]
-        counts = pods_by_domain(pod, lambda node: node.labels[key], wanted, eligible)
+    for constraint in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments):
+        raw, key, counted = constraint.raw, constraint.key, constraint.eligible
+        if not (since_1_20 or raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
+            domains = {node.labels[key] for node in counted}
+            counted = [node for node in nodes if node.labels.get(key) in domains]
+        wanted = (constraint.requirements or None) if since_1_20 else constraint.requirements  # none select nobody
+        counts = pods_by_domain(pod, lambda node, key=key: node.labels[key], wanted, counted)
         # With fewer domains than minDomains, one is taken to be empty.
         least = min(counts.values(), default=0) if len(counts) >= pick(raw, int, "minDomains") else 0
-        spread.append((key, pick(raw, int, "maxSkew"), satisfies(pod.labels, wanted), counts, least))
+        spread.append(replace(constraint, counts=counts, least=least))
     return spread or nothing_against
 
 
 @predicate("EvenPodsSpread", metadata=hard_spread)
 def even_pods_spread(pod, node, metadata):
     """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
-    for key, max_skew, itself, counts, least in metadata:
-        if key not in node.labels:
+    for constraint in metadata:
+        domain = node.labels.get(constraint.key)
+        if domain is None:
             yield "node(s) didn't match pod topology spread constraints (missing required label)"
             return
-        if counts[node.labels[key]] + itself - least > max_skew:
+        count = constraint.counts[domain] + satisfies(pod.labels, constraint.requirements)
+        if count - constraint.least > constraint.max_skew:
             yield "node(s) didn't match pod topology spread constraints"
             return
 
@@ -1597,6 +1728,36 @@ def match_inter_pod_affinity(pod, node, metadata):
     yield from ("node(s) didn't match pod affinity/anti-affinity", reason)
 
 
+def claims_of_devices(pod, nodes, snapshot):
+    """Reject a pod that claims devices, unless it runs, so that it has them."""
+    if pod.spec.get("resourceClaims") and not pod.spec.get("nodeName"):
+        raise Rejected("pod claims devices (spec.resourceClaims), which this scheduler does not allocate")
+    return nothing_against
+
+
+def nominated_elsewhere(pod, nodes, snapshot):
+    """Return {node: the other pods, no less important, for which room is being made there}."""
+    others = collections.defaultdict(list)
+    for other in snapshot.nominated:
+        is_done = other.phase in ("Succeeded", "Failed") or any(other.uid in node.pods for node in nodes)
+        if other.uid != pod.uid and other.priority >= pod.priority and not is_done:
+            others[other.nominated_node].append(other)
+    return (others, snapshot) if others else nothing_against
+
+
+def room_for_nominated(pod, node, metadata):
+    """The pod fits, too, once the pods are there that are nominated to the node. Upstream: addNominatedPods."""
+    others, snapshot = metadata
+    return reasons_if(pod, node, snapshot, there=others[node.name]) if node.name in others else []
+
+
+NODES_NAMED = Rule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
+ALWAYS_ASKED = [  # whatever the Policy
+    Rule("Devices", nothing_against, metadata=claims_of_devices, title="devices", steady=True),
+    Rule("NominatedPods", room_for_nominated, metadata=nominated_elsewhere, title="room for nominated pods"),
+]
+
+
 # ==== 7. Priorities =========================================================================================
 
 
@@ -1625,34 +1786,67 @@ def normalize(points, few_are_best=False):
     return {name: 100 - score for name, score in points.items()} if few_are_best else points
 
 
-def usage(pod, node, weights=CPU_AND_MEMORY):
-    """Yield for each resource what would be requested with the pod there, what there is, and the resource's weight."""
-    for name, weight in weights.items():
-        there, more = (node.nonzero, pod.nonzero_incoming) if name in LITTLE else (node.requested, pod.requests)
-        yield there.get(name, 0) + more.get(name, 0), node.allocatable.get(name, 0), weight
+def usage(pod, node, resources, since_1_20=False):
+    """Return {resource: (what would be requested with the pod on the node, what there is)}.
+
+    Since 1.20 without what the node does not have, and extended resources that the pod does not request.
+    """
+    found, incoming = {}, pod.nonzero_incoming if since_1_20 else pod.nonzero_incoming_1_20
+    for name in resources:
+        on_node = node.nonzero if name in LITTLE else node.requested
+        there, more = node.allocatable.get(name, 0), incoming.get(name, 0)
+        if not since_1_20 or there and (more or name in NOTHING):
+            found[name] = on_node.get(name, 0) + more, there
+    return found
+
+
+def mean(scores, weights):
+    """Return the mean of the scores of resources, by the resources' weights, rounded down."""
+    total = sum([score * weights[name] for name, score in scores.items()])
+    return total // (sum([weights[name] for name in scores]) or 1)
 
 
 @priority("LeastRequestedPriority", arguments=[CPU_AND_MEMORY])
-def least_requested(pod, node, arguments):
+def least_requested(pod, node, arguments, since_1_20=False):
     """The share of cpu and memory that stays free, in percent, averaged by {resource: weight}: spreads the load."""
-    free = [100 * (there - used) // there * weight
-            for used, there, weight in usage(pod, node, arguments[0]) if there >= used and there]
-    return sum(free) // sum(arguments[0].values())
+    return mean({name: 100 * (there - used) // there if there > used else 0
+                 for name, (used, there) in usage(pod, node, arguments[0], since_1_20).items()}, arguments[0])
 
 
 @priority("MostRequestedPriority", arguments=[CPU_AND_MEMORY])
-def most_requested(pod, node, arguments):
+def most_requested(pod, node, arguments, since_1_20=False):
     """The share of cpu and memory that is then requested, in percent, averaged: fills node after node."""
-    full = [100 * used // there * weight
-            for used, there, weight in usage(pod, node, arguments[0]) if there >= used and there]
-    return sum(full) // sum(arguments[0].values())
+    overcommitted = 100 if since_1_20 else 0
+    return mean({name: 100 * used // there if 0 < there >= used else overcommitted
+                 for name, (used, there) in usage(pod, node, arguments[0], since_1_20).items()}, arguments[0])
 
 
-@priority("BalancedResourceAllocation")
+@priority("BalancedResourceAllocation", arguments=[CPU_AND_MEMORY])
 def balanced_resource_allocation(pod, node):
     """100 where cpu and memory are used to the same degree, less the more they differ; 0 where one is used up."""
-    cpu, memory = [used / there if there else 1.0 for used, there, _ in usage(pod, node)]
+    cpu, memory = [used / there if there else 1.0 for used, there in usage(pod, node, CPU_AND_MEMORY).values()]
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
+
+
+def improved_balance(pod, node, arguments):
+    """75 where the use of the resources stays as even as it is; more where the pod evens it. Since 1.36."""
+    if not any(pod.requests.get(name) for name in arguments[0]):
+        return 0
+    now = {name: node.requested.get(name, 0) for name in arguments[0]
+           if node.allocatable.get(name) and (name in NOTHING or pod.requests.get(name))}
+    then = {name: amount + pod.requests.get(name, 0) for name, amount in now.items()}
+    return 50 + (50 + evenness(then, node) - evenness(now, node)) // 2
+
+
+def evenness(requested, node):
+    """Return 100 less the standard deviation, in percent, of the shares of the node's resources that are requested."""
+    add_up = functools.partial(functools.reduce, operator.add)  # as Go does; sum() is more exact since Python 3.12
+    shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
+    if len(shares) == 2:
+        return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
+    middle = add_up(shares, 0.0) / max(len(shares), 1)
+    squares = [(share - middle) ** 2 for share in shares]
+    return int((1 - math.sqrt(add_up(squares, 0.0) / max(len(shares), 1))) * 100)
 
 
 def shape_problems(arguments):
@@ -1668,16 +1862,17 @@ def shape_problems(arguments):
 
 @priority("RequestedToCapacityRatio", member="requestedToCapacityRatioArguments", check=shape_problems,
           argument={"shape": SHAPE, "resources": [{"name": str, "weight": WEIGHT}]})
-def requested_to_capacity_ratio(pod, node, arguments):
+def requested_to_capacity_ratio(pod, node, arguments, since_1_20=False):
     """The weighted mean, over the Policy's resources, of a function of their utilization that `shape` draws."""
     shape = [(point.get("utilization", 0), 10 * point.get("score", 0)) for point in arguments[0]["shape"]]
     weights = {resource.get("name", ""): resource["weight"] for resource in arguments[0].get("resources", [])}
     score_sum = weight_sum = 0
-    for used, there, weight in usage(pod, node, weights):
-        score = along(shape, 100 - (there - used) * 100 // there if there else 100)
+    for name, (used, there) in usage(pod, node, weights, since_1_20).items():
+        rounding = 0 if since_1_20 else there - 1  # 1.20 rounds the utilization up
+        score = along(shape, (100 * used + rounding) // there if there else 100)
         if score > 0:  # else the resource is left out of the mean
-            score_sum += score * weight
-            weight_sum += weight
+            score_sum += score * weights[name]
+            weight_sum += weights[name]
     return (2 * score_sum + weight_sum) // (2 * weight_sum) if weight_sum else 0  # rounded, halves up
 
 
@@ -1691,25 +1886,33 @@ def along(shape, x):
 
 
 @priority("NodeAffinityPriority", reduce=normalize)
-def node_affinity(pod, node):
-    """The summed weights of the preferred node affinity terms that the node meets."""
-    return sum(weight for weight, term in preferred_terms(pod) if term_matches(term, node))
+def node_affinity(pod, node, arguments=()):
+    """The summed weights of the preferred node affinity terms that the node meets; `arguments` are more such terms."""
+    terms = preferred_terms(pod) + weighted_terms(arguments) if arguments else preferred_terms(pod)
+    return sum([weight for weight, term in terms if term_matches(term, node)])
 
 
 @remembered
 def preferred_terms(pod):
-    """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable, with all that is wrong."""
-    terms, problems = [], {}
-    for preferred in pick(pod.spec, list, "affinity", "nodeAffinity", f"preferred{WHEN}", of=dict):
+    """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable."""
+    return weighted_terms(pick(pod.spec, list, "affinity", "nodeAffinity", f"preferred{WHEN}", of=dict))
+
+
+def weighted_terms(raws):
+    """Return (weight, term) pairs of preferred terms that say something. Raises Unschedulable, with all that is wrong."""
+    pairs, problems = [], {}
+    for preferred in raws:
         weight = pick(preferred, int, "weight")
         try:
-            terms.append((weight, weight and node_selector_term(pick(preferred, dict, "preference"))))
+            term = weight and node_selector_term(pick(preferred, dict, "preference"))
         except InvalidSelector as error:
             problems[str(error)] = None  # once, as upstream's Aggregate does
+        else:
+            pairs += [(weight, term)] if term else []
     if problems:
         problem = f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems)
         raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {problem}')
-    return [(weight, term) for weight, term in terms if term]
+    return pairs
 
 
 @priority("TaintTolerationPriority", reduce=functools.partial(normalize, few_are_best=True))
@@ -1718,11 +1921,14 @@ def taint_toleration(pod, node):
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
 
 
-def image_shares(pod, nodes, snapshot):
-    """Each container's image, and its size in bytes times the share of all nodes that have it, lest pods crowd."""
-    shares = []
-    for container in pod.containers:
-        image = pick(container, str, "image")
+def image_shares(pod, nodes, snapshot, since_1_20=False):
+    """Each container's image, and its size in bytes times the share of all nodes that have it, so that pods do not
+    crowd there. Since 1.20, init containers and volumes have images, too."""
+    images, shares = [pick(container, str, "image") for container in pod.containers], []
+    if since_1_20:
+        images += [pick(container, str, "image") for container in pod.init_containers]
+        images += [pick(volume, str, "image", "reference") for volume in pod.volumes if volume.get("image")]
+    for image in images:
         if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag; upstream: normalizedImageName
             image += ":latest"
         sizes = [node.images[image] for node in snapshot.nodes.values() if image in node.images]
@@ -1731,10 +1937,11 @@ def image_shares(pod, nodes, snapshot):
 
 
 @priority("ImageLocalityPriority", metadata=image_shares)
-def image_locality(pod, node, metadata):
+def image_locality(pod, node, metadata, since_1_20=False):
     """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100)."""
-    lowest, highest = 23 * 2**20, 1000 * 2**20 * len(pod.containers)
-    there = sum(share for image, share in metadata if image in node.images)
+    containers = len(pod.containers) + (len(pod.init_containers) if since_1_20 else 0)
+    lowest, highest = 23 * 2**20, 1000 * 2**20 * containers
+    there = sum([share for image, share in metadata if image in node.images])
     return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
 
 
@@ -1758,18 +1965,24 @@ def node_label(pod, node, arguments):
     return 100 * met // len(arguments)
 
 
-def soft_spread(pod, nodes, snapshot, arguments):
-    """The pod's ScheduleAnyway constraints or default ones, as (maxSkew, {node: pods in its domain}, weight)."""
+def soft_spread(pod, nodes, snapshot, arguments, since_1_20=False):
+    """The pod's ScheduleAnyway constraints, or default ones. Since 1.20, the system's defaults need no keys."""
     stage, spread = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft', []
-    for raw, key, wanted, complete, eligible in spread_constraints(pod, "ScheduleAnyway", stage, snapshot, arguments):
-        by_host = key == HOSTNAME  # then each node is a domain, even if two have one hostname
-        domains = {node: node.name if by_host else node.labels[key] for node in complete}
-        counts = pods_by_domain(pod, domains.get, wanted, complete if by_host else eligible)
-        scored = {node.name: domains[node] for node in nodes if node in domains}
-        around = {name: counts[domain] for name, domain in scored.items()}
-        weight = math.log(len({*scored.values()}) + 2)  # many domains weigh more
-        spread.append((pick(raw, int, "maxSkew"), around, weight))
+    keys_needed = not since_1_20 or arguments != [DEFAULT_SPREAD] or bool(pod.spec.get("topologySpreadConstraints"))
+    for constraint in spread_constraints(pod, "ScheduleAnyway", stage, snapshot, arguments, keys_needed):
+        domain = functools.partial(domain_of, constraint.key)
+        wanted = (constraint.requirements or None) if since_1_20 else constraint.requirements  # none select nobody
+        counted = constraint.complete if constraint.key == HOSTNAME else constraint.eligible
+        complete = set(constraint.complete)
+        domains = {domain(node) for node in nodes if node in complete}
+        counts = {name: count for name, count in pods_by_domain(pod, domain, wanted, counted).items() if name in domains}
+        spread.append(replace(constraint, counts=counts, weight=math.log(len(domains) + 2)))  # many weigh more
     return spread
+
+
+def domain_of(key, node):
+    """Return the node's domain of a topology: each node is one by host name, even if two have the same."""
+    return node.name if key == HOSTNAME else node.labels.get(key)
 
 
 def normalize_spread(points):
@@ -1782,13 +1995,17 @@ def normalize_spread(points):
 
 @priority("SelectorSpreadPriority", metadata=soft_spread, reduce=normalize_spread, arguments=[DEFAULT_SPREAD])
 @priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread)
-def even_pods_spread_priority(pod, node, metadata):
+def even_pods_spread_priority(pod, node, metadata, since_1_20=False):
     """How many pods are around that the ScheduleAnyway constraints count, None where a key is missing; few are best."""
     score = 0.0
-    for max_skew, around, weight in metadata:
-        if node.name not in around:
+    for constraint in metadata:
+        if constraint.key in node.labels:
+            count = constraint.counts.get(domain_of(constraint.key, node), 0)
+            score += count * constraint.weight + (constraint.max_skew - 1)
+        elif constraint.keys_needed:
             return None
-        score += around[node.name] * weight + (max_skew - 1)
+    if since_1_20:  # rounded; not scored without constraints
+        return math.floor(score + 0.5) if metadata else None
     return int(score)
 
 
@@ -1812,16 +2029,24 @@ def service_affinity(pod, node, metadata):
 
 
 def affine_scores(pod, nodes, snapshot, arguments):
-    """For each (topology key, value) domain, the weights of the terms that draw the pod there, or push it away."""
+    """For each (topology key, value) domain, the weights of the terms that draw the pod there, or push it away.
+
+    `arguments` are the weight of other pods' required terms, and maybe that pods without preferences are not scored.
+    """
+    weight, *ignores_others = arguments
     around = affinity_around(pod, snapshot, 'running PreScore plugin "InterPodAffinity": ')
+    terms = affinity_terms(pod)[0]
+    if ignores_others and not (terms["preferredAffinity"] or terms["preferredAntiAffinity"]):
+        return {}
     for domain, count in around["attached"].items():  # to pods that must be where this one is
-        around["preferred"][domain] += count * arguments[0]
+        around["preferred"][domain] += count * weight
     return around["preferred"]
 
 
-def normalize_affinity(points):
-    """Stretch scores from the lowest (or 0) to the highest (or 0) to 0 to 100."""
-    low, high = min(0, *points.values()), max(0, *points.values())
+def normalize_affinity(points, since_1_20=False):
+    """Stretch scores from the lowest to the highest, with a 0 among them in 1.20, to 0 to 100."""
+    scores = [*points.values(), *([] if since_1_20 else [0])]
+    low, high = min(scores), max(scores)
     return {name: int(100 * ((score - low) / (high - low))) if high > low else 0 for name, score in points.items()}
 
 
@@ -1887,11 +2112,14 @@ class Decision:
     since: float = field(default_factory=time.monotonic)
 
 
-def fit_error(failed):
+def fit_error(failed, policy):
     """Sum the reasons up like kube-scheduler's FitError: "0/3 nodes are available: 1 Insufficient cpu, 2 ...."."""
     counts = collections.Counter(reason for against in failed.values() for reasons in against.values()
                                  for reason in reasons)
-    return f"0/{len(failed)} nodes are available: {', '.join(sorted(f'{n} {why}' for why, n in counts.items()))}."
+    parts = sorted(f"{count} {reason}" for reason, count in counts.items())
+    if policy.since_1_20 and any(title.endswith(WHATEVER_THE_NODE) for title in next(iter(failed.values()))):
+        parts = counts  # the one reason, not how many nodes it is against
+    return f"0/{len(failed)} nodes are available: {', '.join(parts)}."
 
 
 def give_up(decision, error):
@@ -1957,9 +2185,19 @@ def seek_remedy(decision, snapshot):
         warn_once(f"{decision.pod.key}: {broken(error)}")
 
 
+def reasons_if(pod, node, snapshot, gone=(), there=()):
+    """Return what is against the pod on the node if some pods were gone and others there."""
+    before = dict(node.pods)
+    try:
+        node.hold({other.uid: other for other in [*before.values(), *there] if other not in gone}, snapshot.memory)
+        return reasons_against(pod, node, snapshot)
+    finally:
+        node.hold(before, snapshot.memory)
+
+
 def reasons_against(pod, node, snapshot):
     """Return why the predicates refuse a node as it stands. Rules may take pods off it before, and put them back."""
-    nodes, predicates = list(snapshot.nodes.values()), snapshot.policies[pod.scheduler].predicates
+    nodes, predicates = list(snapshot.nodes.values()), snapshot.policies[pod.scheduler].filters()
     try:
         answers = (reasons_of(rule, rule.prepare(pod, nodes, snapshot)[0](pod, node)) for rule in predicates)
         return next(filter(None, answers), [])
@@ -1986,7 +2224,8 @@ PLUGINS = {  # plugin -> its predicate and its priority, as far as it has them
     "PrioritySort": [], "SchedulingGates": [], "DefaultBinder": [], "DefaultPreemption": [],
 }
 # The plugins that run by default, with their weights. Upstream: getDefaultPlugins in apis/config/v1.
-DEFAULT_PLUGINS = {plugin: 1 for plugin in PLUGINS if plugin not in ("NodePreferAvoidPods", "CinderLimits")} | {
+OF_OLD = ["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits", "NodePreferAvoidPods"]
+DEFAULT_PLUGINS = {plugin: 1 for plugin in PLUGINS if plugin not in OF_OLD} | {
     "TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
@@ -2005,17 +2244,46 @@ CONFIGURATION = {
     "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int, "enableProfiling": bool,
     "enableContentionProfiling": bool, "delayCacheUntilActive": bool,
 }
+NODE_SELECTOR_TERM = dict.fromkeys(
+    ["matchExpressions", "matchFields"], [{"key": str, "operator": {*OPERATORS}, "values": [str]}])
 PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
-    "NodeAffinity": {},  # addedAffinity cannot be had here
+    "NodeAffinity": {"addedAffinity": {
+        f"required{WHEN}": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
+        f"preferred{WHEN}": [{"weight": range(1, 101), "preference": NODE_SELECTOR_TERM}]}},
     "NodeResourcesFit": {"ignoredResources": [str], "ignoredResourceGroups": [str], "scoringStrategy": {
         "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(1, 101)}],
         "requestedToCapacityRatio": {"shape": SHAPE}}},
-    "InterPodAffinity": {"hardPodAffinityWeight": range(101)},
+    "InterPodAffinity": {"hardPodAffinityWeight": range(101), "ignorePreferredTermsOfExistingPods": bool},
     "PodTopologySpread": {"defaultingType": {"List", "System"}, "defaultConstraints": [{
         "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
-    "NodeResourcesBalancedAllocation": {"resources": [{"name": {"cpu", "memory"}, "weight": range(1, 2)}]},
+    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]},
 }
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
+
+
+def today(function):
+    """Return a rule's function as it is since 1.20."""
+    return functools.partial(function, since_1_20=True)
+
+
+SINCE_1_20 = {  # rule -> what replaces its function, metadata, reduce or words in kube-scheduler 1.36
+    "PodFitsResources": {"function": today(pod_fits_resources)},
+    "NoVolumeZoneConflict": {"function": today(no_volume_zone_conflict)},
+    "EvenPodsSpread": {"metadata": today(hard_spread)},
+    "LeastRequestedPriority": {"function": today(least_requested)},
+    "MostRequestedPriority": {"function": today(most_requested)},
+    "RequestedToCapacityRatio": {"function": today(requested_to_capacity_ratio)},
+    "BalancedResourceAllocation": {"function": improved_balance},
+    "ImageLocalityPriority": {"metadata": today(image_shares), "function": today(image_locality)},
+    "SelectorSpreadPriority": {"metadata": today(soft_spread), "function": today(even_pods_spread_priority)},
+    "InterPodAffinityPriority": {"reduce": today(normalize_affinity)},
+    "PodToleratesNodeTaints": {"words": {"node(s) had taint": "node(s) had untolerated taint(s)"}},
+    "MatchNodeSelector": {"words": {
+        "node(s) didn't match Pod's node affinity": "node(s) didn't match Pod's node affinity/selector"}},
+    "HostName": {"words": {
+        "node(s) didn't match the requested hostname": "node(s) didn't match the requested node name"}},
+    "MatchInterPodAffinity": {"words": {"node(s) didn't match pod affinity/anti-affinity": None}},
+}
 
 
 def read_configuration(document, scheduler_name):
@@ -2065,7 +2333,8 @@ def read_profile(profile, place, problems):
         for plugin, point in {plugin: point for point in points for plugin in running[point]}.items():
             for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
                 if name in catalogue:
-                    rule = replace(catalogue[name], title=plugin, weight=running[point][plugin] or 1)
+                    rule = replace(catalogue[name], **SINCE_1_20.get(name, {}), title=plugin,
+                                   weight=running[point][plugin] or 1)
                     rule.arguments = given or rule.arguments
                     rule.hooks = {hook: rule.hooks[hook] for hook in rule.hooks if plugin in running[HOOKS[hook]]}
                     rules[name] = set_up(rule, f"{place}.plugins.{point}: {plugin}", problems)
@@ -2075,7 +2344,7 @@ def read_profile(profile, place, problems):
     # Of the user's own rules, some neither filter nor score here, but have other extension points.
     known = {*IN_PLUGINS, *(rule.name for rule in predicates + priorities)}
     others = {name: rule for name, rule in (PRIORITIES | PREDICATES).items() if name not in known}
-    return Policy(predicates, priorities, others=rules_at(HOOKS.values(), others))
+    return Policy(predicates, priorities, others=rules_at(HOOKS.values(), others), since_1_20=True)
 
 
 def rules_of(plugin, args):
@@ -2085,7 +2354,15 @@ def rules_of(plugin, args):
         system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
         return dict.fromkeys(rules, [args.get("defaultConstraints") or system])
     if plugin == "InterPodAffinity":
-        return dict.fromkeys(rules, [args.get("hardPodAffinityWeight", 1)])
+        ignores = ["ignorePreferredTermsOfExistingPods"] if args.get("ignorePreferredTermsOfExistingPods") else []
+        return dict.fromkeys(rules, [args.get("hardPodAffinityWeight", 1), *ignores])
+    if plugin == "NodeAffinity":
+        added = args.get("addedAffinity", {})
+        return {"MatchNodeSelector": added.get(f"required{WHEN}", {}).get("nodeSelectorTerms", []),
+                "NodeAffinityPriority": added.get(f"preferred{WHEN}", [])}
+    if plugin == "NodeResourcesBalancedAllocation":
+        names = [resource.get("name", "") for resource in args.get("resources", [])]
+        return {"BalancedResourceAllocation": [dict.fromkeys(names, 1)] if names else []}
     if plugin != "NodeResourcesFit":
         return dict.fromkeys(rules, [args] if args else [])
     groups, strategy = args.get("ignoredResourceGroups", []), args.get("scoringStrategy", {})
@@ -2254,10 +2531,17 @@ class Objects(dict):
         self.cluster = cluster
 
     def __missing__(self, resource):
-        """List a resource."""
-        return self.setdefault(resource, {"/".join(filter(None, (
-            pick(thing, str, "metadata", "namespace"), pick(thing, str, "metadata", "name")))): thing
-            for thing in self.cluster.list(resource)})
+        """List a resource; an API server that does not know it yet has none."""
+        things = self[resource] = {}
+        try:
+            for thing in self.cluster.list(resource):
+                path = pick(thing, str, "metadata", "namespace"), pick(thing, str, "metadata", "name")
+                things["/".join(filter(None, path))] = thing
+        except ApiError as error:
+            if error.status != 404 or resource != "csistoragecapacities":
+                del self[resource]
+                raise
+        return things
 
 
 class Cluster:
@@ -2267,7 +2551,8 @@ class Cluster:
     """
 
     GROUPS = {"replicasets": "apis/apps/v1", "statefulsets": "apis/apps/v1",  # others are in the core group, api/v1
-              "storageclasses": "apis/storage.k8s.io/v1", "csinodes": "apis/storage.k8s.io/v1"}
+              **dict.fromkeys(["storageclasses", "csinodes", "csidrivers", "csistoragecapacities"],
+                              "apis/storage.k8s.io/v1")}
 
     def __init__(self, api, dry_run=False):
         self.api = api
