@@ -44,6 +44,7 @@ import textwrap
 import threading
 import time
 import traceback
+import types
 import uuid
 from concurrent.futures import Future, TimeoutError, wait
 from dataclasses import dataclass, field, replace
@@ -101,52 +102,64 @@ def schedule_pending_pods(cluster, policies, report, stop):
 
 def schedule(pod, snapshot, policy):
     """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
-    decision, answers = Decision(pod, policy, snapshot.nodes), recall(pod, snapshot, policy)
+    decision = Decision(pod, policy, snapshot.nodes)
     try:
         if not snapshot.nodes:
             raise Unschedulable("no nodes available to schedule pods")
-        fitting, decision.failed = nodes_that_fit(pod, snapshot, policy, answers)
-        if not fitting:
-            raise Unschedulable(answers.fit_error(decision.failed, policy))
-        decision.raw, decision.scores, decision.total = prioritize(pod, fitting, snapshot, policy, answers)
+        known = recall(policy, pod, snapshot)
+        feasible, decision.failed = nodes_that_fit(pod, snapshot, policy, known)
+        if not feasible:
+            raise Unschedulable(known.once("message", fit_error, decision.failed))
+        prioritize(decision, feasible, snapshot, known)
         decision.node = select_host(pod, decision.total)
     except Exception as error:
         give_up(decision, error)
     return decision
 
 
-def nodes_that_fit(pod, snapshot, policy, answers):
-    """Ask the predicates about every node, in kube-scheduler's order; the first that fails ends a node."""
-    nodes, predicates, news = list(snapshot.nodes.values()), [], {}
-    for rule in policy.filters():
-        try:
-            predicates.append((rule, *answers.prepare(rule, pod, nodes, snapshot)))
-        except Rejected as reason:  # by a rule that need not look at the nodes
-            return [], {node.name: {rule.title + WHATEVER_THE_NODE: [str(reason)]} for node in nodes}
-    for node, rules in answers.outdated(predicates, snapshot):  # the first time, every node and all predicates
-        against = news[node.name] = {}
-        for rule, fits, _ in rules:
-            reasons = reasons_of(rule, fits(pod, node))
+def nodes_that_fit(pod, snapshot, policy, known):
+    """Ask the predicates about each node, in kube-scheduler's order; the first that fails ends the node."""
+    predicates = prepare(policy.filters(), pod, snapshot.nodes, snapshot)
+
+    def ask_predicates(node):
+        """Return what is against the node: {predicate: its reasons}."""
+        against = {}
+        for predicate in predicates:
+            reasons = predicate.reasons(node)
             if reasons:
-                against[rule.title] = reasons
+                against[predicate.title] = reasons
                 if not policy.always_check_all:
                     break
-    fitting, failed = answers.split(nodes, news)
+        return against
+
+    # This is {name: ask_predicates(node)} for all nodes. What is known since the last such pod is not asked again.
+    against = known.each("predicates", snapshot.nodes, ask_predicates, basis=predicates)
+    feasible, failed = known.once("feasible", split, snapshot.nodes, against)
     for extender in policy.extenders:
-        fitting, failed = extender.filter(pod, fitting, failed)
-    return fitting, failed
+        feasible, failed = extender.filter(pod, feasible, failed)
+    return feasible, failed
 
 
-def prioritize(pod, fitting, snapshot, policy, answers):
-    """Score the nodes that fit: each priority gives each node 0 to 100, times the priority's weight."""
-    raw, scores = {}, {}
-    answers.forget_other_scores(fitting)
-    for rule in policy.priorities:
-        raw[rule.title], scores[rule.title] = answers.score(rule, pod, fitting, snapshot)
+def prioritize(decision, feasible, snapshot, known):
+    """Score the nodes that fit: each priority gives each node 0 to 100 points, which count by its weight."""
+    pod, policy, votes = decision.pod, decision.policy, decision.votes
+    with errors_ignored_if_alone(feasible):
+        for priority in prepare(policy.priorities, pod, feasible, snapshot):
+            raw = points = known.each(f"scores of {priority.title}", feasible, priority.score, basis=priority)
+            if priority.reduces:
+                points = known.once(f"points of {priority.title}", priority.reduce, raw)
+            votes.append(Vote(priority.title, priority.weight, raw, points))
     for extender in policy.extenders:
-        scores |= extender.prioritize(pod, fitting)
-    total = answers.sum_up(raw, scores)
-    return raw, scores, total if policy.priorities or policy.extenders else dict.fromkeys(total, 1)
+        votes += extender.prioritize(pod, feasible)
+
+    def add_up(node):
+        """Return the sum of the node's points, each times its weight; 1 if the Policy lets nobody vote."""
+        if not policy.priorities and not policy.extenders:
+            return 1
+        return sum([vote.weight * vote.points[node.name] for vote in votes])
+
+    not_node_by_node = [vote.points for vote in votes if vote.points is not vote.raw]
+    decision.total = known.each("total", feasible, add_up, basis=not_node_by_node)
 
 
 def select_host(pod, total):
@@ -163,7 +176,7 @@ def nothing_against(pod, node):
     return ()
 
 
-@dataclass
+@dataclass(eq=False)
 class Rule:
     """A predicate or a priority: a function of a pod and a node, and what the Policy says about it."""
 
@@ -177,20 +190,59 @@ class Rule:
     hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 8
     words: dict = field(default_factory=dict)  # reason -> what it says instead; None: nothing
     steady: bool = False  # to pods that differ in name only, it says the same of a node and metadata that are the same
-    looks_at_pods: bool = True  # whether what it says of a node depends on the pods there, other than by the metadata
     title: str = ""  # what the Policy calls it
     arguments: list = field(default_factory=list)  # what the Policy gives, else these
     weight: int = 1
 
-    def prepare(self, pod, nodes, snapshot):
-        """Return the rule as a function of (pod, node) alone, and its metadata (of a snapshot: which one it is)."""
-        if not self.metadata:
-            return self.function, None
-        metadata = self.metadata(pod, nodes, snapshot)
-        if metadata is nothing_against:
-            return nothing_against, None
-        prepared = functools.partial(self.function, metadata=metadata)
-        return prepared, metadata.number if isinstance(metadata, Snapshot) else metadata
+
+class Prepared:
+    """A rule that is ready to be asked about nodes: for one pod, with its metadata worked out."""
+
+    def __init__(self, rule, pod, metadata):
+        self.rule = rule
+        self.pod = pod
+        self.metadata = metadata
+        self.function = functools.partial(rule.function, metadata=metadata) if rule.metadata else rule.function
+        self.title = rule.title
+        self.weight = rule.weight
+        self.reduces = rule.reduce is not None
+
+    def __eq__(self, other):
+        """Say whether the other one says the same of a node: to pods that are alike, a steady rule does."""
+        same_rule = isinstance(other, Prepared) and self.rule is other.rule
+        return same_rule and self.rule.steady and self.metadata == other.metadata
+
+    def reasons(self, node):
+        """Return the reasons that a predicate has against a node."""
+        return reasons_of(self.rule, self.function(self.pod, node))
+
+    def score(self, node):
+        """Return the score that a priority gives a node."""
+        score = self.function(self.pod, node)
+        if not self.reduces:
+            check_points(self.rule, {node.name: score})
+        return score
+
+    def reduce(self, scores):
+        """Return the points that a priority makes of all its scores: {node: 0 to 100}."""
+        points = self.rule.reduce(dict(scores))
+        check_points(self.rule, points)
+        return points
+
+
+def prepare(rules, pod, nodes, snapshot):
+    """Return the rules as Prepared ones, without those that have nothing to say to the pod. Raises Unschedulable."""
+    prepared = []
+    node_list = list(nodes.values())
+    for rule in rules:
+        try:
+            metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
+        except Rejected as error:
+            error.title = rule.title
+            raise
+        if metadata is not nothing_against:
+            prepared.append(Prepared(rule, pod, metadata))
+    return prepared
 
 
 PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
@@ -519,9 +571,19 @@ def answer_of(rule, answer, expected="yield the reasons, or return a list of the
     return answer
 
 
+def check_points(rule, points):
+    """Raise Unschedulable if one of a priority's points, {node: points}, is not from 0 to 100."""
+    for score in points.values():
+        if not 0 <= answer_of(rule, score, "return a number from 0 to 100") <= 100:
+            raise Unschedulable(f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an '
+                                f"invalid score {score}, it should in the range of [0, 100] after normalizing")
+
+
 def reasons_of(rule, answer):
     """Return the reasons that a predicate gives. Raises TypeError if it gives something else."""
-    reasons = list(map(str, answer if inspect.isgenerator(answer) else answer_of(rule, answer)))
+    if not isinstance(answer, types.GeneratorType):
+        answer_of(rule, answer)
+    reasons = [str(reason) for reason in answer]
     if not (rule.words and reasons):
         return reasons
     reworded = [rule.words.get(reason.partition(" {")[0], reason) for reason in reasons]  # as details are in braces
@@ -536,10 +598,9 @@ class Unschedulable(Exception):
 
 
 class Rejected(Unschedulable):
-    """The pod fits no node at all, for this reason."""
+    """The pod fits no node at all, for this reason: what a rule says that need not look at the nodes."""
 
-
-WHATEVER_THE_NODE = " (whatever the node)"  # what is added to the title of a rule that has rejected a pod
+    title = ""  # of the rule
 
 
 class Malformed(ValueError):
@@ -703,7 +764,6 @@ class Pod:
         unsaid = {name: LITTLE[name] for name in LITTLE if not (as_a_whole and name in requests)}
         self.requests = NOTHING | requests
         self.nonzero = pod_amounts(containers, as_a_whole, self.overhead, unsaid)  # for scores, once it is on a node
-        self.remembered = {}  # what functions of the pod have returned
         self.record = None  # of a pending pod: its PodRecord
 
     @functools.cached_property
@@ -726,6 +786,22 @@ class Pod:
         return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # tokens' volumes: random names
 
 
+def remembered(function):
+    """Have a function of a pod work only once for all pods that are alike."""
+    known = {}  # kind of pods -> what the function returns
+
+    @functools.wraps(function)
+    def recalled(pod):
+        """Return what the function has returned for such a pod."""
+        if len(known) > 10_000:
+            known.clear()
+        if pod.kind not in known:
+            known[pod.kind] = function(pod)
+        return known[pod.kind]
+
+    return recalled
+
+
 class Node:
     """A node and the pods on it (kube-scheduler's NodeInfo), read from the API's JSON. Raises Malformed."""
 
@@ -741,47 +817,69 @@ class Node:
         self.max_pods = quantity(str(pick(raw, dict, "status", room).get("pods") or 0))
         self.images = {name: pick(image, int, "sizeBytes") for image in pick(raw, list, "status", "images", of=dict)
                        for name in pick(image, list, "names", of=str)}
-        self.signature = dict(vars(self))  # what tells one state of the node from another
         self.raw = raw
-        self.made, self.memory, self.pods = next(VERSIONS), None, {}  # uid -> Pod
-        self.hold(self.pods, Memory())
+        self.pods = {}  # uid -> Pod
+        self.memory = None
+        self.hold({}, Memory())
 
     def hold(self, pods, memory):
-        """Have these pods on the node, {uid: Pod}; note in this memory that it has changed, if pods are not alike."""
-        before, self.pods = self.pods, pods
-        if memory is self.memory and pods == before:
+        """Have these pods on the node, {uid: Pod}, and this memory take note whenever that changes."""
+        if memory is self.memory and (pods == self.pods or are_alike(pods, self.pods)):
+            self.pods = pods
             return
-        self.remembered = {}  # what functions of the node have returned, until a pod comes or goes
-        if memory is not self.memory or pods.keys() != before.keys() or any(
-                pod is not before[uid] and pod.kind != before[uid].kind for uid, pod in pods.items()):
-            self.memory = memory
-            self.affine = 0  # how many of the pods have affinity or anti-affinity
-            self.counts = {}  # "namespace requirements" -> [how many of them meet these, namespace, requirements]
-            self.requested, self.nonzero = dict(NOTHING), dict.fromkeys(LITTLE, 0)
-            memory.note(self)
-            for pod in pods.values():
-                self.sum_up(pod, 1)
+        self.pods = pods
+        self.memory = memory
+        self.affine = 0  # how many of the pods have affinity or anti-affinity
+        self.counts = {}  # "namespace requirements" -> [how many of them meet these, namespace, requirements]
+        self.requested = dict(NOTHING)
+        self.nonzero = dict.fromkeys(LITTLE, 0)
+        for pod in pods.values():
+            self.count(pod, 1)
+        self.note_change()
 
     def add(self, pod):
         """Put a pod on the node."""
         self.pods[pod.uid] = pod
-        self.sum_up(pod, 1)
+        self.count(pod, 1)
+        self.note_change()
 
     def remove(self, pod):
         """Take a pod off the node again, if it is there."""
         pod = self.pods.pop(pod.uid, None)
         if pod:
-            self.sum_up(pod, -1)
+            self.count(pod, -1)
+            self.note_change()
 
-    def sum_up(self, pod, sign):
-        """Add to what the pods there are together a pod that came, or take away one that went."""
+    def count(self, pod, sign):
+        """Add to the node's sums a pod that came, or take away one that went."""
         add(self.requested, pod.requests, sign)
         add(self.nonzero, pod.nonzero, sign)
         self.affine += sign * pod.is_affine
         for count in self.counts.values():
             count[0] += sign * meets(pod, *count[1:])
-        self.remembered = {}
+
+    def note_change(self):
+        """Have what was known of the node found out anew."""
+        vars(self).pop("pods_by_kind", None)
         self.memory.note(self)
+
+    @functools.cached_property
+    def pods_by_kind(self):
+        """The pods on the node by their kinds, {kind: [Pod]}."""
+        kinds = collections.defaultdict(list)
+        for pod in self.pods.values():
+            kinds[pod.kind].append(pod)
+        return kinds
+
+    def scheduling_properties(self):
+        """Return what decides which pods fit (upstream: nodeSchedulingPropertiesChange); not its heartbeats."""
+        return (self.labels, self.annotations, self.unschedulable, self.taints, self.allocatable, self.max_pods,
+                self.images)
+
+
+def are_alike(pods, others):
+    """Say whether these are the same pods, {uid: Pod}, of which some may have been read anew without a change."""
+    return pods.keys() == others.keys() and all(pod.kind == others[uid].kind for uid, pod in pods.items())
 
 
 @dataclass(eq=False)
@@ -793,7 +891,6 @@ class Snapshot:
     live: bool = False  # whether others will act on what is written: not in a dry run, nor among manifests
     assigned: set = frozenset()  # the uids of the pods that have a node
     memory: "Memory" = field(default_factory=lambda: Memory())  # the next chapter
-    number: int = field(default_factory=lambda: next(VERSIONS))
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, that have a nominated node
 
@@ -900,155 +997,85 @@ def term_matches(term, node):
 # ==== 5. What is remembered =================================================================================
 
 
-# What is remembered, lest every rule be asked about every node for every pod. Who skips it misses nothing but speed.
-
-
 VERSIONS = itertools.count(1)  # each change of a node gets a higher one
 
 
 class Memory:
-    """What is remembered of a cluster, lest all nodes be looked at for each pod."""
+    """When each node of a cluster has changed, and what is known of the nodes. It only saves time."""
 
     def __init__(self):
-        self.changes = {}  # name of a node -> version of its last change, in this order
-        self.answers = {}  # (Policy, kind of pods, the node that they name) -> Answers
+        self.changes = {}  # name of a node -> version of its last change; the latest change is at the end
+        self.known = {}  # (subject, kind of pods, the node that they name) -> Known; the last used is at the end
 
     def note(self, node):
-        """Have rules asked again about a node, as it is not what it was."""
+        """Take note that a node is not what it was."""
         self.changes.pop(node.name, None)
         self.changes[node.name] = next(VERSIONS)
 
-    def changed_since(self, version):
-        """Return the names of the nodes that have changed since."""
-        changes = itertools.takewhile(lambda change: change[1] > version, reversed(self.changes.items()))
-        return [name for name, _ in changes]
+
+@dataclass
+class Finding:
+    """Something that was found out, and what it rests on."""
+
+    basis: object = ()
+    nodes: dict = None
+    result: object = field(default_factory=dict)
 
 
-def remembered(function):
-    """Have a function of a pod, or of a node, work only once, and its answer stay there."""
-    @functools.wraps(function)
-    def answer(thing):
-        """Return what is remembered, or else what the function returns."""
-        if function not in thing.remembered:
-            thing.remembered[function] = function(thing)
-        return thing.remembered[function]
-
-    return answer
-
-
-class Answers:
-    """What the rules have said of the nodes to pods of one kind.
-
-    A rule is asked again about a node that has changed since (if only pods came or went, it must look at these to be);
-    and about all if its metadata has changed, or it is not steady.
-    """
+class Known:
+    """What was found out for a pod. For the next pod that is like it, only what has changed is found out anew."""
 
     def __init__(self):
-        self.readings = {}  # what functions of such a pod have returned
-        self.version = 0  # of the last change of a node about which the rules have been asked
-        self.changed, self.renewed = set(), set()  # nodes that have changed since; those where more than pods has
-        self.stale = set()  # nodes to ask about again, because they have changed or a rule's metadata has
-        self.metadata = {}  # predicate -> what it was asked with
-        self.failed, self.message = {}, None  # what is against which nodes, and that in a sentence
-        self.fitting, self.total = [], {}  # the nodes that fit; their scores' sums
-        self.said = {}  # priority -> what it was asked with, its raw scores, its scores
-        self.rescored = set()  # nodes of which a score has changed
+        self.version = 0  # of the last change of a node that is heeded
+        self.changed = set()  # the nodes that have changed since the last pod, or of which something else is known
+        self.last = {}  # what was found out for the last pod: what it is -> Finding
+        self.found = {}  # what is found out for this pod
 
-    def prepare(self, rule, pod, nodes, snapshot):
-        """Return a predicate as a function of (pod, node), and the names of the nodes to ask it about again."""
-        fits, metadata = rule.prepare(pod, nodes, snapshot)
-        before, self.metadata[rule.name] = self.metadata.get(rule.name), metadata
-        if rule.steady and metadata == before:
-            return fits, self.changed if rule.looks_at_pods else self.renewed
-        # Of nodes that have changed, the rules that come before this one may say something by now: it is not asked yet.
-        still = {name for name, against in self.failed.items()
-                 if rule.steady and rule.title in against and name not in self.stale
-                 and reasons_of(rule, fits(pod, snapshot.nodes[name])) == against[rule.title]}
-        again = snapshot.nodes.keys() - still
-        self.stale |= again
-        return fits, again
+    def each(self, what, nodes, function, basis=None):
+        """Return {name: function(node) for name, node in nodes.items()}.
 
-    def outdated(self, predicates, snapshot):
-        """Yield the nodes to ask about again, each with the predicates that may say something else of it now."""
-        asked = [prepared for prepared in predicates if prepared[1] is not nothing_against]
-        asked_again = [prepared for prepared in asked if prepared[2] is not self.renewed]
-        asked_by_others = [prepared for prepared in asked_again if prepared[2] is not self.changed]
-        for name in sorted(self.stale):
-            rules = asked_again if name in self.changed else asked_by_others
-            if name in self.renewed or name in self.failed:
-                rules = asked
-            yield snapshot.nodes[name], rules
+        The function is called for the nodes that have changed; if it rests on another basis, for all.
+        """
+        last = self.last.get(what, Finding())
+        known = last.result if last.basis == basis else {}
+        if known and last.nodes is nodes:
+            asked = sorted(self.changed & nodes.keys())
+        else:
+            asked = [name for name in nodes if name in self.changed or name not in known]
+            known = {name: known.get(name) for name in nodes}  # in the order of these nodes
+        news = {name: function(nodes[name]) for name in asked}
+        differing = {name for name in news if name not in last.result or last.result[name] != news[name]}
+        if differing or known is not last.result:
+            known = known | news
+        self.changed |= differing
+        self.found[what] = Finding(basis, nodes, known)
+        return known
 
-    def split(self, nodes, news):
-        """Return the nodes that fit, and what is against the others, of some of which there are news."""
-        if any(against != self.failed.get(name, {}) for name, against in news.items()):
-            failed, self.message = self.failed | news, None
-            self.failed = {node.name: failed[node.name] for node in nodes if failed.get(node.name)}
-        fitting = [node for node in nodes if node.name not in self.failed] if self.failed else nodes
-        if not fitting:  # so no priority will be asked
-            self.version, self.fitting = next(VERSIONS), []
-        return fitting, self.failed
-
-    def fit_error(self, failed, policy):
-        """Return the message for a pod that fits nowhere."""
-        if failed is not self.failed:
-            return fit_error(failed, policy)
-        self.message = self.message or fit_error(failed, policy)
-        return self.message
-
-    def forget_other_scores(self, fitting):
-        """Forget the scores if other nodes fit than the last time."""
-        if fitting != self.fitting:
-            self.fitting, self.said, self.total = fitting, {}, {}
-
-    def score(self, rule, pod, nodes, snapshot):
-        """Return {node: raw score} and {node: score from 0 to 100, times the weight}. Raises Unschedulable."""
-        before, raw, scores = self.said.get(rule.name, (None, {}, {}))
-        try:
-            priority, metadata = rule.prepare(pod, nodes, snapshot)
-            if raw and rule.steady and metadata == before:
-                nodes = [snapshot.nodes[name] for name in self.changed & raw.keys() if rule.looks_at_pods]
-            news = {node.name: priority(pod, node) for node in nodes}
-            news = {name: score for name, score in news.items() if raw.get(name, self) != score}
-            if news or not rule.steady:
-                raw = raw | news
-                points = weighted(rule, rule.reduce(dict(raw)) if rule.reduce else news)
-                self.rescored.update(name for name, score in points.items() if scores.get(name) != score)
-                scores = scores | points
-        except Unschedulable:
-            if len(self.fitting) > 1:
-                raise
-            self.said, self.total, [node] = {}, {}, self.fitting
-            return {node.name: None}, {node.name: 0}  # kube-scheduler takes a single candidate unscored
-        self.said[rule.name] = metadata, raw, scores
-        return raw, scores
-
-    def sum_up(self, raw, scores):
-        """Return {node: the sum of its scores}."""
-        ours = scores.keys() == raw.keys()  # no extender has scored, too
-        names = self.rescored if self.total and ours else [node.name for node in self.fitting]
-        total = self.total | {name: sum([points[name] for points in scores.values()]) for name in names}
-        self.total, self.rescored, self.version = total if ours else {}, set(), next(VERSIONS)
-        return total
+    def once(self, what, function, *things):
+        """Return function(*things). It is called if one of the things is not the very same as for the last pod."""
+        last = self.last.get(what, Finding())
+        same = len(last.basis) == len(things) and all(map(operator.is_, last.basis, things))
+        result = last.result if same else function(*things)
+        self.found[what] = Finding(things, result=result)
+        return result
 
 
-def recall(pod, snapshot, policy):
-    """Return what the rules have said to pods like this one, and notice which nodes have changed since.
-
-    To pods with claims they have said nothing, as the volumes may be others now.
-    """
-    key, memory = (policy, pod.kind, pod.node_name), snapshot.memory.answers
-    answers = memory.pop(key, None) or Answers()
-    answers.changed = set(snapshot.memory.changed_since(answers.version))
-    answers.stale = set(answers.changed)
-    answers.renewed = {name for name in answers.changed if snapshot.nodes[name].made > answers.version}
-    answers.version = 0  # until the decision has been made: if it ends in an error, all begins anew
-    pod.remembered = answers.readings
+def recall(subject, pod, snapshot):
+    """Return what is Known of a subject to pods like this one. Pods with claims know nothing: volumes may change."""
+    memory = snapshot.memory
+    key = subject, pod.kind, pod.node_name
+    known = memory.known.pop(key, None) or Known()
+    latest_first = reversed(memory.changes.items())
+    changes = itertools.takewhile(lambda change: change[1] > known.version, latest_first)
+    known.changed = {name for name, _ in changes}
+    known.version = next(VERSIONS)
+    known.last = known.found
+    known.found = {}  # what is not found out for this pod, such as scores if it fits nowhere, is forgotten thereby
     if not pod.claims:
-        memory[key] = answers
-    while len(memory) * (len(snapshot.nodes) + 500) > 750_000:  # those that were not asked for the longest time go
-        del memory[next(iter(memory))]
-    return answers
+        memory.known[key] = known
+    while len(memory.known) * (len(snapshot.nodes) + 500) > 1_500_000:
+        del memory.known[next(iter(memory.known))]
+    return known
 
 
 # ==== 6. Predicates, in the order in which they run, whatever their order in the Policy =====================
@@ -1651,50 +1678,42 @@ def bonds(pod, other, snapshot):
     ) for term in terms if term.selects(selected, snapshot)]
 
 
-@remembered
-def pods_by_kind(node):
-    """The pods on a node by their kinds, {kind: [Pod]}."""
-    kinds = collections.defaultdict(list)
-    for pod in node.pods.values():
-        kinds[pod.kind].append(pod)
-    return kinds
-
-
-def affinity_at(pod, node, snapshot, known):
+def affinity_at(pod, node, snapshot, bonds_by_kind):
     """Return (what, (topology key, value), weight) of all that is between the pod and those on the node."""
-    kinds = pods_by_kind(node) if pod.is_affine or node.affine else {}
+    kinds = node.pods_by_kind if pod.is_affine or node.affine else {}
+    found = []
     for kind, others in kinds.items():
-        if kind not in known:
-            known[kind] = bonds(pod, others[0], snapshot)
-    return [(what, (key, node.labels[key]), weight * len(others)) for kind, others in kinds.items()
-            for what, key, weight in known[kind] if key in node.labels]
+        if kind not in bonds_by_kind:
+            bonds_by_kind[kind] = bonds(pod, others[0], snapshot)
+        for what, key, weight in bonds_by_kind[kind]:
+            if key in node.labels:
+                found.append((what, (key, node.labels[key]), weight * len(others)))
+    return found
 
 
-def affinity_around(pod, snapshot, stage=""):
-    """Sum up what is between the pod and those on all nodes, as {what: {(topology key, value): weight}}.
+def affinity_around(pod, snapshot):
+    """Sum up what is between the pod and those on all nodes, as {what: {(topology key, value): weight}}."""
+    known = recall("affinity", pod, snapshot)
+    namespaces = listed_namespaces(snapshot)
+    bonds_by_kind = known.once("bonds", lambda _: {}, namespaces)
+    at_nodes = known.each(
+        "affinity", snapshot.nodes, lambda node: affinity_at(pod, node, snapshot, bonds_by_kind), basis=namespaces)
+    around = known.once("around", sum_up_affinity, at_nodes)
+    if listed_namespaces(snapshot) is not namespaces or len(bonds_by_kind) > 1000:
+        known.found.clear()  # they have been looked at just now: in the next snapshot, their labels may be others
+    return around
 
-    Of pods alike, the next ones look at those nodes again that have changed. What pods of other kinds mean to them is
-    known, too; all that as long as namespaces do not matter, whose labels may be others in the next snapshot.
-    Raises Rejected if a term is invalid.
-    """
-    _, problem = affinity_terms(pod)
-    if problem:
-        raise Rejected(f"{stage}{problem}")
-    memory, version, listed, parts, known = pod.remembered.get(affinity_around, (None, 0, None, {}, {}))
-    if memory is not snapshot.memory or listed not in (None, snapshot.number):
-        version, parts, known = 0, {}, {}
-    if len(known) > 1000:
-        known = {}
-    for name in snapshot.memory.changed_since(version):
-        parts.pop(name, None)
-        part = affinity_at(pod, snapshot.nodes[name], snapshot, known)
-        if part:
-            parts[name] = part
-    listed = snapshot.number if "namespaces" in snapshot.objects else None
-    pod.remembered[affinity_around] = snapshot.memory, next(VERSIONS), listed, parts, known
+
+def listed_namespaces(snapshot):
+    """Return the snapshot's namespaces if a rule has looked at them, else None."""
+    return snapshot.objects["namespaces"] if "namespaces" in snapshot.objects else None
+
+
+def sum_up_affinity(at_nodes):
+    """Return {what: {(topology key, value): weight}} of what is at the nodes."""
     around = collections.defaultdict(collections.Counter)
-    for part in parts.values():
-        for what, domain, weight in part:
+    for parts in at_nodes.values():
+        for what, domain, weight in parts:
             around[what][domain] += weight
     return around
 
@@ -1702,8 +1721,11 @@ def affinity_around(pod, snapshot, stage=""):
 def affine_domains(pod, nodes, snapshot):
     """The topology keys that the pod must have company by; the domains with such pods; whether it may do without; the
     domains with pods that it must not be with, and with those that repel it."""
+    terms, problem = affinity_terms(pod)
+    if problem:
+        raise Rejected(problem)
     around = affinity_around(pod, snapshot)
-    wanted = affinity_terms(pod)[0]["requiredAffinity"]
+    wanted = terms["requiredAffinity"]
     if not (wanted or around["apart"] or around["repelling"]):
         return nothing_against
     # The first pod of a group that wants to be together has nobody to join, and may go anywhere.
@@ -1754,7 +1776,8 @@ def room_for_nominated(pod, node, metadata):
 NODES_NAMED = Rule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
 ALWAYS_ASKED = [  # whatever the Policy
     Rule("Devices", nothing_against, metadata=claims_of_devices, title="devices", steady=True),
-    Rule("NominatedPods", room_for_nominated, metadata=nominated_elsewhere, title="room for nominated pods"),
+    Rule("NominatedPods", room_for_nominated, metadata=nominated_elsewhere, title="room for nominated pods",
+         steady=True),
 ]
 
 
@@ -1768,15 +1791,6 @@ DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "Sc
                   for key, skew in ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))]
 OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  # upstream: DefaultSelector
 SEED = None  # of what is left to chance
-
-
-def weighted(rule, points):
-    """Return the scores of a priority times its weight. Raises Unschedulable if one is not from 0 to 100."""
-    for score in points.values():
-        if not 0 <= answer_of(rule, score, "return a number from 0 to 100") <= 100:
-            raise Unschedulable(f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an '
-                                f"invalid score {score}, it should in the range of [0, 100] after normalizing")
-    return {name: score * rule.weight for name, score in points.items()}
 
 
 def normalize(points, few_are_best=False):
@@ -2034,13 +2048,16 @@ def affine_scores(pod, nodes, snapshot, arguments):
     `arguments` are the weight of other pods' required terms, and maybe that pods without preferences are not scored.
     """
     weight, *ignores_others = arguments
-    around = affinity_around(pod, snapshot, 'running PreScore plugin "InterPodAffinity": ')
-    terms = affinity_terms(pod)[0]
+    terms, problem = affinity_terms(pod)
+    if problem:
+        raise Unschedulable(f'running PreScore plugin "InterPodAffinity": {problem}')
     if ignores_others and not (terms["preferredAffinity"] or terms["preferredAntiAffinity"]):
         return {}
+    around = affinity_around(pod, snapshot)
+    scores = collections.Counter(around["preferred"])
     for domain, count in around["attached"].items():  # to pods that must be where this one is
-        around["preferred"][domain] += count * weight
-    return around["preferred"]
+        scores[domain] += count * weight
+    return scores
 
 
 def normalize_affinity(points, since_1_20=False):
@@ -2067,13 +2084,8 @@ def random_priority(pod, node):
     return dice(pod.key, node.name).randint(0, 100)
 
 
-LOOK_AT_PODS = """
-    PodFitsHostPorts PodFitsResources NoDiskConflict MaxEBSVolumeCount MaxGCEPDVolumeCount MaxCSIVolumeCountPred
-    MaxAzureDiskVolumeCount MaxCinderVolumeCount LeastRequestedPriority MostRequestedPriority
-    BalancedResourceAllocation RequestedToCapacityRatio""".split()  # other built-in rules by their metadata only
 for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
     rule.steady = rule.name != "RandomPriority"
-    rule.looks_at_pods = rule.name in LOOK_AT_PODS
 
 
 # ==== 8. From the decision to the binding: the other extension points =======================================
@@ -2094,6 +2106,16 @@ for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
 
 
 @dataclass
+class Vote:
+    """What a priority, or an extender, gives to the nodes that fit."""
+
+    title: str
+    weight: int
+    raw: dict  # node -> its score, as the function of the priority gave it; None for an extender
+    points: dict  # node -> 0 to 100, after `reduce`; or the extender's score times its weight
+
+
+@dataclass
 class Decision:
     """What was decided about one pod, and all that it was decided from."""
 
@@ -2102,8 +2124,7 @@ class Decision:
     nodes: dict  # name -> Node, of all nodes
     node: str = None  # the name of the chosen node
     failed: dict = field(default_factory=dict)  # node -> predicate -> the reasons why it does not fit
-    raw: dict = field(default_factory=dict)  # priority -> node -> the score as the rule gave it
-    scores: dict = field(default_factory=dict)  # priority -> node -> score, 0 to 100, x weight
+    votes: list = field(default_factory=list)  # what each priority and each extender gave to the nodes that fit
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
     message: str = None  # without a node: why, in kube-scheduler's words
     remedy: str = ""  # what a rule does about that
@@ -2111,15 +2132,39 @@ class Decision:
     requests: list = None  # what has to be sent, and to take effect, before the pod can be bound
     since: float = field(default_factory=time.monotonic)
 
+    @property
+    def raw(self):
+        """The scores as the priorities gave them, {priority: {node: score}}."""
+        return {vote.title: vote.raw for vote in self.votes if vote.raw is not None}
 
-def fit_error(failed, policy):
+    @property
+    def scores(self):
+        """The points times the weights, {priority or extender: {node: score}}."""
+        return {vote.title: {name: vote.weight * given for name, given in vote.points.items()} for vote in self.votes}
+
+
+def split(nodes, against):
+    """Return the nodes that fit, {name: Node}, and what is against the others, {name: what}."""
+    feasible = {name: node for name, node in nodes.items() if not against[name]}
+    failed = {name: what for name, what in against.items() if what}
+    return feasible, failed
+
+
+@contextlib.contextmanager
+def errors_ignored_if_alone(feasible):
+    """Let errors in scoring pass where a single node fits: kube-scheduler takes it unscored."""
+    try:
+        yield
+    except Unschedulable:
+        if len(feasible) > 1:
+            raise
+
+
+def fit_error(failed):
     """Sum the reasons up like kube-scheduler's FitError: "0/3 nodes are available: 1 Insufficient cpu, 2 ...."."""
     counts = collections.Counter(reason for against in failed.values() for reasons in against.values()
                                  for reason in reasons)
-    parts = sorted(f"{count} {reason}" for reason, count in counts.items())
-    if policy.since_1_20 and any(title.endswith(WHATEVER_THE_NODE) for title in next(iter(failed.values()))):
-        parts = counts  # the one reason, not how many nodes it is against
-    return f"0/{len(failed)} nodes are available: {', '.join(parts)}."
+    return f"0/{len(failed)} nodes are available: {', '.join(sorted(f'{n} {why}' for why, n in counts.items()))}."
 
 
 def give_up(decision, error):
@@ -2127,6 +2172,12 @@ def give_up(decision, error):
     if isinstance(error, ApiError) and error.trouble:
         raise error
     decision.node, decision.held, decision.message = None, False, str(error)
+    if isinstance(error, Rejected):
+        why = {f"{error.title} (whatever the node)": [str(error)]}
+        decision.failed = dict.fromkeys(decision.nodes, why)
+        decision.message = fit_error(decision.failed)
+        if decision.policy.since_1_20:
+            decision.message = f"0/{len(decision.nodes)} nodes are available: {error}."
     if not isinstance(error, (Unschedulable, Malformed, ApiError)):
         decision.message = broken(error)
         log.debug("%s", decision.pod.key, exc_info=error)
@@ -2197,12 +2248,11 @@ def reasons_if(pod, node, snapshot, gone=(), there=()):
 
 def reasons_against(pod, node, snapshot):
     """Return why the predicates refuse a node as it stands. Rules may take pods off it before, and put them back."""
-    nodes, predicates = list(snapshot.nodes.values()), snapshot.policies[pod.scheduler].filters()
     try:
-        answers = (reasons_of(rule, rule.prepare(pod, nodes, snapshot)[0](pod, node)) for rule in predicates)
-        return next(filter(None, answers), [])
-    except Rejected as reason:
-        return [str(reason)]
+        predicates = prepare(snapshot.policies[pod.scheduler].filters(), pod, snapshot.nodes, snapshot)
+    except Rejected as error:
+        return [str(error)]
+    return next(filter(None, (predicate.reasons(node) for predicate in predicates)), [])
 
 
 # ==== 9. KubeSchedulerConfiguration: what a Policy is called today ==========================================
@@ -2630,12 +2680,8 @@ class Cluster:
         if nodes.keys() != self.nodes.keys():
             self.memory = Memory()
         for name, node in nodes.items():
-            before = self.nodes.get(name)
-            if before and before.signature == node.signature:
-                before.raw = node.raw
-                node = nodes[name] = before
             node.hold(there[name], self.memory)
-        seen = (list(dict(policies).values()), [node.signature for node in nodes.values()],
+        seen = (list(dict(policies).values()), [node.scheduling_properties() for node in nodes.values()],
                 {uid: pod.node_name for uid, pod in assigned.items()})
         self.changed, self.seen, self.nodes = self.changed or seen != self.seen, seen, nodes
         return Snapshot(nodes, Objects(self), self.live, assigned.keys(), self.memory, policies=dict(policies))
@@ -3019,31 +3065,31 @@ class Extender:
         if not nodes or not self.cares("filterVerb", pod):
             return nodes, failed
         with self.blamed("filterVerb", "it is ignorable, so the pods go on without it" if self.ignorable else ""):
-            answer = self.ask_about(nodes, "filterVerb", pod)
+            answer = self.ask_about(nodes.values(), "filterVerb", pod)
             items = pick(answer, list, "Nodes", "items", of=dict)
             passing = {pick(item, str, "metadata", "name") for item in items}
             if self.names_only and answer.get("NodeNames") is not None:
                 passing = set(pick(answer, list, "NodeNames", of=str))
-            if not passing <= {node.name for node in nodes}:
+            if not passing <= nodes.keys():
                 raise Malformed("passes nodes it was not asked about")
             reasons = pick(answer, dict, "FailedNodes", of=str)
-            return [node for node in nodes if node.name in passing], failed | {
-                node.name: {self.title: [reasons[node.name]] if node.name in reasons else []}
-                for node in nodes if node.name not in passing}
+            refused = {name: {self.title: [reasons[name]] if name in reasons else []}
+                       for name in nodes if name not in passing}
+            return {name: node for name, node in nodes.items() if name in passing}, failed | refused
         return nodes, failed
 
     def prioritize(self, pod, nodes):
-        """Return {the extender: {node: its score, 0 to 10, x weight x 10}}; {} if it has none, or cannot be asked."""
+        """Return its Vote, 0 to 10 x weight x 10 for each node, in a list; [] if it has none, or cannot be asked."""
         if len(nodes) == 1 or not self.cares("prioritizeVerb", pod):
-            return {}
+            return []
         with self.blamed("prioritizeVerb", "its scores are left out"):
-            answer = {"the answer": self.ask_about(nodes, "prioritizeVerb", pod)}
+            answer = {"the answer": self.ask_about(nodes.values(), "prioritizeVerb", pod)}
             scores = {pick(score, str, "Host"): pick(score, int, "Score") for score in pick(answer, list, "the answer")}
             if not all(0 <= score <= 10 for score in scores.values()):
                 raise Malformed("its scores are not all from 0 to 10")
-            return {f"{self.title} {self.url}": {
-                node.name: scores.get(node.name, 0) * self.weight * 10 for node in nodes}}
-        return {}
+            points = {name: scores.get(name, 0) * self.weight * 10 for name in nodes}
+            return [Vote(f"{self.title} {self.url}", 1, None, points)]
+        return []
 
     def bind(self, pod, node_name):
         """Have the extender bind the pod. Return True."""

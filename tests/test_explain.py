@@ -278,7 +278,8 @@ def test_no_further_node_would_fit():
 def test_a_score_that_is_too_wide_is_shown_all_the_same():
     rules = policy(priorities=[{"name": "NodeAffinityPriority", "weight": 1}])
     decision = decide(rules, pod("p"), node("a"), node("b"))
-    decision.raw["NodeAffinityPriority"] = {"a": 10**99, "b": 10**99}
+    [vote] = decision.votes
+    vote.raw = {"a": 10**99, "b": 10**99}
     [(head, column)] = read_scores(shown(decision)).items()
     assert (head[0], column["NodeAffinityPriority"]) == ("*", f"{10**99}→0×1")
 
@@ -337,7 +338,8 @@ def test_extenders_have_a_say_in_the_table():
     decision = decide(policy(predicates=[], priorities=[]), pod("p"), *map(node, "abcde"))
     url = "https://scorer.scheduling.svc.cluster.local:8443/scheduler/v1"
     decision.node, decision.total = "a", {"a": 300, "b": 20}
-    decision.scores = {"extenders[0] http://10.0.0.1": {"a": 200, "b": 0}, f"extenders[1] {url}": {"a": 100, "b": 20}}
+    decision.votes = [scheduler.Vote("extenders[0] http://10.0.0.1", 1, None, {"a": 200, "b": 0}),
+                      scheduler.Vote(f"extenders[1] {url}", 1, None, {"a": 100, "b": 20})]
     decision.failed = {"c": {"extenders[0]": ["c is haunted"]}, "d": {"extenders[0]": []}, "e": {"extenders[0]": []}}
     assert shown(decision) == """\
 default/p -> a  (2 of 5 nodes fit, score 300)

@@ -2,11 +2,17 @@
 
 import copy
 import gc
+import importlib.util
+import os
 import random
+import re
+import subprocess
+import sys
+import threading
 import weakref
 
 import pytest
-from conftest import node, pod, scheduler
+from conftest import ROOT, node, pod, scheduler
 
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -186,7 +192,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody):
         waiting = server.objects["pods", kind["namespace"], f"p{step}"]
         without = scheduler.Cluster(server)
         plain = scheduler.schedule(scheduler.Pod(waiting), without.snapshot(policies[title]), policy)
-        remembered += bool(snapshot.memory.answers)
+        remembered += bool(snapshot.memory.known)
         decision = scheduler.schedule(scheduler.Pod(waiting), snapshot, policy)
         assert everything(decision) == everything(plain), f"seed {seed}, step {step}, {title}: {kind}"
         scheduler.assume(decision, snapshot)
@@ -195,45 +201,6 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody):
         else:
             server.delete(waiting)
     assert remembered > 100
-
-
-BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
-BUSY = {
-    "containers": [{"name": "c", "ports": [{"hostPort": 80, "containerPort": 80}]}],
-    "volumes": [{"name": "disk", "gcePersistentDisk": {"pdName": "d"}},
-                {"name": "claim", "persistentVolumeClaim": {"claimName": "c"}}],
-    "labels": {"app": "x"}, "nodeSelector": {HOSTNAME: "n0"}, "tolerations": [{"operator": "Exists"}],
-    "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
-        {"weight": 1, "preference": {"matchExpressions": [{"key": HOSTNAME, "operator": "Exists"}]}}]}, **{
-            side: {"requiredDuringSchedulingIgnoredDuringExecution": [
-                {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": app}}}]}
-            for side, app in (("podAffinity", "x"), ("podAntiAffinity", "y"))}},
-    "topologySpreadConstraints": [{
-        "maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": when,
-        "labelSelector": {"matchLabels": {"app": "x"}}}
-        for when in ("DoNotSchedule", "ScheduleAnyway")]}
-BY_METADATA = [rule for rule in [*scheduler.PREDICATES.values(), *scheduler.PRIORITIES.values()]
-               if not rule.looks_at_pods]
-
-
-@pytest.mark.parametrize("rule", BY_METADATA, ids=lambda rule: rule.name)
-def test_a_rule_that_is_not_asked_again_when_pods_come_does_not_look_at_them(rule):
-    server = Server()
-    for thing in (node("n0", labels={HOSTNAME: "n0", ZONE: "a"}), pod("there", nodeName="n0", **BUSY),
-                  {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": BOUND},
-                   "spec": {"volumeName": "v"}},
-                  {"kind": "PersistentVolume", "metadata": {"name": "v", "labels": {ZONE: "b"}}},
-                  {"kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": {"app": "x"}}}):
-        server.put(thing)
-    snapshot, argument = scheduler.Cluster(server).snapshot(), {"labels": [HOSTNAME], "label": HOSTNAME}
-    arguments = [argument] if rule.member else rule.arguments
-    used = scheduler.set_up(scheduler.replace(rule, arguments=arguments), "here", [])
-    function, _ = used.prepare(scheduler.Pod(pod("p", **BUSY)), [*snapshot.nodes.values()], snapshot)
-    without_pods = object.__new__(scheduler.Node)
-    vars(without_pods).update({name: value for name, value in vars(snapshot.nodes["n0"]).items() if name not in (
-        "pods", "affine", "counts", "remembered", "requested", "nonzero")})
-    answer = function(scheduler.Pod(pod("p", **BUSY)), without_pods)  # and raises no AttributeError
-    assert answer is None or isinstance(answer, int) or all(isinstance(reason, str) for reason in answer)
 
 
 def one_name_for_two(dice):
@@ -252,8 +219,8 @@ def answers_to_none(dice):
 
 
 def asked_every_time(dice):
-    """A predicate that is not steady, whatever else it says of itself."""
-    @scheduler.predicate("Odd", looks_at_pods=False)
+    """A predicate that is not steady."""
+    @scheduler.predicate("Odd")
     def odd(pod, node):
         """The dice allow it."""
         return ["no luck"] if dice[0] == node.name else []
@@ -343,7 +310,7 @@ def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name
     scores, policy = {"n0": 0, "n1": 100}, scheduler.read_policy(
         {"kind": "Policy", "apiVersion": "v1", **POLICIES["two priorities under one name"]})
     extender = scheduler.Extender({"urlPrefix": "http://extender", "prioritizeVerb": "score"}, "extenders[0]")
-    monkeypatch.setattr(extender, "prioritize", lambda pod, nodes: {"extenders[0]": dict(scores)})
+    monkeypatch.setattr(extender, "prioritize", lambda pod, nodes: [scheduler.Vote("extenders[0]", 1, None, dict(scores))])
     policy.extenders, server = [extender], Server()
     server.put(node("n0"))
     server.put(node("n1"))
@@ -386,3 +353,68 @@ def test_copies_of_one_object_in_manifests_are_all_there():
         server.add({**node(name), "metadata": {"name": name, **same}})
     snapshot = scheduler.Cluster(server).snapshot()
     assert list(snapshot.nodes) == ["a", "b"]
+
+
+def test_nothing_changes_where_nothing_is_remembered():
+    """The golden decisions, the sequences of this file, and the loop, each by the plain dict comprehension."""
+    files = [f"tests/{name}.py" for name in ("test_golden", "test_memory", "test_loop")]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "without_memory", "-p", "no:cacheprovider", *files,
+         "-k", "not where_nothing_is_remembered and not command_line"],
+        cwd=ROOT, env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout[-5000:]
+    assert "asked without memory" in run.stdout
+
+
+def test_a_node_that_was_read_anew_has_changed_whatever_has():
+    """Here, one of its conditions, which only a rule of one's own looks at."""
+    server = Server()
+
+    @scheduler.predicate("CoolNodes", steady=True)
+    def cool_nodes(pod, node):
+        """The node is not too hot."""
+        if node.raw["status"]["conditions"] == [{"type": "TooHot", "status": "True"}]:
+            yield "node(s) were too hot"
+
+    try:
+        policies = {"my-scheduler": scheduler.read_policy(
+            {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "CoolNodes"}]})}
+        cluster, fits = scheduler.Cluster(server), []
+        cluster.live = True
+        for status in ("False", "True", "False"):
+            server.put(node("n", status={"conditions": [{"type": "TooHot", "status": status}]}))
+            snapshot = cluster.snapshot(policies)
+            fits.append(scheduler.schedule(scheduler.Pod(pod("p")), snapshot, policies["my-scheduler"]).node)
+        assert fits == ["n", None, "n"]
+    finally:
+        scheduler.PREDICATES.pop("CoolNodes", None)
+
+
+NEW_PREDICATE = '''
+@predicate("AtMostTwoPods")
+def at_most_two_pods(pod, node):
+    """There are not two pods yet."""
+    if len(node.pods) >= 2:
+        yield "node(s) had two pods"
+
+'''
+
+
+def test_a_predicate_is_added_by_one_function_in_one_place(tmp_path):
+    """It is written among the others, and heard whenever a pod has come; there is no list of rules to add it to."""
+    chapter = next(line for line in (ROOT / "scheduler.py").read_text().splitlines() if re.match("# ==.* Priorities", line))
+    (tmp_path / "with_one_more.py").write_text(
+        (ROOT / "scheduler.py").read_text().replace(chapter, NEW_PREDICATE + chapter))
+    specification = importlib.util.spec_from_file_location("with_one_more", tmp_path / "with_one_more.py")
+    module = sys.modules["with_one_more"] = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    manifests = module.Manifests()
+    for thing in (node("a"), node("b"), *(pod(f"p{i}") for i in range(5))):
+        manifests.add(thing)
+    policies = {"my-scheduler": module.read_policy(
+        {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "AtMostTwoPods"}]})}
+    decisions = []
+    module.schedule_pending_pods(module.Cluster(manifests), policies, decisions.append, threading.Event())
+    assert sorted(str(decision.node) for decision in decisions) == ["None", "a", "a", "b", "b"]
+    assert decisions[-1].message == "0/2 nodes are available: 2 node(s) had two pods."
+    del sys.modules["with_one_more"]

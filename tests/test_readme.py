@@ -121,6 +121,20 @@ def test_the_code_that_it_shows_is_the_scripts_own(blocks):
     assert f"\n{blocks[0]}\n" in (ROOT / "scheduler.py").read_text()
 
 
+def test_the_decision_by_hand_is_the_one_that_the_first_command_prints():
+    [part] = re.findall(r"\*\*One decision by hand\.(?s:.*?)\n## ", README)
+    first, explained = (run_scheduler("--cluster", ROOT / "tests/clusters/demo.yaml", *more).stdout
+                        for more in ([], ["--explain"]))
+    assert re.search("`(default/ingress-1 -> .*?)`", part)[1] in first.splitlines()
+    [table] = re.findall(r"^default/ingress-1 -> (?s:.*?)\n\n", explained, re.M)
+    for line, node_b, node_a in re.findall(r"^\| `(\w+)`.*?\*\*(\d+)\*\*.*?\*\*(\d+)\*\*", part, re.M):
+        assert re.search(rf"^  {line} +(\d→)?{node_b}×\d +(\d→)?{node_a}×\d$", table, re.M), line
+    for terms, total in re.findall(r"([\d×+ ]+) = \*\*(\d+)\*\*", part):
+        assert eval(terms.replace("×", "*")) == int(total)
+        assert re.search(rf"^  Total .*\b{total}\b", table, re.M)
+    assert len(re.findall(r"^\| `\w+`", part, re.M)) == 4
+
+
 @pastes("## See it work", "## Tests")
 def test_it_is_installed_by_one_command(blocks, tmp_path):
     """All but the download, which CI makes by the second."""
