@@ -608,30 +608,38 @@ class Malformed(ValueError):
 
 
 def pick(thing, kind, *path, of=None):
-    """Follow a path into an API object; what is missing or null is an empty `kind`. `of`: the type of its members."""
+    """Follow a path into an API object. What is missing or null is an empty `kind`.
+
+    `of` is the type that the members of a list, or the values of an object, must have. Raises Malformed.
+    """
     for depth, key in enumerate(path):
         if type(thing) is not dict:
-            raise Malformed(f"{'.'.join(path[:depth]) or 'it'}: expected an object, got {json.dumps(thing)[:40]}")
+            place = ".".join(path[:depth]) or "it"
+            raise Malformed(f"{place}: expected an object, got {json.dumps(thing)[:40]}")
         thing = thing.get(key)
         if thing is None:
             return kind()
     if type(thing) is not kind:
         raise Malformed(f"{'.'.join(path)}: expected {TYPE_NAMES[kind]}, got {json.dumps(thing)[:40]}")
-    for key, member in (thing.items() if kind is dict else enumerate(thing)) if of else ():
-        if type(member) is not of:
-            raise Malformed(f"{'.'.join(path)}[{key}]: expected {TYPE_NAMES[of]}, got {json.dumps(member)[:40]}")
+    if of:
+        for key, member in thing.items() if kind is dict else enumerate(thing):
+            if type(member) is not of:
+                place = f"{'.'.join(path)}[{key}]"
+                raise Malformed(f"{place}: expected {TYPE_NAMES[of]}, got {json.dumps(member)[:40]}")
     return thing
 
 
 # Upstream: ParseQuantity in k8s.io/apimachinery/pkg/api/resource.
-QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
-SUFFIXES = {suffix: Fraction(1000) ** power for power, suffix in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
+NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
+QUANTITY = re.compile(rf"({NUMBER})(?:[eE]([+-]?[0-9]{{1,3}})|([numkMGTPE]|[KMGTPE]i)?)")
+SUFFIXES = {}  # suffix -> factor
+SUFFIXES |= {suffix: Fraction(1000) ** power for power, suffix in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
 SUFFIXES |= {f"{suffix}i": 1024 ** power for power, suffix in enumerate("KMGTPE", 1)}
 
 
 @functools.lru_cache(maxsize=65536)
 def quantity(text, unit=1):
-    """Read a quantity, rounded up to whole 1/units: quantity("100m", 1000) is 100, quantity("1.5Ki") is 1536."""
+    """Read a quantity, rounded up: quantity("1.5Ki") is 1536; in thousandths, quantity("100m", 1000) is 100."""
     match = QUANTITY.fullmatch(text)
     if not match:
         raise Malformed(f'"{text:.60}" is not a quantity, such as 100m, 0.5 or 1.5Gi')
@@ -641,13 +649,16 @@ def quantity(text, unit=1):
 
 
 NOTHING = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
-LITTLE = {"cpu": 100, "memory": 200 * 2**20}  # what a container counts for in scores if it does not say (non_zero.go)
+LITTLE = {"cpu": 100, "memory": 200 * 2**20}  # what a container that does not say counts for in scores
 WHEN = "DuringSchedulingIgnoredDuringExecution"  # affinity is required, or preferred
 
 
 def amounts(thing, *path):
-    """Read a resource list: cpu in millicores, all else in units (bytes, devices), without names that do not count."""
-    counted = {}  # Upstream: Resource.Add in pkg/scheduler/framework/types.go; it calls all but the first three scalars
+    """Read a resource list: cpu in millicores, all else in units (bytes, devices), without names that do not count.
+
+    Upstream: Resource.Add in pkg/scheduler/framework/types.go, which calls all except NOTHING's three scalars.
+    """
+    counted = {}
     for name, text in pick(thing, dict, *path).items():
         if name in NOTHING or "/" in name or name.startswith(("hugepages-", "attachable-volumes-")):
             counted[name] = quantity(str(text), 1000 if name == "cpu" else 1)
@@ -662,7 +673,9 @@ def add(total, more, sign=1):
 
 def raise_to(total, others):
     """Raise resource amounts, in place, to those of others that are higher."""
-    total |= {name: amount for name, amount in others.items() if amount > total.get(name, 0)}
+    for name, amount in others.items():
+        if amount > total.get(name, 0):
+            total[name] = amount
 
 
 def is_sidecar(init_container):
@@ -673,24 +686,25 @@ def is_sidecar(init_container):
 def container_requests(raw):
     """Return a pair for each container of a pod: what it requests, and whether it runs on beside the next ones.
 
-    While it is resized in place, the largest counts of what it asks for, unless that can never be, what it is granted
-    and what it has. Upstream: determineContainerReqs.
+    While a container is resized in place, the largest counts of what it asks for, what it is granted and what it has;
+    what it asks for does not count if it can never have it. Upstream: determineContainerReqs.
     """
-    statuses = {status.get("name"): status for kind in ("initContainerStatuses", "containerStatuses")
-                for status in pick(raw, list, "status", kind, of=dict)}
-    in_vain = any(condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
-                  for condition in pick(raw, list, "status", "conditions", of=dict))
+    statuses = {}
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        statuses |= {status.get("name"): status for status in pick(raw, list, "status", kind, of=dict)}
+    conditions = pick(raw, list, "status", "conditions", of=dict)
+    in_vain = ("PodResizePending", "Infeasible") in [(each.get("type"), each.get("reason")) for each in conditions]
     pairs = []
     for kind in ("initContainers", "containers"):
         for container in pick(raw, list, "spec", kind, of=dict):
-            requests = amounts(container, "resources", "requests")
+            wanted = amounts(container, "resources", "requests")
             runs_on = kind == "containers" or is_sidecar(container)
             status = statuses.get(container.get("name"), {}) if runs_on else {}
             if status.get("resources") is not None:
-                requests = {} if in_vain else requests
-                raise_to(requests, amounts(status, "resources", "requests"))
-                raise_to(requests, amounts(status, "allocatedResources"))
-            pairs.append((requests, runs_on))
+                wanted = {} if in_vain else wanted
+                raise_to(wanted, amounts(status, "resources", "requests"))
+                raise_to(wanted, amounts(status, "allocatedResources"))
+            pairs.append((wanted, runs_on))
     return pairs
 
 
@@ -699,22 +713,25 @@ def pod_amounts(containers, as_a_whole, overhead, default):
 
     `as_a_whole` is what it says instead. `default` is for what a container does not name. Upstream: PodRequests.
     """
-    total, alone = {}, []
-    for requests, runs_on in containers:
-        together = default | requests
+    total = {}
+    alone = []
+    for wanted, runs_on in containers:
+        together = default | wanted
         add(together, total)
         if runs_on:
             total = together
         else:
             alone.append(together)
-    for requests in alone:
-        raise_to(total, requests)
+    for together in alone:
+        raise_to(total, together)
     total |= as_a_whole
     add(total, overhead)
     return total
 
 
 HostPort = collections.namedtuple("HostPort", "ip protocol number")
+Taint = collections.namedtuple("Taint", "key value effect")
+Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
 
 
 class Pod:
@@ -722,7 +739,8 @@ class Pod:
 
     def __init__(self, raw):
         self.raw = raw
-        spec = self.spec = pick(raw, dict, "spec")
+        spec = pick(raw, dict, "spec")
+        self.spec = spec
         self.name = pick(raw, str, "metadata", "name")
         self.namespace = pick(raw, str, "metadata", "namespace") or "default"
         self.key = f"{self.namespace}/{self.name}"
@@ -730,11 +748,12 @@ class Pod:
         self.created = pick(raw, str, "metadata", "creationTimestamp")
         self.terminating = bool(pick(raw, str, "metadata", "deletionTimestamp"))
         owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
-        self.controller = next(((o.get("kind"), o.get("uid")) for o in owners if o.get("controller")), (None, None))
+        controllers = [(owner.get("kind"), owner.get("uid")) for owner in owners if owner.get("controller")]
+        self.controller = controllers[0] if controllers else (None, None)  # its kind and uid
         self.phase = pick(raw, str, "status", "phase")
-        conditions = pick(raw, list, "status", "conditions", of=dict)
-        self.pending_message = next((pick(condition, str, "message") for condition in conditions if (
-            condition.get("type"), condition.get("status")) == ("PodScheduled", "False")), None)
+        refusals = [pick(condition, str, "message") for condition in pick(raw, list, "status", "conditions", of=dict)
+                    if condition.get("type") == "PodScheduled" and condition.get("status") == "False"]
+        self.pending_message = refusals[0] if refusals else None
         self.priority = pick(spec, int, "priority")
         self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
         self.gated = bool(pick(spec, list, "schedulingGates"))
@@ -746,24 +765,28 @@ class Pod:
         self.tolerations = pick(spec, list, "tolerations", of=dict)
         self.is_affine = any(pick(spec, dict, "affinity", side) for side in ("podAffinity", "podAntiAffinity"))
         self.volumes = pick(spec, list, "volumes", of=dict)
-        self.claims = [  # an ephemeral volume's claim is named after the pod and the volume
-            f"{self.namespace}/{self.name}-{pick(volume, str, 'name')}" if "ephemeral" in volume else
-            f"{self.namespace}/{pick(volume, str, 'persistentVolumeClaim', 'claimName')}"
-            for volume in self.volumes if volume.get("persistentVolumeClaim") or volume.get("ephemeral")]
+        self.claims = []
+        for volume in self.volumes:
+            if volume.get("ephemeral"):  # its claim is named after the pod and the volume
+                self.claims.append(f"{self.namespace}/{self.name}-{pick(volume, str, 'name')}")
+            elif volume.get("persistentVolumeClaim"):
+                self.claims.append(f"{self.namespace}/{pick(volume, str, 'persistentVolumeClaim', 'claimName')}")
         self.containers = pick(spec, list, "containers", of=dict)
         self.init_containers = pick(spec, list, "initContainers", of=dict)
-        self.host_ports = [
-            HostPort(pick(port, str, "hostIP") or "0.0.0.0", pick(port, str, "protocol") or "TCP", number)
-            for container in [*self.containers, *filter(is_sidecar, self.init_containers)]
-            for port in pick(container, list, "ports", of=dict) if (number := pick(port, int, "hostPort")) > 0]
+        self.host_ports = []
+        for container in [*self.containers, *filter(is_sidecar, self.init_containers)]:
+            for port in pick(container, list, "ports", of=dict):
+                ip, protocol = pick(port, str, "hostIP") or "0.0.0.0", pick(port, str, "protocol") or "TCP"
+                if pick(port, int, "hostPort") > 0:
+                    self.host_ports.append(HostPort(ip, protocol, port["hostPort"]))
         self.overhead = amounts(spec, "overhead")
         as_a_whole = {name: amount for name, amount in amounts(spec, "resources", "requests").items()
                       if name in LITTLE or name.startswith("hugepages-")}
         containers = container_requests(raw)
-        requests = pod_amounts(containers, as_a_whole, self.overhead, {})
-        unsaid = {name: LITTLE[name] for name in LITTLE if not (as_a_whole and name in requests)}
-        self.requests = NOTHING | requests
-        self.nonzero = pod_amounts(containers, as_a_whole, self.overhead, unsaid)  # for scores, once it is on a node
+        said = pod_amounts(containers, as_a_whole, self.overhead, {})
+        self.requests = NOTHING | said
+        little = {name: LITTLE[name] for name in LITTLE if name not in said} if as_a_whole else LITTLE
+        self.nonzero = pod_amounts(containers, as_a_whole, self.overhead, little)  # for scores, once it is on a node
         self.record = None  # of a pending pod: its PodRecord
 
     @functools.cached_property
@@ -773,9 +796,10 @@ class Pod:
 
     @functools.cached_property
     def nonzero_incoming_1_20(self):
-        """The same in 1.20, where the overhead's cores, rounded up, count as millicores (calculatePodResourceRequest)."""
+        """The same in 1.20, which counts the overhead's cores, rounded up, as millicores."""
         cores = quantity(str(pick(self.spec, dict, "overhead").get("cpu") or 0))
-        return self.nonzero_incoming | {"cpu": self.nonzero_incoming.get("cpu", 0) - self.overhead.get("cpu", 0) + cores}
+        cpu = self.nonzero_incoming.get("cpu", 0) - self.overhead.get("cpu", 0) + cores
+        return self.nonzero_incoming | {"cpu": cpu}
 
     @functools.cached_property
     def kind(self):
@@ -783,7 +807,7 @@ class Pod:
         spec = {name: value for name, value in self.spec.items() if name != "nodeName"}
         kind = repr((spec, self.namespace, self.labels, self.annotations, self.controller, self.terminating,
                      self.requests))  # as they are while the pod is resized in place
-        return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # tokens' volumes: random names
+        return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # random names of volumes
 
 
 def remembered(function):
@@ -810,13 +834,14 @@ class Node:
         self.labels = pick(raw, dict, "metadata", "labels", of=str)
         self.annotations = pick(raw, dict, "metadata", "annotations", of=str)
         self.unschedulable = pick(raw, bool, "spec", "unschedulable")
-        self.taints = [tuple(pick(taint, str, part) for part in ("key", "value", "effect"))
+        self.taints = [Taint(*(pick(taint, str, part) for part in Taint._fields))
                        for taint in pick(raw, list, "spec", "taints", of=dict)]
-        room = "capacity" if pick(raw, dict, "status").get("allocatable") is None else "allocatable"  # as by default
+        room = "allocatable" if pick(raw, dict, "status").get("allocatable") is not None else "capacity"
         self.allocatable = NOTHING | amounts(raw, "status", room)
         self.max_pods = quantity(str(pick(raw, dict, "status", room).get("pods") or 0))
-        self.images = {name: pick(image, int, "sizeBytes") for image in pick(raw, list, "status", "images", of=dict)
-                       for name in pick(image, list, "names", of=str)}
+        self.images = {}  # name -> bytes
+        for image in pick(raw, list, "status", "images", of=dict):
+            self.images |= dict.fromkeys(pick(image, list, "names", of=str), pick(image, int, "sizeBytes"))
         self.raw = raw
         self.pods = {}  # uid -> Pod
         self.memory = None
@@ -917,8 +942,9 @@ def int64(text):
 
 
 def requirement(expression):
-    """Read an entry of matchExpressions as (key, operator, values), like NewRequirement in k8s.io/apimachinery."""
-    key, operator = pick(expression, str, "key"), pick(expression, str, "operator")
+    """Read an entry of matchExpressions. Raises InvalidSelector. Upstream: NewRequirement in k8s.io/apimachinery."""
+    key = pick(expression, str, "key")
+    operator = pick(expression, str, "operator")
     values = pick(expression, list, "values", of=str)
     if operator not in OPERATORS:
         raise InvalidSelector(f'"{operator}" is not a valid node selector operator')
@@ -933,13 +959,14 @@ def requirement(expression):
     for value in values:
         if len(value) > 63 or not LABEL_VALUE.fullmatch(value):
             raise InvalidSelector(f'invalid label value: "{value}": at key: "{key}"')
-    return key, operator, values
+    return Requirement(key, operator, values)
 
 
 def satisfies(labels, requirements):
     """Say whether labels meet all the requirements; None stands for those that nothing meets."""
-    return requirements is not None and all(
-        OPERATORS[operator](labels.get(key), values) for key, operator, values in requirements)
+    if requirements is None:
+        return False
+    return all(OPERATORS[sign](labels.get(key), values) for key, sign, values in requirements)
 
 
 def meets(pod, namespace, requirements):
@@ -948,7 +975,7 @@ def meets(pod, namespace, requirements):
 
 
 def label_selector(selector):
-    """Read a LabelSelector as requirements; {} has none, so all meet it, and null is None. Raises InvalidSelector."""
+    """Read a LabelSelector as requirements: {} has none, so that all meet it; null is None. Raises InvalidSelector."""
     if selector is None:
         return None
     labels = [{"key": key, "operator": "In", "values": [value]}
@@ -959,23 +986,27 @@ def label_selector(selector):
 def pod_selector(thing, pod):
     """Read a labelSelector, and matchLabelKeys and mismatchLabelKeys: to have the pod's own values, or not to."""
     requirements = label_selector(thing.get("labelSelector"))
-    return None if requirements is None else requirements + [
-        (key, operator, [pod.labels[key]])
-        for keys, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
-        for key in pick(thing, list, keys, of=str) if key in pod.labels]
+    if requirements is None:
+        return None
+    for keys, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+        own = [key for key in pick(thing, list, keys, of=str) if key in pod.labels]
+        requirements += [Requirement(key, operator, [pod.labels[key]]) for key in own]
+    return requirements
 
 
 def node_selector_term(term):
-    """Read a term as two lists of requirements, on labels and on fields; None if empty. Raises InvalidSelector."""
+    """Read a term as two lists of requirements, of labels and of fields. None if empty. Raises InvalidSelector."""
     on_labels = [requirement(expression) for expression in pick(term, list, "matchExpressions", of=dict)]
-    on_fields = [(pick(field, str, "key"), pick(field, str, "operator"), pick(field, list, "values", of=str))
-                 for field in pick(term, list, "matchFields", of=dict)]
-    for _, operator, values in on_fields:
+    on_fields = []
+    for expression in pick(term, list, "matchFields", of=dict):
+        key, operator = pick(expression, str, "key"), pick(expression, str, "operator")
+        values = pick(expression, list, "values", of=str)
         if operator not in ("In", "NotIn"):
             raise InvalidSelector(f'"{operator}" is not a valid node field selector operator')
         if len(values) != 1:
-            raise InvalidSelector(f"unexpected number of value ({len(values)}) for node field selector operator "
-                                  f'"{operator}"')
+            count = f"unexpected number of value ({len(values)})"
+            raise InvalidSelector(f'{count} for node field selector operator "{operator}"')
+        on_fields.append(Requirement(key, operator, values))
     return (on_labels, on_fields) if on_labels or on_fields else None
 
 
