@@ -1115,7 +1115,7 @@ def recall(subject, pod, snapshot):
 @predicate("CheckNodeUnschedulable")
 def check_node_unschedulable(pod, node):
     """The node is not cordoned, or the pod tolerates that."""
-    if node.unschedulable and not tolerates(pod, ("node.kubernetes.io/unschedulable", "", "NoSchedule")):
+    if node.unschedulable and not tolerates(pod, Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")):
         yield "node(s) were unschedulable"
 
 
@@ -1128,7 +1128,7 @@ def host_name(pod, node):
 
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
-    """No pod there has a host port that this pod wants: number and protocol, on the same IP or where one has all."""
+    """No pod there has a host port that this pod wants: number and protocol, on the same IP or where one has all IPs."""
     taken = [port for other in node.pods.values() for port in other.host_ports] if pod.host_ports else []
     for wanted, port in itertools.product(pod.host_ports, taken):
         same_address = wanted.ip == port.ip or "0.0.0.0" in (wanted.ip, port.ip)
@@ -1164,9 +1164,10 @@ def required_terms(pod):
 
 
 def nodes_named(pod, nodes, snapshot):
-    """The names of the only nodes that each term of the pod's required node affinity names (in matchFields)."""
+    """The names of nodes to which the terms of the pod's required node affinity confine it (by matchFields)."""
     required = pick(pod.spec, dict, "affinity", "nodeAffinity", f"required{WHEN}")
-    terms, named = pick(required, list, "nodeSelectorTerms", of=dict), set()
+    terms = pick(required, list, "nodeSelectorTerms", of=dict)
+    named = set()
     for term in terms:
         lists = [set(pick(field, list, "values", of=str)) for field in pick(term, list, "matchFields", of=dict)
                  if field.get("key") == "metadata.name" and field.get("operator") == "In"]
@@ -1179,7 +1180,7 @@ def nodes_named(pod, nodes, snapshot):
 
 
 def is_named(pod, node, metadata):
-    """The node is among those that the pod's required node affinity names; of others, kube-scheduler says no more."""
+    """The node is among those that the pod's node affinity names. kube-scheduler says no more of the others."""
     if node.name not in metadata:
         yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
@@ -1193,8 +1194,9 @@ def pod_fits_resources(pod, node, arguments, since_1_20=False):
         return
     for name, amount in pod.requests.items():
         free = node.allocatable.get(name, 0) - node.requested.get(name, 0)
-        matters = amount > 0 or not since_1_20  # 1.20 refuses a node that lacks what the pod requests none of, too
-        if matters and amount > free and not {name, f"{name.partition('/')[0]}/"}.intersection(arguments):
+        matters = amount > 0 or not since_1_20  # in 1.20 a node must not lack what the pod requests none of, either
+        is_excepted = name in arguments or f"{name.partition('/')[0]}/" in arguments
+        if matters and amount > free and not is_excepted:
             yield f"Insufficient {name}"
 
 
@@ -1204,13 +1206,13 @@ def exclusive_claim_in_use(pod, nodes, snapshot):
         return nothing_against
     exclusive = {key for key in pod.claims if "ReadWriteOncePod" in pick(
         snapshot.objects["persistentvolumeclaims"].get(key, {}), list, "spec", "accessModes")}
-    return bool(exclusive) and any(not exclusive.isdisjoint(other.claims) for node in nodes
-                                   for other in node.pods.values())
+    in_use = (claim for node in nodes for other in node.pods.values() for claim in other.claims)
+    return bool(exclusive) and not exclusive.isdisjoint(in_use)
 
 
 @predicate("NoDiskConflict", metadata=exclusive_claim_in_use)
 def no_disk_conflict(pod, node, metadata):
-    """No pod there has a network disk that this pod mounts too, unless both mount it read-only (EBS: not even then)."""
+    """No pod there has a network disk that this pod mounts too, unless both only read it (EBS: not even then)."""
     if metadata:
         yield "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
     mine = disks_of(pod)
@@ -1221,13 +1223,14 @@ def no_disk_conflict(pod, node, metadata):
             return
 
 
-DISK_IDENTITIES = {
-    "gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"], "rbd": ["image", "pool"]}
+DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
+    "gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"],
+    "rbd": ["image", "pool"]}
 
 
 @remembered
 def disks_of(pod):
-    """The pod's network disks: {what identifies one: whether it may be shared}. A Ceph image is one by each monitor."""
+    """The pod's network disks: {identity: whether it may be shared}. A Ceph image is one disk by each monitor."""
     disks = {}
     for volume in pod.volumes:
         for source, fields in DISK_IDENTITIES.items():
@@ -1243,32 +1246,35 @@ def disks_of(pod):
 @predicate("PodToleratesNodeTaints")
 def pod_tolerates_node_taints(pod, node):
     """The pod tolerates the node's NoSchedule and NoExecute taints; the first that it does not is the reason."""
-    for key, value, _ in hostile_taints(pod, node)[:1]:
-        yield f"node(s) had taint {{{key}: {value}}}, that the pod didn't tolerate"
+    for taint in hostile_taints(pod, node)[:1]:
+        yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
 
 
 def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
     """Return the node's taints of these effects that the pod does not tolerate."""
-    return [taint for taint in node.taints if taint[2] in effects and not tolerates(pod, taint)]
+    return [taint for taint in node.taints if taint.effect in effects and not tolerates(pod, taint)]
 
 
 def tolerates(pod, taint):
     """Say whether one of the pod's tolerations covers the taint."""
-    key, value, effect = taint
-    return any(
-        toleration.get("effect") in (None, "", effect)
-        and toleration.get("key") in (None, "", key)
-        and (toleration.get("operator") == "Exists"
-             or toleration.get("operator") in (None, "", "Equal") and (toleration.get("value") or "") == value)
-        for toleration in pod.tolerations)
+    for toleration in pod.tolerations:
+        operator = toleration.get("operator") or "Equal"
+        same_value = operator == "Equal" and (toleration.get("value") or "") == taint.value
+        covers_value = operator == "Exists" or same_value
+        covers_key = toleration.get("key") in (None, "", taint.key)
+        if covers_value and covers_key and toleration.get("effect") in (None, "", taint.effect):
+            return True
+    return False
 
 
 def label_conflicts(arguments):
     """Yield what is wrong with labelsPresence and labelPreference: a label wanted both there and not there."""
     wanted = {}
     for argument in arguments:
-        for label in argument.get("labels", []) + [argument[name] for name in argument if name == "label"]:
-            if wanted.setdefault(label, argument.get("presence", False)) != argument.get("presence", False):
+        presence = argument.get("presence", False)
+        labels = argument.get("labels", []) + ([argument["label"]] if "label" in argument else [])
+        for label in labels:
+            if wanted.setdefault(label, presence) != presence:
                 yield f'label "{label}" cannot be wanted both present and absent'
 
 
@@ -1277,13 +1283,14 @@ def label_conflicts(arguments):
 def check_node_label_presence(pod, node, arguments):
     """The node has the labels that the Policy wants present, with any value, and none that it wants absent."""
     for argument in arguments:
-        if any((label in node.labels) != argument.get("presence", False) for label in argument.get("labels", [])):
+        presence = argument.get("presence", False)
+        if any((label in node.labels) != presence for label in argument.get("labels", [])):
             yield "node(s) didn't have the requested labels"
             return
 
 
 def service_pairs(pod, nodes, snapshot, arguments):
-    """The node labels that bind the pod's service: those in its nodeSelector, and the rest from a fellow pod's node."""
+    """The node labels that bind the pod's service: of its nodeSelector, and the others of a fellow pod's node."""
     labels = [label for argument in arguments for label in argument.get("labels", [])]
     pairs = {label: pod.node_selector[label] for label in labels if label in pod.node_selector}
     if len(pairs) < len(labels) and selectors_of(pod, snapshot, "services"):
@@ -1302,7 +1309,7 @@ def selectors_of(pod, snapshot, *resources):
                 if key.startswith(f"{pod.namespace}/")]
         if resource in ("services", "replicationcontrollers"):
             raws = [raw and {"matchLabels": raw} for raw in raws]
-        with contextlib.suppress(InvalidSelector):  # as upstream's controllers: the whole kind is passed over
+        with contextlib.suppress(InvalidSelector):  # then the whole kind is passed over, as upstream does
             selectors += [wanted for wanted in map(label_selector, raws) if satisfies(pod.labels, wanted)]
     return selectors
 
@@ -1316,12 +1323,12 @@ def check_service_affinity(pod, node, metadata):
 
 def snapshot_for_volumes(pod, nodes, snapshot):
     """The metadata of rules that follow a pod's claims to volumes and classes, or its disks, if it has any."""
-    disks = any(volume.get(source) for volume in pod.volumes for source, *_ in CLOUD_DISKS.values())
-    return snapshot if disks or pod.claims else nothing_against
+    has_disks = any(volume.get(cloud.source) for volume in pod.volumes for cloud in CLOUD_DISKS.values())
+    return snapshot if has_disks or pod.claims else nothing_against
 
 
 def claims_of(pod, snapshot):
-    """Yield (name, claim, its volume) for the pod's claims; a claim or a volume that is not there is empty."""
+    """Yield (name, claim, volume) for each claim of the pod; a claim or a volume that is not there is empty."""
     for key in pod.claims:
         claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
         volume = claim and snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"), {})
@@ -1330,26 +1337,30 @@ def claims_of(pod, snapshot):
 
 def class_of(thing):
     """Return the name of the storage class of a claim or a volume."""
-    return pick(thing, str, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class") or pick(
-        thing, str, "spec", "storageClassName")
+    of_old = pick(thing, str, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class")
+    return of_old or pick(thing, str, "spec", "storageClassName")
 
 
-CLOUD_DISKS = {  # provisioner -> (the volume's source, the field that identifies the disk, how many fit on a node)
-    "kubernetes.io/aws-ebs": ("awsElasticBlockStore", "volumeID", 39),  # on AWS Nitro: 25
-    "kubernetes.io/gce-pd": ("gcePersistentDisk", "pdName", 16),
-    "kubernetes.io/azure-disk": ("azureDisk", "diskName", 16),
-    "kubernetes.io/cinder": ("cinder", "volumeID", 256),
+CloudDisks = collections.namedtuple("CloudDisks", "source identity limit")
+CLOUD_DISKS = {  # provisioner -> its volumes' source, the field that identifies a disk, how many a node can attach
+    "kubernetes.io/aws-ebs": CloudDisks("awsElasticBlockStore", "volumeID", 39),  # on AWS Nitro: 25
+    "kubernetes.io/gce-pd": CloudDisks("gcePersistentDisk", "pdName", 16),
+    "kubernetes.io/azure-disk": CloudDisks("azureDisk", "diskName", 16),
+    "kubernetes.io/cinder": CloudDisks("cinder", "volumeID", 256),
 }
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 ZONE_LABELS = {  # of volumes and nodes -> the label that means the same
     f"{prefix}.kubernetes.io/{what}": f"{other}.kubernetes.io/{what}" for what in ("zone", "region")
     for prefix, other in itertools.permutations(["topology", "failure-domain.beta"])}
-KUBE_MAX_PD_VOLS = int(os.environ["KUBE_MAX_PD_VOLS"]) if os.environ.get("KUBE_MAX_PD_VOLS", "").isdigit() else 0
+KUBE_MAX_PD_VOLS = os.environ.get("KUBE_MAX_PD_VOLS", "")
+KUBE_MAX_PD_VOLS = int(KUBE_MAX_PD_VOLS) if KUBE_MAX_PD_VOLS.isdigit() else 0  # 0: the limits above
 
 
 def attachments(pod, snapshot):
     """Return the (driver, identity) of the cloud disks that the pod has, inline or claimed, and of its CSI volumes."""
-    sources, attached = list(pod.volumes), set()
+    sources = list(pod.volumes)
+    attached = set()
+    classes = snapshot.objects["storageclasses"] if pod.claims else {}
     for name, claim, volume in claims_of(pod, snapshot):
         if volume:
             sources.append(pick(volume, dict, "spec"))
@@ -1357,15 +1368,15 @@ def attachments(pod, snapshot):
             if csi:
                 attached.add((pick(csi, str, "driver"), pick(csi, str, "volumeHandle")))
         elif claim:  # what is yet to be provisioned is known by its claim
-            classes = snapshot.objects["storageclasses"]
             provisioner = classes.get(pick(claim, str, "spec", "storageClassName"), {}).get("provisioner")
             if provisioner in CLOUD_DISKS:
                 attached.add((provisioner, (pod.namespace, name)))
-            provisioner = classes.get(class_of(claim), {}).get("provisioner")  # CSI heeds the annotation, too
+            provisioner = classes.get(class_of(claim), {}).get("provisioner")  # for CSI the annotation counts, too
             if provisioner not in CLOUD_DISKS:
                 attached.add((provisioner or "", (pod.namespace, name)))
-    for driver, (source, identity, _) in CLOUD_DISKS.items():
-        attached |= {(driver, pick(volume, str, source, identity)) for volume in sources if volume.get(source)}
+    for driver, cloud in CLOUD_DISKS.items():
+        attached |= {(driver, pick(volume, str, cloud.source, cloud.identity))
+                     for volume in sources if volume.get(cloud.source)}
     return attached
 
 
@@ -1374,9 +1385,9 @@ def volume_limit(driver, node, snapshot):
     if driver in CLOUD_DISKS:
         instance_type = node.labels.get("beta.kubernetes.io/instance-type") or node.labels.get(
             "node.kubernetes.io/instance-type", "")
-        nitro = driver == "kubernetes.io/aws-ebs" and re.search("^[cmr]5.*|t3|z1d", instance_type)
-        return node.allocatable.get(driver.replace("kubernetes.io/", "attachable-volumes-"),
-                                    KUBE_MAX_PD_VOLS or (25 if nitro else CLOUD_DISKS[driver][-1]))
+        is_nitro = driver == "kubernetes.io/aws-ebs" and re.search("^[cmr]5.*|t3|z1d", instance_type)
+        limit = KUBE_MAX_PD_VOLS or (25 if is_nitro else CLOUD_DISKS[driver].limit)
+        return node.allocatable.get(driver.replace("kubernetes.io/", "attachable-volumes-"), limit)
     for known in pick(snapshot.objects["csinodes"].get(node.name, {}), list, "spec", "drivers", of=dict):
         limit = pick(known, dict, "allocatable").get("count")
         if known.get("name") == driver and limit is not None:
@@ -1390,11 +1401,13 @@ def volume_limit(driver, node, snapshot):
 def max_volume_count(pod, node, metadata, cloud=None):
     """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or each CSI driver's."""
     wanted = {(driver, volume) for driver, volume in attachments(pod, metadata)
-              if driver == cloud or not cloud and driver not in CLOUD_DISKS}
-    there = set().union(*(attachments(other, metadata) for other in node.pods.values() if wanted and other.volumes))
-    # As upstream, of CSI volumes only new ones are held against the node. (plugins/nodevolumelimits/non_csi.go, csi.go)
-    for driver in {driver for driver, _ in (wanted if cloud else wanted - there)}:
-        if sum(of == driver for of, _ in wanted | there) > volume_limit(driver, node, metadata):
+              if (driver == cloud if cloud else driver not in CLOUD_DISKS)}
+    attached = set()
+    for other in node.pods.values() if wanted else ():
+        attached |= attachments(other, metadata) if other.volumes else set()
+    # Of CSI volumes only new ones are held against the node. Upstream: plugins/nodevolumelimits/non_csi.go, csi.go
+    for driver in {driver for driver, _ in (wanted if cloud else wanted - attached)}:
+        if sum(of == driver for of, _ in wanted | attached) > volume_limit(driver, node, metadata):
             yield "node(s) exceed max volume count"
             return
 
@@ -1405,9 +1418,13 @@ for name, cloud in {"MaxEBSVolumeCount": "aws-ebs", "MaxGCEPDVolumeCount": "gce-
         functools.partial(max_volume_count, cloud=cloud and f"kubernetes.io/{cloud}"))
 
 
+ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed snapshot")
+
+
 def claims_to_bind(pod, nodes, snapshot):
-    """Return the volumes of the pod's bound claims; and its claims that wait for the first consumer, smallest first."""
-    bound, delayed = [], []
+    """The volumes of the pod's bound claims; and its claims that wait for the first consumer, smallest first."""
+    bound = []
+    delayed = []  # pairs of a claim and its storage class
     for name, claim, volume in claims_of(pod, snapshot):
         if not claim:
             raise Rejected(f'persistentvolumeclaim "{name}" not found')
@@ -1416,12 +1433,14 @@ def claims_to_bind(pod, nodes, snapshot):
         has_volume = pick(claim, str, "spec", "volumeName")
         if has_volume and "pv.kubernetes.io/bind-completed" in pick(claim, dict, "metadata", "annotations"):
             bound.append(volume)
+        elif has_volume:
+            delayed.append((claim, {}))
         else:
-            delayed.append((claim, {} if has_volume else snapshot.objects["storageclasses"].get(class_of(claim), {})))
+            delayed.append((claim, snapshot.objects["storageclasses"].get(class_of(claim), {})))
     if any(storage_class.get("volumeBindingMode") != "WaitForFirstConsumer" for _, storage_class in delayed):
         raise Rejected("pod has unbound immediate PersistentVolumeClaims")
     delayed.sort(key=lambda pair: storage(pair[0], "resources", "requests"))
-    return (bound, delayed, snapshot) if pod.claims else nothing_against
+    return ClaimsToBind(bound, delayed, snapshot) if pod.claims else nothing_against
 
 
 def storage(thing, *path):
@@ -1431,13 +1450,15 @@ def storage(thing, *path):
 
 def bind_volumes(pod, node, snapshot):
     """Set volumes aside for the pod's claims, or ask for their provisioning; controllers and provisioners follow."""
-    delayed = claims_to_bind(pod, [node], snapshot)[1] if pod.claims and snapshot.live else []
+    if not (pod.claims and snapshot.live):
+        return None
+    delayed = claims_to_bind(pod, [node], snapshot).delayed
     patches = []
     for claim, volume in find_volumes(delayed, node, snapshot):
         metadata = claim["metadata"]
         if volume and not volume["spec"].get("claimRef"):
-            volume["spec"]["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "uid": metadata["uid"],
-                                          "namespace": metadata["namespace"], "name": metadata["name"]}
+            owner = {name: metadata[name] for name in ("namespace", "name", "uid")}
+            volume["spec"]["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **owner}
             patches.append(patch(volume, "persistentvolumes", spec={"claimRef": volume["spec"]["claimRef"]},
                                  annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
         elif not volume and SELECTED_NODE not in pick(metadata, dict, "annotations"):
@@ -1448,10 +1469,13 @@ def bind_volumes(pod, node, snapshot):
 
 def release_volumes(pod, snapshot):
     """Give up the node that unbound claims of the pod remember, since it turned out wrong."""
-    claims = [snapshot.objects["persistentvolumeclaims"].get(key) for key in pod.claims] if snapshot.live else []
-    return [patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: None}) for claim in claims
-            if claim and not claim["spec"].get("volumeName")
-            and SELECTED_NODE in pick(claim, dict, "metadata", "annotations")]
+    patches = []
+    for key in pod.claims if snapshot.live else ():
+        claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
+        remembers = SELECTED_NODE in pick(claim, dict, "metadata", "annotations")
+        if remembers and not claim["spec"].get("volumeName"):
+            patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: None}))
+    return patches
 
 
 def patch(thing, resource, annotations, **more):
@@ -1464,22 +1488,28 @@ def patch(thing, resource, annotations, **more):
 
 @predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, unreserve=release_volumes)
 def check_volume_binding(pod, node, metadata):
-    """The volumes of the pod's bound claims can be reached from the node, and for the others it has or gets volumes."""
-    bound, delayed, snapshot = metadata
-    for volume in bound:
-        if not volume or not reaches(volume, node):
-            yield "node(s) had volume node affinity conflict" if volume else "pvc(s) bound to non-existent pv(s)"
+    """The node can reach the volumes of the pod's bound claims, and for the other claims it has or gets volumes."""
+    for volume in metadata.bound:
+        if not volume:
+            yield "pvc(s) bound to non-existent pv(s)"
             break
-    found = find_volumes(delayed, node, snapshot)
+        if not reaches(volume, node):
+            yield "node(s) had volume node affinity conflict"
+            break
+    found = find_volumes(metadata.delayed, node, metadata.snapshot)
     if found is None:
         yield "node(s) didn't find available persistent volumes to bind"
-    elif not all(volume or has_capacity(claim, node, snapshot) for claim, volume in found):
+    elif not all(volume or has_capacity(claim, node, metadata.snapshot) for claim, volume in found):
         yield "node(s) did not have enough free storage"
 
 
 def find_volumes(delayed, node, snapshot):
-    """Return (claim, volume, or None if one is to be provisioned) pairs; None if the node cannot serve some claim."""
-    found, taken = [], set()  # Upstream: plugins/volumebinding, and volume/scheduling/scheduler_binder.go
+    """Return pairs of a claim and its volume, None for one to be provisioned; None if the node cannot serve them all.
+
+    Upstream: plugins/volumebinding, and volume/scheduling/scheduler_binder.go.
+    """
+    found = []
+    taken = set()
     for claim, storage_class in delayed:
         selected = pick(claim, dict, "metadata", "annotations").get(SELECTED_NODE)
         volume = None if selected else smallest_volume(claim, node, snapshot, taken)
@@ -1493,12 +1523,14 @@ def find_volumes(delayed, node, snapshot):
 
 def can_provision(storage_class, node):
     """Say whether the class's provisioner makes volumes for this node."""
-    topologies = [pick(term, list, "matchLabelExpressions", of=dict)
-                  for term in pick(storage_class, list, "allowedTopologies", of=dict)]
-    return pick(storage_class, str, "provisioner") not in ("", "kubernetes.io/no-provisioner") and (
-        not topologies or any(term and all(
-            node.labels.get(pick(expression, str, "key")) in pick(expression, list, "values", of=str)
-            for expression in term) for term in topologies))
+    topologies = []
+    for term in pick(storage_class, list, "allowedTopologies", of=dict):
+        expressions = pick(term, list, "matchLabelExpressions", of=dict)
+        topologies.append([Requirement(pick(expression, str, "key"), "In", pick(expression, list, "values", of=str))
+                           for expression in expressions])
+    if pick(storage_class, str, "provisioner") in ("", "kubernetes.io/no-provisioner"):
+        return False
+    return not topologies or any(topology and satisfies(node.labels, topology) for topology in topologies)
 
 
 def has_capacity(claim, node, snapshot):
@@ -1517,31 +1549,42 @@ def has_capacity(claim, node, snapshot):
 
 def smallest_volume(claim, node, snapshot, taken):
     """Return the smallest free volume that serves the claim on the node, or the one set aside for it, or None."""
-    wanted, free = storage(claim, "resources", "requests"), []
-    mine = [claim["metadata"].get(part) for part in ("namespace", "name", "uid")]
-    mode = pick(claim, str, "spec", "volumeMode") or "Filesystem"
+    free = []
     selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
     for name, volume in snapshot.objects["persistentvolumes"].items():
         owner = pick(volume, dict, "spec", "claimRef")
-        for_another = owner and [owner.get("namespace"), owner.get("name"), owner.get("uid") or mine[-1]] != mine
-        if (for_another or name in taken or storage(volume, "capacity") < wanted or class_of(volume) != class_of(claim)
-                or (pick(volume, str, "spec", "volumeMode") or "Filesystem") != mode
-                or pick(volume, str, "metadata", "deletionTimestamp")):
+        if name in taken or not could_serve(volume, claim) or (owner and not is_of(owner, claim)):
             continue
         if owner:
             return volume if reaches(volume, node) else None
-        if (pick(volume, str, "status", "phase") == "Available" and reaches(volume, node)
-                and satisfies(pick(volume, dict, "metadata", "labels"), selector)
-                and set(pick(claim, list, "spec", "accessModes")) <= set(pick(volume, list, "spec", "accessModes"))):
+        is_selected = satisfies(pick(volume, dict, "metadata", "labels"), selector)
+        modes = set(pick(volume, list, "spec", "accessModes"))
+        if (pick(volume, str, "status", "phase") == "Available" and reaches(volume, node) and is_selected
+                and modes.issuperset(pick(claim, list, "spec", "accessModes"))):
             free.append(volume)
     return min(free, key=lambda volume: storage(volume, "capacity"), default=None)
 
 
+def could_serve(volume, claim):
+    """Say whether a volume is of the size, class and mode that a claim asks for, and is to stay."""
+    modes = {pick(thing, str, "spec", "volumeMode") or "Filesystem" for thing in (volume, claim)}
+    is_large_enough = storage(volume, "capacity") >= storage(claim, "resources", "requests")
+    stays = not pick(volume, str, "metadata", "deletionTimestamp")
+    return is_large_enough and class_of(volume) == class_of(claim) and len(modes) == 1 and stays
+
+
+def is_of(owner, claim):
+    """Say whether a volume's claimRef names this claim; it may do so without a uid."""
+    metadata = claim["metadata"]
+    same_name = all(owner.get(name) == metadata.get(name) for name in ("namespace", "name"))
+    return same_name and (owner.get("uid") or metadata.get("uid")) == metadata.get("uid")
+
+
 def reaches(volume, node):
     """Say whether a volume can be used on a node, by its nodeAffinity, of which only label expressions count."""
-    terms = valid_terms(pick(volume, list, "spec", "nodeAffinity", "required", "nodeSelectorTerms", of=dict))
-    return not pick(volume, dict, "spec", "nodeAffinity", "required") or any(
-        satisfies(node.labels, on_labels) for on_labels, _ in terms)
+    required = pick(volume, dict, "spec", "nodeAffinity", "required")
+    terms = valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
+    return not required or any(satisfies(node.labels, on_labels) for on_labels, _ in terms)
 
 
 @predicate("NoVolumeZoneConflict", metadata=snapshot_for_volumes)
@@ -1555,7 +1598,7 @@ def no_volume_zone_conflict(pod, node, metadata, since_1_20=False):
             raise Unschedulable(f'running "VolumeZone" filter plugin for pod "{pod.name}": {problem}')
         for label, same in ZONE_LABELS.items():
             zones = [zone.strip() for zone in pick(volume, dict, "metadata", "labels").get(label, "").split("__")]
-            zone = node.labels.get(label) or since_1_20 and node.labels.get(same)
+            zone = node.labels.get(label, node.labels.get(same) if since_1_20 else None)
             if all(zones) and zone not in zones:
                 yield "node(s) had no available volume zone"
                 return
@@ -1563,7 +1606,8 @@ def no_volume_zone_conflict(pod, node, metadata, since_1_20=False):
 
 def dangling(name, claim, snapshot):
     """Return what is wrong with a claim that leads to no volume; nothing if it waits for its first consumer."""
-    volume_name, class_name = pick(claim, str, "spec", "volumeName"), class_of(claim)
+    volume_name = pick(claim, str, "spec", "volumeName")
+    class_name = class_of(claim)
     storage_class = snapshot.objects["storageclasses"].get(class_name, {})
     problems = {
         f'persistentvolumeclaim "{name}" not found': not claim,
@@ -1588,14 +1632,16 @@ class SpreadConstraint:
     keys_needed: bool = True  # whether a node without one of the keys is left out
 
     def __post_init__(self):
-        self.key, self.max_skew = pick(self.raw, str, "topologyKey"), pick(self.raw, int, "maxSkew")
+        self.key = pick(self.raw, str, "topologyKey")
+        self.max_skew = pick(self.raw, int, "maxSkew")
 
 
 def spread_constraints(pod, when, stage, snapshot, defaults, keys_needed=True):
     """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
-    chosen = [raw for raw in raws or sum(defaults, []) if raw.get("whenUnsatisfiable") == when]
-    owned = sum(selectors_of(pod, snapshot, *OWNERS), []) if chosen and not raws else []
+    flat = itertools.chain.from_iterable
+    chosen = [raw for raw in raws or flat(defaults) if raw.get("whenUnsatisfiable") == when]
+    owned = list(flat(selectors_of(pod, snapshot, *OWNERS))) if chosen and not raws else []
     if not raws and not owned:
         return
     keys = {pick(raw, str, "topologyKey") for raw in chosen} if keys_needed else set()
@@ -1606,7 +1652,8 @@ def spread_constraints(pod, when, stage, snapshot, defaults, keys_needed=True):
         except InvalidSelector as error:
             raise Unschedulable(f"running {stage} topology spread constraints: {error}") from error
         eligible = complete
-        if raw.get("nodeAffinityPolicy") != "Ignore" and (pod.node_selector or required_terms(pod) is not None):
+        is_choosy = pod.node_selector or required_terms(pod) is not None
+        if is_choosy and raw.get("nodeAffinityPolicy") != "Ignore":
             eligible = [node for node in complete if wants_node(pod, node)]
         if raw.get("nodeTaintsPolicy") == "Honor":
             eligible = [node for node in eligible if not hostile_taints(pod, node)]
@@ -1615,7 +1662,8 @@ def spread_constraints(pod, when, stage, snapshot, defaults, keys_needed=True):
 
 def pods_by_domain(pod, domain, requirements, nodes):
     """Count the pods in the pod's namespace that meet the requirements, by the domains of their nodes."""
-    counts, matter = collections.Counter(), f"{pod.namespace} {requirements}"
+    counts = collections.Counter()
+    matter = f"{pod.namespace} {requirements}"
     for node in nodes:
         count = node.counts.get(matter)
         if not count:
@@ -1629,16 +1677,18 @@ def pods_by_domain(pod, domain, requirements, nodes):
 
 def hard_spread(pod, nodes, snapshot, arguments, since_1_20=False):
     """The pod's DoNotSchedule constraints. Since 1.20, pods count on eligible nodes only."""
-    stage, spread = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard', []
+    stage = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard'
+    spread = []
     for constraint in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments):
-        raw, key, counted = constraint.raw, constraint.key, constraint.eligible
+        raw, key = constraint.raw, constraint.key
+        counted = constraint.eligible
         if not (since_1_20 or raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
             domains = {node.labels[key] for node in counted}
             counted = [node for node in nodes if node.labels.get(key) in domains]
-        wanted = (constraint.requirements or None) if since_1_20 else constraint.requirements  # none select nobody
-        counts = pods_by_domain(pod, lambda node, key=key: node.labels[key], wanted, counted)
-        # With fewer domains than minDomains, one is taken to be empty.
-        least = min(counts.values(), default=0) if len(counts) >= pick(raw, int, "minDomains") else 0
+        selected = constraint.requirements or (None if since_1_20 else constraint.requirements)  # [] selects nobody
+        counts = pods_by_domain(pod, lambda node, key=key: node.labels[key], selected, counted)
+        has_enough_domains = len(counts) >= pick(raw, int, "minDomains")  # else one is taken to be empty
+        least = min(counts.values(), default=0) if has_enough_domains else 0
         spread.append(replace(constraint, counts=counts, least=least))
     return spread or nothing_against
 
@@ -1749,9 +1799,19 @@ def sum_up_affinity(at_nodes):
     return around
 
 
+@dataclass
+class AffineDomains:
+    """Where a pod must be, and must not be, by the inter-pod affinity of all pods. A domain is a node's label."""
+
+    keys: list  # the labels by whose values the pod must be together with others
+    together: set  # the domains with such others
+    is_first: bool  # whether the pod may do without them, as the first of its group
+    apart: set  # the domains with pods that it must not be with
+    repelling: set  # those with pods that must not be with it
+
+
 def affine_domains(pod, nodes, snapshot):
-    """The topology keys that the pod must have company by; the domains with such pods; whether it may do without; the
-    domains with pods that it must not be with, and with those that repel it."""
+    """Where the pod must be, and must not be, for the sake of other pods."""
     terms, problem = affinity_terms(pod)
     if problem:
         raise Rejected(problem)
@@ -1759,22 +1819,22 @@ def affine_domains(pod, nodes, snapshot):
     wanted = terms["requiredAffinity"]
     if not (wanted or around["apart"] or around["repelling"]):
         return nothing_against
-    # The first pod of a group that wants to be together has nobody to join, and may go anywhere.
-    first = not around["together"] and all(term.selects(pod, snapshot) for term in wanted)
-    return ([term.key for term in wanted], set(around["together"]), first,
-            set(around["apart"]), set(around["repelling"]))
+    is_first = not around["together"] and all(term.selects(pod, snapshot) for term in wanted)
+    return AffineDomains([term.key for term in wanted], set(around["together"]), is_first,
+                         set(around["apart"]), set(around["repelling"]))
 
 
 @predicate("MatchInterPodAffinity", metadata=affine_domains)
 def match_inter_pod_affinity(pod, node, metadata):
     """In the node's domains are the pods that the pod must be with, none that it must not, and none that repel it."""
-    wanted, together, first, apart, repelling = metadata
     here = node.labels.items()
-    if not all(key in node.labels and (first or (key, node.labels[key]) in together) for key in wanted):
+    wanted = [(key, node.labels.get(key)) for key in metadata.keys]
+    company = [domain for domain in wanted if domain in metadata.together or metadata.is_first]
+    if len(company) < len(wanted) or not node.labels.keys() >= set(metadata.keys):
         reason = "node(s) didn't match pod affinity rules"
-    elif not apart.isdisjoint(here):
+    elif not metadata.apart.isdisjoint(here):
         reason = "node(s) didn't match pod anti-affinity rules"
-    elif not repelling.isdisjoint(here):
+    elif not metadata.repelling.isdisjoint(here):
         reason = "node(s) didn't satisfy existing pods anti-affinity rules"
     else:
         return
@@ -1836,11 +1896,13 @@ def usage(pod, node, resources, since_1_20=False):
 
     Since 1.20 without what the node does not have, and extended resources that the pod does not request.
     """
-    found, incoming = {}, pod.nonzero_incoming if since_1_20 else pod.nonzero_incoming_1_20
+    found = {}
+    incoming = pod.nonzero_incoming if since_1_20 else pod.nonzero_incoming_1_20
     for name in resources:
         on_node = node.nonzero if name in LITTLE else node.requested
-        there, more = node.allocatable.get(name, 0), incoming.get(name, 0)
-        if not since_1_20 or there and (more or name in NOTHING):
+        there = node.allocatable.get(name, 0)
+        more = incoming.get(name, 0)
+        if not since_1_20 or (there and (more or name in NOTHING)):
             found[name] = on_node.get(name, 0) + more, there
     return found
 
@@ -1869,7 +1931,8 @@ def most_requested(pod, node, arguments, since_1_20=False):
 @priority("BalancedResourceAllocation", arguments=[CPU_AND_MEMORY])
 def balanced_resource_allocation(pod, node):
     """100 where cpu and memory are used to the same degree, less the more they differ; 0 where one is used up."""
-    cpu, memory = [used / there if there else 1.0 for used, there in usage(pod, node, CPU_AND_MEMORY).values()]
+    shares = usage(pod, node, CPU_AND_MEMORY).values()
+    cpu, memory = [used / there if there else 1.0 for used, there in shares]
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
 
 
@@ -1884,8 +1947,8 @@ def improved_balance(pod, node, arguments):
 
 
 def evenness(requested, node):
-    """Return 100 less the standard deviation, in percent, of the shares of the node's resources that are requested."""
-    add_up = functools.partial(functools.reduce, operator.add)  # as Go does; sum() is more exact since Python 3.12
+    """Return 100 less the standard deviation, in percent, of the requested shares of the node's resources."""
+    add_up = functools.partial(functools.reduce, operator.add)  # like Go; Python 3.12's sum() is more exact
     shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
     if len(shares) == 2:
         return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
@@ -1899,7 +1962,7 @@ def shape_problems(arguments):
     points = [point.get("utilization", 0) for argument in arguments for point in argument.get("shape", [])]
     if arguments and (len(arguments) > 1 or not points):
         yield "needs requestedToCapacityRatioArguments with at least one point in shape, in this entry alone"
-    elif any(left >= right for left, right in zip(points, points[1:])):
+    elif points != sorted(set(points)):
         yield "the utilization values of shape must ascend"
     elif any("weight" not in resource for argument in arguments for resource in argument.get("resources", [])):
         yield "each of the resources needs a weight"
@@ -1923,11 +1986,13 @@ def requested_to_capacity_ratio(pod, node, arguments, since_1_20=False):
 
 def along(shape, x):
     """Return the value at x of the broken line through the points of shape, truncated toward zero."""
-    for i, (right, score) in enumerate(shape):
+    left, left_score = shape[0]
+    for right, score in shape:
         if x <= right:
-            left, before = shape[i - 1] if i else (right - 1, score)
-            return before + int((score - before) * (x - left) / (right - left))
-    return shape[-1][1]
+            width = max(right - left, 1)  # at the first point, left is right
+            return left_score + int((score - left_score) * (x - left) / width)
+        left, left_score = right, score
+    return left_score
 
 
 @priority("NodeAffinityPriority", reduce=normalize)
@@ -1944,8 +2009,9 @@ def preferred_terms(pod):
 
 
 def weighted_terms(raws):
-    """Return (weight, term) pairs of preferred terms that say something. Raises Unschedulable, with all that is wrong."""
-    pairs, problems = [], {}
+    """Return (weight, term) pairs of preferred terms that say something. Raises Unschedulable."""
+    pairs = []
+    problems = {}
     for preferred in raws:
         weight = pick(preferred, int, "weight")
         try:
@@ -1967,11 +2033,14 @@ def taint_toleration(pod, node):
 
 
 def image_shares(pod, nodes, snapshot, since_1_20=False):
-    """Each container's image, and its size in bytes times the share of all nodes that have it, so that pods do not
-    crowd there. Since 1.20, init containers and volumes have images, too."""
-    images, shares = [pick(container, str, "image") for container in pod.containers], []
+    """Each image of the pod, and its size in bytes times the share of the nodes that have it, so that pods spread.
+
+    Since 1.20, images of init containers and of volumes count, too.
+    """
+    shares = []
+    containers = pod.containers + pod.init_containers if since_1_20 else pod.containers
+    images = [pick(container, str, "image") for container in containers]
     if since_1_20:
-        images += [pick(container, str, "image") for container in pod.init_containers]
         images += [pick(volume, str, "image", "reference") for volume in pod.volumes if volume.get("image")]
     for image in images:
         if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag; upstream: normalizedImageName
@@ -1985,20 +2054,22 @@ def image_shares(pod, nodes, snapshot, since_1_20=False):
 def image_locality(pod, node, metadata, since_1_20=False):
     """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100)."""
     containers = len(pod.containers) + (len(pod.init_containers) if since_1_20 else 0)
-    lowest, highest = 23 * 2**20, 1000 * 2**20 * containers
+    lowest = 23 * 2**20
+    highest = 1000 * 2**20 * containers
     there = sum([share for image, share in metadata if image in node.images])
     return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
 
 
 @priority("NodePreferAvoidPodsPriority")
 def node_prefer_avoid_pods(pod, node):
-    """0 where the node's preferAvoidPods annotation names the pod's ReplicationController or ReplicaSet, else 100."""
+    """0 where the node's preferAvoidPods annotation names the pod's ReplicationController or ReplicaSet; else 100."""
     annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
     if annotation and pod.controller[0] in ("ReplicationController", "ReplicaSet"):
         with contextlib.suppress(ValueError):  # an annotation that cannot be read avoids nobody
-            avoided = [pick(avoid, dict, "podSignature", "podController")
-                       for avoid in pick(json.loads(annotation), list, "preferAvoidPods", of=dict)]
-            return 0 if pod.controller in [(owner.get("kind"), owner.get("uid")) for owner in avoided] else 100
+            for avoid in pick(json.loads(annotation), list, "preferAvoidPods", of=dict):
+                owner = pick(avoid, dict, "podSignature", "podController")
+                if pod.controller == (owner.get("kind"), owner.get("uid")):
+                    return 0
     return 100
 
 
@@ -2006,21 +2077,25 @@ def node_prefer_avoid_pods(pod, node):
           argument={"label": str, "presence": bool})
 def node_label(pod, node, arguments):
     """The share of the Policy's labelPreference entries that the node meets: the label is there, or is not."""
-    met = sum((argument.get("label", "") in node.labels) == argument.get("presence", False) for argument in arguments)
+    met = sum((argument.get("label", "") in node.labels) == argument.get("presence", False)
+              for argument in arguments)
     return 100 * met // len(arguments)
 
 
 def soft_spread(pod, nodes, snapshot, arguments, since_1_20=False):
     """The pod's ScheduleAnyway constraints, or default ones. Since 1.20, the system's defaults need no keys."""
-    stage, spread = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft', []
-    keys_needed = not since_1_20 or arguments != [DEFAULT_SPREAD] or bool(pod.spec.get("topologySpreadConstraints"))
+    stage = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'
+    by_default = arguments == [DEFAULT_SPREAD] and not pod.spec.get("topologySpreadConstraints")
+    keys_needed = not (since_1_20 and by_default)
+    spread = []
     for constraint in spread_constraints(pod, "ScheduleAnyway", stage, snapshot, arguments, keys_needed):
         domain = functools.partial(domain_of, constraint.key)
-        wanted = (constraint.requirements or None) if since_1_20 else constraint.requirements  # none select nobody
+        selected = constraint.requirements or (None if since_1_20 else constraint.requirements)  # [] selects nobody
         counted = constraint.complete if constraint.key == HOSTNAME else constraint.eligible
         complete = set(constraint.complete)
         domains = {domain(node) for node in nodes if node in complete}
-        counts = {name: count for name, count in pods_by_domain(pod, domain, wanted, counted).items() if name in domains}
+        counts = pods_by_domain(pod, domain, selected, counted)
+        counts = {name: count for name, count in counts.items() if name in domains}
         spread.append(replace(constraint, counts=counts, weight=math.log(len(domains) + 2)))  # many weigh more
     return spread
 
@@ -2033,15 +2108,16 @@ def domain_of(key, node):
 def normalize_spread(points):
     """Turn counts around, so that the fewest pods make 100; a node that is out gets 0."""
     counts = [count for count in points.values() if count is not None]
-    least, most = min(counts, default=0), max(counts, default=0)
-    return {name: 0 if count is None else 100 * (most + least - count) // most if most else 100
-            for name, count in points.items()}
+    total = min(counts, default=0) + max(counts, default=0)
+    most = max(counts, default=0)
+    turned = {count: 100 * (total - count) // most if most else 100 for count in set(counts)} | {None: 0}
+    return {name: turned[count] for name, count in points.items()}
 
 
 @priority("SelectorSpreadPriority", metadata=soft_spread, reduce=normalize_spread, arguments=[DEFAULT_SPREAD])
 @priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread)
 def even_pods_spread_priority(pod, node, metadata, since_1_20=False):
-    """How many pods are around that the ScheduleAnyway constraints count, None where a key is missing; few are best."""
+    """How many pods the ScheduleAnyway constraints count around the node, None if it lacks a key; few are best."""
     score = 0.0
     for constraint in metadata:
         if constraint.key in node.labels:
@@ -2058,7 +2134,8 @@ def service_spread(pod, nodes, snapshot, arguments):
     """For each label in the Policy, how many pods the pod's service has, by the values that their nodes have."""
     selector = next(iter(selectors_of(pod, snapshot, "services")), None) or None  # an empty one counts nobody
     labels = [argument.get("label", "") for argument in arguments]
-    return [(label, pods_by_domain(pod, lambda node: node.labels.get(label), selector, nodes)) for label in labels]
+    return [(label, pods_by_domain(pod, lambda node, label=label: node.labels.get(label), selector, nodes))
+            for label in labels]
 
 
 @priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity", argument={"label": str})
@@ -2105,7 +2182,7 @@ def inter_pod_affinity(pod, node, metadata):
 
 
 def dice(*names):
-    """Return what chance is left to: with --seed, the same for the same pod (and node), so that it can be replayed."""
+    """Return what decides by chance: with --seed, the same way for the same pod and node, so that it can be replayed."""
     return random if SEED is None else random.Random(f"{SEED} {' '.join(names)}")
 
 
@@ -2342,11 +2419,7 @@ PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
 
 
-def today(function):
-    """Return a rule's function as it is since 1.20."""
-    return functools.partial(function, since_1_20=True)
-
-
+today = functools.partial(functools.partial, since_1_20=True)  # today(function): as the function is since 1.20
 SINCE_1_20 = {  # rule -> what replaces its function, metadata, reduce or words in kube-scheduler 1.36
     "PodFitsResources": {"function": today(pod_fits_resources)},
     "NoVolumeZoneConflict": {"function": today(no_volume_zone_conflict)},
