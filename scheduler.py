@@ -633,13 +633,13 @@ def pick(thing, kind, *path, of=None):
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
 QUANTITY = re.compile(rf"({NUMBER})(?:[eE]([+-]?[0-9]{{1,3}})|([numkMGTPE]|[KMGTPE]i)?)")
 SUFFIXES = {}  # suffix -> factor
-SUFFIXES |= {suffix: Fraction(1000) ** power for power, suffix in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
+SUFFIXES |= {suffix: Fraction(1000) ** i for i, suffix in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
 SUFFIXES |= {f"{suffix}i": 1024 ** power for power, suffix in enumerate("KMGTPE", 1)}
 
 
 @functools.lru_cache(maxsize=65536)
 def quantity(text, unit=1):
-    """Read a quantity, rounded up: quantity("1.5Ki") is 1536; in thousandths, quantity("100m", 1000) is 100."""
+    """Read a quantity in 1/units, rounded up: quantity("1.5Ki") is 1536, quantity("100m", 1000) is 100."""
     match = QUANTITY.fullmatch(text)
     if not match:
         raise Malformed(f'"{text:.60}" is not a quantity, such as 100m, 0.5 or 1.5Gi')
@@ -654,9 +654,9 @@ WHEN = "DuringSchedulingIgnoredDuringExecution"  # affinity is required, or pref
 
 
 def amounts(thing, *path):
-    """Read a resource list: cpu in millicores, all else in units (bytes, devices), without names that do not count.
+    """Read a resource list: cpu in millicores, all else in units; without names that do not count.
 
-    Upstream: Resource.Add in pkg/scheduler/framework/types.go, which calls all except NOTHING's three scalars.
+    Upstream: Resource.Add in pkg/scheduler/framework/types.go, which calls all other than NOTHING's scalars.
     """
     counted = {}
     for name, text in pick(thing, dict, *path).items():
@@ -684,16 +684,16 @@ def is_sidecar(init_container):
 
 
 def container_requests(raw):
-    """Return a pair for each container of a pod: what it requests, and whether it runs on beside the next ones.
+    """Return a pair for each container: what it requests, and whether it runs on beside the next ones.
 
-    While a container is resized in place, the largest counts of what it asks for, what it is granted and what it has;
+    While it is resized in place, the largest counts of what it asks for, what it is granted and what it has;
     what it asks for does not count if it can never have it. Upstream: determineContainerReqs.
     """
     statuses = {}
     for kind in ("initContainerStatuses", "containerStatuses"):
         statuses |= {status.get("name"): status for status in pick(raw, list, "status", kind, of=dict)}
     conditions = pick(raw, list, "status", "conditions", of=dict)
-    in_vain = ("PodResizePending", "Infeasible") in [(each.get("type"), each.get("reason")) for each in conditions]
+    reasons = [each.get("reason") for each in conditions if each.get("type") == "PodResizePending"]
     pairs = []
     for kind in ("initContainers", "containers"):
         for container in pick(raw, list, "spec", kind, of=dict):
@@ -701,7 +701,7 @@ def container_requests(raw):
             runs_on = kind == "containers" or is_sidecar(container)
             status = statuses.get(container.get("name"), {}) if runs_on else {}
             if status.get("resources") is not None:
-                wanted = {} if in_vain else wanted
+                wanted = {} if "Infeasible" in reasons else wanted
                 raise_to(wanted, amounts(status, "resources", "requests"))
                 raise_to(wanted, amounts(status, "allocatedResources"))
             pairs.append((wanted, runs_on))
@@ -711,7 +711,7 @@ def container_requests(raw):
 def pod_amounts(containers, as_a_whole, overhead, default):
     """Return what a pod requests: max(its containers together, each init container alone) + overhead.
 
-    `as_a_whole` is what it says instead. `default` is for what a container does not name. Upstream: PodRequests.
+    `as_a_whole`: what it says instead. `default`: for what a container does not name. Upstream: PodRequests.
     """
     total = {}
     alone = []
@@ -751,7 +751,8 @@ class Pod:
         controllers = [(owner.get("kind"), owner.get("uid")) for owner in owners if owner.get("controller")]
         self.controller = controllers[0] if controllers else (None, None)  # its kind and uid
         self.phase = pick(raw, str, "status", "phase")
-        refusals = [pick(condition, str, "message") for condition in pick(raw, list, "status", "conditions", of=dict)
+        conditions = pick(raw, list, "status", "conditions", of=dict)
+        refusals = [pick(condition, str, "message") for condition in conditions
                     if condition.get("type") == "PodScheduled" and condition.get("status") == "False"]
         self.pending_message = refusals[0] if refusals else None
         self.priority = pick(spec, int, "priority")
@@ -763,14 +764,16 @@ class Pod:
         self.annotations = pick(raw, dict, "metadata", "annotations", of=str)
         self.node_selector = pick(spec, dict, "nodeSelector", of=str)
         self.tolerations = pick(spec, list, "tolerations", of=dict)
-        self.is_affine = any(pick(spec, dict, "affinity", side) for side in ("podAffinity", "podAntiAffinity"))
+        affinity = pick(spec, dict, "affinity")
+        self.is_affine = any(pick(affinity, dict, side) for side in ("podAffinity", "podAntiAffinity"))
         self.volumes = pick(spec, list, "volumes", of=dict)
         self.claims = []
         for volume in self.volumes:
             if volume.get("ephemeral"):  # its claim is named after the pod and the volume
                 self.claims.append(f"{self.namespace}/{self.name}-{pick(volume, str, 'name')}")
             elif volume.get("persistentVolumeClaim"):
-                self.claims.append(f"{self.namespace}/{pick(volume, str, 'persistentVolumeClaim', 'claimName')}")
+                name = pick(volume, str, "persistentVolumeClaim", "claimName")
+                self.claims.append(f"{self.namespace}/{name}")
         self.containers = pick(spec, list, "containers", of=dict)
         self.init_containers = pick(spec, list, "initContainers", of=dict)
         self.host_ports = []
@@ -786,7 +789,7 @@ class Pod:
         said = pod_amounts(containers, as_a_whole, self.overhead, {})
         self.requests = NOTHING | said
         little = {name: LITTLE[name] for name in LITTLE if name not in said} if as_a_whole else LITTLE
-        self.nonzero = pod_amounts(containers, as_a_whole, self.overhead, little)  # for scores, once it is on a node
+        self.nonzero = pod_amounts(containers, as_a_whole, self.overhead, little)  # for scores, once on a node
         self.record = None  # of a pending pod: its PodRecord
 
     @functools.cached_property
@@ -803,11 +806,11 @@ class Pod:
 
     @functools.cached_property
     def kind(self):
-        """What pods that are alike have in common: all that rules may look at, except name, status and node."""
+        """What pods that are alike have in common: what rules may look at, except name, status and node."""
         spec = {name: value for name, value in self.spec.items() if name != "nodeName"}
         kind = repr((spec, self.namespace, self.labels, self.annotations, self.controller, self.terminating,
                      self.requests))  # as they are while the pod is resized in place
-        return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # random names of volumes
+        return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # a random name
 
 
 def remembered(function):
@@ -917,7 +920,7 @@ class Snapshot:
     assigned: set = frozenset()  # the uids of the pods that have a node
     memory: "Memory" = field(default_factory=lambda: Memory())  # the next chapter
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
-    nominated: list = field(default_factory=list)  # pending pods, of any scheduler, that have a nominated node
+    nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
 
 
 class InvalidSelector(ValueError):
@@ -942,7 +945,7 @@ def int64(text):
 
 
 def requirement(expression):
-    """Read an entry of matchExpressions. Raises InvalidSelector. Upstream: NewRequirement in k8s.io/apimachinery."""
+    """Read an entry of matchExpressions, as NewRequirement in k8s.io/apimachinery does. Raises InvalidSelector."""
     key = pick(expression, str, "key")
     operator = pick(expression, str, "operator")
     values = pick(expression, list, "values", of=str)
@@ -975,7 +978,7 @@ def meets(pod, namespace, requirements):
 
 
 def label_selector(selector):
-    """Read a LabelSelector as requirements: {} has none, so that all meet it; null is None. Raises InvalidSelector."""
+    """Read a LabelSelector as requirements: {} has none, and all meet it; null is None. Raises InvalidSelector."""
     if selector is None:
         return None
     labels = [{"key": key, "operator": "In", "values": [value]}
@@ -984,18 +987,18 @@ def label_selector(selector):
 
 
 def pod_selector(thing, pod):
-    """Read a labelSelector, and matchLabelKeys and mismatchLabelKeys: to have the pod's own values, or not to."""
+    """Read a labelSelector, with matchLabelKeys and mismatchLabelKeys: to have the pod's values, or not to."""
     requirements = label_selector(thing.get("labelSelector"))
     if requirements is None:
         return None
-    for keys, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+    for keys, sign in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
         own = [key for key in pick(thing, list, keys, of=str) if key in pod.labels]
-        requirements += [Requirement(key, operator, [pod.labels[key]]) for key in own]
+        requirements += [Requirement(key, sign, [pod.labels[key]]) for key in own]
     return requirements
 
 
 def node_selector_term(term):
-    """Read a term as two lists of requirements, of labels and of fields. None if empty. Raises InvalidSelector."""
+    """Read a term as requirements of labels, and of fields; None if it has neither. Raises InvalidSelector."""
     on_labels = [requirement(expression) for expression in pick(term, list, "matchExpressions", of=dict)]
     on_fields = []
     for expression in pick(term, list, "matchFields", of=dict):
@@ -1128,7 +1131,7 @@ def host_name(pod, node):
 
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
-    """No pod there has a host port that this pod wants: number and protocol, on the same IP or where one has all IPs."""
+    """No pod there has a host port that this pod wants: number and protocol, on the same IP or on all of them."""
     taken = [port for other in node.pods.values() for port in other.host_ports] if pod.host_ports else []
     for wanted, port in itertools.product(pod.host_ports, taken):
         same_address = wanted.ip == port.ip or "0.0.0.0" in (wanted.ip, port.ip)
@@ -1164,13 +1167,14 @@ def required_terms(pod):
 
 
 def nodes_named(pod, nodes, snapshot):
-    """The names of nodes to which the terms of the pod's required node affinity confine it (by matchFields)."""
+    """The names of the nodes to which the pod's required node affinity confines it (by matchFields)."""
     required = pick(pod.spec, dict, "affinity", "nodeAffinity", f"required{WHEN}")
     terms = pick(required, list, "nodeSelectorTerms", of=dict)
     named = set()
     for term in terms:
-        lists = [set(pick(field, list, "values", of=str)) for field in pick(term, list, "matchFields", of=dict)
-                 if field.get("key") == "metadata.name" and field.get("operator") == "In"]
+        fields = pick(term, list, "matchFields", of=dict)
+        lists = [set(pick(each, list, "values", of=str)) for each in fields
+                 if each.get("key") == "metadata.name" and each.get("operator") == "In"]
         if not lists:
             return nothing_against
         named |= set.intersection(*lists)
@@ -1180,21 +1184,21 @@ def nodes_named(pod, nodes, snapshot):
 
 
 def is_named(pod, node, metadata):
-    """The node is among those that the pod's node affinity names. kube-scheduler says no more of the others."""
+    """The node is among those that the pod's node affinity names; of others nothing else is said."""
     if node.name not in metadata:
         yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
 @predicate("PodFitsResources")
 def pod_fits_resources(pod, node, arguments, since_1_20=False):
-    """The node has room for one more pod, and free what it requests, except resources that `arguments` name."""
+    """The node has room for one more pod, and free what it requests, except what `arguments` name."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
     if pod.requests == NOTHING:  # it fits a full node, too
         return
     for name, amount in pod.requests.items():
         free = node.allocatable.get(name, 0) - node.requested.get(name, 0)
-        matters = amount > 0 or not since_1_20  # in 1.20 a node must not lack what the pod requests none of, either
+        matters = amount > 0 or not since_1_20  # in 1.20 nothing may be overcommitted, requested or not
         is_excepted = name in arguments or f"{name.partition('/')[0]}/" in arguments
         if matters and amount > free and not is_excepted:
             yield f"Insufficient {name}"
@@ -1212,7 +1216,7 @@ def exclusive_claim_in_use(pod, nodes, snapshot):
 
 @predicate("NoDiskConflict", metadata=exclusive_claim_in_use)
 def no_disk_conflict(pod, node, metadata):
-    """No pod there has a network disk that this pod mounts too, unless both only read it (EBS: not even then)."""
+    """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
     if metadata:
         yield "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
     mine = disks_of(pod)
@@ -1230,7 +1234,7 @@ DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
 
 @remembered
 def disks_of(pod):
-    """The pod's network disks: {identity: whether it may be shared}. A Ceph image is one disk by each monitor."""
+    """The pod's network disks: {identity: whether it may be shared}. A Ceph image is one for each monitor."""
     disks = {}
     for volume in pod.volumes:
         for source, fields in DISK_IDENTITIES.items():
@@ -1245,7 +1249,7 @@ def disks_of(pod):
 
 @predicate("PodToleratesNodeTaints")
 def pod_tolerates_node_taints(pod, node):
-    """The pod tolerates the node's NoSchedule and NoExecute taints; the first that it does not is the reason."""
+    """The pod tolerates the node's NoSchedule and NoExecute taints; the first other one is the reason."""
     for taint in hostile_taints(pod, node)[:1]:
         yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
 
@@ -1268,7 +1272,7 @@ def tolerates(pod, taint):
 
 
 def label_conflicts(arguments):
-    """Yield what is wrong with labelsPresence and labelPreference: a label wanted both there and not there."""
+    """Yield what is wrong with labelsPresence and labelPreference: a label wanted both present and absent."""
     wanted = {}
     for argument in arguments:
         presence = argument.get("presence", False)
@@ -1281,7 +1285,7 @@ def label_conflicts(arguments):
 @predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts,
            argument={"labels": [str], "presence": bool})
 def check_node_label_presence(pod, node, arguments):
-    """The node has the labels that the Policy wants present, with any value, and none that it wants absent."""
+    """The node has the labels that the Policy wants present, with any value; not those it wants absent."""
     for argument in arguments:
         presence = argument.get("presence", False)
         if any((label in node.labels) != presence for label in argument.get("labels", [])):
@@ -1290,7 +1294,7 @@ def check_node_label_presence(pod, node, arguments):
 
 
 def service_pairs(pod, nodes, snapshot, arguments):
-    """The node labels that bind the pod's service: of its nodeSelector, and the others of a fellow pod's node."""
+    """The node labels that bind the pod's service: of its nodeSelector, and else of a fellow pod's node."""
     labels = [label for argument in arguments for label in argument.get("labels", [])]
     pairs = {label: pod.node_selector[label] for label in labels if label in pod.node_selector}
     if len(pairs) < len(labels) and selectors_of(pod, snapshot, "services"):
@@ -1314,7 +1318,8 @@ def selectors_of(pod, snapshot, *resources):
     return selectors
 
 
-@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity", argument={"labels": [str]})
+@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity",
+           argument={"labels": [str]})
 def check_service_affinity(pod, node, metadata):
     """For the labels in the Policy, the node has the values that bind the pod's service."""
     if not metadata.items() <= node.labels.items():
@@ -1322,16 +1327,17 @@ def check_service_affinity(pod, node, metadata):
 
 
 def snapshot_for_volumes(pod, nodes, snapshot):
-    """The metadata of rules that follow a pod's claims to volumes and classes, or its disks, if it has any."""
+    """The metadata of rules that follow a pod's claims to volumes and classes, or its disks."""
     has_disks = any(volume.get(cloud.source) for volume in pod.volumes for cloud in CLOUD_DISKS.values())
     return snapshot if has_disks or pod.claims else nothing_against
 
 
 def claims_of(pod, snapshot):
-    """Yield (name, claim, volume) for each claim of the pod; a claim or a volume that is not there is empty."""
+    """Yield (name, claim, volume) for each claim of the pod; what is not there is empty."""
     for key in pod.claims:
         claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
-        volume = claim and snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"), {})
+        volume_name = pick(claim, str, "spec", "volumeName")
+        volume = snapshot.objects["persistentvolumes"].get(volume_name, {}) if claim else {}
         yield key.partition("/")[2], claim, volume
 
 
@@ -1342,7 +1348,7 @@ def class_of(thing):
 
 
 CloudDisks = collections.namedtuple("CloudDisks", "source identity limit")
-CLOUD_DISKS = {  # provisioner -> its volumes' source, the field that identifies a disk, how many a node can attach
+CLOUD_DISKS = {  # provisioner -> volumes' source, the field that identifies a disk, how many a node can attach
     "kubernetes.io/aws-ebs": CloudDisks("awsElasticBlockStore", "volumeID", 39),  # on AWS Nitro: 25
     "kubernetes.io/gce-pd": CloudDisks("gcePersistentDisk", "pdName", 16),
     "kubernetes.io/azure-disk": CloudDisks("azureDisk", "diskName", 16),
@@ -1357,7 +1363,7 @@ KUBE_MAX_PD_VOLS = int(KUBE_MAX_PD_VOLS) if KUBE_MAX_PD_VOLS.isdigit() else 0  #
 
 
 def attachments(pod, snapshot):
-    """Return the (driver, identity) of the cloud disks that the pod has, inline or claimed, and of its CSI volumes."""
+    """Return the (driver, identity) of the pod's cloud disks, inline or claimed, and of its CSI volumes."""
     sources = list(pod.volumes)
     attached = set()
     classes = snapshot.objects["storageclasses"] if pod.claims else {}
@@ -1371,7 +1377,7 @@ def attachments(pod, snapshot):
             provisioner = classes.get(pick(claim, str, "spec", "storageClassName"), {}).get("provisioner")
             if provisioner in CLOUD_DISKS:
                 attached.add((provisioner, (pod.namespace, name)))
-            provisioner = classes.get(class_of(claim), {}).get("provisioner")  # for CSI the annotation counts, too
+            provisioner = classes.get(class_of(claim), {}).get("provisioner")  # CSI reads the annotation, too
             if provisioner not in CLOUD_DISKS:
                 attached.add((provisioner or "", (pod.namespace, name)))
     for driver, cloud in CLOUD_DISKS.items():
@@ -1381,7 +1387,7 @@ def attachments(pod, snapshot):
 
 
 def volume_limit(driver, node, snapshot):
-    """Return how many volumes of a driver the node can attach, which its CSINode object or its allocatable says."""
+    """Return how many volumes of a driver the node can attach, as its CSINode or its allocatable says."""
     if driver in CLOUD_DISKS:
         instance_type = node.labels.get("beta.kubernetes.io/instance-type") or node.labels.get(
             "node.kubernetes.io/instance-type", "")
@@ -1399,21 +1405,22 @@ def volume_limit(driver, node, snapshot):
 
 
 def max_volume_count(pod, node, metadata, cloud=None):
-    """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or each CSI driver's."""
+    """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI drivers'."""
     wanted = {(driver, volume) for driver, volume in attachments(pod, metadata)
               if (driver == cloud if cloud else driver not in CLOUD_DISKS)}
     attached = set()
     for other in node.pods.values() if wanted else ():
         attached |= attachments(other, metadata) if other.volumes else set()
-    # Of CSI volumes only new ones are held against the node. Upstream: plugins/nodevolumelimits/non_csi.go, csi.go
+    # Of CSI volumes only new ones are held against the node. Upstream: plugins/nodevolumelimits
     for driver in {driver for driver, _ in (wanted if cloud else wanted - attached)}:
         if sum(of == driver for of, _ in wanted | attached) > volume_limit(driver, node, metadata):
             yield "node(s) exceed max volume count"
             return
 
 
-for name, cloud in {"MaxEBSVolumeCount": "aws-ebs", "MaxGCEPDVolumeCount": "gce-pd", "MaxCSIVolumeCountPred": None,
-                    "MaxAzureDiskVolumeCount": "azure-disk", "MaxCinderVolumeCount": "cinder"}.items():
+for name, cloud in {
+        "MaxEBSVolumeCount": "aws-ebs", "MaxGCEPDVolumeCount": "gce-pd", "MaxCSIVolumeCountPred": None,
+        "MaxAzureDiskVolumeCount": "azure-disk", "MaxCinderVolumeCount": "cinder"}.items():
     predicate(name, metadata=snapshot_for_volumes)(
         functools.partial(max_volume_count, cloud=cloud and f"kubernetes.io/{cloud}"))
 
@@ -1422,7 +1429,7 @@ ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed snapshot")
 
 
 def claims_to_bind(pod, nodes, snapshot):
-    """The volumes of the pod's bound claims; and its claims that wait for the first consumer, smallest first."""
+    """The volumes of the pod's bound claims; and its claims that wait for a consumer, smallest first."""
     bound = []
     delayed = []  # pairs of a claim and its storage class
     for name, claim, volume in claims_of(pod, snapshot):
@@ -1449,7 +1456,7 @@ def storage(thing, *path):
 
 
 def bind_volumes(pod, node, snapshot):
-    """Set volumes aside for the pod's claims, or ask for their provisioning; controllers and provisioners follow."""
+    """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest."""
     if not (pod.claims and snapshot.live):
         return None
     delayed = claims_to_bind(pod, [node], snapshot).delayed
@@ -1462,7 +1469,7 @@ def bind_volumes(pod, node, snapshot):
             patches.append(patch(volume, "persistentvolumes", spec={"claimRef": volume["spec"]["claimRef"]},
                                  annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
         elif not volume and SELECTED_NODE not in pick(metadata, dict, "annotations"):
-            # The claim thereby remembers the node: later polls find the pod fit for no other until it is bound.
+            # The claim thereby remembers the node: the pod fits no other one until it is bound.
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
     return patches if delayed else None
 
@@ -1488,7 +1495,7 @@ def patch(thing, resource, annotations, **more):
 
 @predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, unreserve=release_volumes)
 def check_volume_binding(pod, node, metadata):
-    """The node can reach the volumes of the pod's bound claims, and for the other claims it has or gets volumes."""
+    """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
     for volume in metadata.bound:
         if not volume:
             yield "pvc(s) bound to non-existent pv(s)"
@@ -1504,7 +1511,7 @@ def check_volume_binding(pod, node, metadata):
 
 
 def find_volumes(delayed, node, snapshot):
-    """Return pairs of a claim and its volume, None for one to be provisioned; None if the node cannot serve them all.
+    """Return (claim, volume) pairs, or None if the node cannot serve them all; no volume: to be provisioned.
 
     Upstream: plugins/volumebinding, and volume/scheduling/scheduler_binder.go.
     """
@@ -1526,15 +1533,15 @@ def can_provision(storage_class, node):
     topologies = []
     for term in pick(storage_class, list, "allowedTopologies", of=dict):
         expressions = pick(term, list, "matchLabelExpressions", of=dict)
-        topologies.append([Requirement(pick(expression, str, "key"), "In", pick(expression, list, "values", of=str))
-                           for expression in expressions])
+        topologies.append([Requirement(pick(each, str, "key"), "In", pick(each, list, "values", of=str))
+                           for each in expressions])
     if pick(storage_class, str, "provisioner") in ("", "kubernetes.io/no-provisioner"):
         return False
     return not topologies or any(topology and satisfies(node.labels, topology) for topology in topologies)
 
 
 def has_capacity(claim, node, snapshot):
-    """Say whether there is storage for a new volume that the node can reach, as far as the CSI driver tells."""
+    """Say whether there is storage for a new volume that the node can reach, if the CSI driver tells."""
     name, wanted = class_of(claim), storage(claim, "resources", "requests")
     provisioner = pick(snapshot.objects["storageclasses"].get(name, {}), str, "provisioner")
     if not pick(snapshot.objects["csidrivers"].get(provisioner, {}), bool, "spec", "storageCapacity"):
@@ -1548,7 +1555,7 @@ def has_capacity(claim, node, snapshot):
 
 
 def smallest_volume(claim, node, snapshot, taken):
-    """Return the smallest free volume that serves the claim on the node, or the one set aside for it, or None."""
+    """Return the smallest free volume that serves the claim on the node, or its own one, or None."""
     free = []
     selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
     for name, volume in snapshot.objects["persistentvolumes"].items():
@@ -1581,7 +1588,7 @@ def is_of(owner, claim):
 
 
 def reaches(volume, node):
-    """Say whether a volume can be used on a node, by its nodeAffinity, of which only label expressions count."""
+    """Say whether a volume can be used on a node, by the label expressions of its nodeAffinity."""
     required = pick(volume, dict, "spec", "nodeAffinity", "required")
     terms = valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
     return not required or any(satisfies(node.labels, on_labels) for on_labels, _ in terms)
@@ -1589,7 +1596,7 @@ def reaches(volume, node):
 
 @predicate("NoVolumeZoneConflict", metadata=snapshot_for_volumes)
 def no_volume_zone_conflict(pod, node, metadata, since_1_20=False):
-    """The zone and region labels of the pod's volumes allow the node's. A claim that leads nowhere is an error."""
+    """The zone and region labels of the pod's volumes allow the node's. Claims that lead nowhere are errors."""
     if node.labels.keys().isdisjoint(ZONE_LABELS):
         return
     for name, claim, volume in claims_of(pod, metadata):
@@ -1597,7 +1604,8 @@ def no_volume_zone_conflict(pod, node, metadata, since_1_20=False):
         if problem:
             raise Unschedulable(f'running "VolumeZone" filter plugin for pod "{pod.name}": {problem}')
         for label, same in ZONE_LABELS.items():
-            zones = [zone.strip() for zone in pick(volume, dict, "metadata", "labels").get(label, "").split("__")]
+            labels = pick(volume, dict, "metadata", "labels")
+            zones = [zone.strip() for zone in labels.get(label, "").split("__")]
             zone = node.labels.get(label, node.labels.get(same) if since_1_20 else None)
             if all(zones) and zone not in zones:
                 yield "node(s) had no available volume zone"
@@ -1605,7 +1613,7 @@ def no_volume_zone_conflict(pod, node, metadata, since_1_20=False):
 
 
 def dangling(name, claim, snapshot):
-    """Return what is wrong with a claim that leads to no volume; nothing if it waits for its first consumer."""
+    """Return what is wrong with a claim that leads to no volume; None if it waits for its first consumer."""
     volume_name = pick(claim, str, "spec", "volumeName")
     class_name = class_of(claim)
     storage_class = snapshot.objects["storageclasses"].get(class_name, {})
@@ -1624,7 +1632,7 @@ class SpreadConstraint:
 
     raw: dict  # the API's JSON
     requirements: list  # of the pods to count
-    complete: list = field(compare=False)  # the nodes that have the keys of all these constraints, or need not
+    complete: list = field(compare=False)  # the nodes that have all the constraints' keys, or need not
     eligible: list = field(compare=False)  # those of them where the pod may go, by the constraint's policies
     counts: dict = None  # domain -> matching pods
     least: int = 0  # of DoNotSchedule: the lowest of these
@@ -1685,7 +1693,9 @@ def hard_spread(pod, nodes, snapshot, arguments, since_1_20=False):
         if not (since_1_20 or raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
             domains = {node.labels[key] for node in counted}
             counted = [node for node in nodes if node.labels.get(key) in domains]
-        selected = constraint.requirements or (None if since_1_20 else constraint.requirements)  # [] selects nobody
+        selected = constraint.requirements
+        if since_1_20 and not selected:  # an empty selector counts nobody
+            selected = None
         counts = pods_by_domain(pod, lambda node, key=key: node.labels[key], selected, counted)
         has_enough_domains = len(counts) >= pick(raw, int, "minDomains")  # else one is taken to be empty
         least = min(counts.values(), default=0) if has_enough_domains else 0
@@ -1801,7 +1811,7 @@ def sum_up_affinity(at_nodes):
 
 @dataclass
 class AffineDomains:
-    """Where a pod must be, and must not be, by the inter-pod affinity of all pods. A domain is a node's label."""
+    """Where a pod must be, and must not be, by the inter-pod affinity of all pods. A domain is a label."""
 
     keys: list  # the labels by whose values the pod must be together with others
     together: set  # the domains with such others
@@ -1826,7 +1836,7 @@ def affine_domains(pod, nodes, snapshot):
 
 @predicate("MatchInterPodAffinity", metadata=affine_domains)
 def match_inter_pod_affinity(pod, node, metadata):
-    """In the node's domains are the pods that the pod must be with, none that it must not, and none that repel it."""
+    """In the node's domains are the pods that the pod must be with, none that it must not, none that repel it."""
     here = node.labels.items()
     wanted = [(key, node.labels.get(key)) for key in metadata.keys]
     company = [domain for domain in wanted if domain in metadata.together or metadata.is_first]
@@ -1859,7 +1869,7 @@ def nominated_elsewhere(pod, nodes, snapshot):
 
 
 def room_for_nominated(pod, node, metadata):
-    """The pod fits, too, once the pods are there that are nominated to the node. Upstream: addNominatedPods."""
+    """The pod still fits once those are there that are nominated to the node. Upstream: addNominatedPods."""
     others, snapshot = metadata
     return reasons_if(pod, node, snapshot, there=others[node.name]) if node.name in others else []
 
@@ -1885,7 +1895,7 @@ SEED = None  # of what is left to chance
 
 
 def normalize(points, few_are_best=False):
-    """Stretch scores so that the highest becomes 100, or 0. Upstream: DefaultNormalizeScore in plugins/helper."""
+    """Stretch scores so that the highest becomes 100, or 0. Upstream: DefaultNormalizeScore."""
     highest = max(points.values())
     points = {name: 100 * score // highest if highest else 0 for name, score in points.items()}
     return {name: 100 - score for name, score in points.items()} if few_are_best else points
@@ -1915,14 +1925,14 @@ def mean(scores, weights):
 
 @priority("LeastRequestedPriority", arguments=[CPU_AND_MEMORY])
 def least_requested(pod, node, arguments, since_1_20=False):
-    """The share of cpu and memory that stays free, in percent, averaged by {resource: weight}: spreads the load."""
+    """The percentage of cpu and memory that stays free, averaged by {resource: weight}: spreads the load."""
     return mean({name: 100 * (there - used) // there if there > used else 0
                  for name, (used, there) in usage(pod, node, arguments[0], since_1_20).items()}, arguments[0])
 
 
 @priority("MostRequestedPriority", arguments=[CPU_AND_MEMORY])
 def most_requested(pod, node, arguments, since_1_20=False):
-    """The share of cpu and memory that is then requested, in percent, averaged: fills node after node."""
+    """The percentage of cpu and memory that is then requested, averaged: fills node after node."""
     overcommitted = 100 if since_1_20 else 0
     return mean({name: 100 * used // there if 0 < there >= used else overcommitted
                  for name, (used, there) in usage(pod, node, arguments[0], since_1_20).items()}, arguments[0])
@@ -1930,7 +1940,7 @@ def most_requested(pod, node, arguments, since_1_20=False):
 
 @priority("BalancedResourceAllocation", arguments=[CPU_AND_MEMORY])
 def balanced_resource_allocation(pod, node):
-    """100 where cpu and memory are used to the same degree, less the more they differ; 0 where one is used up."""
+    """100 where cpu and memory are used to the same degree, less where they differ; 0 where one is used up."""
     shares = usage(pod, node, CPU_AND_MEMORY).values()
     cpu, memory = [used / there if there else 1.0 for used, there in shares]
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
@@ -1958,20 +1968,20 @@ def evenness(requested, node):
 
 
 def shape_problems(arguments):
-    """Yield what is wrong with requestedToCapacityRatioArguments. Upstream: ValidateRequestedToCapacityRatioArgs."""
+    """Yield what is wrong with requestedToCapacityRatioArguments, as ValidateRequestedToCapacityRatioArgs does."""
     points = [point.get("utilization", 0) for argument in arguments for point in argument.get("shape", [])]
     if arguments and (len(arguments) > 1 or not points):
         yield "needs requestedToCapacityRatioArguments with at least one point in shape, in this entry alone"
     elif points != sorted(set(points)):
         yield "the utilization values of shape must ascend"
-    elif any("weight" not in resource for argument in arguments for resource in argument.get("resources", [])):
+    elif any("weight" not in each for argument in arguments for each in argument.get("resources", [])):
         yield "each of the resources needs a weight"
 
 
 @priority("RequestedToCapacityRatio", member="requestedToCapacityRatioArguments", check=shape_problems,
           argument={"shape": SHAPE, "resources": [{"name": str, "weight": WEIGHT}]})
 def requested_to_capacity_ratio(pod, node, arguments, since_1_20=False):
-    """The weighted mean, over the Policy's resources, of a function of their utilization that `shape` draws."""
+    """The weighted mean, over the Policy's resources, of a function of their utilization: `shape`."""
     shape = [(point.get("utilization", 0), 10 * point.get("score", 0)) for point in arguments[0]["shape"]]
     weights = {resource.get("name", ""): resource["weight"] for resource in arguments[0].get("resources", [])}
     score_sum = weight_sum = 0
@@ -1997,7 +2007,7 @@ def along(shape, x):
 
 @priority("NodeAffinityPriority", reduce=normalize)
 def node_affinity(pod, node, arguments=()):
-    """The summed weights of the preferred node affinity terms that the node meets; `arguments` are more such terms."""
+    """The summed weights of the preferred node affinity terms that the node meets; `arguments` are more terms."""
     terms = preferred_terms(pod) + weighted_terms(arguments) if arguments else preferred_terms(pod)
     return sum([weight for weight, term in terms if term_matches(term, node)])
 
@@ -2033,7 +2043,7 @@ def taint_toleration(pod, node):
 
 
 def image_shares(pod, nodes, snapshot, since_1_20=False):
-    """Each image of the pod, and its size in bytes times the share of the nodes that have it, so that pods spread.
+    """Each image of the pod, and its bytes times the share of the nodes that have it, so that pods spread.
 
     Since 1.20, images of init containers and of volumes count, too.
     """
@@ -2043,7 +2053,7 @@ def image_shares(pod, nodes, snapshot, since_1_20=False):
     if since_1_20:
         images += [pick(volume, str, "image", "reference") for volume in pod.volumes if volume.get("image")]
     for image in images:
-        if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag; upstream: normalizedImageName
+        if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag (normalizedImageName)
             image += ":latest"
         sizes = [node.images[image] for node in snapshot.nodes.values() if image in node.images]
         shares.append((image, int(sizes[0] * (len(sizes) / len(snapshot.nodes))) if sizes else 0))
@@ -2062,7 +2072,7 @@ def image_locality(pod, node, metadata, since_1_20=False):
 
 @priority("NodePreferAvoidPodsPriority")
 def node_prefer_avoid_pods(pod, node):
-    """0 where the node's preferAvoidPods annotation names the pod's ReplicationController or ReplicaSet; else 100."""
+    """0 where the preferAvoidPods annotation names the pod's ReplicationController or ReplicaSet; else 100."""
     annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
     if annotation and pod.controller[0] in ("ReplicationController", "ReplicaSet"):
         with contextlib.suppress(ValueError):  # an annotation that cannot be read avoids nobody
@@ -2076,27 +2086,30 @@ def node_prefer_avoid_pods(pod, node):
 @priority("NodeLabel", member="labelPreference", check=label_conflicts,
           argument={"label": str, "presence": bool})
 def node_label(pod, node, arguments):
-    """The share of the Policy's labelPreference entries that the node meets: the label is there, or is not."""
+    """The percentage of the Policy's labelPreference entries that the node meets: a label is there, or not."""
     met = sum((argument.get("label", "") in node.labels) == argument.get("presence", False)
               for argument in arguments)
     return 100 * met // len(arguments)
 
 
 def soft_spread(pod, nodes, snapshot, arguments, since_1_20=False):
-    """The pod's ScheduleAnyway constraints, or default ones. Since 1.20, the system's defaults need no keys."""
+    """The pod's ScheduleAnyway constraints, or default ones. Since 1.20, the system's own need no keys."""
     stage = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'
     by_default = arguments == [DEFAULT_SPREAD] and not pod.spec.get("topologySpreadConstraints")
     keys_needed = not (since_1_20 and by_default)
     spread = []
     for constraint in spread_constraints(pod, "ScheduleAnyway", stage, snapshot, arguments, keys_needed):
         domain = functools.partial(domain_of, constraint.key)
-        selected = constraint.requirements or (None if since_1_20 else constraint.requirements)  # [] selects nobody
+        selected = constraint.requirements
+        if since_1_20 and not selected:  # an empty selector counts nobody
+            selected = None
         counted = constraint.complete if constraint.key == HOSTNAME else constraint.eligible
         complete = set(constraint.complete)
         domains = {domain(node) for node in nodes if node in complete}
         counts = pods_by_domain(pod, domain, selected, counted)
         counts = {name: count for name, count in counts.items() if name in domains}
-        spread.append(replace(constraint, counts=counts, weight=math.log(len(domains) + 2)))  # many weigh more
+        weight = math.log(len(domains) + 2)  # many domains weigh more
+        spread.append(replace(constraint, counts=counts, weight=weight))
     return spread
 
 
@@ -2117,7 +2130,7 @@ def normalize_spread(points):
 @priority("SelectorSpreadPriority", metadata=soft_spread, reduce=normalize_spread, arguments=[DEFAULT_SPREAD])
 @priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread)
 def even_pods_spread_priority(pod, node, metadata, since_1_20=False):
-    """How many pods the ScheduleAnyway constraints count around the node, None if it lacks a key; few are best."""
+    """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
     score = 0.0
     for constraint in metadata:
         if constraint.key in node.labels:
@@ -2131,7 +2144,7 @@ def even_pods_spread_priority(pod, node, metadata, since_1_20=False):
 
 
 def service_spread(pod, nodes, snapshot, arguments):
-    """For each label in the Policy, how many pods the pod's service has, by the values that their nodes have."""
+    """For each label in the Policy, how many pods the pod's service has, by their nodes' values."""
     selector = next(iter(selectors_of(pod, snapshot, "services")), None) or None  # an empty one counts nobody
     labels = [argument.get("label", "") for argument in arguments]
     return [(label, pods_by_domain(pod, lambda node, label=label: node.labels.get(label), selector, nodes))
@@ -2151,9 +2164,9 @@ def service_affinity(pod, node, metadata):
 
 
 def affine_scores(pod, nodes, snapshot, arguments):
-    """For each (topology key, value) domain, the weights of the terms that draw the pod there, or push it away.
+    """For each (topology key, value) domain, the weights of the terms that draw the pod there, or push it off.
 
-    `arguments` are the weight of other pods' required terms, and maybe that pods without preferences are not scored.
+    `arguments`: the weight of other pods' required terms, and maybe that pods without preferences get none.
     """
     weight, *ignores_others = arguments
     terms, problem = affinity_terms(pod)
@@ -2172,7 +2185,8 @@ def normalize_affinity(points, since_1_20=False):
     """Stretch scores from the lowest to the highest, with a 0 among them in 1.20, to 0 to 100."""
     scores = [*points.values(), *([] if since_1_20 else [0])]
     low, high = min(scores), max(scores)
-    return {name: int(100 * ((score - low) / (high - low))) if high > low else 0 for name, score in points.items()}
+    span = high - low
+    return {name: int(100 * ((score - low) / span)) if span else 0 for name, score in points.items()}
 
 
 @priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity, arguments=[1])
@@ -2182,7 +2196,7 @@ def inter_pod_affinity(pod, node, metadata):
 
 
 def dice(*names):
-    """Return what decides by chance: with --seed, the same way for the same pod and node, so that it can be replayed."""
+    """Return what decides by chance; with --seed, always the same way for the same pod and node."""
     return random if SEED is None else random.Random(f"{SEED} {' '.join(names)}")
 
 
