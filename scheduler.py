@@ -608,10 +608,7 @@ class Malformed(ValueError):
 
 
 def pick(thing, kind, *path, of=None):
-    """Follow a path into an API object. What is missing or null is an empty `kind`.
-
-    `of` is the type that the members of a list, or the values of an object, must have. Raises Malformed.
-    """
+    """Follow a path into an API object; missing or null is an empty `kind`. `of`: the type of its members."""
     for depth, key in enumerate(path):
         if type(thing) is not dict:
             place = ".".join(path[:depth]) or "it"
@@ -632,8 +629,7 @@ def pick(thing, kind, *path, of=None):
 # Upstream: ParseQuantity in k8s.io/apimachinery/pkg/api/resource.
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
 QUANTITY = re.compile(rf"({NUMBER})(?:[eE]([+-]?[0-9]{{1,3}})|([numkMGTPE]|[KMGTPE]i)?)")
-SUFFIXES = {}  # suffix -> factor
-SUFFIXES |= {suffix: Fraction(1000) ** i for i, suffix in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
+SUFFIXES = {suffix: Fraction(1000) ** i for i, suffix in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
 SUFFIXES |= {f"{suffix}i": 1024 ** power for power, suffix in enumerate("KMGTPE", 1)}
 
 
@@ -782,27 +778,22 @@ class Pod:
                 ip, protocol = pick(port, str, "hostIP") or "0.0.0.0", pick(port, str, "protocol") or "TCP"
                 if pick(port, int, "hostPort") > 0:
                     self.host_ports.append(HostPort(ip, protocol, port["hostPort"]))
-        self.overhead = amounts(spec, "overhead")
+        overhead = amounts(spec, "overhead")
         as_a_whole = {name: amount for name, amount in amounts(spec, "resources", "requests").items()
                       if name in LITTLE or name.startswith("hugepages-")}
         containers = container_requests(raw)
-        said = pod_amounts(containers, as_a_whole, self.overhead, {})
+        said = pod_amounts(containers, as_a_whole, overhead, {})
         self.requests = NOTHING | said
+        # What it counts for in scores: on a node; before that; and the latter in 1.20.
         little = {name: LITTLE[name] for name in LITTLE if name not in said} if as_a_whole else LITTLE
-        self.nonzero = pod_amounts(containers, as_a_whole, self.overhead, little)  # for scores, once on a node
+        self.nonzero = pod_amounts(containers, as_a_whole, overhead, little)
+        self.nonzero_incoming = pod_amounts(containers, {}, overhead, LITTLE) if as_a_whole else self.nonzero
+        self.nonzero_incoming_1_20 = self.nonzero_incoming
+        if "cpu" in overhead:  # whose cores, rounded up, counted as millicores (calculatePodResourceRequest)
+            surplus = overhead["cpu"] - quantity(str(spec["overhead"]["cpu"]))
+            cpu = self.nonzero_incoming["cpu"] - surplus
+            self.nonzero_incoming_1_20 = self.nonzero_incoming | {"cpu": cpu}
         self.record = None  # of a pending pod: its PodRecord
-
-    @functools.cached_property
-    def nonzero_incoming(self):
-        """What it counts for in scores before it is on a node."""
-        return pod_amounts(container_requests(self.raw), {}, self.overhead, LITTLE)
-
-    @functools.cached_property
-    def nonzero_incoming_1_20(self):
-        """The same in 1.20, which counts the overhead's cores, rounded up, as millicores."""
-        cores = quantity(str(pick(self.spec, dict, "overhead").get("cpu") or 0))
-        cpu = self.nonzero_incoming.get("cpu", 0) - self.overhead.get("cpu", 0) + cores
-        return self.nonzero_incoming | {"cpu": cpu}
 
     @functools.cached_property
     def kind(self):
@@ -945,7 +936,7 @@ def int64(text):
 
 
 def requirement(expression):
-    """Read an entry of matchExpressions, as NewRequirement in k8s.io/apimachinery does. Raises InvalidSelector."""
+    """Read an entry of matchExpressions as NewRequirement (apimachinery) does. Raises InvalidSelector."""
     key = pick(expression, str, "key")
     operator = pick(expression, str, "operator")
     values = pick(expression, list, "values", of=str)
@@ -978,7 +969,7 @@ def meets(pod, namespace, requirements):
 
 
 def label_selector(selector):
-    """Read a LabelSelector as requirements: {} has none, and all meet it; null is None. Raises InvalidSelector."""
+    """Read a LabelSelector as requirements: {} has none, null is None. Raises InvalidSelector."""
     if selector is None:
         return None
     labels = [{"key": key, "operator": "In", "values": [value]}
@@ -987,7 +978,7 @@ def label_selector(selector):
 
 
 def pod_selector(thing, pod):
-    """Read a labelSelector, with matchLabelKeys and mismatchLabelKeys: to have the pod's values, or not to."""
+    """Read a labelSelector, with matchLabelKeys and mismatchLabelKeys: the pod's own values, or not."""
     requirements = label_selector(thing.get("labelSelector"))
     if requirements is None:
         return None
@@ -998,7 +989,7 @@ def pod_selector(thing, pod):
 
 
 def node_selector_term(term):
-    """Read a term as requirements of labels, and of fields; None if it has neither. Raises InvalidSelector."""
+    """Read a term as requirements of labels, and of fields; None if empty. Raises InvalidSelector."""
     on_labels = [requirement(expression) for expression in pick(term, list, "matchExpressions", of=dict)]
     on_fields = []
     for expression in pick(term, list, "matchFields", of=dict):
@@ -1131,7 +1122,7 @@ def host_name(pod, node):
 
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
-    """No pod there has a host port that this pod wants: number and protocol, on the same IP or on all of them."""
+    """No pod there has a host port that this pod wants: number and protocol, on the same IP or on all."""
     taken = [port for other in node.pods.values() for port in other.host_ports] if pod.host_ports else []
     for wanted, port in itertools.product(pod.host_ports, taken):
         same_address = wanted.ip == port.ip or "0.0.0.0" in (wanted.ip, port.ip)
@@ -1348,7 +1339,7 @@ def class_of(thing):
 
 
 CloudDisks = collections.namedtuple("CloudDisks", "source identity limit")
-CLOUD_DISKS = {  # provisioner -> volumes' source, the field that identifies a disk, how many a node can attach
+CLOUD_DISKS = {  # provisioner -> volumes' source, the field with a disk's identity, how many fit on a node
     "kubernetes.io/aws-ebs": CloudDisks("awsElasticBlockStore", "volumeID", 39),  # on AWS Nitro: 25
     "kubernetes.io/gce-pd": CloudDisks("gcePersistentDisk", "pdName", 16),
     "kubernetes.io/azure-disk": CloudDisks("azureDisk", "diskName", 16),
@@ -1405,7 +1396,7 @@ def volume_limit(driver, node, snapshot):
 
 
 def max_volume_count(pod, node, metadata, cloud=None):
-    """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI drivers'."""
+    """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI's."""
     wanted = {(driver, volume) for driver, volume in attachments(pod, metadata)
               if (driver == cloud if cloud else driver not in CLOUD_DISKS)}
     attached = set()
@@ -1596,7 +1587,7 @@ def reaches(volume, node):
 
 @predicate("NoVolumeZoneConflict", metadata=snapshot_for_volumes)
 def no_volume_zone_conflict(pod, node, metadata, since_1_20=False):
-    """The zone and region labels of the pod's volumes allow the node's. Claims that lead nowhere are errors."""
+    """The zone and region labels of the pod's volumes allow the node's. A claim to nowhere is an error."""
     if node.labels.keys().isdisjoint(ZONE_LABELS):
         return
     for name, claim, volume in claims_of(pod, metadata):
@@ -1836,7 +1827,7 @@ def affine_domains(pod, nodes, snapshot):
 
 @predicate("MatchInterPodAffinity", metadata=affine_domains)
 def match_inter_pod_affinity(pod, node, metadata):
-    """In the node's domains are the pods that the pod must be with, none that it must not, none that repel it."""
+    """In the node's domains are the pods that it must be with, none that it must not, none that repel it."""
     here = node.labels.items()
     wanted = [(key, node.labels.get(key)) for key in metadata.keys]
     company = [domain for domain in wanted if domain in metadata.together or metadata.is_first]
@@ -1860,6 +1851,8 @@ def claims_of_devices(pod, nodes, snapshot):
 
 def nominated_elsewhere(pod, nodes, snapshot):
     """Return {node: the other pods, no less important, for which room is being made there}."""
+    if not snapshot.nominated:
+        return nothing_against
     others = collections.defaultdict(list)
     for other in snapshot.nominated:
         is_done = other.phase in ("Succeeded", "Failed") or any(other.uid in node.pods for node in nodes)
@@ -1920,7 +1913,8 @@ def usage(pod, node, resources, since_1_20=False):
 def mean(scores, weights):
     """Return the mean of the scores of resources, by the resources' weights, rounded down."""
     total = sum([score * weights[name] for name, score in scores.items()])
-    return total // (sum([weights[name] for name in scores]) or 1)
+    divisor = sum(weights.values()) if len(scores) == len(weights) else sum([weights[name] for name in scores])
+    return total // (divisor or 1)
 
 
 @priority("LeastRequestedPriority", arguments=[CPU_AND_MEMORY])
@@ -1940,7 +1934,7 @@ def most_requested(pod, node, arguments, since_1_20=False):
 
 @priority("BalancedResourceAllocation", arguments=[CPU_AND_MEMORY])
 def balanced_resource_allocation(pod, node):
-    """100 where cpu and memory are used to the same degree, less where they differ; 0 where one is used up."""
+    """100 where cpu and memory are used to the same degree, less otherwise; 0 where one is used up."""
     shares = usage(pod, node, CPU_AND_MEMORY).values()
     cpu, memory = [used / there if there else 1.0 for used, there in shares]
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
@@ -1948,27 +1942,28 @@ def balanced_resource_allocation(pod, node):
 
 def improved_balance(pod, node, arguments):
     """75 where the use of the resources stays as even as it is; more where the pod evens it. Since 1.36."""
-    if not any(pod.requests.get(name) for name in arguments[0]):
+    requested = [name for name in arguments[0] if pod.requests.get(name)]
+    if not requested:
         return 0
     now = {name: node.requested.get(name, 0) for name in arguments[0]
-           if node.allocatable.get(name) and (name in NOTHING or pod.requests.get(name))}
+           if node.allocatable.get(name) and (name in NOTHING or name in requested)}
     then = {name: amount + pod.requests.get(name, 0) for name, amount in now.items()}
     return 50 + (50 + evenness(then, node) - evenness(now, node)) // 2
 
 
 def evenness(requested, node):
     """Return 100 less the standard deviation, in percent, of the requested shares of the node's resources."""
-    add_up = functools.partial(functools.reduce, operator.add)  # like Go; Python 3.12's sum() is more exact
     shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
     if len(shares) == 2:
         return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
+    add_up = functools.partial(functools.reduce, operator.add)  # like Go; Python 3.12's sum() is more exact
     middle = add_up(shares, 0.0) / max(len(shares), 1)
     squares = [(share - middle) ** 2 for share in shares]
     return int((1 - math.sqrt(add_up(squares, 0.0) / max(len(shares), 1))) * 100)
 
 
 def shape_problems(arguments):
-    """Yield what is wrong with requestedToCapacityRatioArguments, as ValidateRequestedToCapacityRatioArgs does."""
+    """Yield what is wrong with the arguments. Upstream: ValidateRequestedToCapacityRatioArgs."""
     points = [point.get("utilization", 0) for argument in arguments for point in argument.get("shape", [])]
     if arguments and (len(arguments) > 1 or not points):
         yield "needs requestedToCapacityRatioArguments with at least one point in shape, in this entry alone"
@@ -2007,7 +2002,7 @@ def along(shape, x):
 
 @priority("NodeAffinityPriority", reduce=normalize)
 def node_affinity(pod, node, arguments=()):
-    """The summed weights of the preferred node affinity terms that the node meets; `arguments` are more terms."""
+    """The summed weights of the preferred node affinity terms that the node meets, and of `arguments`."""
     terms = preferred_terms(pod) + weighted_terms(arguments) if arguments else preferred_terms(pod)
     return sum([weight for weight, term in terms if term_matches(term, node)])
 
@@ -2072,7 +2067,7 @@ def image_locality(pod, node, metadata, since_1_20=False):
 
 @priority("NodePreferAvoidPodsPriority")
 def node_prefer_avoid_pods(pod, node):
-    """0 where the preferAvoidPods annotation names the pod's ReplicationController or ReplicaSet; else 100."""
+    """0 where an annotation names the pod's ReplicationController or ReplicaSet as one to avoid; else 100."""
     annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
     if annotation and pod.controller[0] in ("ReplicationController", "ReplicaSet"):
         with contextlib.suppress(ValueError):  # an annotation that cannot be read avoids nobody
@@ -2086,7 +2081,7 @@ def node_prefer_avoid_pods(pod, node):
 @priority("NodeLabel", member="labelPreference", check=label_conflicts,
           argument={"label": str, "presence": bool})
 def node_label(pod, node, arguments):
-    """The percentage of the Policy's labelPreference entries that the node meets: a label is there, or not."""
+    """The percentage of the labelPreference entries that the node meets: a label is there, or is not."""
     met = sum((argument.get("label", "") in node.labels) == argument.get("presence", False)
               for argument in arguments)
     return 100 * met // len(arguments)
@@ -2164,7 +2159,7 @@ def service_affinity(pod, node, metadata):
 
 
 def affine_scores(pod, nodes, snapshot, arguments):
-    """For each (topology key, value) domain, the weights of the terms that draw the pod there, or push it off.
+    """For each (topology key, value) domain, the weights of the terms for and against the pod's going there.
 
     `arguments`: the weight of other pods' required terms, and maybe that pods without preferences get none.
     """
