@@ -3301,7 +3301,7 @@ class Manifests:
 
     OTHERS = dict(ns="namespaces", svc="services", rc="replicationcontrollers", rs="replicasets", sts="statefulsets",
                   pv="persistentvolumes", pvc="persistentvolumeclaims", sc="storageclasses", csinodes="csinodes",
-                  pdb="poddisruptionbudgets")
+                  csidrivers="csidrivers", csistoragecapacities="csistoragecapacities", pdb="poddisruptionbudgets")
     COMMAND = f"kubectl get nodes,pods,{','.join(OTHERS)} -A -o yaml"  # copies a live cluster
 
     def __init__(self, paths=()):
@@ -3332,7 +3332,7 @@ class Manifests:
         if not kind or not name:
             raise Malformed("expected a Kubernetes object with kind and metadata.name, got "
                             f"{json.dumps(document, default=str)[:60]}")
-        resource = kind.lower() + ("es" if kind.endswith("s") else "s")
+        resource = re.sub("y$", "ie", kind.lower()) + ("es" if kind.endswith("s") else "s")
         try:
             if resource in self.OTHERS.values():
                 self.try_out(document, kind)
@@ -3343,7 +3343,8 @@ class Manifests:
             raise Malformed(f"{kind} {name}: {error}") from error
         metadata = document["metadata"]  # whose creation time is the place in the file, where it has none
         metadata["creationTimestamp"] = metadata.get("creationTimestamp") or f"{len(self.objects):09}"
-        if resource not in ("nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes"):
+        if resource not in ("nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes",
+                            "csidrivers"):
             metadata["namespace"] = pick(metadata, str, "namespace") or "default"
         if "template" in spec and "uid" not in metadata:  # else its pods are here, too
             warn_once(f"of a {kind} no pods are made here: add the pods themselves")
