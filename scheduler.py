@@ -123,7 +123,7 @@ def schedule(pod, snapshot, policy):
 
 def nodes_that_fit(pod, snapshot, policy, known):
     """Ask the predicates about each node, in kube-scheduler's order; the first that fails ends the node."""
-    predicates = prepare(policy.predicates, pod, snapshot.nodes, snapshot)
+    predicates = prepare(policy.filters(), pod, snapshot.nodes, snapshot)
 
     def ask_predicates(node):
         """Return what is against the node: {predicate: its reasons}."""
@@ -185,6 +185,7 @@ class Rule:
     member: str = None  # the member of `argument` that says this, under any name that the Policy gives a rule
     check: callable = lambda arguments: ()  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 8
+    words: dict = field(default_factory=dict)  # reason -> what it says instead; None: nothing
     steady: bool = False  # it says the same to pods that differ in name only, of the same node and metadata
     title: str = ""  # what the Policy calls it
     arguments: list = field(default_factory=list)  # what the function takes as `arguments`: one of each entry
@@ -286,7 +287,12 @@ class Policy:
     notices: list = field(default_factory=list)  # what the user should know of it, a line each
     others: list = field(default_factory=list)  # rules of which only other extension points are active
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
-    of_plugins: bool = False  # whether it is of a KubeSchedulerConfiguration, which names plugins, not rules
+    since_1_20: bool = False  # whether it speaks as kube-scheduler 1.36 does
+
+    def filters(self):
+        """Return the predicates in the order in which they are asked: those that it names, and those always asked."""
+        first = [NODES_NAMED] if self.since_1_20 else []
+        return first + self.predicates + ALWAYS_ASKED
 
     def rules(self):
         """Return all active rules."""
@@ -298,7 +304,7 @@ class Policy:
 
     def name_for(self, rule_name):
         """Return what the user's file calls, or would call, a rule: under a configuration, by its plugin."""
-        return PLUGIN_OF.get(rule_name, rule_name) if self.of_plugins else rule_name
+        return PLUGIN_OF.get(rule_name, rule_name) if self.since_1_20 else rule_name
 
     def summary(self):
         """Return what it consists of, for comparison: {title: (weight or None, details)}."""
@@ -719,7 +725,13 @@ def reasons_of(rule, answer):
     for reason in reasons:
         if not isinstance(reason, str):
             raise TypeError(f"yield reasons that are strings, not {reason!r:.40} ({place_of(rule)})")
-    return reasons
+    return reworded(rule, reasons) if rule.words and reasons else reasons
+
+
+def reworded(rule, reasons):
+    """Return the reasons in the words that the rule has since 1.20; without those that it gives no longer."""
+    words = [rule.words.get(reason.partition(" {")[0], reason) for reason in reasons]  # details are in braces
+    return [reason for reason in words if reason is not None]
 
 
 def reduced(rule, raw):
@@ -761,30 +773,34 @@ class Malformed(ValueError):
 
 
 def pick(thing, kind, *path, of=None):
-    """Follow a path into an API object; what is missing or null is an empty `kind`. `of`: the type of its members."""
+    """Follow a path into an API object; missing or null is an empty `kind`. `of`: the type of its members."""
     for depth, key in enumerate(path):
         if type(thing) is not dict:
-            raise Malformed(f"{'.'.join(path[:depth]) or 'it'}: expected an object, got {json.dumps(thing)[:40]}")
+            place = ".".join(path[:depth]) or "it"
+            raise Malformed(f"{place}: expected an object, got {json.dumps(thing)[:40]}")
         thing = thing.get(key)
         if thing is None:
             return kind()
     if type(thing) is not kind:
         raise Malformed(f"{'.'.join(path)}: expected {TYPE_NAMES[kind]}, got {json.dumps(thing)[:40]}")
-    for key, member in (thing.items() if kind is dict else enumerate(thing)) if of else ():
-        if type(member) is not of:
-            raise Malformed(f"{'.'.join(path)}[{key}]: expected {TYPE_NAMES[of]}, got {json.dumps(member)[:40]}")
+    if of:
+        for key, member in thing.items() if kind is dict else enumerate(thing):
+            if type(member) is not of:
+                place = f"{'.'.join(path)}[{key}]"
+                raise Malformed(f"{place}: expected {TYPE_NAMES[of]}, got {json.dumps(member)[:40]}")
     return thing
 
 
 # Upstream: ParseQuantity in k8s.io/apimachinery/pkg/api/resource.
-QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
-SUFFIXES = {suffix: Fraction(1000) ** power for power, suffix in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
+NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
+QUANTITY = re.compile(rf"({NUMBER})(?:[eE]([+-]?[0-9]{{1,3}})|([numkMGTPE]|[KMGTPE]i)?)")
+SUFFIXES = {suffix: Fraction(1000) ** i for i, suffix in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
 SUFFIXES |= {f"{suffix}i": 1024 ** power for power, suffix in enumerate("KMGTPE", 1)}
 
 
 @functools.lru_cache(maxsize=65536)
 def quantity(text, unit=1):
-    """Read a quantity, rounded up to whole 1/units: quantity("100m", 1000) is 100, quantity("1.5Ki") is 1536."""
+    """Read a quantity in 1/units, rounded up: quantity("1.5Ki") is 1536, quantity("100m", 1000) is 100."""
     match = QUANTITY.fullmatch(text)
     if not match:
         raise Malformed(f'"{text:.60}" is not a quantity, such as 100m, 0.5 or 1.5Gi')
@@ -794,13 +810,16 @@ def quantity(text, unit=1):
 
 
 NOTHING = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
-LITTLE = {"cpu": 100, "memory": 200 * 2**20}  # what a container counts for in scores if it does not say (non_zero.go)
+LITTLE = {"cpu": 100, "memory": 200 * 2**20}  # what a container that does not say counts for in scores
 WHEN = "DuringSchedulingIgnoredDuringExecution"  # affinity is required, or preferred
 
 
 def amounts(thing, *path):
-    """Read a resource list: cpu in millicores, all else in units (bytes, devices), without names that do not count."""
-    counted = {}  # Upstream: Resource.Add in pkg/scheduler/framework/types.go; it calls all but the first three scalars
+    """Read a resource list: cpu in millicores, all else in units; without names that do not count.
+
+    Upstream: Resource.Add in pkg/scheduler/framework/types.go, which calls all other than NOTHING's scalars.
+    """
+    counted = {}
     for name, text in pick(thing, dict, *path).items():
         if name in NOTHING or "/" in name or name.startswith(("hugepages-", "attachable-volumes-")):
             counted[name] = quantity(str(text), 1000 if name == "cpu" else 1)
@@ -813,23 +832,67 @@ def add(total, more, sign=1):
         total[name] = total.get(name, 0) + sign * amount
 
 
-def pod_amounts(spec, overhead, default):
-    """Return what a pod requests: max(its containers together, each init container alone) + overhead."""
-    total, alone = {}, []  # Upstream: PodRequests in k8s.io/component-helpers/resource
+def raise_to(total, others):
+    """Raise resource amounts, in place, to those of others that are higher."""
+    for name, amount in others.items():
+        if amount > total.get(name, 0):
+            total[name] = amount
+
+
+def is_sidecar(init_container):
+    """Say whether an init container runs on beside the containers that start after it."""
+    return init_container.get("restartPolicy") == "Always"
+
+
+def container_requests(raw):
+    """Return a pair for each container: what it requests, and whether it runs on beside the next ones.
+
+    While it is resized in place, the largest counts of what it asks for, what it is granted and what it has;
+    what it asks for does not count if it can never have it. Upstream: determineContainerReqs.
+    """
+    statuses = {}
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        statuses |= {status.get("name"): status for status in pick(raw, list, "status", kind, of=dict)}
+    conditions = pick(raw, list, "status", "conditions", of=dict)
+    reasons = [each.get("reason") for each in conditions if each.get("type") == "PodResizePending"]
+    pairs = []
     for kind in ("initContainers", "containers"):
-        for container in pick(spec, list, kind, of=dict):
-            request = default | amounts(container, "resources", "requests")  # default: for what it does not name
-            add(request, total)
-            if kind == "containers" or container.get("restartPolicy") == "Always":  # a sidecar runs on
-                total = request
-            else:
-                alone.append(request)
-    for request in alone:
-        total |= {name: amount for name, amount in request.items() if amount > total.get(name, 0)}
-    total |= {name: amount for name, amount in amounts(spec, "resources", "requests").items()  # of the pod as a whole
-              if name in ("cpu", "memory") or name.startswith("hugepages-")}
+        for container in pick(raw, list, "spec", kind, of=dict):
+            wanted = amounts(container, "resources", "requests")
+            runs_on = kind == "containers" or is_sidecar(container)
+            status = statuses.get(container.get("name"), {}) if runs_on else {}
+            if status.get("resources") is not None:
+                wanted = {} if "Infeasible" in reasons else wanted
+                raise_to(wanted, amounts(status, "resources", "requests"))
+                raise_to(wanted, amounts(status, "allocatedResources"))
+            pairs.append((wanted, runs_on))
+    return pairs
+
+
+def pod_amounts(containers, as_a_whole, overhead, default):
+    """Return what a pod requests: max(its containers together, each init container alone) + overhead.
+
+    `as_a_whole`: what it says instead. `default`: for what a container does not name. Upstream: PodRequests.
+    """
+    total = {}
+    alone = []
+    for wanted, runs_on in containers:
+        together = default | wanted
+        add(together, total)
+        if runs_on:
+            total = together
+        else:
+            alone.append(together)
+    for together in alone:
+        raise_to(total, together)
+    total |= as_a_whole
     add(total, overhead)
     return total
+
+
+HostPort = collections.namedtuple("HostPort", "ip protocol number")
+Taint = collections.namedtuple("Taint", "key value effect")
+Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
 
 
 class Pod:
@@ -837,7 +900,8 @@ class Pod:
 
     def __init__(self, raw):
         self.raw = raw
-        spec = self.spec = pick(raw, dict, "spec")
+        spec = pick(raw, dict, "spec")
+        self.spec = spec
         self.name = pick(raw, str, "metadata", "name")
         self.namespace = pick(raw, str, "metadata", "namespace") or "default"
         self.key = f"{self.namespace}/{self.name}"
@@ -845,11 +909,13 @@ class Pod:
         self.created = pick(raw, str, "metadata", "creationTimestamp")
         self.terminating = bool(pick(raw, str, "metadata", "deletionTimestamp"))
         owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
-        self.controller = next(((o.get("kind"), o.get("uid")) for o in owners if o.get("controller")), (None, None))
+        controllers = [(owner.get("kind"), owner.get("uid")) for owner in owners if owner.get("controller")]
+        self.controller = controllers[0] if controllers else (None, None)  # its kind and uid
         self.phase = pick(raw, str, "status", "phase")
         conditions = pick(raw, list, "status", "conditions", of=dict)
-        self.pending_message = next((pick(condition, str, "message") for condition in conditions if (
-            condition.get("type"), condition.get("status")) == ("PodScheduled", "False")), None)
+        refusals = [pick(condition, str, "message") for condition in conditions
+                    if condition.get("type") == "PodScheduled" and condition.get("status") == "False"]
+        self.pending_message = refusals[0] if refusals else None
         self.priority = pick(spec, int, "priority")
         self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
         self.gated = bool(pick(spec, list, "schedulingGates"))
@@ -859,31 +925,48 @@ class Pod:
         self.annotations = pick(raw, dict, "metadata", "annotations", of=str)
         self.node_selector = pick(spec, dict, "nodeSelector", of=str)
         self.tolerations = pick(spec, list, "tolerations", of=dict)
-        self.is_affine = any(pick(spec, dict, "affinity", side) for side in ("podAffinity", "podAntiAffinity"))
+        affinity = pick(spec, dict, "affinity")
+        self.is_affine = any(pick(affinity, dict, side) for side in ("podAffinity", "podAntiAffinity"))
         self.volumes = pick(spec, list, "volumes", of=dict)
-        self.claims = [  # an ephemeral volume's claim is named after the pod and the volume
-            f"{self.namespace}/{self.name}-{pick(volume, str, 'name')}" if "ephemeral" in volume else
-            f"{self.namespace}/{pick(volume, str, 'persistentVolumeClaim', 'claimName')}"
-            for volume in self.volumes if volume.get("persistentVolumeClaim") or volume.get("ephemeral")]
+        self.claims = []
+        for volume in self.volumes:
+            if volume.get("ephemeral"):  # its claim is named after the pod and the volume
+                self.claims.append(f"{self.namespace}/{self.name}-{pick(volume, str, 'name')}")
+            elif volume.get("persistentVolumeClaim"):
+                name = pick(volume, str, "persistentVolumeClaim", "claimName")
+                self.claims.append(f"{self.namespace}/{name}")
         self.containers = pick(spec, list, "containers", of=dict)
-        self.host_ports = [  # (IP, protocol, port)
-            (pick(port, str, "hostIP") or "0.0.0.0", pick(port, str, "protocol") or "TCP", pick(port, int, "hostPort"))
-            for container in self.containers for port in pick(container, list, "ports", of=dict)
-            if pick(port, int, "hostPort") > 0]
+        self.init_containers = pick(spec, list, "initContainers", of=dict)
+        self.host_ports = []
+        for container in [*self.containers, *filter(is_sidecar, self.init_containers)]:
+            for port in pick(container, list, "ports", of=dict):
+                ip, protocol = pick(port, str, "hostIP") or "0.0.0.0", pick(port, str, "protocol") or "TCP"
+                if pick(port, int, "hostPort") > 0:
+                    self.host_ports.append(HostPort(ip, protocol, port["hostPort"]))
         overhead = amounts(spec, "overhead")
-        self.requests = NOTHING | pod_amounts(spec, overhead, {})
-        self.nonzero = pod_amounts(spec, overhead, LITTLE)  # for scores, once the pod is on a node
-        if "cpu" in overhead:  # before that, upstream counts the overhead's cores, rounded up, as millicores
-            overhead["cpu"] = quantity(str(spec["overhead"]["cpu"]))  # (calculatePodResourceRequest)
-        self.nonzero_incoming = pod_amounts(spec, overhead, LITTLE)
+        as_a_whole = {name: amount for name, amount in amounts(spec, "resources", "requests").items()
+                      if name in LITTLE or name.startswith("hugepages-")}
+        containers = container_requests(raw)
+        said = pod_amounts(containers, as_a_whole, overhead, {})
+        self.requests = NOTHING | said
+        # What it counts for in scores: on a node; before that; and the latter in 1.20.
+        little = {name: LITTLE[name] for name in LITTLE if name not in said} if as_a_whole else LITTLE
+        self.nonzero = pod_amounts(containers, as_a_whole, overhead, little)
+        self.nonzero_incoming = pod_amounts(containers, {}, overhead, LITTLE) if as_a_whole else self.nonzero
+        self.nonzero_incoming_1_20 = self.nonzero_incoming
+        if "cpu" in overhead:  # whose cores, rounded up, counted as millicores (calculatePodResourceRequest)
+            surplus = overhead["cpu"] - quantity(str(spec["overhead"]["cpu"]))
+            cpu = self.nonzero_incoming["cpu"] - surplus
+            self.nonzero_incoming_1_20 = self.nonzero_incoming | {"cpu": cpu}
         self.record = None  # of a pending pod: its PodRecord
 
     @functools.cached_property
     def kind(self):
-        """What pods that are alike have in common: all that rules may look at but name, status and node."""
+        """What pods that are alike have in common: what rules may look at, except name, status and node."""
         spec = {name: value for name, value in self.spec.items() if name != "nodeName"}
-        kind = repr((spec, self.namespace, self.labels, self.annotations, self.controller, self.terminating))
-        return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # tokens' volumes: random names
+        kind = repr((spec, self.namespace, self.labels, self.annotations, self.controller, self.terminating,
+                     self.requests))  # as they are while the pod is resized in place
+        return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # a random name
 
 
 def remembered(function):
@@ -910,13 +993,14 @@ class Node:
         self.labels = pick(raw, dict, "metadata", "labels", of=str)
         self.annotations = pick(raw, dict, "metadata", "annotations", of=str)
         self.unschedulable = pick(raw, bool, "spec", "unschedulable")
-        self.taints = [tuple(pick(taint, str, part) for part in ("key", "value", "effect"))
+        self.taints = [Taint(*(pick(taint, str, part) for part in Taint._fields))
                        for taint in pick(raw, list, "spec", "taints", of=dict)]
-        room = "capacity" if pick(raw, dict, "status").get("allocatable") is None else "allocatable"  # as by default
+        room = "allocatable" if pick(raw, dict, "status").get("allocatable") is not None else "capacity"
         self.allocatable = NOTHING | amounts(raw, "status", room)
         self.max_pods = quantity(str(pick(raw, dict, "status", room).get("pods") or 0))
-        self.images = {name: pick(image, int, "sizeBytes") for image in pick(raw, list, "status", "images", of=dict)
-                       for name in pick(image, list, "names", of=str)}
+        self.images = {}  # name -> bytes
+        for image in pick(raw, list, "status", "images", of=dict):
+            self.images |= dict.fromkeys(pick(image, list, "names", of=str), pick(image, int, "sizeBytes"))
         self.raw = raw
         self.pods = {}  # uid -> Pod
         self.memory = None
@@ -992,7 +1076,7 @@ class Snapshot:
     assigned: set = frozenset()  # the uids of the pods that have a node
     memory: "Memory" = field(default_factory=lambda: Memory())  # the next chapter
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
-    nominated: list = field(default_factory=list)  # pending pods, of any scheduler, that have a nominated node
+    nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
     good_until: float = math.inf  # monotonic seconds: then others will have changed too much
 
 
@@ -1018,8 +1102,9 @@ def int64(text):
 
 
 def requirement(expression):
-    """Read an entry of matchExpressions as (key, operator, values), like NewRequirement in k8s.io/apimachinery."""
-    key, operator = pick(expression, str, "key"), pick(expression, str, "operator")
+    """Read an entry of matchExpressions as NewRequirement (apimachinery) does. Raises InvalidSelector."""
+    key = pick(expression, str, "key")
+    operator = pick(expression, str, "operator")
     values = pick(expression, list, "values", of=str)
     if operator not in OPERATORS:
         raise InvalidSelector(f'"{operator}" is not a valid node selector operator')
@@ -1034,13 +1119,14 @@ def requirement(expression):
     for value in values:
         if len(value) > 63 or not LABEL_VALUE.fullmatch(value):
             raise InvalidSelector(f'invalid label value: "{value}": at key: "{key}"')
-    return key, operator, values
+    return Requirement(key, operator, values)
 
 
 def satisfies(labels, requirements):
     """Say whether labels meet all the requirements; None stands for those that nothing meets."""
-    return requirements is not None and all(
-        OPERATORS[operator](labels.get(key), values) for key, operator, values in requirements)
+    if requirements is None:
+        return False
+    return all(OPERATORS[sign](labels.get(key), values) for key, sign, values in requirements)
 
 
 def meets(pod, namespace, requirements):
@@ -1049,7 +1135,7 @@ def meets(pod, namespace, requirements):
 
 
 def label_selector(selector):
-    """Read a LabelSelector as requirements; {} has none, so all meet it, and null is None. Raises InvalidSelector."""
+    """Read a LabelSelector as requirements: {} has none, null is None. Raises InvalidSelector."""
     if selector is None:
         return None
     labels = [{"key": key, "operator": "In", "values": [value]}
@@ -1058,25 +1144,29 @@ def label_selector(selector):
 
 
 def pod_selector(thing, pod):
-    """Read a labelSelector, and matchLabelKeys and mismatchLabelKeys: to have the pod's own values, or not to."""
+    """Read a labelSelector, with matchLabelKeys and mismatchLabelKeys: the pod's own values, or not."""
     requirements = label_selector(thing.get("labelSelector"))
-    return None if requirements is None else requirements + [
-        (key, operator, [pod.labels[key]])
-        for keys, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
-        for key in pick(thing, list, keys, of=str) if key in pod.labels]
+    if requirements is None:
+        return None
+    for keys, sign in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+        own = [key for key in pick(thing, list, keys, of=str) if key in pod.labels]
+        requirements += [Requirement(key, sign, [pod.labels[key]]) for key in own]
+    return requirements
 
 
 def node_selector_term(term):
-    """Read a term as two lists of requirements, on labels and on fields; None if empty. Raises InvalidSelector."""
+    """Read a term as requirements of labels, and of fields; None if empty. Raises InvalidSelector."""
     on_labels = [requirement(expression) for expression in pick(term, list, "matchExpressions", of=dict)]
-    on_fields = [(pick(field, str, "key"), pick(field, str, "operator"), pick(field, list, "values", of=str))
-                 for field in pick(term, list, "matchFields", of=dict)]
-    for _, operator, values in on_fields:
+    on_fields = []
+    for expression in pick(term, list, "matchFields", of=dict):
+        key, operator = pick(expression, str, "key"), pick(expression, str, "operator")
+        values = pick(expression, list, "values", of=str)
         if operator not in ("In", "NotIn"):
             raise InvalidSelector(f'"{operator}" is not a valid node field selector operator')
         if len(values) != 1:
-            raise InvalidSelector(f"unexpected number of value ({len(values)}) for node field selector operator "
-                                  f'"{operator}"')
+            count = f"unexpected number of value ({len(values)})"
+            raise InvalidSelector(f'{count} for node field selector operator "{operator}"')
+        on_fields.append(Requirement(key, operator, values))
     return (on_labels, on_fields) if on_labels or on_fields else None
 
 
@@ -1185,7 +1275,7 @@ def recall(subject, pod, snapshot):
 @predicate("CheckNodeUnschedulable")
 def check_node_unschedulable(pod, node):
     """The node is not cordoned, or the pod tolerates that."""
-    if node.unschedulable and not tolerates(pod, ("node.kubernetes.io/unschedulable", "", "NoSchedule")):
+    if node.unschedulable and not tolerates(pod, Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")):
         yield "node(s) were unschedulable"
 
 
@@ -1198,19 +1288,24 @@ def host_name(pod, node):
 
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
-    """No pod there has a host port that this pod wants: number and protocol, on the same IP or where one has all."""
-    for ip, *port in pod.host_ports:
-        for other in node.pods.values():
-            for other_ip, *other_port in other.host_ports:
-                if port == other_port and (ip == other_ip or "0.0.0.0" in (ip, other_ip)):
-                    yield "node(s) didn't have free ports for the requested pod ports"
-                    return
+    """No pod there has a host port that this pod wants: number and protocol, on the same IP or on all."""
+    taken = [port for other in node.pods.values() for port in other.host_ports] if pod.host_ports else []
+    for wanted, port in itertools.product(pod.host_ports, taken):
+        same_address = wanted.ip == port.ip or "0.0.0.0" in (wanted.ip, port.ip)
+        if same_address and (wanted.protocol, wanted.number) == (port.protocol, port.number):
+            yield "node(s) didn't have free ports for the requested pod ports"
+            return
 
 
 @predicate("MatchNodeSelector")
-def match_node_selector(pod, node):
-    """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity."""
-    if not wants_node(pod, node):
+def match_node_selector(pod, node, arguments=()):
+    """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity.
+
+    `arguments` are terms of which the node has to meet one whatever the pod (addedAffinity).
+    """
+    if arguments and not any(term_matches(term, node) for term in valid_terms(arguments)):
+        yield "node(s) didn't match scheduler-enforced node affinity"
+    elif not wants_node(pod, node):
         yield "node(s) didn't match Pod's node affinity"
 
 
@@ -1228,18 +1323,42 @@ def required_terms(pod):
     return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
 
 
+def nodes_named(pod, nodes, snapshot):
+    """The names of the nodes to which the pod's required node affinity confines it (by matchFields)."""
+    required = pick(pod.spec, dict, "affinity", "nodeAffinity", f"required{WHEN}")
+    terms = pick(required, list, "nodeSelectorTerms", of=dict)
+    named = set()
+    for term in terms:
+        fields = pick(term, list, "matchFields", of=dict)
+        lists = [set(pick(each, list, "values", of=str)) for each in fields
+                 if each.get("key") == "metadata.name" and each.get("operator") == "In"]
+        if not lists:
+            return nothing_against
+        named |= set.intersection(*lists)
+    if terms and not named:
+        raise Rejected("pod affinity terms conflict")
+    return named or nothing_against
+
+
+def is_named(pod, node, metadata):
+    """The node is among those that the pod's node affinity names; of others nothing else is said."""
+    if node.name not in metadata:
+        yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+
+
 @predicate("PodFitsResources")
-def pod_fits_resources(pod, node, arguments):
-    """The node has room for one more pod, and free what it requests, but for resources that `arguments` except."""
-    if pod.spec.get("resourceClaims"):  # such devices are not to be had from this scheduler
-        yield "cannot allocate all claims"
+def pod_fits_resources(pod, node, arguments, since_1_20=False):
+    """The node has room for one more pod, and free what it requests, except what `arguments` name."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
-    if pod.requests != NOTHING:  # else it fits a full node, too; cpu, memory and ephemeral-storage count even if 0
-        for name, amount in pod.requests.items():
-            if node.allocatable.get(name, 0) < node.requested.get(name, 0) + amount:
-                if name not in arguments and name.partition("/")[0] + "/" not in arguments:  # or a group: example.com/
-                    yield f"Insufficient {name}"
+    if pod.requests == NOTHING:  # it fits a full node, too
+        return
+    for name, amount in pod.requests.items():
+        free = node.allocatable.get(name, 0) - node.requested.get(name, 0)
+        matters = amount > 0 or not since_1_20  # in 1.20 nothing may be overcommitted, requested or not
+        is_excepted = name in arguments or f"{name.partition('/')[0]}/" in arguments
+        if matters and amount > free and not is_excepted:
+            yield f"Insufficient {name}"
 
 
 def exclusive_claim_in_use(pod, nodes, snapshot):
@@ -1248,13 +1367,13 @@ def exclusive_claim_in_use(pod, nodes, snapshot):
         return nothing_against
     exclusive = {key for key in pod.claims if "ReadWriteOncePod" in pick(
         snapshot.objects["persistentvolumeclaims"].get(key, {}), list, "spec", "accessModes")}
-    return bool(exclusive) and any(not exclusive.isdisjoint(other.claims) for node in nodes
-                                   for other in node.pods.values())
+    in_use = (claim for node in nodes for other in node.pods.values() for claim in other.claims)
+    return bool(exclusive) and not exclusive.isdisjoint(in_use)
 
 
 @predicate("NoDiskConflict", metadata=exclusive_claim_in_use)
 def no_disk_conflict(pod, node, metadata):
-    """No pod there has a network disk that this pod mounts too, unless both mount it read-only (EBS: not even then)."""
+    """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
     if metadata:
         yield "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
     mine = disks_of(pod)
@@ -1265,13 +1384,14 @@ def no_disk_conflict(pod, node, metadata):
             return
 
 
-DISK_IDENTITIES = {
-    "gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"], "rbd": ["image", "pool"]}
+DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
+    "gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"],
+    "rbd": ["image", "pool"]}
 
 
 @remembered
 def disks_of(pod):
-    """The pod's network disks: {what identifies one: whether it may be shared}. A Ceph image is one by each monitor."""
+    """The pod's network disks: {identity: whether it may be shared}. A Ceph image is one for each monitor."""
     disks = {}
     for volume in pod.volumes:
         for source, fields in DISK_IDENTITIES.items():
@@ -1286,48 +1406,52 @@ def disks_of(pod):
 
 @predicate("PodToleratesNodeTaints")
 def pod_tolerates_node_taints(pod, node):
-    """The pod tolerates the node's NoSchedule and NoExecute taints; the first that it does not is the reason."""
-    for key, value, _ in hostile_taints(pod, node)[:1]:
-        yield f"node(s) had taint {{{key}: {value}}}, that the pod didn't tolerate"
+    """The pod tolerates the node's NoSchedule and NoExecute taints; the first other one is the reason."""
+    for taint in hostile_taints(pod, node)[:1]:
+        yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
 
 
 def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
     """Return the node's taints of these effects that the pod does not tolerate."""
-    return [taint for taint in node.taints if taint[2] in effects and not tolerates(pod, taint)]
+    return [taint for taint in node.taints if taint.effect in effects and not tolerates(pod, taint)]
 
 
 def tolerates(pod, taint):
     """Say whether one of the pod's tolerations covers the taint."""
-    key, value, effect = taint
-    return any(
-        toleration.get("effect") in (None, "", effect)
-        and toleration.get("key") in (None, "", key)
-        and (toleration.get("operator") == "Exists"
-             or toleration.get("operator") in (None, "", "Equal") and (toleration.get("value") or "") == value)
-        for toleration in pod.tolerations)
+    for toleration in pod.tolerations:
+        operator = toleration.get("operator") or "Equal"
+        same_value = operator == "Equal" and (toleration.get("value") or "") == taint.value
+        covers_value = operator == "Exists" or same_value
+        covers_key = toleration.get("key") in (None, "", taint.key)
+        if covers_value and covers_key and toleration.get("effect") in (None, "", taint.effect):
+            return True
+    return False
 
 
 def label_conflicts(arguments):
-    """Yield what is wrong with labelsPresence and labelPreference: a label wanted both there and not there."""
+    """Yield what is wrong with labelsPresence and labelPreference: a label wanted both present and absent."""
     wanted = {}
     for argument in arguments:
-        for label in argument.get("labels", []) + [argument[name] for name in argument if name == "label"]:
-            if wanted.setdefault(label, argument.get("presence", False)) != argument.get("presence", False):
+        presence = argument.get("presence", False)
+        labels = argument.get("labels", []) + ([argument["label"]] if "label" in argument else [])
+        for label in labels:
+            if wanted.setdefault(label, presence) != presence:
                 yield f'label "{label}" cannot be wanted both present and absent'
 
 
 @predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts,
            argument={"labels": [str], "presence": bool})
 def check_node_label_presence(pod, node, arguments):
-    """The node has the labels that the Policy wants present, with any value, and none that it wants absent."""
+    """The node has the labels that the Policy wants present, with any value; not those it wants absent."""
     for argument in arguments:
-        if any((label in node.labels) != argument.get("presence", False) for label in argument.get("labels", [])):
+        presence = argument.get("presence", False)
+        if any((label in node.labels) != presence for label in argument.get("labels", [])):
             yield "node(s) didn't have the requested labels"
             return
 
 
 def service_pairs(pod, nodes, snapshot, arguments):
-    """The node labels that bind the pod's service: those in its nodeSelector, and the rest from a fellow pod's node."""
+    """The node labels that bind the pod's service: of its nodeSelector, and else of a fellow pod's node."""
     labels = [label for argument in arguments for label in argument.get("labels", [])]
     pairs = {label: pod.node_selector[label] for label in labels if label in pod.node_selector}
     if len(pairs) < len(labels) and selectors_of(pod, snapshot, "services"):
@@ -1346,12 +1470,13 @@ def selectors_of(pod, snapshot, *resources):
                 if key.startswith(f"{pod.namespace}/")]
         if resource in ("services", "replicationcontrollers"):
             raws = [raw and {"matchLabels": raw} for raw in raws]
-        with contextlib.suppress(InvalidSelector):  # as upstream's controllers: the whole kind is passed over
+        with contextlib.suppress(InvalidSelector):  # then the whole kind is passed over, as upstream does
             selectors += [wanted for wanted in map(label_selector, raws) if satisfies(pod.labels, wanted)]
     return selectors
 
 
-@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity", argument={"labels": [str]})
+@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity",
+           argument={"labels": [str]})
 def check_service_affinity(pod, node, metadata):
     """For the labels in the Policy, the node has the values that bind the pod's service."""
     if not metadata.items() <= node.labels.items():
@@ -1359,40 +1484,46 @@ def check_service_affinity(pod, node, metadata):
 
 
 def snapshot_for_volumes(pod, nodes, snapshot):
-    """The metadata of rules that follow a pod's claims to volumes and classes, or its disks, if it has any."""
-    disks = any(volume.get(source) for volume in pod.volumes for source, *_ in CLOUD_DISKS.values())
-    return snapshot if disks or pod.claims else nothing_against
+    """The metadata of rules that follow a pod's claims to volumes and classes, or its disks."""
+    has_disks = any(volume.get(cloud.source) for volume in pod.volumes for cloud in CLOUD_DISKS.values())
+    return snapshot if has_disks or pod.claims else nothing_against
 
 
 def claims_of(pod, snapshot):
-    """Yield (name, claim, its volume) for the pod's claims; a claim or a volume that is not there is empty."""
+    """Yield (name, claim, volume) for each claim of the pod; what is not there is empty."""
     for key in pod.claims:
         claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
-        volume = claim and snapshot.objects["persistentvolumes"].get(pick(claim, str, "spec", "volumeName"), {})
+        volume_name = pick(claim, str, "spec", "volumeName")
+        volume = snapshot.objects["persistentvolumes"].get(volume_name, {}) if claim else {}
         yield key.partition("/")[2], claim, volume
 
 
 def class_of(thing):
     """Return the name of the storage class of a claim or a volume."""
-    return pick(thing, str, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class") or pick(
-        thing, str, "spec", "storageClassName")
+    of_old = pick(thing, str, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class")
+    return of_old or pick(thing, str, "spec", "storageClassName")
 
 
-CLOUD_DISKS = {  # provisioner -> (the volume's source, the field that identifies the disk, how many fit on a node)
-    "kubernetes.io/aws-ebs": ("awsElasticBlockStore", "volumeID", 39),  # on AWS Nitro: 25
-    "kubernetes.io/gce-pd": ("gcePersistentDisk", "pdName", 16),
-    "kubernetes.io/azure-disk": ("azureDisk", "diskName", 16),
-    "kubernetes.io/cinder": ("cinder", "volumeID", 256),
+CloudDisks = collections.namedtuple("CloudDisks", "source identity limit")
+CLOUD_DISKS = {  # provisioner -> volumes' source, the field with a disk's identity, how many fit on a node
+    "kubernetes.io/aws-ebs": CloudDisks("awsElasticBlockStore", "volumeID", 39),  # on AWS Nitro: 25
+    "kubernetes.io/gce-pd": CloudDisks("gcePersistentDisk", "pdName", 16),
+    "kubernetes.io/azure-disk": CloudDisks("azureDisk", "diskName", 16),
+    "kubernetes.io/cinder": CloudDisks("cinder", "volumeID", 256),
 }
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-ZONE_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region",
-               "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")
-KUBE_MAX_PD_VOLS = int(os.environ["KUBE_MAX_PD_VOLS"]) if os.environ.get("KUBE_MAX_PD_VOLS", "").isdigit() else 0
+ZONE_LABELS = {  # of volumes and nodes -> the label that means the same
+    f"{prefix}.kubernetes.io/{what}": f"{other}.kubernetes.io/{what}" for what in ("zone", "region")
+    for prefix, other in itertools.permutations(["topology", "failure-domain.beta"])}
+KUBE_MAX_PD_VOLS = os.environ.get("KUBE_MAX_PD_VOLS", "")
+KUBE_MAX_PD_VOLS = int(KUBE_MAX_PD_VOLS) if KUBE_MAX_PD_VOLS.isdigit() else 0  # 0: the limits above
 
 
 def attachments(pod, snapshot):
-    """Return the (driver, identity) of the cloud disks that the pod has, inline or claimed, and of its CSI volumes."""
-    sources, attached = list(pod.volumes), set()
+    """Return the (driver, identity) of the pod's cloud disks, inline or claimed, and of its CSI volumes."""
+    sources = list(pod.volumes)
+    attached = set()
+    classes = snapshot.objects["storageclasses"] if pod.claims else {}
     for name, claim, volume in claims_of(pod, snapshot):
         if volume:
             sources.append(pick(volume, dict, "spec"))
@@ -1400,26 +1531,26 @@ def attachments(pod, snapshot):
             if csi:
                 attached.add((pick(csi, str, "driver"), pick(csi, str, "volumeHandle")))
         elif claim:  # what is yet to be provisioned is known by its claim
-            classes = snapshot.objects["storageclasses"]
             provisioner = classes.get(pick(claim, str, "spec", "storageClassName"), {}).get("provisioner")
             if provisioner in CLOUD_DISKS:
                 attached.add((provisioner, (pod.namespace, name)))
-            provisioner = classes.get(class_of(claim), {}).get("provisioner")  # CSI heeds the annotation, too
+            provisioner = classes.get(class_of(claim), {}).get("provisioner")  # CSI reads the annotation, too
             if provisioner not in CLOUD_DISKS:
                 attached.add((provisioner or "", (pod.namespace, name)))
-    for driver, (source, identity, _) in CLOUD_DISKS.items():
-        attached |= {(driver, pick(volume, str, source, identity)) for volume in sources if volume.get(source)}
+    for driver, cloud in CLOUD_DISKS.items():
+        attached |= {(driver, pick(volume, str, cloud.source, cloud.identity))
+                     for volume in sources if volume.get(cloud.source)}
     return attached
 
 
 def volume_limit(driver, node, snapshot):
-    """Return how many volumes of a driver the node can attach, which its CSINode object or its allocatable says."""
+    """Return how many volumes of a driver the node can attach, as its CSINode or its allocatable says."""
     if driver in CLOUD_DISKS:
         instance_type = node.labels.get("beta.kubernetes.io/instance-type") or node.labels.get(
             "node.kubernetes.io/instance-type", "")
-        nitro = driver == "kubernetes.io/aws-ebs" and re.search("^[cmr]5.*|t3|z1d", instance_type)
-        return node.allocatable.get(driver.replace("kubernetes.io/", "attachable-volumes-"),
-                                    KUBE_MAX_PD_VOLS or (25 if nitro else CLOUD_DISKS[driver][-1]))
+        is_nitro = driver == "kubernetes.io/aws-ebs" and re.search("^[cmr]5.*|t3|z1d", instance_type)
+        limit = KUBE_MAX_PD_VOLS or (25 if is_nitro else CLOUD_DISKS[driver].limit)
+        return node.allocatable.get(driver.replace("kubernetes.io/", "attachable-volumes-"), limit)
     for known in pick(snapshot.objects["csinodes"].get(node.name, {}), list, "spec", "drivers", of=dict):
         limit = pick(known, dict, "allocatable").get("count")
         if known.get("name") == driver and limit is not None:
@@ -1431,26 +1562,33 @@ def volume_limit(driver, node, snapshot):
 
 
 def max_volume_count(pod, node, metadata, cloud=None):
-    """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or each CSI driver's."""
+    """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI's."""
     wanted = {(driver, volume) for driver, volume in attachments(pod, metadata)
-              if driver == cloud or not cloud and driver not in CLOUD_DISKS}
-    there = set().union(*(attachments(other, metadata) for other in node.pods.values() if wanted and other.volumes))
-    # As upstream, of CSI volumes only new ones are held against the node. (plugins/nodevolumelimits/non_csi.go, csi.go)
-    for driver in {driver for driver, _ in (wanted if cloud else wanted - there)}:
-        if sum(of == driver for of, _ in wanted | there) > volume_limit(driver, node, metadata):
+              if (driver == cloud if cloud else driver not in CLOUD_DISKS)}
+    attached = set()
+    for other in node.pods.values() if wanted else ():
+        attached |= attachments(other, metadata) if other.volumes else set()
+    # Of CSI volumes only new ones are held against the node. Upstream: plugins/nodevolumelimits
+    for driver in {driver for driver, _ in (wanted if cloud else wanted - attached)}:
+        if sum(of == driver for of, _ in wanted | attached) > volume_limit(driver, node, metadata):
             yield "node(s) exceed max volume count"
             return
 
 
-for name, cloud in {"MaxEBSVolumeCount": "aws-ebs", "MaxGCEPDVolumeCount": "gce-pd", "MaxCSIVolumeCountPred": None,
-                    "MaxAzureDiskVolumeCount": "azure-disk", "MaxCinderVolumeCount": "cinder"}.items():
+for name, cloud in {
+        "MaxEBSVolumeCount": "aws-ebs", "MaxGCEPDVolumeCount": "gce-pd", "MaxCSIVolumeCountPred": None,
+        "MaxAzureDiskVolumeCount": "azure-disk", "MaxCinderVolumeCount": "cinder"}.items():
     predicate(name, metadata=snapshot_for_volumes)(
         functools.partial(max_volume_count, cloud=cloud and f"kubernetes.io/{cloud}"))
 
 
+ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed snapshot")
+
+
 def claims_to_bind(pod, nodes, snapshot):
-    """Return the volumes of the pod's bound claims; and its claims that wait for the first consumer, smallest first."""
-    bound, delayed = [], []
+    """The volumes of the pod's bound claims; and its claims that wait for a consumer, smallest first."""
+    bound = []
+    delayed = []  # pairs of a claim and its storage class
     for name, claim, volume in claims_of(pod, snapshot):
         if not claim:
             raise Rejected(f'persistentvolumeclaim "{name}" not found')
@@ -1459,12 +1597,14 @@ def claims_to_bind(pod, nodes, snapshot):
         has_volume = pick(claim, str, "spec", "volumeName")
         if has_volume and "pv.kubernetes.io/bind-completed" in pick(claim, dict, "metadata", "annotations"):
             bound.append(volume)
+        elif has_volume:
+            delayed.append((claim, {}))
         else:
-            delayed.append((claim, {} if has_volume else snapshot.objects["storageclasses"].get(class_of(claim), {})))
+            delayed.append((claim, snapshot.objects["storageclasses"].get(class_of(claim), {})))
     if any(storage_class.get("volumeBindingMode") != "WaitForFirstConsumer" for _, storage_class in delayed):
         raise Rejected("pod has unbound immediate PersistentVolumeClaims")
     delayed.sort(key=lambda pair: storage(pair[0], "resources", "requests"))
-    return (bound, delayed, snapshot) if pod.claims else nothing_against
+    return ClaimsToBind(bound, delayed, snapshot) if pod.claims else nothing_against
 
 
 def storage(thing, *path):
@@ -1473,28 +1613,33 @@ def storage(thing, *path):
 
 
 def bind_volumes(pod, node, snapshot):
-    """Set volumes aside for the pod's claims, or ask for their provisioning; controllers and provisioners follow."""
-    delayed = claims_to_bind(pod, [node], snapshot)[1] if pod.claims and snapshot.live else []
+    """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest."""
+    if not (pod.claims and snapshot.live):
+        return None
+    delayed = claims_to_bind(pod, [node], snapshot).delayed
     patches = []
     for claim, volume in find_volumes(delayed, node, snapshot):
         metadata = claim["metadata"]
         if volume and not volume["spec"].get("claimRef"):
-            volume["spec"]["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "uid": metadata["uid"],
-                                          "namespace": metadata["namespace"], "name": metadata["name"]}
+            owner = {name: metadata[name] for name in ("namespace", "name", "uid")}
+            volume["spec"]["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **owner}
             patches.append(patch(volume, "persistentvolumes", spec={"claimRef": volume["spec"]["claimRef"]},
                                  annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
         elif not volume and SELECTED_NODE not in pick(metadata, dict, "annotations"):
-            # The claim thereby remembers the node: later polls find the pod fit for no other until it is bound.
+            # The claim thereby remembers the node: the pod fits no other one until it is bound.
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
     return patches if delayed else None
 
 
 def release_volumes(pod, snapshot):
     """Give up the node that unbound claims of the pod remember, since it turned out wrong."""
-    claims = [snapshot.objects["persistentvolumeclaims"].get(key) for key in pod.claims] if snapshot.live else []
-    return [patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: None}) for claim in claims
-            if claim and not claim["spec"].get("volumeName")
-            and SELECTED_NODE in pick(claim, dict, "metadata", "annotations")]
+    patches = []
+    for key in pod.claims if snapshot.live else ():
+        claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
+        remembers = SELECTED_NODE in pick(claim, dict, "metadata", "annotations")
+        if remembers and not claim["spec"].get("volumeName"):
+            patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: None}))
+    return patches
 
 
 def patch(thing, resource, annotations, **more):
@@ -1507,19 +1652,28 @@ def patch(thing, resource, annotations, **more):
 
 @predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, unreserve=release_volumes)
 def check_volume_binding(pod, node, metadata):
-    """The volumes of the pod's bound claims can be reached from the node, and for the others it has or gets volumes."""
-    bound, delayed, snapshot = metadata
-    for volume in bound:
-        if not volume or not reaches(volume, node):
-            yield "node(s) had volume node affinity conflict" if volume else "pvc(s) bound to non-existent pv(s)"
+    """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
+    for volume in metadata.bound:
+        if not volume:
+            yield "pvc(s) bound to non-existent pv(s)"
             break
-    if find_volumes(delayed, node, snapshot) is None:
+        if not reaches(volume, node):
+            yield "node(s) had volume node affinity conflict"
+            break
+    found = find_volumes(metadata.delayed, node, metadata.snapshot)
+    if found is None:
         yield "node(s) didn't find available persistent volumes to bind"
+    elif not all(volume or has_capacity(claim, node, metadata.snapshot) for claim, volume in found):
+        yield "node(s) did not have enough free storage"
 
 
 def find_volumes(delayed, node, snapshot):
-    """Return (claim, volume, or None if one is to be provisioned) pairs; None if the node cannot serve some claim."""
-    found, taken = [], set()  # Upstream: plugins/volumebinding, and volume/scheduling/scheduler_binder.go
+    """Return (claim, volume) pairs, or None if the node cannot serve them all; no volume: to be provisioned.
+
+    Upstream: plugins/volumebinding, and volume/scheduling/scheduler_binder.go.
+    """
+    found = []
+    taken = set()
     for claim, storage_class in delayed:
         selected = pick(claim, dict, "metadata", "annotations").get(SELECTED_NODE)
         volume = None if selected else smallest_volume(claim, node, snapshot, taken)
@@ -1533,62 +1687,92 @@ def find_volumes(delayed, node, snapshot):
 
 def can_provision(storage_class, node):
     """Say whether the class's provisioner makes volumes for this node."""
-    topologies = [pick(term, list, "matchLabelExpressions", of=dict)
-                  for term in pick(storage_class, list, "allowedTopologies", of=dict)]
-    return pick(storage_class, str, "provisioner") not in ("", "kubernetes.io/no-provisioner") and (
-        not topologies or any(term and all(
-            node.labels.get(pick(expression, str, "key")) in pick(expression, list, "values", of=str)
-            for expression in term) for term in topologies))
+    topologies = []
+    for term in pick(storage_class, list, "allowedTopologies", of=dict):
+        expressions = pick(term, list, "matchLabelExpressions", of=dict)
+        topologies.append([Requirement(pick(each, str, "key"), "In", pick(each, list, "values", of=str))
+                           for each in expressions])
+    if pick(storage_class, str, "provisioner") in ("", "kubernetes.io/no-provisioner"):
+        return False
+    return not topologies or any(topology and satisfies(node.labels, topology) for topology in topologies)
+
+
+def has_capacity(claim, node, snapshot):
+    """Say whether there is storage for a new volume that the node can reach, if the CSI driver tells."""
+    name, wanted = class_of(claim), storage(claim, "resources", "requests")
+    provisioner = pick(snapshot.objects["storageclasses"].get(name, {}), str, "provisioner")
+    if not pick(snapshot.objects["csidrivers"].get(provisioner, {}), bool, "spec", "storageCapacity"):
+        return True
+    for capacity in snapshot.objects["csistoragecapacities"].values():
+        largest = capacity.get("maximumVolumeSize") or capacity.get("capacity") or 0
+        if (capacity.get("storageClassName") == name and quantity(str(largest)) >= wanted
+                and satisfies(node.labels, label_selector(capacity.get("nodeTopology")))):
+            return True
+    return False
 
 
 def smallest_volume(claim, node, snapshot, taken):
-    """Return the smallest free volume that serves the claim on the node, or the one set aside for it, or None."""
-    wanted, free = storage(claim, "resources", "requests"), []
-    mine = [claim["metadata"].get(part) for part in ("namespace", "name", "uid")]
-    mode = pick(claim, str, "spec", "volumeMode") or "Filesystem"
+    """Return the smallest free volume that serves the claim on the node, or its own one, or None."""
+    free = []
     selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
     for name, volume in snapshot.objects["persistentvolumes"].items():
         owner = pick(volume, dict, "spec", "claimRef")
-        for_another = owner and [owner.get("namespace"), owner.get("name"), owner.get("uid") or mine[-1]] != mine
-        if (for_another or name in taken or storage(volume, "capacity") < wanted or class_of(volume) != class_of(claim)
-                or (pick(volume, str, "spec", "volumeMode") or "Filesystem") != mode
-                or pick(volume, str, "metadata", "deletionTimestamp")):
+        if name in taken or not could_serve(volume, claim) or (owner and not is_of(owner, claim)):
             continue
         if owner:
             return volume if reaches(volume, node) else None
-        if (pick(volume, str, "status", "phase") == "Available" and reaches(volume, node)
-                and satisfies(pick(volume, dict, "metadata", "labels"), selector)
-                and set(pick(claim, list, "spec", "accessModes")) <= set(pick(volume, list, "spec", "accessModes"))):
+        is_selected = satisfies(pick(volume, dict, "metadata", "labels"), selector)
+        modes = set(pick(volume, list, "spec", "accessModes"))
+        if (pick(volume, str, "status", "phase") == "Available" and reaches(volume, node) and is_selected
+                and modes.issuperset(pick(claim, list, "spec", "accessModes"))):
             free.append(volume)
     return min(free, key=lambda volume: storage(volume, "capacity"), default=None)
 
 
+def could_serve(volume, claim):
+    """Say whether a volume is of the size, class and mode that a claim asks for, and is to stay."""
+    modes = {pick(thing, str, "spec", "volumeMode") or "Filesystem" for thing in (volume, claim)}
+    is_large_enough = storage(volume, "capacity") >= storage(claim, "resources", "requests")
+    stays = not pick(volume, str, "metadata", "deletionTimestamp")
+    return is_large_enough and class_of(volume) == class_of(claim) and len(modes) == 1 and stays
+
+
+def is_of(owner, claim):
+    """Say whether a volume's claimRef names this claim; it may do so without a uid."""
+    metadata = claim["metadata"]
+    same_name = all(owner.get(name) == metadata.get(name) for name in ("namespace", "name"))
+    return same_name and (owner.get("uid") or metadata.get("uid")) == metadata.get("uid")
+
+
 def reaches(volume, node):
-    """Say whether a volume can be used on a node, by its nodeAffinity, of which only label expressions count."""
-    terms = valid_terms(pick(volume, list, "spec", "nodeAffinity", "required", "nodeSelectorTerms", of=dict))
-    return not pick(volume, dict, "spec", "nodeAffinity", "required") or any(
-        satisfies(node.labels, on_labels) for on_labels, _ in terms)
+    """Say whether a volume can be used on a node, by the label expressions of its nodeAffinity."""
+    required = pick(volume, dict, "spec", "nodeAffinity", "required")
+    terms = valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
+    return not required or any(satisfies(node.labels, on_labels) for on_labels, _ in terms)
 
 
 @predicate("NoVolumeZoneConflict", metadata=snapshot_for_volumes)
-def no_volume_zone_conflict(pod, node, metadata):
-    """The zone and region labels of the pod's volumes allow the node's. A claim that leads nowhere is an error."""
+def no_volume_zone_conflict(pod, node, metadata, since_1_20=False):
+    """The zone and region labels of the pod's volumes allow the node's. A claim to nowhere is an error."""
     if node.labels.keys().isdisjoint(ZONE_LABELS):
         return
     for name, claim, volume in claims_of(pod, metadata):
         problem = None if volume else dangling(name, claim, metadata)
         if problem:
             raise Unschedulable(f'running "VolumeZone" filter plugin for pod "{pod.name}": {problem}')
-        for label in ZONE_LABELS:
-            zones = [zone.strip() for zone in pick(volume, dict, "metadata", "labels").get(label, "").split("__")]
-            if all(zones) and node.labels.get(label) not in zones:
+        for label, same in ZONE_LABELS.items():
+            labels = pick(volume, dict, "metadata", "labels")
+            zones = [zone.strip() for zone in labels.get(label, "").split("__")]
+            zone = node.labels.get(label, node.labels.get(same) if since_1_20 else None)
+            if all(zones) and zone not in zones:
                 yield "node(s) had no available volume zone"
                 return
 
 
 def dangling(name, claim, snapshot):
-    """Return what is wrong with a claim that leads to no volume; nothing if it waits for its first consumer."""
-    volume_name, class_name = pick(claim, str, "spec", "volumeName"), class_of(claim)
+    """Return what is wrong with a claim that leads to no volume; None if it waits for its first consumer."""
+    volume_name = pick(claim, str, "spec", "volumeName")
+    class_name = class_of(claim)
     storage_class = snapshot.objects["storageclasses"].get(class_name, {})
     problems = {
         f'persistentvolumeclaim "{name}" not found': not claim,
@@ -1599,15 +1783,33 @@ def dangling(name, claim, snapshot):
     return next((problem for problem, holds in problems.items() if holds), None)
 
 
-def spread_constraints(pod, when, stage, snapshot, defaults):
-    """Yield (constraint, its topology key, the requirements it has of pods, the nodes with all keys, those of them that
-    count) for the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
+@dataclass
+class SpreadConstraint:
+    """A topology spread constraint of a pod, and the pods that it counts."""
+
+    raw: dict  # the API's JSON
+    requirements: list  # of the pods to count
+    complete: list = field(compare=False)  # the nodes that have all the constraints' keys, or need not
+    eligible: list = field(compare=False)  # those of them where the pod may go, by the constraint's policies
+    counts: dict = None  # domain -> matching pods
+    least: int = 0  # of DoNotSchedule: the lowest of these
+    weight: float = 0  # of ScheduleAnyway: how much a pod matters
+    keys_needed: bool = True  # whether a node without one of the keys is left out
+
+    def __post_init__(self):
+        self.key = pick(self.raw, str, "topologyKey")
+        self.max_skew = pick(self.raw, int, "maxSkew")
+
+
+def spread_constraints(pod, when, stage, snapshot, defaults, keys_needed=True):
+    """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
-    chosen = [raw for raw in raws or sum(defaults, []) if raw.get("whenUnsatisfiable") == when]
-    owned = sum(selectors_of(pod, snapshot, *OWNERS), []) if chosen and not raws else []
+    flat = itertools.chain.from_iterable
+    chosen = [raw for raw in raws or flat(defaults) if raw.get("whenUnsatisfiable") == when]
+    owned = list(flat(selectors_of(pod, snapshot, *OWNERS))) if chosen and not raws else []
     if not raws and not owned:
         return
-    keys = {pick(raw, str, "topologyKey") for raw in chosen}
+    keys = {pick(raw, str, "topologyKey") for raw in chosen} if keys_needed else set()
     complete = [node for node in snapshot.nodes.values() if keys <= node.labels.keys()]
     for raw in chosen:
         try:
@@ -1615,16 +1817,18 @@ def spread_constraints(pod, when, stage, snapshot, defaults):
         except InvalidSelector as error:
             raise Unschedulable(f"running {stage} topology spread constraints: {error}") from error
         eligible = complete
-        if raw.get("nodeAffinityPolicy") != "Ignore" and (pod.node_selector or required_terms(pod) is not None):
+        is_choosy = pod.node_selector or required_terms(pod) is not None
+        if is_choosy and raw.get("nodeAffinityPolicy") != "Ignore":
             eligible = [node for node in complete if wants_node(pod, node)]
         if raw.get("nodeTaintsPolicy") == "Honor":
             eligible = [node for node in eligible if not hostile_taints(pod, node)]
-        yield raw, pick(raw, str, "topologyKey"), requirements, complete, eligible
+        yield SpreadConstraint(raw, requirements, complete, eligible, keys_needed=keys_needed)
 
 
 def pods_by_domain(pod, domain, requirements, nodes):
     """Count the pods in the pod's namespace that meet the requirements, by the domains of their nodes."""
-    counts, matter = collections.Counter(), f"{pod.namespace} {requirements}"
+    counts = collections.Counter()
+    matter = f"{pod.namespace} {requirements}"
     for node in nodes:
         count = node.counts.get(matter)
         if not count:
@@ -1636,30 +1840,36 @@ def pods_by_domain(pod, domain, requirements, nodes):
     return counts
 
 
-def hard_spread(pod, nodes, snapshot, arguments):
-    """The pod's DoNotSchedule constraints, as (topology key, maxSkew, whether it matches the pod itself, matching pods
-    by domain, the least number of these)."""
-    stage, spread = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard', []
-    for raw, key, wanted, _, eligible in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments):
-        # In a domain, 1.20 counts the pods on all nodes, later versions, which have these policies, on eligible ones.
-        if not raw.get("nodeAffinityPolicy") and not raw.get("nodeTaintsPolicy"):
-            domains = {node.labels[key] for node in eligible}
-            eligible = [node for node in nodes if node.labels.get(key) in domains]
-        counts = pods_by_domain(pod, lambda node: node.labels[key], wanted, eligible)
-        # With fewer domains than minDomains, one is taken to be empty.
-        least = min(counts.values(), default=0) if len(counts) >= pick(raw, int, "minDomains") else 0
-        spread.append((key, pick(raw, int, "maxSkew"), satisfies(pod.labels, wanted), counts, least))
+def hard_spread(pod, nodes, snapshot, arguments, since_1_20=False):
+    """The pod's DoNotSchedule constraints. Since 1.20, pods count on eligible nodes only."""
+    stage = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard'
+    spread = []
+    for constraint in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments):
+        raw, key = constraint.raw, constraint.key
+        counted = constraint.eligible
+        if not (since_1_20 or raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
+            domains = {node.labels[key] for node in counted}
+            counted = [node for node in nodes if node.labels.get(key) in domains]
+        selected = constraint.requirements
+        if since_1_20 and not selected:  # an empty selector counts nobody
+            selected = None
+        counts = pods_by_domain(pod, lambda node, key=key: node.labels[key], selected, counted)
+        has_enough_domains = len(counts) >= pick(raw, int, "minDomains")  # else one is taken to be empty
+        least = min(counts.values(), default=0) if has_enough_domains else 0
+        spread.append(replace(constraint, counts=counts, least=least))
     return spread or nothing_against
 
 
 @predicate("EvenPodsSpread", metadata=hard_spread)
 def even_pods_spread(pod, node, metadata):
     """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
-    for key, max_skew, itself, counts, least in metadata:
-        if key not in node.labels:
+    for constraint in metadata:
+        domain = node.labels.get(constraint.key)
+        if domain is None:
             yield "node(s) didn't match pod topology spread constraints (missing required label)"
             return
-        if counts[node.labels[key]] + itself - least > max_skew:
+        count = constraint.counts[domain] + satisfies(pod.labels, constraint.requirements)
+        if count - constraint.least > constraint.max_skew:
             yield "node(s) didn't match pod topology spread constraints"
             return
 
@@ -1756,9 +1966,19 @@ def sum_up_affinity(at_nodes):
     return around
 
 
+@dataclass
+class AffineDomains:
+    """Where a pod must be, and must not be, by the inter-pod affinity of all pods. A domain is a label."""
+
+    keys: list  # the labels by whose values the pod must be together with others
+    together: set  # the domains with such others
+    is_first: bool  # whether the pod may do without them, as the first of its group
+    apart: set  # the domains with pods that it must not be with
+    repelling: set  # those with pods that must not be with it
+
+
 def affine_domains(pod, nodes, snapshot):
-    """The topology keys that the pod must have company by; the domains with such pods; whether it may do without; the
-    domains with pods that it must not be with, and with those that repel it."""
+    """Where the pod must be, and must not be, for the sake of other pods."""
     terms, problem = affinity_terms(pod)
     if problem:
         raise Rejected(problem)
@@ -1766,26 +1986,59 @@ def affine_domains(pod, nodes, snapshot):
     wanted = terms["requiredAffinity"]
     if not (wanted or around["apart"] or around["repelling"]):
         return nothing_against
-    # The first pod of a group that wants to be together has nobody to join, and may go anywhere.
-    first = not around["together"] and all(term.selects(pod, snapshot) for term in wanted)
-    return ([term.key for term in wanted], set(around["together"]), first,
-            set(around["apart"]), set(around["repelling"]))
+    is_first = not around["together"] and all(term.selects(pod, snapshot) for term in wanted)
+    return AffineDomains([term.key for term in wanted], set(around["together"]), is_first,
+                         set(around["apart"]), set(around["repelling"]))
 
 
 @predicate("MatchInterPodAffinity", metadata=affine_domains)
 def match_inter_pod_affinity(pod, node, metadata):
-    """In the node's domains are the pods that the pod must be with, none that it must not, and none that repel it."""
-    wanted, together, first, apart, repelling = metadata
+    """In the node's domains are the pods that it must be with, none that it must not, none that repel it."""
     here = node.labels.items()
-    if not all(key in node.labels and (first or (key, node.labels[key]) in together) for key in wanted):
+    wanted = [(key, node.labels.get(key)) for key in metadata.keys]
+    company = [domain for domain in wanted if domain in metadata.together or metadata.is_first]
+    if len(company) < len(wanted) or not node.labels.keys() >= set(metadata.keys):
         reason = "node(s) didn't match pod affinity rules"
-    elif not apart.isdisjoint(here):
+    elif not metadata.apart.isdisjoint(here):
         reason = "node(s) didn't match pod anti-affinity rules"
-    elif not repelling.isdisjoint(here):
+    elif not metadata.repelling.isdisjoint(here):
         reason = "node(s) didn't satisfy existing pods anti-affinity rules"
     else:
         return
     yield from ("node(s) didn't match pod affinity/anti-affinity", reason)
+
+
+def claims_of_devices(pod, nodes, snapshot):
+    """Reject a pod that claims devices, unless it runs, so that it has them."""
+    if pod.spec.get("resourceClaims") and not pod.spec.get("nodeName"):
+        raise Rejected("pod claims devices (spec.resourceClaims), which this scheduler does not allocate")
+    return nothing_against
+
+
+def nominated_elsewhere(pod, nodes, snapshot):
+    """Return {node: the other pods, no less important, for which room is being made there}."""
+    if not snapshot.nominated:
+        return nothing_against
+    others = collections.defaultdict(list)
+    for other in snapshot.nominated:
+        is_done = other.phase in ("Succeeded", "Failed") or any(other.uid in node.pods for node in nodes)
+        if other.uid != pod.uid and other.priority >= pod.priority and not is_done:
+            others[other.nominated_node].append(other)
+    return (others, snapshot) if others else nothing_against
+
+
+def room_for_nominated(pod, node, metadata):
+    """The pod still fits once those are there that are nominated to the node. Upstream: addNominatedPods."""
+    others, snapshot = metadata
+    return reasons_if(pod, node, snapshot, there=others[node.name]) if node.name in others else []
+
+
+NODES_NAMED = Rule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
+ALWAYS_ASKED = [  # whatever the Policy
+    Rule("Devices", nothing_against, metadata=claims_of_devices, title="devices", steady=True),
+    Rule("NominatedPods", room_for_nominated, metadata=nominated_elsewhere, title="room for nominated pods",
+         steady=True),
+]
 
 
 # ==== 7. Priorities =========================================================================================
@@ -1801,97 +2054,147 @@ SEED = None  # of what is left to chance
 
 
 def normalize(points, few_are_best=False):
-    """Stretch scores so that the highest becomes 100, or 0. Upstream: DefaultNormalizeScore in plugins/helper."""
+    """Stretch scores so that the highest becomes 100, or 0. Upstream: DefaultNormalizeScore."""
     highest = max(points.values())
     points = {name: 100 * score // highest if highest else 0 for name, score in points.items()}
     return {name: 100 - score for name, score in points.items()} if few_are_best else points
 
 
-def usage(pod, node, weights=CPU_AND_MEMORY):
-    """Yield for each resource what would be requested with the pod there, what there is, and the resource's weight."""
-    for name, weight in weights.items():
-        there, more = (node.nonzero, pod.nonzero_incoming) if name in LITTLE else (node.requested, pod.requests)
-        yield there.get(name, 0) + more.get(name, 0), node.allocatable.get(name, 0), weight
+def usage(pod, node, resources, since_1_20=False):
+    """Return {resource: (what would be requested with the pod on the node, what there is)}.
+
+    Since 1.20 without what the node does not have, and extended resources that the pod does not request.
+    """
+    found = {}
+    incoming = pod.nonzero_incoming if since_1_20 else pod.nonzero_incoming_1_20
+    for name in resources:
+        on_node = node.nonzero if name in LITTLE else node.requested
+        there = node.allocatable.get(name, 0)
+        more = incoming.get(name, 0)
+        if not since_1_20 or (there and (more or name in NOTHING)):
+            found[name] = on_node.get(name, 0) + more, there
+    return found
+
+
+def mean(scores, weights):
+    """Return the mean of the scores of resources, by the resources' weights, rounded down."""
+    total = sum([score * weights[name] for name, score in scores.items()])
+    divisor = sum(weights.values()) if len(scores) == len(weights) else sum([weights[name] for name in scores])
+    return total // (divisor or 1)
 
 
 @priority("LeastRequestedPriority", default=CPU_AND_MEMORY)
-def least_requested(pod, node, arguments):
-    """The share of cpu and memory that stays free, in percent, averaged by {resource: weight}: spreads the load."""
-    free = [100 * (there - used) // there * weight
-            for used, there, weight in usage(pod, node, arguments[0]) if there >= used and there]
-    return sum(free) // sum(arguments[0].values())
+def least_requested(pod, node, arguments, since_1_20=False):
+    """The percentage of cpu and memory that stays free, averaged by {resource: weight}: spreads the load."""
+    return mean({name: 100 * (there - used) // there if there > used else 0
+                 for name, (used, there) in usage(pod, node, arguments[0], since_1_20).items()}, arguments[0])
 
 
 @priority("MostRequestedPriority", default=CPU_AND_MEMORY)
-def most_requested(pod, node, arguments):
-    """The share of cpu and memory that is then requested, in percent, averaged: fills node after node."""
-    full = [100 * used // there * weight
-            for used, there, weight in usage(pod, node, arguments[0]) if there >= used and there]
-    return sum(full) // sum(arguments[0].values())
+def most_requested(pod, node, arguments, since_1_20=False):
+    """The percentage of cpu and memory that is then requested, averaged: fills node after node."""
+    overcommitted = 100 if since_1_20 else 0
+    return mean({name: 100 * used // there if 0 < there >= used else overcommitted
+                 for name, (used, there) in usage(pod, node, arguments[0], since_1_20).items()}, arguments[0])
 
 
-@priority("BalancedResourceAllocation")
+@priority("BalancedResourceAllocation", default=CPU_AND_MEMORY)
 def balanced_resource_allocation(pod, node):
-    """100 where cpu and memory are used to the same degree, less the more they differ; 0 where one is used up."""
-    cpu, memory = [used / there if there else 1.0 for used, there, _ in usage(pod, node)]
+    """100 where cpu and memory are used to the same degree, less otherwise; 0 where one is used up."""
+    shares = usage(pod, node, CPU_AND_MEMORY).values()
+    cpu, memory = [used / there if there else 1.0 for used, there in shares]
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
 
 
+def improved_balance(pod, node, arguments):
+    """75 where the use of the resources stays as even as it is; more where the pod evens it. Since 1.36."""
+    requested = [name for name in arguments[0] if pod.requests.get(name)]
+    if not requested:
+        return 0
+    now = {name: node.requested.get(name, 0) for name in arguments[0]
+           if node.allocatable.get(name) and (name in NOTHING or name in requested)}
+    then = {name: amount + pod.requests.get(name, 0) for name, amount in now.items()}
+    return 50 + (50 + evenness(then, node) - evenness(now, node)) // 2
+
+
+def evenness(requested, node):
+    """Return 100 less the standard deviation, in percent, of the requested shares of the node's resources."""
+    shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
+    if len(shares) == 2:
+        return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
+    add_up = functools.partial(functools.reduce, operator.add)  # like Go; Python 3.12's sum() is more exact
+    middle = add_up(shares, 0.0) / max(len(shares), 1)
+    squares = [(share - middle) ** 2 for share in shares]
+    return int((1 - math.sqrt(add_up(squares, 0.0) / max(len(shares), 1))) * 100)
+
+
 def shape_problems(arguments):
-    """Yield what is wrong with requestedToCapacityRatioArguments. Upstream: ValidateRequestedToCapacityRatioArgs."""
+    """Yield what is wrong with the arguments. Upstream: ValidateRequestedToCapacityRatioArgs."""
     points = [point.get("utilization", 0) for argument in arguments for point in argument.get("shape", [])]
     if arguments and (len(arguments) > 1 or not points):
         yield "needs requestedToCapacityRatioArguments with at least one point in shape, in this entry alone"
-    elif any(left >= right for left, right in zip(points, points[1:])):
+    elif points != sorted(set(points)):
         yield "the utilization values of shape must ascend"
-    elif any("weight" not in resource for argument in arguments for resource in argument.get("resources", [])):
+    elif any("weight" not in each for argument in arguments for each in argument.get("resources", [])):
         yield "each of the resources needs a weight"
 
 
 @priority("RequestedToCapacityRatio", member="requestedToCapacityRatioArguments", check=shape_problems,
           argument={"shape": SHAPE, "resources": [{"name": str, "weight": WEIGHT}]})
-def requested_to_capacity_ratio(pod, node, arguments):
-    """The weighted mean, over the Policy's resources, of a function of their utilization that `shape` draws."""
+def requested_to_capacity_ratio(pod, node, arguments, since_1_20=False):
+    """The weighted mean, over the Policy's resources, of a function of their utilization: `shape`."""
     shape = [(point.get("utilization", 0), 10 * point.get("score", 0)) for point in arguments[0]["shape"]]
     weights = {resource.get("name", ""): resource["weight"] for resource in arguments[0].get("resources", [])}
     score_sum = weight_sum = 0
-    for used, there, weight in usage(pod, node, weights):
-        score = along(shape, 100 - (there - used) * 100 // there if there else 100)
+    for name, (used, there) in usage(pod, node, weights, since_1_20).items():
+        rounding = 0 if since_1_20 else there - 1  # 1.20 rounds the utilization up
+        score = along(shape, (100 * used + rounding) // there if there else 100)
         if score > 0:  # else the resource is left out of the mean
-            score_sum += score * weight
-            weight_sum += weight
+            score_sum += score * weights[name]
+            weight_sum += weights[name]
     return (2 * score_sum + weight_sum) // (2 * weight_sum) if weight_sum else 0  # rounded, halves up
 
 
 def along(shape, x):
     """Return the value at x of the broken line through the points of shape, truncated toward zero."""
-    for i, (right, score) in enumerate(shape):
+    left, left_score = shape[0]
+    for right, score in shape:
         if x <= right:
-            left, before = shape[i - 1] if i else (right - 1, score)
-            return before + int((score - before) * (x - left) / (right - left))
-    return shape[-1][1]
+            width = max(right - left, 1)  # at the first point, left is right
+            return left_score + int((score - left_score) * (x - left) / width)
+        left, left_score = right, score
+    return left_score
 
 
 @priority("NodeAffinityPriority", reduce=normalize)
-def node_affinity(pod, node):
-    """The summed weights of the preferred node affinity terms that the node meets."""
-    return sum(weight for weight, term in preferred_terms(pod) if term_matches(term, node))
+def node_affinity(pod, node, arguments=()):
+    """The summed weights of the preferred node affinity terms that the node meets, and of `arguments`."""
+    terms = preferred_terms(pod) + weighted_terms(arguments) if arguments else preferred_terms(pod)
+    return sum([weight for weight, term in terms if term_matches(term, node)])
 
 
 @remembered
 def preferred_terms(pod):
-    """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable, with all that is wrong."""
-    terms, problems = [], {}
-    for preferred in pick(pod.spec, list, "affinity", "nodeAffinity", f"preferred{WHEN}", of=dict):
+    """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable."""
+    return weighted_terms(pick(pod.spec, list, "affinity", "nodeAffinity", f"preferred{WHEN}", of=dict))
+
+
+def weighted_terms(raws):
+    """Return (weight, term) pairs of preferred terms that say something. Raises Unschedulable."""
+    pairs = []
+    problems = {}
+    for preferred in raws:
         weight = pick(preferred, int, "weight")
         try:
-            terms.append((weight, weight and node_selector_term(pick(preferred, dict, "preference"))))
+            term = weight and node_selector_term(pick(preferred, dict, "preference"))
         except InvalidSelector as error:
             problems[str(error)] = None  # once, as upstream's Aggregate does
+        else:
+            pairs += [(weight, term)] if term else []
     if problems:
         problem = f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems)
         raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {problem}')
-    return [(weight, term) for weight, term in terms if term]
+    return pairs
 
 
 @priority("TaintTolerationPriority", reduce=functools.partial(normalize, few_are_best=True))
@@ -1900,12 +2203,18 @@ def taint_toleration(pod, node):
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
 
 
-def image_shares(pod, nodes, snapshot):
-    """Each container's image, and its size in bytes times the share of all nodes that have it, lest pods crowd."""
+def image_shares(pod, nodes, snapshot, since_1_20=False):
+    """Each image of the pod, and its bytes times the share of the nodes that have it, so that pods spread.
+
+    Since 1.20, images of init containers and of volumes count, too.
+    """
     shares = []
-    for container in pod.containers:
-        image = pick(container, str, "image")
-        if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag; upstream: normalizedImageName
+    containers = pod.containers + pod.init_containers if since_1_20 else pod.containers
+    images = [pick(container, str, "image") for container in containers]
+    if since_1_20:
+        images += [pick(volume, str, "image", "reference") for volume in pod.volumes if volume.get("image")]
+    for image in images:
+        if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag (normalizedImageName)
             image += ":latest"
         sizes = [node.images[image] for node in snapshot.nodes.values() if image in node.images]
         shares.append((image, int(sizes[0] * (len(sizes) / len(snapshot.nodes))) if sizes else 0))
@@ -1913,72 +2222,94 @@ def image_shares(pod, nodes, snapshot):
 
 
 @priority("ImageLocalityPriority", metadata=image_shares)
-def image_locality(pod, node, metadata):
+def image_locality(pod, node, metadata, since_1_20=False):
     """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100)."""
-    lowest, highest = 23 * 2**20, 1000 * 2**20 * len(pod.containers)
-    there = sum(share for image, share in metadata if image in node.images)
+    containers = len(pod.containers) + (len(pod.init_containers) if since_1_20 else 0)
+    lowest = 23 * 2**20
+    highest = 1000 * 2**20 * containers
+    there = sum([share for image, share in metadata if image in node.images])
     return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
 
 
 @priority("NodePreferAvoidPodsPriority")
 def node_prefer_avoid_pods(pod, node):
-    """0 where the node's preferAvoidPods annotation names the pod's ReplicationController or ReplicaSet, else 100."""
+    """0 where an annotation names the pod's ReplicationController or ReplicaSet as one to avoid; else 100."""
     annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
     if annotation and pod.controller[0] in ("ReplicationController", "ReplicaSet"):
         with contextlib.suppress(ValueError):  # an annotation that cannot be read avoids nobody
-            avoided = [pick(avoid, dict, "podSignature", "podController")
-                       for avoid in pick(json.loads(annotation), list, "preferAvoidPods", of=dict)]
-            return 0 if pod.controller in [(owner.get("kind"), owner.get("uid")) for owner in avoided] else 100
+            for avoid in pick(json.loads(annotation), list, "preferAvoidPods", of=dict):
+                owner = pick(avoid, dict, "podSignature", "podController")
+                if pod.controller == (owner.get("kind"), owner.get("uid")):
+                    return 0
     return 100
 
 
 @priority("NodeLabel", member="labelPreference", check=label_conflicts,
           argument={"label": str, "presence": bool})
 def node_label(pod, node, arguments):
-    """The share of the Policy's labelPreference entries that the node meets: the label is there, or is not."""
-    met = sum((argument.get("label", "") in node.labels) == argument.get("presence", False) for argument in arguments)
+    """The percentage of the labelPreference entries that the node meets: a label is there, or is not."""
+    met = sum((argument.get("label", "") in node.labels) == argument.get("presence", False)
+              for argument in arguments)
     return 100 * met // len(arguments)
 
 
-def soft_spread(pod, nodes, snapshot, arguments):
-    """The pod's ScheduleAnyway constraints or default ones, as (maxSkew, {node: pods in its domain}, weight)."""
-    stage, spread = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft', []
-    for raw, key, wanted, complete, eligible in spread_constraints(pod, "ScheduleAnyway", stage, snapshot, arguments):
-        by_host = key == HOSTNAME  # then each node is a domain, even if two have one hostname
-        domains = {node: node.name if by_host else node.labels[key] for node in complete}
-        counts = pods_by_domain(pod, domains.get, wanted, complete if by_host else eligible)
-        scored = {node.name: domains[node] for node in nodes if node in domains}
-        around = {name: counts[domain] for name, domain in scored.items()}
-        weight = math.log(len({*scored.values()}) + 2)  # many domains weigh more
-        spread.append((pick(raw, int, "maxSkew"), around, weight))
+def soft_spread(pod, nodes, snapshot, arguments, since_1_20=False):
+    """The pod's ScheduleAnyway constraints, or default ones. Since 1.20, the system's own need no keys."""
+    stage = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'
+    by_default = arguments == [DEFAULT_SPREAD] and not pod.spec.get("topologySpreadConstraints")
+    keys_needed = not (since_1_20 and by_default)
+    spread = []
+    for constraint in spread_constraints(pod, "ScheduleAnyway", stage, snapshot, arguments, keys_needed):
+        domain = functools.partial(domain_of, constraint.key)
+        selected = constraint.requirements
+        if since_1_20 and not selected:  # an empty selector counts nobody
+            selected = None
+        counted = constraint.complete if constraint.key == HOSTNAME else constraint.eligible
+        complete = set(constraint.complete)
+        domains = {domain(node) for node in nodes if node in complete}
+        counts = pods_by_domain(pod, domain, selected, counted)
+        counts = {name: count for name, count in counts.items() if name in domains}
+        weight = math.log(len(domains) + 2)  # many domains weigh more
+        spread.append(replace(constraint, counts=counts, weight=weight))
     return spread
+
+
+def domain_of(key, node):
+    """Return the node's domain of a topology: each node is one by host name, even if two have the same."""
+    return node.name if key == HOSTNAME else node.labels.get(key)
 
 
 def normalize_spread(points):
     """Turn counts around, so that the fewest pods make 100; a node that is out gets 0."""
     counts = [count for count in points.values() if count is not None]
-    least, most = min(counts, default=0), max(counts, default=0)
-    return {name: 0 if count is None else 100 * (most + least - count) // most if most else 100
-            for name, count in points.items()}
+    total = min(counts, default=0) + max(counts, default=0)
+    most = max(counts, default=0)
+    turned = {count: 100 * (total - count) // most if most else 100 for count in set(counts)} | {None: 0}
+    return {name: turned[count] for name, count in points.items()}
 
 
 @priority("SelectorSpreadPriority", metadata=soft_spread, reduce=normalize_spread, default=DEFAULT_SPREAD)
 @priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread)
-def even_pods_spread_priority(pod, node, metadata):
-    """How many pods are around that the ScheduleAnyway constraints count, None where a key is missing; few are best."""
+def even_pods_spread_priority(pod, node, metadata, since_1_20=False):
+    """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
     score = 0.0
-    for max_skew, around, weight in metadata:
-        if node.name not in around:
+    for constraint in metadata:
+        if constraint.key in node.labels:
+            count = constraint.counts.get(domain_of(constraint.key, node), 0)
+            score += count * constraint.weight + (constraint.max_skew - 1)
+        elif constraint.keys_needed:
             return None
-        score += around[node.name] * weight + (max_skew - 1)
+    if since_1_20:  # rounded; not scored without constraints
+        return math.floor(score + 0.5) if metadata else None
     return int(score)
 
 
 def service_spread(pod, nodes, snapshot, arguments):
-    """For each label in the Policy, how many pods the pod's service has, by the values that their nodes have."""
+    """For each label in the Policy, how many pods the pod's service has, by their nodes' values."""
     selector = next(iter(selectors_of(pod, snapshot, "services")), None) or None  # an empty one counts nobody
     labels = [argument.get("label", "") for argument in arguments]
-    return [(label, pods_by_domain(pod, lambda node: node.labels.get(label), selector, nodes)) for label in labels]
+    return [(label, pods_by_domain(pod, lambda node, label=label: node.labels.get(label), selector, nodes))
+            for label in labels]
 
 
 @priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity", argument={"label": str})
@@ -1994,21 +2325,29 @@ def service_affinity(pod, node, metadata):
 
 
 def affine_scores(pod, nodes, snapshot, arguments):
-    """For each (topology key, value) domain, the weights of the terms that draw the pod there, or push it away."""
-    _, problem = affinity_terms(pod)
+    """For each (topology key, value) domain, the weights of the terms for and against the pod's going there.
+
+    `arguments`: the weight of other pods' required terms, and maybe that pods without preferences get none.
+    """
+    weight, *ignores_others = arguments
+    terms, problem = affinity_terms(pod)
     if problem:
         raise Unschedulable(f'running PreScore plugin "InterPodAffinity": {problem}')
+    if ignores_others and not (terms["preferredAffinity"] or terms["preferredAntiAffinity"]):
+        return {}
     around = affinity_around(pod, snapshot)
     scores = collections.Counter(around["preferred"])
     for domain, count in around["attached"].items():  # to pods that must be where this one is
-        scores[domain] += count * arguments[0]
+        scores[domain] += count * weight
     return scores
 
 
-def normalize_affinity(points):
-    """Stretch scores from the lowest (or 0) to the highest (or 0) to 0 to 100."""
-    low, high = min(0, *points.values()), max(0, *points.values())
-    return {name: int(100 * ((score - low) / (high - low))) if high > low else 0 for name, score in points.items()}
+def normalize_affinity(points, since_1_20=False):
+    """Stretch scores from the lowest to the highest, with a 0 among them in 1.20, to 0 to 100."""
+    scores = [*points.values(), *([] if since_1_20 else [0])]
+    low, high = min(scores), max(scores)
+    span = high - low
+    return {name: int(100 * ((score - low) / span)) if span else 0 for name, score in points.items()}
 
 
 @priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity, default=1)
@@ -2018,7 +2357,7 @@ def inter_pod_affinity(pod, node, metadata):
 
 
 def dice(*names):
-    """Return what chance is left to: with --seed, the same for the same pod (and node), so that it can be replayed."""
+    """Return what decides by chance; with --seed, always the same way for the same pod and node."""
     return random if SEED is None else random.Random(f"{SEED} {' '.join(names)}")
 
 
@@ -2155,6 +2494,8 @@ def give_up(decision, error):
         why = {f"{error.title} (whatever the node)": [str(error)]}
         decision.failed = dict.fromkeys(decision.nodes, why)
         decision.message = fit_error(decision.failed)
+        if decision.policy.since_1_20:
+            decision.message = f"0/{len(decision.nodes)} nodes are available: {error}."
     if not isinstance(error, (Unschedulable, Malformed, ApiError)):
         decision.broken = True
         decision.message = broken(error)
@@ -2251,10 +2592,20 @@ def seek_remedy(decision, snapshot):
         warn_once(f"{decision.pod.key}: {broken(error)}")
 
 
+def reasons_if(pod, node, snapshot, gone=(), there=()):
+    """Return what is against the pod on the node if some pods were gone and others there."""
+    before = dict(node.pods)
+    try:
+        node.hold({other.uid: other for other in [*before.values(), *there] if other not in gone}, snapshot.memory)
+        return reasons_against(pod, node, snapshot)
+    finally:
+        node.hold(before, snapshot.memory)
+
+
 def reasons_against(pod, node, snapshot):
     """Return why the predicates refuse a node as it stands; rules may first take pods off it."""
     try:
-        predicates = prepare(snapshot.policies[pod.scheduler].predicates, pod, snapshot.nodes, snapshot)
+        predicates = prepare(snapshot.policies[pod.scheduler].filters(), pod, snapshot.nodes, snapshot)
     except Rejected as error:
         return [str(error)]
     return next(filter(None, (predicate.reasons(node) for predicate in predicates)), [])
@@ -2311,17 +2662,42 @@ CONFIGURATION = READ_OVER | {
                        "resourceLock": str, "resourceName": str, "resourceNamespace": str},
     "extenders": [EXTENDER | {"httpTimeout": str, "enableHTTPS": bool}],
 }
+NODE_SELECTOR_TERM = dict.fromkeys(
+    ["matchExpressions", "matchFields"], [{"key": str, "operator": {*OPERATORS}, "values": [str]}])
 PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
-    "NodeAffinity": {},  # addedAffinity cannot be had here
+    "NodeAffinity": {"addedAffinity": {
+        f"required{WHEN}": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
+        f"preferred{WHEN}": [{"weight": range(1, 101), "preference": NODE_SELECTOR_TERM}]}},
     "NodeResourcesFit": {"ignoredResources": [str], "ignoredResourceGroups": [str], "scoringStrategy": {
         "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(1, 101)}],
         "requestedToCapacityRatio": {"shape": SHAPE}}},
-    "InterPodAffinity": {"hardPodAffinityWeight": range(101)},
+    "InterPodAffinity": {"hardPodAffinityWeight": range(101), "ignorePreferredTermsOfExistingPods": bool},
     "PodTopologySpread": {"defaultingType": {"List", "System"}, "defaultConstraints": [{
         "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
-    "NodeResourcesBalancedAllocation": {"resources": [{"name": {"cpu", "memory"}, "weight": range(1, 2)}]},
+    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]},
 }
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
+
+
+today = functools.partial(functools.partial, since_1_20=True)  # today(function): as the function is since 1.20
+SINCE_1_20 = {  # rule -> what replaces its function, metadata, reduce or words in kube-scheduler 1.36
+    "PodFitsResources": {"function": today(pod_fits_resources)},
+    "NoVolumeZoneConflict": {"function": today(no_volume_zone_conflict)},
+    "EvenPodsSpread": {"metadata": today(hard_spread)},
+    "LeastRequestedPriority": {"function": today(least_requested)},
+    "MostRequestedPriority": {"function": today(most_requested)},
+    "RequestedToCapacityRatio": {"function": today(requested_to_capacity_ratio)},
+    "BalancedResourceAllocation": {"function": improved_balance},
+    "ImageLocalityPriority": {"metadata": today(image_shares), "function": today(image_locality)},
+    "SelectorSpreadPriority": {"metadata": today(soft_spread), "function": today(even_pods_spread_priority)},
+    "InterPodAffinityPriority": {"reduce": today(normalize_affinity)},
+    "PodToleratesNodeTaints": {"words": {"node(s) had taint": "node(s) had untolerated taint(s)"}},
+    "MatchNodeSelector": {"words": {
+        "node(s) didn't match Pod's node affinity": "node(s) didn't match Pod's node affinity/selector"}},
+    "HostName": {"words": {
+        "node(s) didn't match the requested hostname": "node(s) didn't match the requested node name"}},
+    "MatchInterPodAffinity": {"words": {"node(s) didn't match pod affinity/anti-affinity": None}},
+}
 
 
 def read_configuration(document, scheduler_name):
@@ -2383,7 +2759,8 @@ def read_profile(profile, place, problems):
         for plugin, point in runs_at.items():
             for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
                 if name in catalogue:
-                    rule = replace(catalogue[name], title=plugin, weight=running[point][plugin] or 1)
+                    rule = replace(catalogue[name], **SINCE_1_20.get(name, {}), title=plugin,
+                                   weight=running[point][plugin] or 1)
                     rule.arguments = given or rule.arguments
                     rule.hooks = {hook: function for hook, function in rule.hooks.items()
                                   if plugin in running[HOOKS[hook]]}
@@ -2396,7 +2773,7 @@ def read_profile(profile, place, problems):
     known = PLUGIN_OF.keys() | {rule.name for rule in predicates + priorities}
     others = {name: rule for name, rule in (PRIORITIES | PREDICATES).items() if name not in known}
     others = rules_at(HOOKS.values(), others)
-    return Policy(predicates, priorities, notices=notices, others=others, of_plugins=True)
+    return Policy(predicates, priorities, notices=notices, others=others, since_1_20=True)
 
 
 def rules_of(plugin, args):
@@ -2406,7 +2783,15 @@ def rules_of(plugin, args):
         system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
         return {rule: [args.get("defaultConstraints") or system] for rule in rules}
     if plugin == "InterPodAffinity":
-        return {rule: [args.get("hardPodAffinityWeight", 1)] for rule in rules}
+        ignores = ["ignorePreferredTermsOfExistingPods"] if args.get("ignorePreferredTermsOfExistingPods") else []
+        return {rule: [args.get("hardPodAffinityWeight", 1), *ignores] for rule in rules}
+    if plugin == "NodeAffinity":
+        added = args.get("addedAffinity", {})
+        return {"MatchNodeSelector": added.get(f"required{WHEN}", {}).get("nodeSelectorTerms", []),
+                "NodeAffinityPriority": added.get(f"preferred{WHEN}", [])}
+    if plugin == "NodeResourcesBalancedAllocation":
+        names = [resource.get("name", "") for resource in args.get("resources", [])]
+        return {"BalancedResourceAllocation": [dict.fromkeys(names, 1)] if names else []}
     if plugin != "NodeResourcesFit":
         return {rule: [args] if args else [] for rule in rules}
     ignored = args.get("ignoredResources", [])
@@ -2610,17 +2995,25 @@ class Objects(dict):
         self.cluster = cluster
 
     def __missing__(self, resource):
-        """List a resource."""
-        return self.setdefault(resource, {"/".join(filter(None, (
-            pick(thing, str, "metadata", "namespace"), pick(thing, str, "metadata", "name")))): thing
-            for thing in self.cluster.list(resource)})
+        """List a resource; an API server that does not know it yet has none."""
+        things = self[resource] = {}
+        try:
+            for thing in self.cluster.list(resource):
+                path = pick(thing, str, "metadata", "namespace"), pick(thing, str, "metadata", "name")
+                things["/".join(filter(None, path))] = thing
+        except ApiError as error:
+            if error.status != 404 or resource != "csistoragecapacities":
+                del self[resource]
+                raise
+        return things
 
 
 class Lists:
     """The lists of an API server."""
 
     GROUPS = {"replicasets": "apis/apps/v1", "statefulsets": "apis/apps/v1",  # others are in the core group, api/v1
-              "storageclasses": "apis/storage.k8s.io/v1", "csinodes": "apis/storage.k8s.io/v1"}
+              **dict.fromkeys(["storageclasses", "csinodes", "csidrivers", "csistoragecapacities"],
+                              "apis/storage.k8s.io/v1")}
 
     def __init__(self, api, live):
         self.api = api
@@ -3443,9 +3836,10 @@ class Manifests:
     OTHERS: ClassVar = dict(
         ns="namespaces", svc="services", rc="replicationcontrollers", rs="replicasets", sts="statefulsets",
         pv="persistentvolumes", pvc="persistentvolumeclaims", sc="storageclasses", csinodes="csinodes",
-        pdb="poddisruptionbudgets", pc="priorityclasses")
+        csidrivers="csidrivers", csistoragecapacities="csistoragecapacities", pdb="poddisruptionbudgets",
+        pc="priorityclasses")
     WITHOUT_NAMESPACE = (
-        "nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes", "priorityclasses")
+        "nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes", "csidrivers", "priorityclasses")
     COMMAND = f"kubectl get nodes,pods,{','.join(OTHERS)} -A -o yaml"  # copies a live cluster
 
     def __init__(self, paths=()):
@@ -3480,7 +3874,7 @@ class Manifests:
         if not kind or not name:
             raise Malformed("expected a Kubernetes object with kind and metadata.name, got "
                             f"{json.dumps(thing, default=str)[:60]}")
-        resource = kind.lower() + ("es" if kind.endswith("s") else "s")
+        resource = re.sub("y$", "ie", kind.lower()) + ("es" if kind.endswith("s") else "s")
         metadata, problems = thing["metadata"], []
         try:
             spec = pick(thing, dict, "spec")

@@ -223,7 +223,8 @@ WORKLOAD = {"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas"
 @table("added, policy, said", {
     "a claim that was not copied": (
         {"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}}, "DefaultProvider",
-        "not in these manifests, so that rules find none: csinodes, namespaces, persistentvolumeclaims, "),
+        "not in these manifests, so that rules find none: csidrivers, csinodes, "
+        "csistoragecapacities, namespaces, persistentvolumeclaims, "),
     "services that were not copied": ({}, "DefaultProvider", "not in these manifests, so that rules find none: "),
     "what no rule asks for": ({}, "policy.json", None),
     "a Deployment": (WORKLOAD, "policy.json", "of a Deployment no pods are made here: add the pods themselves"),

@@ -123,6 +123,11 @@ def test_arguments_change_what_a_plugin_does():
     "a weight of 0 leaves required affinity out": (
         "InterPodAffinity", {"hardPodAffinityWeight": 0}, "InterPodAffinityPriority", [0]),
     "without a weight it is 1": ("InterPodAffinity", {}, "InterPodAffinityPriority", [1]),
+    "resources to balance": (
+        "NodeResourcesBalancedAllocation", {"resources": [{"name": "cpu", "weight": 1}, {"name": "example.com/gpu"}]},
+        "BalancedResourceAllocation", [{"cpu": 1, "example.com/gpu": 1}]),
+    "without any, cpu and memory": (
+        "NodeResourcesBalancedAllocation", {}, "BalancedResourceAllocation", [{"cpu": 1, "memory": 1}]),
 })
 def test_a_rule_has_the_arguments_of_its_plugin(plugin, args, rule, arguments):
     [policy] = load({"pluginConfig": [{"name": plugin, "args": args}]}).values()
@@ -172,6 +177,44 @@ def test_what_is_read_without_effect_is_said(profile, more, notices):
 def test_disks_of_clouds_are_counted_where_that_is_asked_for():
     [policy] = load({"plugins": {"filter": {"enabled": plugins("EBSLimits")}}}).values()
     assert rules(policy)[0] == [*FILTERS, "MaxEBSVolumeCount"]
+
+
+SSD, FAST = ({"matchExpressions": [{"key": "disk", "operator": "In", "values": [value]}]} for value in ("ssd", "nvme"))
+
+
+@table("added, failed, scores", {
+    "none": ({}, {}, {"hdd": 0, "nvme": 0, "ssd": 0}),
+    "required: a node has to meet one of the terms, whatever the pod": (
+        {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [SSD, FAST]}},
+        {"hdd": "node(s) didn't match scheduler-enforced node affinity"}, {"nvme": 0, "ssd": 0}),
+    "preferred: the terms' weights are added to the pod's own": (
+        {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "preference": FAST},
+                                                             {"weight": 3, "preference": SSD}]},
+        {}, {"hdd": 0, "nvme": 200, "ssd": 120}),
+})
+def test_affinity_that_is_added_to_each_pods(added, failed, scores):
+    policies = load({"pluginConfig": [{"name": "NodeAffinity", "args": {"addedAffinity": added}}]})
+    decision = decide(policies, pod("p"), *(node(disk, labels={"disk": disk}) for disk in ("hdd", "nvme", "ssd")))
+    assert {name: reason for name, against in decision.failed.items() for [reason] in against.values()} == failed
+    assert decision.scores["NodeAffinity"] == scores
+
+
+@table("ignored, prefers, score", {
+    "others' preferences count": (False, False, 200),
+    "... but not if they are to be ignored": (True, False, 0),
+    "... unless the pod has preferences of its own": (True, True, 200),
+})
+def test_preferences_of_existing_pods(ignored, prefers, score):
+    def preference(app):
+        return {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": {
+            "topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}}]}}
+
+    policies = load({"pluginConfig": [{"name": "InterPodAffinity", "args": {
+        "ignorePreferredTermsOfExistingPods": ignored}}]})
+    decision = decide(policies, pod("p", labels={"app": "p"}, **({"affinity": preference("x")} if prefers else {})),
+                      pod("there", nodeName="a", affinity=preference("p")),
+                      *(node(name, labels={"kubernetes.io/hostname": name}) for name in "ab"))
+    assert decision.scores["InterPodAffinity"] == {"a": score, "b": 0}
 
 
 @table("args, feasible, spreads", {
@@ -313,13 +356,13 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
     "an extender's field with a typo": (
         configuration(extenders=[{"urlPrefx": "http://x"}]),
         'extenders[0].urlPrefx: unknown field; did you mean "urlPrefix"?'),
-    "an argument that this script cannot follow": (
+    "a weight where all must have the same": (
         configuration({"pluginConfig": [{"name": "NodeResourcesBalancedAllocation", "args": {
-            "resources": [{"name": "example.com/gpu", "weight": 1}]}}]}),
-        'profiles[0].pluginConfig[0].args.resources[0].name: expected one of cpu, memory, got "example.com/gpu"'),
-    "another": (
+            "resources": [{"name": "example.com/gpu", "weight": 2}]}}]}),
+        'profiles[0].pluginConfig[0].args.resources[0].weight: expected from 1 to 1, got 2'),
+    "an added affinity that is none": (
         configuration({"pluginConfig": [{"name": "NodeAffinity", "args": {"addedAffinity": {"x": 1}}}]}),
-        "profiles[0].pluginConfig[0].args.addedAffinity: unknown field"),
+        "profiles[0].pluginConfig[0].args.addedAffinity.x: unknown field"),
     "a plugin's weight that is none": (
         configuration({"plugins": {"score": {"enabled": plugins(NodeAffinity=-1)}}}),
         "profiles[0].plugins.score.enabled[0].weight: expected from 0 to 2147483647, got -1"),

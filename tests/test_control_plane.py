@@ -238,6 +238,7 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
     make_pass(cluster)
     assert control_plane.places() == {"default/plain": "node-a"}
     wait_for("its pod is told", lambda: control_plane.events("FailedScheduling") == [
-        ("default/claims", "0/1 nodes are available: 1 cannot allocate all claims.", "my-scheduler")], 3)
+        ("default/claims", "0/1 nodes are available: 1 pod claims devices (spec.resourceClaims), which this "
+         "scheduler does not allocate.", "my-scheduler")], 3)
     control_plane.request("PATCH", "namespaces/default/pods/going", {"metadata": {"finalizers": None}},
                           headers={"Content-Type": "application/merge-patch+json"})

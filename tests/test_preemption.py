@@ -1,6 +1,7 @@
 """Preemption, as a rule of one's own (tests/tutorial_rules.py): who has to go, and where; by itself, and beside the
 real kube-scheduler."""
 
+import contextlib
 import json
 import random
 import re
@@ -55,9 +56,19 @@ def decide(objects, policies=None, name="p"):
     cluster = cluster_of(*objects, budget(9, "nobody", name="idle"))
     [waiting] = [waiting for waiting in cluster.pending_pods(policies) if waiting.name == name]
     snapshot = cluster.snapshot(policies)
+    snapshot.nominated = nominated_among(objects)
     decision = scheduler.schedule(waiting, snapshot, policies["my-scheduler"])
     scheduler.seek_remedy(decision, snapshot)
     return decision, snapshot
+
+
+def nominated_among(objects):
+    """The pending pods that have a nominated node."""
+    pods = []
+    for thing in objects:
+        with contextlib.suppress(scheduler.Malformed):
+            pods += [scheduler.Pod(thing)] if thing["kind"] == "Pod" else []
+    return [each for each in pods if each.nominated_node and not each.node_name]
 
 
 def sent(decision, method, pattern):
@@ -233,8 +244,10 @@ A, PORT = {"app": "a"}, [{"name": "main", "image": "nginx", "ports": [{"containe
 def test_who_has_to_go_and_where(objects, victims, nominated, caplog):
     decision, snapshot = decide(objects)
     assert sorted(sent(decision, "DELETE", "/pods/(.*)")) == victims
-    assert {name: body["status"]["nominatedNodeName"]
-            for name, body in sent(decision, "PATCH", "/pods/(.*)/status").items()} == nominated
+    patches = {name: body["status"] for name, body in sent(decision, "PATCH", "/pods/(.*)/status").items()}
+    assert {name: status["nominatedNodeName"] for name, status in patches.items()
+            if "nominatedNodeName" in status} == nominated
+    assert sorted(name for name, status in patches.items() if "conditions" in status) == victims
     assert caplog.messages == [], "no rule has failed"
     for place in snapshot.nodes.values():  # all is as it was
         there = {thing["metadata"]["name"] for thing in objects if thing["spec"].get("nodeName") == place.name}
@@ -289,9 +302,15 @@ def test_in_which_order_the_requests_are_sent():
                           incoming(name="low", priority=5, nominated="n")])
     steps = [(method, path.removeprefix("/api/v1/namespaces/")) for method, path, _ in decision.requests]
     assert steps == [
-        ("DELETE", "default/pods/a"), ("DELETE", "red/pods/b"), ("PATCH", "default/pods/p/status"),
+        ("PATCH", "default/pods/a/status"), ("DELETE", "default/pods/a"),
+        ("PATCH", "red/pods/b/status"), ("DELETE", "red/pods/b"), ("PATCH", "default/pods/p/status"),
         ("PATCH", "default/pods/low/status"), ("POST", "default/events"), ("POST", "red/events")]
-    deletion, *_, event, _ = [body for _, _, body in decision.requests]
+    disruption, deletion, *_, event, _ = [body for _, _, body in decision.requests]
+    [condition] = disruption["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
+        "DisruptionTarget", "True", "PreemptionByScheduler",
+        "my-scheduler: preempting to accommodate a higher priority pod"), "so that a Job does not count it as failed"
+    assert disruption["metadata"] == {"uid": "default/a"}
     assert deletion == {"preconditions": {"uid": "default/a"}}, "with the pod's own grace period"
     assert (event["reason"], event["message"], event["involvedObject"]["name"], event["source"]["component"]) == (
         "Preempted", "Preempted by default/p on node n", "a", "my-scheduler")
@@ -329,8 +348,8 @@ def test_budgets_are_looked_up_once(monkeypatch):
             "phase": "Succeeded", "nominatedNodeName": "n"}), None),
     "a pod's that has failed without a node is free": (
         pod("q", {"cpu": "1"}, priority=20, status={"phase": "Failed", "nominatedNodeName": "n"}), None),
-    "another scheduler's is not known": (
-        incoming(name="q", priority=20, nominated="n", schedulerName="other"), None),
+    "another scheduler's pod's is left to it": (
+        incoming(name="q", priority=20, nominated="n", schedulerName="other"), "1 Insufficient cpu"),
 })
 def test_the_room_that_a_node_has_for_a_nominated_pod(nominated, message):
     decision, snapshot = decide([node("n", cpu="1", labels=HOST), *([nominated] if nominated else []),

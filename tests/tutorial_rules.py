@@ -9,10 +9,11 @@ the scheduling framework are options too: reserve, permit, pre_bind, ... (chapte
 
 import collections
 import contextlib
+import copy
 import logging
 
-from scheduler import (ApiError, InvalidSelector, Malformed, Pod, Unschedulable, event, label_selector, pick, predicate,
-                       priority, reasons_against, satisfies)
+from scheduler import (ApiError, InvalidSelector, Unschedulable, event, label_selector, now, pick, predicate, priority,
+                       reasons_if, satisfies)
 
 log = logging.getLogger("scheduler")
 
@@ -150,36 +151,19 @@ def coscheduling(pod, node):
 
 # Preemption: a pod that fits nowhere has less important ones deleted, as by kube-scheduler 1.20's DefaultPreemption.
 
-def nominated_to(node, snapshot):
-    """Return the pods of ours that are nominated to a node and have no place yet."""
-    if "nominated" not in snapshot.objects:  # looked up once, in a list of all pods
-        nominated = snapshot.objects["nominated"] = []
-        for raw in snapshot.objects["pods"].values():
-            with contextlib.suppress(Malformed):
-                if pick(raw, str, "status", "nominatedNodeName") and not pick(raw, str, "spec", "nodeName"):
-                    nominated.append(Pod(raw))
-    return [pod for pod in snapshot.objects["nominated"] if pod.raw["status"]["nominatedNodeName"] == node.name
-            and pod.scheduler in snapshot.policies and pod.phase not in ("Succeeded", "Failed")
-            and not any(pod.uid in n.pods for n in snapshot.nodes.values())]
-
-
 def nominate(pod, node_name, snapshot):
     """Nominate a pod to a node, or to None: here, for the pods that come next, and by the request that is returned."""
-    raw = snapshot.objects["pods"][pod.key]
-    raw["status"] = (raw.get("status") or {}) | {"nominatedNodeName": node_name}
-    snapshot.objects.pop("nominated", None)
-    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
-        "metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node_name}}
+    snapshot.nominated = [other for other in snapshot.nominated if other.uid != pod.uid]
+    if node_name:
+        nominated = copy.copy(pod)  # what was read of it stays as it is, in case the request fails
+        nominated.nominated_node = node_name
+        snapshot.nominated.append(nominated)
+    return "PATCH", status_of(pod), {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node_name}}
 
 
-def reasons_if(pod, node, snapshot, gone=(), there=()):
-    """Return what is against the pod on the node if some pods were gone and others there."""
-    before = dict(node.pods)
-    try:
-        node.hold({other.uid: other for other in [*before.values(), *there] if other not in gone}, snapshot.memory)
-        return reasons_against(pod, node, snapshot)
-    finally:
-        node.hold(before, snapshot.memory)
+def status_of(pod):
+    """Return the path of a pod's status."""
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
 
 
 def budgets_of(pod, snapshot):
@@ -246,11 +230,16 @@ def make_room(pod, node, victims, snapshot):
     victims = [victim for victim in victims if not is_going(victim, snapshot)]
     for victim in victims:
         snapshot.objects["going"].add(victim.uid)
+        yield "PATCH", status_of(victim), {"metadata": {"uid": victim.uid}, "status": {"conditions": [{
+            "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+            "message": f"{pod.scheduler}: preempting to accommodate a higher priority pod",
+            "lastTransitionTime": now()}]}}  # which tells a Job that its pod has not failed by itself
         yield "DELETE", f"/api/v1/namespaces/{victim.namespace}/pods/{victim.name}", {
             "preconditions": {"uid": victim.uid}}
     yield nominate(pod, node.name, snapshot)
-    for other in nominated_to(node, snapshot):
-        if other.priority < pod.priority:
+    for other in snapshot.nominated:
+        if (other.nominated_node == node.name and other.priority < pod.priority
+                and other.scheduler in snapshot.policies):
             yield nominate(other, None, snapshot)
     for victim in victims:  # at the end, as nothing depends on it
         yield event(victim, "Normal", "Preempted", f"Preempted by {pod.key} on node {node.name}", pod.scheduler)
@@ -258,11 +247,10 @@ def make_room(pod, node, victims, snapshot):
 
 def preempt(pod, failed, snapshot):
     """Choose the node where the pods that have to go are missed least. Return the requests, and what they do."""
-    raw = snapshot.objects["pods"].get(pod.key)
-    if not raw or pod.spec.get("preemptionPolicy") == "Never":
+    if pod.spec.get("preemptionPolicy") == "Never":
         return None
-    nominated, nodes = pick(raw, str, "status", "nominatedNodeName"), snapshot.nodes.values()
-    home = snapshot.nodes.get(nominated)
+    nominated = next((other.nominated_node for other in snapshot.nominated if other.uid == pod.uid), None)
+    home, nodes = snapshot.nodes.get(nominated), snapshot.nodes.values()
     if home and not is_hopeless(pod, home, snapshot) and any(
             is_going(other, snapshot) and other.priority < pod.priority for other in home.pods.values()):
         return [], f"It waits until the pods that are being deleted on {home.name} have gone."
@@ -277,9 +265,7 @@ def preempt(pod, failed, snapshot):
         f"It preempts {', '.join(victim.key for victim in found[best])} on {best.name}, {why}.")
 
 
-@predicate("Preemption", metadata=lambda pod, nodes, snapshot: snapshot, post_filter=preempt)
-def preemption(pod, node, metadata):
-    """The pod leaves room for the pods, no less important, that are nominated to the node."""
-    others = [other for other in nominated_to(node, metadata)
-              if other.priority >= pod.priority and other.uid != pod.uid]
-    return reasons_if(pod, node, metadata, there=others) if others else []
+@predicate("Preemption", post_filter=preempt)
+def preemption(pod, node):
+    """Every pod fits every node. That room for nominated pods is left to them is seen to whatever the Policy."""
+    return []
