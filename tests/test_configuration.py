@@ -10,9 +10,7 @@ import yaml
 from conftest import ROOT, decide, node, pod, run_scheduler, table, wait_for
 
 RULES = ROOT / "tests" / "tutorial_rules.py"
-FILTERS = """CheckNodeUnschedulable HostName PodToleratesNodeTaints MatchNodeSelector PodFitsHostPorts PodFitsResources
-    NoDiskConflict MaxCSIVolumeCountPred CheckVolumeBinding NoVolumeZoneConflict EvenPodsSpread
-    MatchInterPodAffinity""".split()
+FILTERS = ["CheckNodeUnschedulable", "HostName", "PodToleratesNodeTaints", "MatchNodeSelector", "PodFitsHostPorts", "PodFitsResources", "NoDiskConflict", "MaxCSIVolumeCountPred", "CheckVolumeBinding", "NoVolumeZoneConflict", "EvenPodsSpread", "MatchInterPodAffinity"]
 
 
 def configuration(*profiles, version="v1", **more):
@@ -444,7 +442,7 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
     assert {(key, component) for key, _, component in control_plane.events("Scheduled")} == {
         ("default/space", "spacecloud"), ("default/sample", "sample-scheduler")}
     running.terminate()
-    out, err = running.communicate(timeout=10)
+    _out, err = running.communicate(timeout=10)
     assert running.returncode == 0
     assert "\nsample-scheduler, spacecloud: polling " in err and "has no toleration" not in err
     assert said in err and "PreBind" not in err

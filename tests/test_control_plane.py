@@ -144,7 +144,7 @@ def test_a_proxy_that_dies_and_comes_back_loses_nothing(control_plane, start_sch
     control_plane.create(*(pod(f"late-{i}") for i in range(20)))
     wait_for("all pods are bound", lambda: len(control_plane.places()) == 80, 60)
     running.send_signal(signal.SIGTERM)
-    out, err = running.communicate(timeout=20)
+    _out, err = running.communicate(timeout=20)
     assert running.returncode == 0
     assert err.count("start `kubectl proxy") == err.count("answers again") == 1, err
     assert len(control_plane.events("Scheduled")) <= 80, "no pod was bound twice"

@@ -52,7 +52,7 @@ def read_scores(lines):
     heads, rows = lines[first], lines[first + 1:ends[0] + 1]
     starts = [match.start() for match in re.finditer(r"(?<=  )([*=] )?\S+", heads)]
     return {heads[start:end].strip(): {row[:starts[0]].strip(): row[start:end].strip() for row in rows}
-            for start, end in zip(starts, starts[1:] + [None])}
+            for start, end in zip(starts, [*starts[1:], None])}
 
 
 def read_failing(lines):
@@ -342,16 +342,7 @@ def test_extenders_have_a_say_in_the_table():
     decision.votes = [scheduler.Vote("extenders[0] http://10.0.0.1", 1, None, {"a": 200, "b": 0}),
                       scheduler.Vote(f"extenders[1] {url}", 1, None, {"a": 100, "b": 20})]
     decision.failed = {"c": {"extenders[0]": ["c is haunted"]}, "d": {"extenders[0]": []}, "e": {"extenders[0]": []}}
-    assert shown(decision) == """\
-default/p -> a  (2 of 5 nodes fit, score 300)
-                                          * a  b
-  extenders[0] http://10.0.0.1            200  0
-  extenders[1] https://scorer.sched…r/v1  100  20
-  Total                                   300  20
-  ✗ 2 nodes  extenders[0]: no reason given
-             d, e
-  ✗ c        extenders[0]: c is haunted
-""".splitlines() + [""]
+    assert shown(decision) == [*"""default/p -> a  (2 of 5 nodes fit, score 300)\n                                          * a  b\n  extenders[0] http://10.0.0.1            200  0\n  extenders[1] https://scorer.sched…r/v1  100  20\n  Total                                   300  20\n  ✗ 2 nodes  extenders[0]: no reason given\n             d, e\n  ✗ c        extenders[0]: c is haunted\n""".splitlines(), ""]
 
 
 def on_a_terminal(*arguments, **environment):

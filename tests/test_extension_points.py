@@ -200,7 +200,7 @@ def test_a_rule_that_can_work_is_loaded(decorator, body, tmp_path):
     (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n{decorator}({body})\n")
     try:
         scheduler.load_plugins([tmp_path / "my_rules.py"])
-        assert scheduler.PLUGGED_IN == {"Mine"}
+        assert {"Mine"} == scheduler.PLUGGED_IN
     finally:
         scheduler.load_plugins([])
         scheduler.PLUGGED_IN.clear()

@@ -22,7 +22,7 @@ from conftest import ROOT, SCHEDULER, node, pod, table, wait_for
 from faulty import ApiServer, Choice, ExtenderServer, answering, failure, hang, trickle
 
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
-import faults  # noqa: E402
+import faults
 
 LEASE, DEADLINE = 3, 2  # seconds of a Lease, and to renew it
 FEW = faults.FEW  # writes that may be on their way at once

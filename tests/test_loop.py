@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import scheduler
 from conftest import ROOT, node, pod, table, wait_for, wait_until_told
+import itertools
 
 
 class Server(scheduler.Manifests):
@@ -377,7 +378,7 @@ def test_retries_back_off_from_1_to_10_seconds(clock):
             clock.now += 0.1
     finally:
         scheduler.schedule = plain
-    waits = [round(later - earlier) for earlier, later in zip(tried, tried[1:])]
+    waits = [round(later - earlier) for earlier, later in itertools.pairwise(tried)]
     assert waits == [1, 2, 4, 8, 10, 10]
 
 
@@ -679,7 +680,7 @@ def test_a_pod_that_fits_nowhere_backs_off_while_others_are_put_and_taken_back(c
     rule = scheduler.Rule("Denies", lambda pod, node: (), hooks={"reserve": deny})
     policy = scheduler.Policy([*POLICY.predicates, rule], [])
     cluster, tried = scheduler_of(server), []
-    for second in range(16):
+    for _second in range(16):
         make_pass(cluster, policy=policy)
         tried.append(cluster.pending["uid-big"].attempts)
         clock.now += 1

@@ -34,7 +34,7 @@ def test_the_exit_code_is_2_for_a_rejected_policy(case, tmp_path):
     run = run_scheduler("--policy", path, "--cluster", "-", input='{"kind": "Node", "metadata": {"name": "a"}}')
     accepted = case["expect"]["accepted"]
     assert run.returncode == (0 if accepted else 2)
-    assert accepted or run.stderr.startswith(f"{path}: ") and "Traceback" not in run.stderr
+    assert accepted or (run.stderr.startswith(f"{path}: ") and "Traceback" not in run.stderr)
 
 
 def policy(predicates=(), priorities=(), **more):

@@ -275,7 +275,7 @@ def spoilt(draw, documents, odd=JSON):
         if not holder or holder == {"": document}:
             continue
         change = draw(st.sampled_from(["replace", "replace", "replace", "leave out", "double", "rename"]))
-        if change == "replace" or change == "double" and isinstance(holder, dict):
+        if change == "replace" or (change == "double" and isinstance(holder, dict)):
             holder[key] = copy.deepcopy(draw(odd))
         elif change == "double":
             holder.insert(key, copy.deepcopy(holder[key]))

@@ -32,7 +32,7 @@ def test_quantities(text, unit, amount):
     assert scheduler.quantity(text, unit) == amount
 
 
-@pytest.mark.parametrize("text", "abc|1 Gi|1gi|1K|--1|1e|1.2.3|0x10|½|1_000|NaN|1e9999|".split("|"))
+@pytest.mark.parametrize("text", ["abc", "1 Gi", "1gi", "1K", "--1", "1e", "1.2.3", "0x10", "½", "1_000", "NaN", "1e9999", ""])
 def test_what_is_no_quantity(text):
     with pytest.raises(scheduler.Malformed, match="is not a quantity"):
         scheduler.quantity(text)

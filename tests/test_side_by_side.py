@@ -10,7 +10,7 @@ ZONE = "topology.kubernetes.io/zone"
 DEFAULTS = {"kind": "Policy", "apiVersion": "v1"}
 ALL = DEFAULTS | {
     "alwaysCheckAllPredicates": True, "hardPodAffinitySymmetricWeight": 7,
-    "predicates": [{"name": name} for name in scheduler.DEFAULT_PREDICATES + ["PodFitsHostPorts"]] + [
+    "predicates": [{"name": name} for name in [*scheduler.DEFAULT_PREDICATES, "PodFitsHostPorts"]] + [
         {"name": "Labelled", "argument": {"labelsPresence": {"labels": ["retiring"], "presence": False}}}],
     "priorities": [{"name": name, "weight": i + 1} for i, name in enumerate(scheduler.DEFAULT_PRIORITIES)] + [
         {"name": "MostRequestedPriority", "weight": 2},
@@ -102,7 +102,7 @@ def random_policy(chance):
     utilizations = sorted(chance.sample(range(101), 3))
     return DEFAULTS | {
         "alwaysCheckAllPredicates": chance.random() < 0.5, "hardPodAffinitySymmetricWeight": chance.randint(0, 100),
-        "predicates": [{"name": name} for name in some(scheduler.DEFAULT_PREDICATES + ["HostName", "PodFitsPorts"])] + [
+        "predicates": [{"name": name} for name in some([*scheduler.DEFAULT_PREDICATES, "HostName", "PodFitsPorts"])] + [
             {"name": f"with {label}", "argument": {"labelsPresence": {
                 "labels": [label], "presence": chance.random() < 0.5}}} for label in some(["retiring", "disk"])],
         "priorities": [{"name": name, "weight": chance.randint(1, 100)} for name in some(

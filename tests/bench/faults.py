@@ -27,8 +27,8 @@ from pathlib import Path
 import requests
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from conftest import SCHEDULER, ControlPlane, node, pod, wait_for  # noqa: E402
-from faulty import Choice, FaultProxy, answering  # noqa: E402
+from conftest import SCHEDULER, ControlPlane, node, pod, wait_for
+from faulty import Choice, FaultProxy, answering
 
 ETCD, API_SERVER = 0, 1  # their places among the processes of a control plane
 CURSED = "a-cursed"  # a namespace whose pods are not bound; it comes first in the alphabet
@@ -364,7 +364,7 @@ def held_up(trial, rates=None, faults=None):
     """Faults must not make the pods that they do not befall wait: 600 take less than 1.5 times as long."""
     trial.proxy.delays |= {"binding": 0.02, "event": 0.005}  # as an API server needs that is farther away
     without = seconds_to_bind(trial, {}, {}, 90)
-    for attempt in range(2):  # by chance a pod is hit several times, or this machine is busy
+    for _attempt in range(2):  # by chance a pod is hit several times, or this machine is busy
         taken = seconds_to_bind(trial, rates or {}, faults or {}, 5 * without)
         trial.remarks.append(f"600 pods: {without:.1f} s without faults, {taken:.1f} s with them")
         if taken < 1.5 * without:

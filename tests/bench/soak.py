@@ -21,8 +21,8 @@ from pathlib import Path
 import requests
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from conftest import SCHEDULER, ControlPlane, node, pod  # noqa: E402
-from faulty import FaultProxy  # noqa: E402
+from conftest import SCHEDULER, ControlPlane, node, pod
+from faulty import FaultProxy
 
 COLUMNS = ("seconds", "passes", "pods made", "faults", "MiB", "threads", "sockets")
 SLACK = {"MiB": 4, "threads": 1, "sockets": 2}  # what may be more in the end
