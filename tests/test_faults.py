@@ -711,7 +711,7 @@ def test_a_signal_ends_it_within_5_seconds(number, serve, start, tmp_path):
                 {"urlPrefix": asked.url, "filterVerb": "filter", "httpTimeout": 60 * 10**9}])]
         asked.faults["other" if kind == "extender" else kind] = fault
         started[name] = start(server, *arguments), asked
-    for name, (running, asked) in started.items():
+    for name, (_, asked) in started.items():
         wait_for(f"{name}", lambda asked=asked: asked.injected, 20)
     time.sleep(1)
     sent = time.monotonic()

@@ -4,7 +4,7 @@ import json
 import random
 
 import scheduler
-from conftest import free_port, node, pod, table, wait_for
+from conftest import node, pod, table, wait_for
 
 ZONE = "topology.kubernetes.io/zone"
 DEFAULTS = {"kind": "Policy", "apiVersion": "v1"}
@@ -67,33 +67,6 @@ def random_pod(chance, name):
     return thing
 
 
-SPREAD = {"name": "PodTopologySpread", "args": {"defaultConstraints": [
-    {"maxSkew": 3, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"},
-    {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"}]}}
-AFFINITY = {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 30}}
-RESOURCES = [{"name": "cpu", "weight": 3}, {"name": "ephemeral-storage", "weight": 1}, {"name": "memory", "weight": 2}]
-FILTERS = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in (
-    "NodeUnschedulable", "NodeAffinity", "NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity",
-    "TaintToleration")]}
-
-
-def profile(version, scores, *configs):
-    """A profile with these weights of plugins that score, in one of the versions of a configuration."""
-    return {"apiVersion": f"kubescheduler.config.k8s.io/{version}", "kind": "KubeSchedulerConfiguration",
-            "leaderElection": {"leaderElect": False}, "profiles": [{"schedulerName": "kube", "plugins": {
-                "filter": FILTERS, "score": {"disabled": [{"name": "*"}], "enabled": [
-                    {"name": name, "weight": weight} for name, weight in scores.items()]}},
-                "pluginConfig": [SPREAD, AFFINITY, *configs]}]}
-
-
-SCORES = {"InterPodAffinity": 5, "PodTopologySpread": 2, "NodeAffinity": 1, "TaintToleration": 4}
-PROFILE = (  # for kube-scheduler 1.20, and for us
-    profile("v1beta1", SCORES | {"NodeResourcesMostAllocated": 3},
-            {"name": "NodeResourcesMostAllocated", "args": {"resources": RESOURCES}}),
-    profile("v1", SCORES | {"NodeResourcesFit": 3}, {"name": "NodeResourcesFit", "args": {
-        "scoringStrategy": {"type": "MostAllocated", "resources": RESOURCES}}}))
-
-
 def random_policy(chance):
     """A Policy of some rules, with some weights and arguments."""
     def some(things):
@@ -117,33 +90,25 @@ def random_policy(chance):
                     "cpu", "memory", *some(["ephemeral-storage"]))]}}} for name in some(["by its use"])]}
 
 
-def flags(policy, control_plane, folder):
-    """Return what makes kube-scheduler obey a Policy, a KubeSchedulerConfiguration or a provider, and what makes us."""
+def flags(policy, folder):
+    """Return what makes kube-scheduler obey a Policy or a provider, and what makes us. (A profile means 1.36 to us.)"""
     if isinstance(policy, str):
         return [f"--algorithm-provider={policy}"], policy
-    path, theirs = folder / "policy.json", folder / "theirs.json"
-    if isinstance(policy, dict):
-        path.write_text(json.dumps(policy))
-        return [f"--policy-config-file={path}"], path
-    path.write_text(json.dumps(policy[1]))
-    address = f"127.0.0.1:{free_port()}"
-    theirs.write_text(json.dumps(policy[0] | {
-        "clientConnection": {"kubeconfig": str(control_plane.kubeconfig()), "qps": 5000, "burst": 5000},
-        "healthzBindAddress": address, "metricsBindAddress": address}))
-    return [f"--config={theirs}"], path
+    path = folder / "policy.json"
+    path.write_text(json.dumps(policy))
+    return [f"--policy-config-file={path}"], path
 
 
 @table("policy, count", {
     "the default rules": (DEFAULTS, 250),
     "everything at once": (ALL, 250),
-    "a profile": (PROFILE, 120),
     "a provider": ("ClusterAutoscalerProvider", 120),
     **{f"rules drawn at random, {seed}": (random_policy(random.Random(seed)), 20) for seed in range(20)},
 })
 def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_path, policy, count):
     """A few hundred pods, one at a time: both see the same cluster, and give the same node or the same reasons."""
     chance = random.Random(1)
-    theirs, ours = flags(policy, control_plane, tmp_path)
+    theirs, ours = flags(policy, tmp_path)
     control_plane.create(*random_nodes(chance))
     for app in ("web", "db"):
         control_plane.request("POST", "namespaces/default/services", {

@@ -8,6 +8,7 @@ wrong, cut, late or lost. Exit code 1 if in the last quarter it has more memory,
 """
 
 import argparse
+import contextlib
 import os
 import random
 import subprocess
@@ -33,10 +34,8 @@ def measure(pid):
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     sockets = 0
     for file in Path(f"/proc/{pid}/fd").iterdir():
-        try:
+        with contextlib.suppress(OSError):  # closed meanwhile
             sockets += os.readlink(file).startswith("socket:")
-        except OSError:  # closed meanwhile
-            pass
     return int(status["VmRSS"].split()[0]) / 1024, int(status["Threads"]), sockets
 
 
