@@ -3830,6 +3830,25 @@ def completed(spec):
     return spec
 
 
+def try_out(thing, kind):
+    """Read what rules will read of an object, since no API server has checked it. Raises Malformed."""
+    pick(thing, dict, "metadata", "labels", of=str)
+    if kind in ("Service", "ReplicationController"):
+        pick(thing, dict, "spec", "selector", of=str)
+    else:
+        with contextlib.suppress(InvalidSelector):  # which kube-scheduler meets, too
+            label_selector(pick(thing, dict, "spec", "selector"))
+    class_of(thing)
+    storage(thing, "resources", "requests")
+    storage(thing, "capacity")
+    pick(thing, list, "spec", "accessModes", of=str)
+    valid_terms(pick(thing, list, "spec", "nodeAffinity", "required", "nodeSelectorTerms", of=dict))
+    can_provision(thing, Node({}))
+    for driver in pick(thing, list, "spec", "drivers", of=dict):
+        pick(driver, int, "allocatable", "count")
+    pick(thing, int, "value")
+
+
 class Manifests:
     """A cluster made of manifests, which answers like the API server; bindings are kept in memory."""
 
@@ -3838,8 +3857,8 @@ class Manifests:
         pv="persistentvolumes", pvc="persistentvolumeclaims", sc="storageclasses", csinodes="csinodes",
         csidrivers="csidrivers", csistoragecapacities="csistoragecapacities", pdb="poddisruptionbudgets",
         pc="priorityclasses")
-    WITHOUT_NAMESPACE = (
-        "nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes", "csidrivers", "priorityclasses")
+    CLUSTER_WIDE = ("nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes", "csidrivers",
+                    "priorityclasses")  # these have no namespace
     COMMAND = f"kubectl get nodes,pods,{','.join(OTHERS)} -A -o yaml"  # copies a live cluster
 
     def __init__(self, paths=()):
@@ -3857,10 +3876,11 @@ class Manifests:
         """Read a file, or standard input for -; say what is odd in it. Raises OSError, ValueError."""
         text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")
         for document in parse(text):
+            if document is None:
+                continue
             kind = name_in(document, "kind").removesuffix("List")  # the API server gives items none
             is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
-            things = document["items"] if is_list else [document]
-            for thing in things if document is not None else ():
+            for thing in document["items"] if is_list else [document]:
                 try:
                     problems = self.add(thing, kind)
                 except Malformed as error:
@@ -3870,19 +3890,21 @@ class Manifests:
 
     def add(self, thing, kind=""):
         """Take in an object, of this kind if it does not say. Return what is odd in it. Raises Malformed."""
-        kind, name = pick(thing, str, "kind") or kind, pick(thing, str, "metadata", "name")
+        kind = pick(thing, str, "kind") or kind
+        name = pick(thing, str, "metadata", "name")
         if not kind or not name:
-            raise Malformed("expected a Kubernetes object with kind and metadata.name, got "
-                            f"{json.dumps(thing, default=str)[:60]}")
+            got = json.dumps(thing, default=str)[:60]
+            raise Malformed(f"expected a Kubernetes object with kind and metadata.name, got {got}")
         resource = re.sub("y$", "ie", kind.lower()) + ("es" if kind.endswith("s") else "s")
-        metadata, problems = thing["metadata"], []
+        metadata = thing["metadata"]
+        problems = []
         try:
             spec = pick(thing, dict, "spec")
             if resource in self.OTHERS.values():
-                self.try_out(thing, kind)
+                try_out(thing, kind)
             if resource == "pods":
-                scheduler_name = pick(spec, str, "schedulerName") or "default-scheduler"
-                spec = thing["spec"] = spec | {"schedulerName": scheduler_name}
+                spec = spec | {"schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
+                thing["spec"] = spec
                 with contextlib.suppress(Malformed):  # who reads the pod will say so
                     thing["spec"] = completed(spec)
                     if "uid" not in metadata:  # else an API server has left out what it does not know
@@ -3891,31 +3913,12 @@ class Manifests:
             raise Malformed(f"{kind} {name}: {error}") from error
         if not metadata.get("creationTimestamp"):  # then the place in the file says what is older
             metadata["creationTimestamp"] = f"{len(self.objects):09}"
-        if resource not in self.WITHOUT_NAMESPACE:
+        if resource not in self.CLUSTER_WIDE:
             metadata["namespace"] = pick(metadata, str, "namespace") or "default"
         if "template" in spec and "uid" not in metadata:  # else its pods are here, too
             warn_once(f"of a {kind} no pods are made here: add the pods themselves")
         self.objects[resource, metadata.get("namespace"), name] = thing
         return problems
-
-    def try_out(self, thing, kind):
-        """Read what is read of such objects later, since no API server has checked them. Raises Malformed."""
-        pick(thing, dict, "metadata", "labels", of=str)
-        if kind in ("Service", "ReplicationController"):
-            pick(thing, dict, "spec", "selector", of=str)
-        else:
-            with contextlib.suppress(InvalidSelector):  # which kube-scheduler meets, too
-                label_selector(pick(thing, dict, "spec", "selector"))
-        class_of(thing)
-        storage(thing, "resources", "requests")
-        storage(thing, "capacity")
-        pick(thing, list, "spec", "accessModes", of=str)
-        valid_terms(pick(thing, list, "spec", "nodeAffinity", "required", "nodeSelectorTerms", of=dict))
-        can_provision(thing, Node({}))
-        for driver in pick(thing, list, "spec", "drivers", of=dict):
-            pick(driver, int, "allocatable", "count")
-        if kind == "PriorityClass":
-            pick(thing, int, "value")
 
     def give_priorities(self):
         """Give each pod the priority of its PriorityClass. Upstream: plugin/pkg/admission/priority."""
@@ -4103,7 +4106,8 @@ class Screen:
 
     def __init__(self, remark="", colour="auto"):
         self.remark = remark  # ends the first line of all that is printed together
-        sys.stdout.reconfigure(errors="replace")
+        with contextlib.suppress(AttributeError):  # in a notebook, standard output has no such method
+            sys.stdout.reconfigure(errors="replace")
         terminal = sys.stdout.isatty()
         self.width = (max(60, shutil.get_terminal_size().columns) if terminal else 80) - len(remark)
         wanted = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -4127,9 +4131,8 @@ class Screen:
 
     def fold(self, text, head="", colour="", rest="", max_lines=None):
         """Break a text into lines that fit: the first behind a head, the others below it or behind `rest`."""
-        lines = textwrap.wrap(
-            text, self.width, initial_indent=head, subsequent_indent=rest or " " * len(head),
-            break_on_hyphens=False, max_lines=max_lines, placeholder=" …")
+        lines = textwrap.wrap(text, self.width, initial_indent=head, placeholder=" …", max_lines=max_lines,
+                              subsequent_indent=rest or " " * len(head), break_on_hyphens=False)
         return [self.paint(line, colour) for line in lines]
 
 
@@ -4146,7 +4149,7 @@ def show(decision, options, screen, standing=None):
     elif options.explain:
         heading = introduce(decision.pod, standing, screen) if standing else []
         screen.print(*heading, *explain(decision, screen))
-        return  # this has said what is unheeded
+        return  # which has said of each pod what no rule looks at
     else:
         screen.print(in_words(decision).translate(ESCAPES))
     for what in unheeded(decision) if decision.node else ():
@@ -4230,8 +4233,7 @@ def best_nodes(decision, screen):
         rows += [[first, *(score_cell(vote, name) for name in shown)], *([other] for other in others)]
     rows.append(["  Total", *(number(total[name]) for name in shown)])
     while len(rows[0]) > 2 and max(map(len, align(rows))) > screen.width:
-        last = len(rows[0]) - 1
-        rows = [row[:last] for row in rows]
+        rows = [row[:len(rows[0]) - 1] for row in rows]
     lines = align(rows)
     if chosen:
         lines[0] = lines[0].replace(rows[0][1], screen.paint(rows[0][1], GREEN))
@@ -4389,9 +4391,9 @@ def why_it_waits(pod, objects):
 def introduce(pod, standing, screen):
     """Return as lines where a pod stands, and by which file it is explained."""
     on_node, left_to, waits = standing["onNode"], standing["leftTo"], standing["waits"]
-    which = "" if standing["nodeExists"] else ", a node that does not exist"
+    remark = "" if standing["nodeExists"] else ", a node that does not exist"
     phrases = {  # phrase -> whether it is true
-        f"is on {on_node}{which}": on_node, "is being deleted": standing["beingDeleted"],
+        f"is on {on_node}{remark}": on_node, "is being deleted": standing["beingDeleted"],
         "has scheduling gates": standing["gated"], f"is left to {left_to}": left_to, f"waits: {waits}": waits}
     state = " and ".join(phrase for phrase, is_true in phrases.items() if is_true) or "is pending"
     lines = screen.fold(f"{pod.key} {state}. If scheduled now, by {standing['explainedBy']}:")
@@ -4535,15 +4537,12 @@ def who_waits(cluster, policies):
 
 
 def stop_on_signals():
-    """Return an Event that SIGINT and SIGTERM set, so that the pod in hand is finished.
-
-    The process ends in a few seconds if that takes long, and at once on a second signal.
-    """
+    """Return an Event that SIGINT and SIGTERM set: the loop ends then, at the latest after 4 seconds."""
     stop = threading.Event()
 
     def end(number, _):
         """Take a signal."""
-        signal.signal(number, signal.SIG_DFL)
+        signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
         in_background(lambda: time.sleep(4) or os._exit(0))
         stop.set()
 
@@ -4581,7 +4580,7 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
 
 
 def make_passes(cluster, policies, report, stop, once):
-    """Make passes until one changes nothing. Return {uid: PodRecord} of held pods, a snapshot without them."""
+    """Make passes until one changes nothing. Return {uid: record} of held pods; a snapshot without them."""
     while not stop.is_set():
         count = len(cluster.api.objects)  # a rule may have had some deleted
         bound = schedule_pending_pods(cluster, policies, report, stop)
@@ -4632,8 +4631,8 @@ def outcome(cluster, policies, stop, options):
     """Schedule manifests under a Policy; return the pods' places, how many were left, how full nodes are."""
     left = 0
     for pod in [pod for node in cluster.snapshot().nodes.values() for pod in node.pods.values()]:
-        is_static = pod.controller[0] == "Node"
-        if not options.anew or pod.terminating or is_static or pod.controller[0] == "DaemonSet":
+        is_tied_to_its_node = pod.controller[0] in ("Node", "DaemonSet")  # a Node's are static pods
+        if not options.anew or pod.terminating or is_tied_to_its_node:
             left += 1
         else:
             scheduler = pod.scheduler if pod.scheduler in policies else next(iter(policies))
