@@ -3836,7 +3836,7 @@ def try_out(thing, kind):
     if kind in ("Service", "ReplicationController"):
         pick(thing, dict, "spec", "selector", of=str)
     else:
-        with contextlib.suppress(InvalidSelector):  # which kube-scheduler meets, too
+        with contextlib.suppress(InvalidSelector):  # rules answer it as kube-scheduler does
             label_selector(pick(thing, dict, "spec", "selector"))
     class_of(thing)
     storage(thing, "resources", "requests")
@@ -3905,17 +3905,17 @@ class Manifests:
             if resource == "pods":
                 spec = spec | {"schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
                 thing["spec"] = spec
-                with contextlib.suppress(Malformed):  # who reads the pod will say so
+                with contextlib.suppress(Malformed):  # which is said when the pod is read
                     thing["spec"] = completed(spec)
-                    if "uid" not in metadata:  # else an API server has left out what it does not know
+                    if "uid" not in metadata:  # what has one has passed an API server, maybe a newer one
                         problems = [f"Pod {name}: {problem}" for problem in unknown_fields(spec)]
         except Malformed as error:
             raise Malformed(f"{kind} {name}: {error}") from error
-        if not metadata.get("creationTimestamp"):  # then the place in the file says what is older
+        if not metadata.get("creationTimestamp"):  # then what comes first in the file is older
             metadata["creationTimestamp"] = f"{len(self.objects):09}"
         if resource not in self.CLUSTER_WIDE:
             metadata["namespace"] = pick(metadata, str, "namespace") or "default"
-        if "template" in spec and "uid" not in metadata:  # else its pods are here, too
+        if "template" in spec and "uid" not in metadata:  # what has one has been copied, with its pods
             warn_once(f"of a {kind} no pods are made here: add the pods themselves")
         self.objects[resource, metadata.get("namespace"), name] = thing
         return problems
@@ -4015,7 +4015,7 @@ def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
 
 
 class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """YAML in which no key comes twice, and dates and times stay strings."""
+    """Reads YAML. Refuses a key that comes twice; dates and times stay strings."""
 
     def construct_mapping(self, node, deep=False):
         """Build a mapping whose keys are all different."""
@@ -4066,7 +4066,7 @@ def parse(text):
     try:
         if text.lstrip().startswith("{"):
             documents = [json.loads(text, object_pairs_hook=unique_keys)]
-        else:  # what an alias stands for is copied thereby
+        else:  # through JSON, so that no two places share an object, as an alias and its anchor do
             check_size(text)
             documents = (json.loads(json.dumps(document)) for document in yaml.load_all(text, YamlLoader))
         for document in documents:
@@ -4258,17 +4258,17 @@ def failing_nodes(decision, screen):
     """Yield the nodes that do not fit and why; those with the same reasons together, most nodes first."""
     groups = collections.defaultdict(list)  # what is against nodes, by predicates -> their names
     for name, against in decision.failed.items():
-        groups[tuple(f"{title}: {', '.join(reasons) or 'no reason given'}"
-                     for title, reasons in against.items())].append(name)
+        said = [f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items()]
+        groups[tuple(said)].append(name)
     labels = {sentences: shorten(names[0]) if len(names) == 1 else f"{len(names)} nodes"
               for sentences, names in groups.items()}
     margin = max(map(len, labels.values()), default=0)
-    for sentences in sorted(groups, key=lambda sentences: -len(groups[sentences])):
+    for sentences, names in sorted(groups.items(), key=lambda group: -len(group[1])):
         head = f"  ✗ {labels[sentences]:{margin}}  "
         for sentence in sentences:
             yield from screen.fold(sentence, head, RED)
             head = " " * len(head)
-        misses = sorted([shortage(decision, name) for name in groups[sentences]], key=lambda miss: miss[0])
+        misses = sorted([shortage(decision, name) for name in names], key=lambda miss: miss[0])
         described = [words for _, words in misses]  # the node that nearly fits comes first
         if described != [labels[sentences]]:
             yield from screen.fold(", ".join(described), head, DIM, max_lines=2)
@@ -4357,7 +4357,7 @@ def overview(pods, snapshot, waiting, held):
 
 
 def where_it_stands(pod, snapshot):
-    """Return what is to be known of a pod, except where it would go now, as JSON has it."""
+    """Return what is to be known of a pod, except where it would go now, with the names that JSON has."""
     node_name = pod.node_name
     is_left = not node_name and pod.scheduler not in snapshot.policies
     return {"pending": not node_name, "onNode": node_name or None,
@@ -4486,7 +4486,7 @@ def main(argv=None):
     options = read_arguments(argv)
     SEED = options.seed
     if options.compare and SEED is None:
-        SEED = ""  # what is compared has the same luck
+        SEED = ""  # chance decides alike for all that is compared
     dry = " (dry run)" if options.dry_run else ""
     formatter = logging.Formatter()
     formatter.formatMessage = lambda record: record.message.translate(ESCAPES) + dry
@@ -4507,37 +4507,32 @@ def carry_out(options, screen):
     shipped = str(Path(__file__).with_name("policy.json")).removeprefix(os.getcwd() + os.sep)
     files = [PolicyFile(path, options.scheduler_name, options.plugins)
              for path in (options.policy or shipped, options.compare) if path]
+    policies = files[0].policies
     named = {rule.name for file in files for policy in file.policies.values() for rule in policy.rules()}
-    forgotten = sorted(PLUGGED_IN - named)
+    if PLUGGED_IN - named:
+        forgotten = ", ".join(sorted(PLUGGED_IN - named))
+        log.info("rules of --plugins that the Policy does not name: %s", forgotten)
     api = Manifests(options.cluster) if options.cluster else Proxy(options.server)
-    if forgotten:
-        log.info("rules of --plugins that the Policy does not name: %s", ", ".join(forgotten))
     stop = stop_on_signals()
-    report = functools.partial(show, options=options, screen=screen)
     if options.compare:
         return compare(api, files, stop, options, screen)
     cluster = Cluster(api, options.dry_run)
     if isinstance(options.explain, str):
         return explain_pod(cluster, files[0], options, screen)
-    if options.cluster:
-        return schedule_manifests(cluster, files[0].policies, report, stop, options, screen)
-    log.info("%s: polling %s by %s", ", ".join(files[0].policies), options.server, files[0].path)
+    if not options.cluster:
+        log.info("%s: polling %s by %s", ", ".join(policies), options.server, files[0].path)
     with contextlib.suppress(ApiError):  # which the loop will meet, too
-        who_waits(cluster, files[0].policies)
+        if not cluster.pending_pods(policies):
+            log.info("no pod waits for %s: none without a node, and without scheduling gates, has this "
+                     "spec.schedulerName", ", ".join(policies))
+    report = functools.partial(show, options=options, screen=screen)
+    if options.cluster:
+        return schedule_manifests(cluster, policies, report, stop, options, screen)
     return poll(cluster, files[0], report, stop, options)
 
 
-def who_waits(cluster, policies):
-    """Return the uids of the pods that wait for these schedulers. Say so if there is none."""
-    waiting = {pod.uid for pod in cluster.pending_pods(policies)}
-    if not waiting:
-        log.info("no pod waits for %s: none without a node, and without scheduling gates, has this "
-                 "spec.schedulerName", ", ".join(policies))
-    return waiting
-
-
 def stop_on_signals():
-    """Return an Event that SIGINT and SIGTERM set: the loop ends then, at the latest after 4 seconds."""
+    """Return an Event that SIGINT and SIGTERM set. If it still runs after 4 seconds, the process is ended."""
     stop = threading.Event()
 
     def end(number, _):
@@ -4571,7 +4566,7 @@ def poll(cluster, policy_file, report, stop, options):
 
 def schedule_manifests(cluster, policies, report, stop, options, screen):
     """Schedule the pods of manifests, and show where they are then. Return whether something failed."""
-    waiting = who_waits(cluster, policies)
+    waiting = set(cluster.pending)
     held, snapshot = make_passes(cluster, policies, report, stop, options.once)
     if options.output == "text":
         pods, _ = cluster.read(Pod, "pods")
@@ -4605,7 +4600,7 @@ def explain_pod(cluster, policy_file, options, screen):
     cluster.pending_pods(policies)  # for some of them, room may be being made
     snapshot = cluster.snapshot(policies)
     standing = where_it_stands(pod, snapshot)
-    if pod.scheduler == "default-scheduler" not in policies and not options.policy:
+    if pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:
         path = "the default profile of today's kube-scheduler"
         policies = read_configuration({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
     policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
@@ -4654,7 +4649,7 @@ if __name__ == "__main__":
         sys.exit(main())
     except KeyboardInterrupt:
         sys.exit(130)
-    except OSError as error:  # whoever read our output has gone, as head does, or the disk is full
+    except OSError as error:  # the reader of our output has ended, as head does, or the disk is full
         if not isinstance(error, BrokenPipeError):
             log.error("%s", one_line(error))
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
