@@ -3830,6 +3830,25 @@ def completed(spec):
     return spec
 
 
+def try_out(thing, kind):
+    """Read what rules will read of an object, since no API server has checked it. Raises Malformed."""
+    pick(thing, dict, "metadata", "labels", of=str)
+    if kind in ("Service", "ReplicationController"):
+        pick(thing, dict, "spec", "selector", of=str)
+    else:
+        with contextlib.suppress(InvalidSelector):  # rules answer it as kube-scheduler does
+            label_selector(pick(thing, dict, "spec", "selector"))
+    class_of(thing)
+    storage(thing, "resources", "requests")
+    storage(thing, "capacity")
+    pick(thing, list, "spec", "accessModes", of=str)
+    valid_terms(pick(thing, list, "spec", "nodeAffinity", "required", "nodeSelectorTerms", of=dict))
+    can_provision(thing, Node({}))
+    for driver in pick(thing, list, "spec", "drivers", of=dict):
+        pick(driver, int, "allocatable", "count")
+    pick(thing, int, "value")
+
+
 class Manifests:
     """A cluster made of manifests, which answers like the API server; bindings are kept in memory."""
 
@@ -3838,8 +3857,8 @@ class Manifests:
         pv="persistentvolumes", pvc="persistentvolumeclaims", sc="storageclasses", csinodes="csinodes",
         csidrivers="csidrivers", csistoragecapacities="csistoragecapacities", pdb="poddisruptionbudgets",
         pc="priorityclasses")
-    WITHOUT_NAMESPACE = (
-        "nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes", "csidrivers", "priorityclasses")
+    CLUSTER_WIDE = ("nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes", "csidrivers",
+                    "priorityclasses")  # these have no namespace
     COMMAND = f"kubectl get nodes,pods,{','.join(OTHERS)} -A -o yaml"  # copies a live cluster
 
     def __init__(self, paths=()):
@@ -3857,10 +3876,11 @@ class Manifests:
         """Read a file, or standard input for -; say what is odd in it. Raises OSError, ValueError."""
         text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")
         for document in parse(text):
+            if document is None:
+                continue
             kind = name_in(document, "kind").removesuffix("List")  # the API server gives items none
             is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
-            things = document["items"] if is_list else [document]
-            for thing in things if document is not None else ():
+            for thing in document["items"] if is_list else [document]:
                 try:
                     problems = self.add(thing, kind)
                 except Malformed as error:
@@ -3870,52 +3890,35 @@ class Manifests:
 
     def add(self, thing, kind=""):
         """Take in an object, of this kind if it does not say. Return what is odd in it. Raises Malformed."""
-        kind, name = pick(thing, str, "kind") or kind, pick(thing, str, "metadata", "name")
+        kind = pick(thing, str, "kind") or kind
+        name = pick(thing, str, "metadata", "name")
         if not kind or not name:
-            raise Malformed("expected a Kubernetes object with kind and metadata.name, got "
-                            f"{json.dumps(thing, default=str)[:60]}")
+            got = json.dumps(thing, default=str)[:60]
+            raise Malformed(f"expected a Kubernetes object with kind and metadata.name, got {got}")
         resource = re.sub("y$", "ie", kind.lower()) + ("es" if kind.endswith("s") else "s")
-        metadata, problems = thing["metadata"], []
+        metadata = thing["metadata"]
+        problems = []
         try:
             spec = pick(thing, dict, "spec")
             if resource in self.OTHERS.values():
-                self.try_out(thing, kind)
+                try_out(thing, kind)
             if resource == "pods":
-                scheduler_name = pick(spec, str, "schedulerName") or "default-scheduler"
-                spec = thing["spec"] = spec | {"schedulerName": scheduler_name}
-                with contextlib.suppress(Malformed):  # who reads the pod will say so
+                spec = spec | {"schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
+                thing["spec"] = spec
+                with contextlib.suppress(Malformed):  # which is said when the pod is read
                     thing["spec"] = completed(spec)
-                    if "uid" not in metadata:  # else an API server has left out what it does not know
+                    if "uid" not in metadata:  # what has one has passed an API server, maybe a newer one
                         problems = [f"Pod {name}: {problem}" for problem in unknown_fields(spec)]
         except Malformed as error:
             raise Malformed(f"{kind} {name}: {error}") from error
-        if not metadata.get("creationTimestamp"):  # then the place in the file says what is older
+        if not metadata.get("creationTimestamp"):  # then what comes first in the file is older
             metadata["creationTimestamp"] = f"{len(self.objects):09}"
-        if resource not in self.WITHOUT_NAMESPACE:
+        if resource not in self.CLUSTER_WIDE:
             metadata["namespace"] = pick(metadata, str, "namespace") or "default"
-        if "template" in spec and "uid" not in metadata:  # else its pods are here, too
+        if "template" in spec and "uid" not in metadata:  # what has one has been copied, with its pods
             warn_once(f"of a {kind} no pods are made here: add the pods themselves")
         self.objects[resource, metadata.get("namespace"), name] = thing
         return problems
-
-    def try_out(self, thing, kind):
-        """Read what is read of such objects later, since no API server has checked them. Raises Malformed."""
-        pick(thing, dict, "metadata", "labels", of=str)
-        if kind in ("Service", "ReplicationController"):
-            pick(thing, dict, "spec", "selector", of=str)
-        else:
-            with contextlib.suppress(InvalidSelector):  # which kube-scheduler meets, too
-                label_selector(pick(thing, dict, "spec", "selector"))
-        class_of(thing)
-        storage(thing, "resources", "requests")
-        storage(thing, "capacity")
-        pick(thing, list, "spec", "accessModes", of=str)
-        valid_terms(pick(thing, list, "spec", "nodeAffinity", "required", "nodeSelectorTerms", of=dict))
-        can_provision(thing, Node({}))
-        for driver in pick(thing, list, "spec", "drivers", of=dict):
-            pick(driver, int, "allocatable", "count")
-        if kind == "PriorityClass":
-            pick(thing, int, "value")
 
     def give_priorities(self):
         """Give each pod the priority of its PriorityClass. Upstream: plugin/pkg/admission/priority."""
@@ -4012,7 +4015,7 @@ def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
 
 
 class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """YAML in which no key comes twice, and dates and times stay strings."""
+    """Reads YAML. Refuses a key that comes twice; dates and times stay strings."""
 
     def construct_mapping(self, node, deep=False):
         """Build a mapping whose keys are all different."""
@@ -4063,7 +4066,7 @@ def parse(text):
     try:
         if text.lstrip().startswith("{"):
             documents = [json.loads(text, object_pairs_hook=unique_keys)]
-        else:  # what an alias stands for is copied thereby
+        else:  # through JSON, so that no two places share an object, as an alias and its anchor do
             check_size(text)
             documents = (json.loads(json.dumps(document)) for document in yaml.load_all(text, YamlLoader))
         for document in documents:
@@ -4103,7 +4106,7 @@ class Screen:
 
     def __init__(self, remark="", colour="auto"):
         self.remark = remark  # ends the first line of all that is printed together
-        with contextlib.suppress(AttributeError):  # what stands in for a terminal may lack it
+        with contextlib.suppress(AttributeError):  # in a notebook, standard output has no such method
             sys.stdout.reconfigure(errors="replace")
         terminal = sys.stdout.isatty()
         self.width = (max(60, shutil.get_terminal_size().columns) if terminal else 80) - len(remark)
@@ -4128,9 +4131,8 @@ class Screen:
 
     def fold(self, text, head="", colour="", rest="", max_lines=None):
         """Break a text into lines that fit: the first behind a head, the others below it or behind `rest`."""
-        lines = textwrap.wrap(
-            text, self.width, initial_indent=head, subsequent_indent=rest or " " * len(head),
-            break_on_hyphens=False, max_lines=max_lines, placeholder=" …")
+        lines = textwrap.wrap(text, self.width, initial_indent=head, placeholder=" …", max_lines=max_lines,
+                              subsequent_indent=rest or " " * len(head), break_on_hyphens=False)
         return [self.paint(line, colour) for line in lines]
 
 
@@ -4139,30 +4141,19 @@ ESCAPES = {code: ascii(chr(code))[1:-1] for code in CONTROL}  # names and messag
 BOLD, DIM, RED, GREEN = "1", "2", "91", "1;32"
 
 
-class Report:
-    """Tells people of decisions, as the command line wants it, and remembers whether a rule has failed."""
-
-    def __init__(self, options, screen):
-        self.options = options
-        self.screen = screen
-        self.rule_failed = False
-
-    def __call__(self, decision, standing=None):
-        """Tell of a decision; if just this pod is explained, also where it stands."""
-        self.rule_failed |= decision.broken
-        if self.options.compare:
-            return
-        if self.options.output == "json":
-            dry_run = {"dryRun": True} if self.options.dry_run else {}
-            self.screen.print(json.dumps(in_json(decision) | (standing or {}) | dry_run))
-        elif self.options.explain:
-            heading = introduce(decision.pod, standing, self.screen) if standing else []
-            self.screen.print(*heading, *explain(decision, self.screen))
-            return
-        else:
-            self.screen.print(in_words(decision).translate(ESCAPES))
-        for what in unheeded(decision) if decision.node else ():
-            warn_once(f"a pod is placed that {what}")
+def show(decision, options, screen, standing=None):
+    """Show a decision as the command line wants it; if just this pod is explained, also where it stands."""
+    if options.output == "json":
+        dry_run = {"dryRun": True} if options.dry_run else {}
+        screen.print(json.dumps(in_json(decision) | (standing or {}) | dry_run))
+    elif options.explain:
+        heading = introduce(decision.pod, standing, screen) if standing else []
+        screen.print(*heading, *explain(decision, screen))
+        return  # which has said of each pod what no rule looks at
+    else:
+        screen.print(in_words(decision).translate(ESCAPES))
+    for what in unheeded(decision) if decision.node else ():
+        warn_once(f"a pod is placed that {what}")
 
 
 def in_json(decision):
@@ -4236,15 +4227,13 @@ def best_nodes(decision, screen):
     shown = ranked[:screen.width]  # more would not fit, however short their columns
     marks = dict.fromkeys(ties, "= ") | {chosen: "* "}
     rows = [["", *(marks.get(name, "") + shorten(name) for name in shown)]]
-    for title in decision.scores:
+    for vote in decision.votes:
         # Entries of the Policy that make one rule, A+B, have a line each.
-        first, *others = re.split(r"(?=\+)", title)
-        rows.append([shorten(f"  {first}", screen.width // 2), *score_cells(decision, title, shown)])
-        rows += [[shorten(f"  {other}", screen.width // 2)] for other in others]
+        first, *others = [shorten(f"  {part}", screen.width // 2) for part in re.split(r"(?=\+)", vote.title)]
+        rows += [[first, *(score_cell(vote, name) for name in shown)], *([other] for other in others)]
     rows.append(["  Total", *(number(total[name]) for name in shown)])
     while len(rows[0]) > 2 and max(map(len, align(rows))) > screen.width:
-        last = len(rows[0]) - 1
-        rows = [row[:last] for row in rows]
+        rows = [row[:len(rows[0]) - 1] for row in rows]
     lines = align(rows)
     if chosen:
         lines[0] = lines[0].replace(rows[0][1], screen.paint(rows[0][1], GREEN))
@@ -4257,33 +4246,29 @@ def best_nodes(decision, screen):
     return lines
 
 
-def score_cells(decision, title, names):
-    """Return what a priority's row says of these nodes: the raw score, the normalised one, and the weight."""
-    scores = decision.scores[title]
-    rule = {rule.title: rule for rule in decision.policy.priorities}.get(title)
-    if not rule:  # an extender, whose scores come weighed
-        return [number(scores[name]) for name in names]
-    cells = {name: f"{number(scores[name] / rule.weight)}×{rule.weight}" for name in names}
-    if rule.reduce:
-        cells = {name: f"{number(decision.raw[title][name])}→{cell}" for name, cell in cells.items()}
-    return list(cells.values())
+def score_cell(vote, name):
+    """Return what a node gets in a vote: the raw score, if `reduce` changed it, the points, the weight."""
+    if vote.raw is None:  # an extender, whose scores come weighed
+        return number(vote.points[name])
+    raw = "" if vote.points is vote.raw else f"{number(vote.raw[name])}→"
+    return f"{raw}{number(vote.points[name])}×{vote.weight}"
 
 
 def failing_nodes(decision, screen):
     """Yield the nodes that do not fit and why; those with the same reasons together, most nodes first."""
     groups = collections.defaultdict(list)  # what is against nodes, by predicates -> their names
     for name, against in decision.failed.items():
-        said = {title: ", ".join(reasons) or "no reason given" for title, reasons in against.items()}
-        groups[tuple(f"{title}: {reasons}" for title, reasons in said.items())].append(name)
+        said = [f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items()]
+        groups[tuple(said)].append(name)
     labels = {sentences: shorten(names[0]) if len(names) == 1 else f"{len(names)} nodes"
               for sentences, names in groups.items()}
     margin = max(map(len, labels.values()), default=0)
-    for sentences in sorted(groups, key=lambda sentences: -len(groups[sentences])):
+    for sentences, names in sorted(groups.items(), key=lambda group: -len(group[1])):
         head = f"  ✗ {labels[sentences]:{margin}}  "
         for sentence in sentences:
             yield from screen.fold(sentence, head, RED)
             head = " " * len(head)
-        misses = sorted([shortage(decision, name) for name in groups[sentences]], key=lambda miss: miss[0])
+        misses = sorted([shortage(decision, name) for name in names], key=lambda miss: miss[0])
         described = [words for _, words in misses]  # the node that nearly fits comes first
         if described != [labels[sentences]]:
             yield from screen.fold(", ".join(described), head, DIM, max_lines=2)
@@ -4330,13 +4315,13 @@ def align(rows):
 def comparison(outcomes):
     """Return the outcomes under several Policies as tables: the pods that land elsewhere, and numbers."""
     files = list(outcomes)
-    pods = sorted({pod for outcome in outcomes.values() for pod in outcome["pods"]})
-    rows = [[pod, *(outcome["pods"].get(pod) or "<none>" for outcome in outcomes.values())] for pod in pods]
+    places = [outcome["pods"] for outcome in outcomes.values()]
+    pods = sorted(set().union(*places))
+    rows = [[pod, *(nodes.get(pod) or "<none>" for nodes in places)] for pod in pods]
     moved = [row for row in rows if len(set(row[1:])) > 1]
-    places = [outcome["pods"].values() for outcome in outcomes.values()]
     numbers = [
         ["", *files],
-        ["pods that fit", *(f"{sum(map(bool, nodes))} of {len(nodes)}" for nodes in places)],
+        ["pods that fit", *(f"{sum(map(bool, nodes.values()))} of {len(nodes)}" for nodes in places)],
         ["pods left where they were", *(str(outcome["left"]) for outcome in outcomes.values())]]
     for resource, shares in outcomes[files[0]]["utilization"].items():
         for part in shares:
@@ -4346,18 +4331,19 @@ def comparison(outcomes):
     return [*table, f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(numbers)]
 
 
-def overview(pods, nodes, objects, waiting, held):
+def overview(pods, snapshot, waiting, held):
     """Return where the pods are, of many only those that were waiting, and how full the nodes are."""
+    nodes = snapshot.nodes.values()
     places = {uid: node.name for node in nodes for uid in node.pods}
-    names = {node.name for node in nodes}
     shown = pods if len(pods) < 100 else [pod for pod in pods if pod.uid in waiting]
     rows = [["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"]]
     for pod in shown:
-        place = places.get(pod.uid) or pod.node_name
-        status = "Held" if pod.uid in held else status_of(pod, place, pod.uid in waiting, objects)
+        pod.node_name = places.get(pod.uid) or pod.node_name
+        standing = where_it_stands(pod, snapshot)
+        status = "Held" if pod.uid in held else status_of(pod, standing)
         requests = [amount(resource, pod.requests[resource]) for resource in CPU_AND_MEMORY]
-        remark = " (no such node)" if place and place not in names else ""
-        rows.append([pod.namespace, pod.name, status, *requests, f"{place or '<none>'}{remark}"])
+        remark = " (no such node)" if standing["nodeExists"] is False else ""
+        rows.append([pod.namespace, pod.name, status, *requests, f"{pod.node_name or '<none>'}{remark}"])
     fill = [["NODE", "PODS", "CPU", "MEMORY"]]
     for node in nodes:
         shares = []
@@ -4370,13 +4356,23 @@ def overview(pods, nodes, objects, waiting, held):
     return ["", *align(rows), *more, "", *align(fill)]
 
 
-def status_of(pod, place, was_waiting, objects):
-    """Return the status of a pod in a word: that of its phase, unless it does not run yet."""
-    if place:
-        return "Placed" if was_waiting or pod.phase in ("", "Pending") else pod.phase
-    if pod.gated:
+def where_it_stands(pod, snapshot):
+    """Return what is to be known of a pod, except where it would go now, with the names that JSON has."""
+    node_name = pod.node_name
+    is_left = not node_name and pod.scheduler not in snapshot.policies
+    return {"pending": not node_name, "onNode": node_name or None,
+            "nodeExists": node_name in snapshot.nodes if node_name else None,
+            "leftTo": pod.scheduler if is_left else None, "gated": pod.gated, "beingDeleted": pod.terminating,
+            "waits": "" if node_name else why_it_waits(pod, snapshot.objects)}
+
+
+def status_of(pod, standing):
+    """Return where a pod stands in a word: that of its phase, unless it does not run yet."""
+    if standing["onNode"]:
+        return "Placed" if pod.phase in ("", "Pending") else pod.phase
+    if standing["gated"]:
         return "Gated"
-    return "Waits" if why_it_waits(pod, objects) else pod.phase or "Pending"
+    return "Waits" if standing["waits"] else pod.phase or "Pending"
 
 
 def why_it_waits(pod, objects):
@@ -4392,28 +4388,14 @@ def why_it_waits(pod, objects):
     return ""
 
 
-def where_it_stands(pod, snapshot, policies):
-    """Return what is to be known of a pod before one reads where it would go now, as JSON has it."""
-    node_name = pod.node_name
-    is_left = not node_name and pod.scheduler not in policies
-    return {"pending": not node_name, "onNode": node_name or None,
-            "nodeExists": node_name in snapshot.nodes if node_name else None,
-            "leftTo": pod.scheduler if is_left else None, "gated": pod.gated, "beingDeleted": pod.terminating,
-            "waits": "" if node_name else why_it_waits(pod, snapshot.objects)}
-
-
 def introduce(pod, standing, screen):
     """Return as lines where a pod stands, and by which file it is explained."""
     on_node, left_to, waits = standing["onNode"], standing["leftTo"], standing["waits"]
-    words = {
-        f"is on {on_node}": on_node and standing["nodeExists"],
-        f"is on {on_node}, a node that does not exist": on_node and not standing["nodeExists"],
-        "is being deleted": standing["beingDeleted"],
-        "has scheduling gates": standing["gated"],
-        f"is left to {left_to}": left_to,
-        f"waits: {waits}": waits,
-    }
-    state = " and ".join(what for what, holds in words.items() if holds) or "is pending"
+    remark = "" if standing["nodeExists"] else ", a node that does not exist"
+    phrases = {  # phrase -> whether it is true
+        f"is on {on_node}{remark}": on_node, "is being deleted": standing["beingDeleted"],
+        "has scheduling gates": standing["gated"], f"is left to {left_to}": left_to, f"waits: {waits}": waits}
+    state = " and ".join(phrase for phrase, is_true in phrases.items() if is_true) or "is pending"
     lines = screen.fold(f"{pod.key} {state}. If scheduled now, by {standing['explainedBy']}:")
     if standing["notActive"]:
         lines += screen.fold(f"its scheduler spoke of {', '.join(standing['notActive'])}, not active here: "
@@ -4504,15 +4486,16 @@ def main(argv=None):
     options = read_arguments(argv)
     SEED = options.seed
     if options.compare and SEED is None:
-        SEED = ""  # what is compared has the same luck
+        SEED = ""  # chance decides alike for all that is compared
     dry = " (dry run)" if options.dry_run else ""
-    handler, formatter = logging.StreamHandler(), logging.Formatter()
+    formatter = logging.Formatter()
     formatter.formatMessage = lambda record: record.message.translate(ESCAPES) + dry
+    handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler])
     log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
     try:
-        return carry_out(options, Screen("" if options.output == "json" else dry, options.color))
+        return int(carry_out(options, Screen("" if options.output == "json" else dry, options.color)))
     except (ApiError, PolicyError) as error:
         for line in error.args:
             log.error("%s", line)
@@ -4520,52 +4503,41 @@ def main(argv=None):
 
 
 def carry_out(options, screen):
-    """Do what the command line asks for; return the exit code. Raises ApiError, PolicyError."""
+    """Do what the command line asks for; return whether something failed. Raises ApiError, PolicyError."""
     shipped = str(Path(__file__).with_name("policy.json")).removeprefix(os.getcwd() + os.sep)
     files = [PolicyFile(path, options.scheduler_name, options.plugins)
              for path in (options.policy or shipped, options.compare) if path]
-    api = Manifests(options.cluster) if options.cluster else Proxy(options.server)
+    policies = files[0].policies
     named = {rule.name for file in files for policy in file.policies.values() for rule in policy.rules()}
     if PLUGGED_IN - named:
         forgotten = ", ".join(sorted(PLUGGED_IN - named))
         log.info("rules of --plugins that the Policy does not name: %s", forgotten)
-    cluster, policies = Cluster(api, options.dry_run), files[0].policies
-    report, stop = Report(options, screen), stop_on_signals()
-    if isinstance(options.explain, str):
-        explain_pod(cluster, files[0], report)
-        return int(report.rule_failed)
+    api = Manifests(options.cluster) if options.cluster else Proxy(options.server)
+    stop = stop_on_signals()
     if options.compare:
-        outcomes = {file.path: outcome(api, file.policies, report, stop) for file in files}
-        screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
-        return int(report.rule_failed)
+        return compare(api, files, stop, options, screen)
+    cluster = Cluster(api, options.dry_run)
+    if isinstance(options.explain, str):
+        return explain_pod(cluster, files[0], options, screen)
     if not options.cluster:
         log.info("%s: polling %s by %s", ", ".join(policies), options.server, files[0].path)
-    waiting = set()
     with contextlib.suppress(ApiError):  # which the loop will meet, too
-        waiting = {pod.uid for pod in cluster.pending_pods(policies)}
-        if not waiting:
+        if not cluster.pending_pods(policies):
             log.info("no pod waits for %s: none without a node, and without scheduling gates, has this "
                      "spec.schedulerName", ", ".join(policies))
-    if not options.cluster:
-        code = poll(cluster, files[0], report, stop, options)
-        return int(code or (options.once and report.rule_failed))
-    held, nodes = schedule_manifests(cluster, policies, report, stop, options.once)
-    if options.output == "text":
-        pods, _ = cluster.read(Pod, "pods")
-        screen.print(*overview(pods, nodes, Objects(cluster), waiting, held))
-    return int(report.rule_failed or cluster.execution.failed)
+    report = functools.partial(show, options=options, screen=screen)
+    if options.cluster:
+        return schedule_manifests(cluster, policies, report, stop, options, screen)
+    return poll(cluster, files[0], report, stop, options)
 
 
 def stop_on_signals():
-    """Return an Event that SIGINT and SIGTERM set, so that the pod in hand is finished.
-
-    The process ends in a few seconds if that takes long, and at once on a second signal.
-    """
+    """Return an Event that SIGINT and SIGTERM set. If it still runs after 4 seconds, the process is ended."""
     stop = threading.Event()
 
     def end(number, _):
         """Take a signal."""
-        signal.signal(number, signal.SIG_DFL)
+        signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
         in_background(lambda: time.sleep(4) or os._exit(0))
         stop.set()
 
@@ -4592,33 +4564,43 @@ def poll(cluster, policy_file, report, stop, options):
     return 1 if election.lost else code
 
 
-def schedule_manifests(cluster, policies, report, stop, once):
-    """Make passes until one changes nothing. Return the uids of held pods, and the nodes without these."""
+def schedule_manifests(cluster, policies, report, stop, options, screen):
+    """Schedule the pods of manifests, and show where they are then. Return whether something failed."""
+    waiting = set(cluster.pending)
+    held, snapshot = make_passes(cluster, policies, report, stop, options.once)
+    if options.output == "text":
+        pods, _ = cluster.read(Pod, "pods")
+        screen.print(*overview(pods, snapshot, waiting, held))
+    return cluster.execution.failed
+
+
+def make_passes(cluster, policies, report, stop, once):
+    """Make passes until one changes nothing. Return {uid: record} of held pods; a snapshot without them."""
     while not stop.is_set():
         count = len(cluster.api.objects)  # a rule may have had some deleted
         bound = schedule_pending_pods(cluster, policies, report, stop)
         nothing_changed = not bound and len(cluster.api.objects) == count
         if once or nothing_changed:
             break
-    held = set()
-    for uid, record in cluster.pending.items():
-        if record.state is State.HELD:
-            held.add(uid)
-            record.decision = None
-    return held, cluster.snapshot().nodes.values()
+    held = {uid: record for uid, record in cluster.pending.items() if record.state is State.HELD}
+    for record in held.values():
+        record.decision = None
+    return held, cluster.snapshot(policies)
 
 
-def explain_pod(cluster, policy_file, report):
-    """Show where a pod would go now, even if it has a node or nobody would try it. Raises ApiError."""
-    namespace, name = f"default/{report.options.explain}".split("/")[-2:]
+def explain_pod(cluster, policy_file, options, screen):
+    """Show where a pod would go now, whether or not anybody would try it. Return whether a rule failed."""
+    namespace, name = f"default/{options.explain}".split("/")[-2:]
     pods, _ = cluster.read(Pod, "pods", f"metadata.namespace={namespace},metadata.name={name}")
     if not pods:
         raise ApiError(404, f'pod "{namespace}/{name}" not found; write --explain NAMESPACE/NAME')
-    pod, path, policies = pods[0], policy_file.path, policy_file.policies
+    pod = pods[0]
+    path = policy_file.path
+    policies = policy_file.policies
     cluster.pending_pods(policies)  # for some of them, room may be being made
     snapshot = cluster.snapshot(policies)
-    standing = where_it_stands(pod, snapshot, policies)
-    if pod.scheduler == "default-scheduler" not in policies and not report.options.policy:
+    standing = where_it_stands(pod, snapshot)
+    if pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:
         path = "the default profile of today's kube-scheduler"
         policies = read_configuration({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
     policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
@@ -4627,26 +4609,35 @@ def explain_pod(cluster, policy_file, report):
     pod.node_name = ""
     decision = schedule(pod, snapshot, policy)
     seek_remedy(decision, snapshot)
-    heard = last_words(pod, cluster)
-    report(decision, standing | {"explainedBy": path, "notActive": not_active(heard, policy)})
+    standing |= {"explainedBy": path, "notActive": not_active(last_words(pod, cluster), policy)}
+    show(decision, options, screen, standing)
+    return decision.broken
 
 
-def outcome(manifests, policies, report, stop):
+def compare(manifests, files, stop, options, screen):
+    """Show what comes of manifests under each of several Policies. Return whether something failed."""
+    clusters = {file.path: Cluster(copy.deepcopy(manifests)) for file in files}
+    outcomes = {file.path: outcome(clusters[file.path], file.policies, stop, options) for file in files}
+    screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
+    return any(cluster.execution.failed for cluster in clusters.values())
+
+
+def outcome(cluster, policies, stop, options):
     """Schedule manifests under a Policy; return the pods' places, how many were left, how full nodes are."""
-    options = report.options
-    cluster, left = Cluster(copy.deepcopy(manifests)), 0
+    left = 0
     for pod in [pod for node in cluster.snapshot().nodes.values() for pod in node.pods.values()]:
-        is_static = pod.controller[0] == "Node"
-        if not options.anew or pod.terminating or is_static or pod.controller[0] == "DaemonSet":
+        is_tied_to_its_node = pod.controller[0] in ("Node", "DaemonSet")  # a Node's are static pods
+        if not options.anew or pod.terminating or is_tied_to_its_node:
             left += 1
         else:
             scheduler = pod.scheduler if pod.scheduler in policies else next(iter(policies))
             pod.raw["spec"].update(nodeName=None, schedulerName=scheduler)
     pending = sorted(pod.key for pod in cluster.pending_pods(policies))
-    _, nodes = schedule_manifests(cluster, policies, report, stop, options.once)
+    _, snapshot = make_passes(cluster, policies, lambda decision: None, stop, options.once)
+    nodes = snapshot.nodes.values()
     places = {pod.key: node.name for node in nodes for pod in node.pods.values()}
     utilization = {}
-    for resource in ("cpu", "memory") if nodes else ():
+    for resource in CPU_AND_MEMORY if nodes else ():
         shares = [100 * node.requested[resource] / max(node.allocatable[resource], 1) for node in nodes]
         utilization[resource] = {"min": min(shares), "mean": statistics.mean(shares), "max": max(shares),
                                  "standard deviation": statistics.pstdev(shares)}
@@ -4658,7 +4649,7 @@ if __name__ == "__main__":
         sys.exit(main())
     except KeyboardInterrupt:
         sys.exit(130)
-    except OSError as error:  # whoever read our output has gone, as head does, or the disk is full
+    except OSError as error:  # the reader of our output has ended, as head does, or the disk is full
         if not isinstance(error, BrokenPipeError):
             log.error("%s", one_line(error))
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -820,7 +820,7 @@ def test_what_another_process_says_of_a_pod_is_shown_on_the_control_plane(contro
 
 def test_fractions_are_shown_as_they_are():
     decision = decide(policy(predicates=[], priorities=[{"name": "MostRequestedPriority", "weight": 2}]), pod("p"), node("a"))
-    decision.votes[0].points = {"a": 33.7}
+    decision.votes[0].raw = decision.votes[0].points = {"a": 33.7}
     decision.total = {"a": 33.7 * 2}
     [column] = read_scores(shown(decision)).values()
     assert column == {"MostRequestedPriority": "33.7×2", "Total": "67.4"}
