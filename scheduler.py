@@ -415,14 +415,12 @@ EXTENDER = {
     "urlPrefix": str, "filterVerb": str, "preemptVerb": str, "prioritizeVerb": str, "bindVerb": str,
     "weight": int, "enableHttps": bool, "httpTimeout": int, "nodeCacheCapable": bool, "ignorable": bool,
     "managedResources": [{"name": str, "ignoredByScheduler": bool}],
-    "tlsConfig": {"insecure": bool, "caFile": str, "certFile": str, "keyFile": str},
-}
+    "tlsConfig": {"insecure": bool, "caFile": str, "certFile": str, "keyFile": str}}
 POLICY = {
     "kind": str, "apiVersion": str, "extenders": [EXTENDER],
     "predicates": [{"name": str, "argument": dict}],
     "priorities": [{"name": str, "weight": WEIGHT, "argument": dict}],
-    "hardPodAffinitySymmetricWeight": range(101), "alwaysCheckAllPredicates": bool,
-}
+    "hardPodAffinitySymmetricWeight": range(101), "alwaysCheckAllPredicates": bool}
 
 
 def read_policy(document):
@@ -564,15 +562,16 @@ def register(where, name=None, **options):
         """Register the function."""
         if name in CATALOGUES[where]:
             raise ValueError(f'there is a rule "{name}" already')
-        hooks = {option: options[option] for option in HOOKS if options.get(option)}
+        given = options | {"function": function}
+        functions = {option: given[option] for option in PARAMETERS if given.get(option)}
+        hooks = {option: functions[option] for option in HOOKS if option in functions}
         others = {option: value for option, value in options.items() if option not in HOOKS}
         arguments = [options["default"]] if "default" in options else []
         rule = Rule(name, function, hooks=hooks, arguments=arguments, **others)
-        for problem in problems_of(rule):
+        for problem in problems_of(rule, functions):
             raise ValueError(f'rule "{name}"{problem}')
         CATALOGUES[where][name] = rule
-        for each in functions_of(rule).values():
-            RULE_OF[getattr(each, "__code__", None)] = name
+        RULE_OF.update((getattr(each, "__code__", None), name) for each in functions.values())
         return function
 
     return decorate
@@ -584,15 +583,9 @@ predicate = functools.partial(register, "predicates")
 priority = functools.partial(register, "priorities")
 
 
-def functions_of(rule):
-    """Return the functions that a rule has: {option of the decorator, or "function": function}."""
-    options = ["function", "metadata", "reduce", "check"]
-    return {option: getattr(rule, option) for option in options if getattr(rule, option)} | rule.hooks
-
-
-def problems_of(rule):
-    """Yield what is wrong with a rule as it is written, whatever the Policy."""
-    for option, function in functions_of(rule).items():
+def problems_of(rule, functions):
+    """Yield what is wrong with a rule as it is written, and with its functions: {option: function}."""
+    for option, function in functions.items():
         place = "" if option == "function" else f", {option}"
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             yield f"{place}: write def, not async def: nobody awaits the answer"
@@ -607,23 +600,23 @@ def problems_of(rule):
         takes_any = any(each.kind is each.VAR_POSITIONAL for each in parameters.values())
         if not (as_wanted or takes_one or takes_any):
             yield f"{place}: expected the parameters ({', '.join(wanted)}), got ({', '.join(parameters)})"
-    if not isinstance(rule.argument or {}, dict):
-        yield f", argument: expected {{field: type}}, got {rule.argument!r:.40}"
-    yield from schema_problems(rule.argument or {}, ", argument")
-    if rule.argument and not isinstance(rule.default or {}, dict):
-        yield f", default: expected {{field: value}}, got {rule.default!r:.40}"
+    if rule.argument is not None:
+        yield from schema_problems(rule.argument, ", argument")
+        if not isinstance(rule.default or {}, dict):
+            yield f", default: expected {{field: value}}, got {rule.default!r:.40}"
 
 
 def schema_problems(schema, place):
     """Yield where a schema has what is no type of a field."""
-    is_range = isinstance(schema, range)
     is_choice = isinstance(schema, set) and all(isinstance(each, str) for each in schema)
     if isinstance(schema, dict):
         for name, inner in schema.items():
             yield from schema_problems(inner, f"{place}.{name}")
+    elif place == ", argument":
+        yield f"{place}: expected {{field: type}}, got {schema!r:.40}"
     elif isinstance(schema, list) and len(schema) == 1:
         yield from schema_problems(schema[0], f"{place}[..]")
-    elif schema not in (str, int, float, bool, dict, list) and not (is_range or is_choice):
+    elif not (schema in (str, int, float, bool, dict, list) or isinstance(schema, range) or is_choice):
         yield f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}"
 
 
@@ -674,9 +667,9 @@ def set_up(rule, problems, since_1_20=False):
         filled = {name: value for name, value in known.items() if name in parameters}
         return functools.partial(function, **filled) if filled else function
 
-    return replace(rule, function=fill_in(rule.function), metadata=fill_in(rule.metadata),
-                   reduce=fill_in(rule.reduce),
-                   hooks={point: fill_in(hook) for point, hook in rule.hooks.items()})
+    hooks = {point: fill_in(hook) for point, hook in rule.hooks.items()}
+    functions = {option: fill_in(getattr(rule, option)) for option in ("function", "metadata", "reduce")}
+    return replace(rule, hooks=hooks, **functions)
 
 
 def broken(error):
@@ -703,9 +696,10 @@ def wrong_answer(rule, expected, answer, function=None):
 
 def reasons_of(rule, answer):
     """Return the reasons that a predicate gives. Raises TypeError if it gives something else."""
-    is_usual = isinstance(answer, types.GeneratorType)  # which is quick to tell
-    if not is_usual and (isinstance(answer, str) or not isinstance(answer, collections.abc.Iterable)):
-        raise wrong_answer(rule, "yield the reasons, or return a list of them", answer)
+    if not isinstance(answer, types.GeneratorType):
+        is_list = isinstance(answer, collections.abc.Iterable) and not isinstance(answer, str)
+        if not is_list:
+            raise wrong_answer(rule, "yield the reasons, or return a list of them", answer)
     reasons = list(answer)
     for reason in reasons:
         if not isinstance(reason, str):
@@ -2695,7 +2689,7 @@ def read_configuration(document, scheduler_name):
             problems.append(f"{place}.schedulerName: each profile needs one of its own")
         policy = read_profile(profile, place, problems)
         policies[name] = replace(policy, extenders=extenders, election=election)
-        read_over += [f"{place}.{field}" for field in READ_OVER if field in profile]
+        read_over += [f"{place}.{each}" for each in READ_OVER if each in profile]
     if problems:
         raise PolicyError(*problems)
     if read_over:
@@ -2706,10 +2700,9 @@ def read_configuration(document, scheduler_name):
 def seconds_in(thing, name, place, problems):
     """Return a field with a duration such as 15s, 1m30s or 500ms in seconds, 0 if it is not there."""
     text = thing.get(name, "")
-    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", str(text))
+    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", text)
     if "".join(map("".join, parts)) != text:
-        quoted = json.dumps(text, default=str)[:60]
-        problems.append(f"{place}.{name}: {quoted} is not a duration, such as 15s or 1m30s")
+        problems.append(f"{place}.{name}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
     return sum(float(number) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for number, unit in parts)
 
 
@@ -2784,8 +2777,8 @@ def plugin_arguments(profile, running, place, problems, notices):
     for i, config in enumerate(profile.get("pluginConfig", [])):
         name = config.get("name", "")
         where = f"{place}.pluginConfig[{i}]"
-        args = {field: value for field, value in config.get("args", {}).items()
-                if field not in ("kind", "apiVersion")}
+        args = {key: value for key, value in config.get("args", {}).items()
+                if key not in ("kind", "apiVersion")}
         if name in arguments:
             problems.append(f'{where}: there are arguments for "{name}" already')
         elif name in PLUGIN_ARGUMENTS:
@@ -2805,8 +2798,7 @@ def plugin_arguments(profile, running, place, problems, notices):
 
 def check_plugins(plugins, place, problems, notices):
     """Append what is wrong with the plugins that a profile names, or what the user should know of them."""
-    own = [name for name in [*PREDICATES, *PRIORITIES] if name not in PLUGIN_OF]
-    known = [*PLUGINS, *WITHOUT_EFFECT, *own]
+    known = {*PLUGINS, *WITHOUT_EFFECT, *PREDICATES, *PRIORITIES} - PLUGIN_OF.keys()
     for point, chosen in plugins.items():
         catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
         fitting = [name for name in known
