@@ -2693,7 +2693,7 @@ def read_configuration(document, scheduler_name):
     if problems:
         raise PolicyError(*problems)
     if read_over:
-        policy.notices.append(f"nothing here depends on {', '.join(read_over)}")
+        policies[name].notices.append(f"nothing here depends on {', '.join(read_over)}")
     return policies
 
 
