@@ -178,7 +178,7 @@ class Rule:
 
     name: str
     function: callable
-    metadata: callable = None  # works out, once per pod, what the function takes as `metadata`: PreFilter
+    metadata: callable = None  # works out what the function takes as `metadata`, once per pod: PreFilter
     reduce: callable = None  # turns the scores of all nodes into 0 to 100, where the function does not
     argument: dict = None  # the fields of an entry's `argument` in the Policy: {field: type}
     default: object = None  # {field: value} of those that may be left out; or what stands in for an argument
@@ -188,6 +188,7 @@ class Rule:
     words: dict = field(default_factory=dict)  # reason -> what it says instead; None: nothing
     steady: bool = False  # it says the same to pods that differ in name only, of the same node and metadata
     title: str = ""  # what the Policy calls it
+    place: str = ""  # of the entry that names it, such as priorities[0]
     arguments: list = field(default_factory=list)  # what the function takes as `arguments`: one of each entry
     weight: int = 1
 
@@ -246,7 +247,6 @@ PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
 CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
 NOUNS = {"predicates": "predicate", "priorities": "priority"}
 
-
 # Upstream: pkg/scheduler/framework/plugins/legacy_registry.go.
 MANDATORY_PREDICATES = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]
 DEFAULT_PREDICATES = [
@@ -256,8 +256,7 @@ DEFAULT_PREDICATES = [
 DEFAULT_PRIORITIES = {
     "SelectorSpreadPriority": 1, "InterPodAffinityPriority": 1, "LeastRequestedPriority": 1,
     "BalancedResourceAllocation": 1, "NodePreferAvoidPodsPriority": 10000, "NodeAffinityPriority": 1,
-    "TaintTolerationPriority": 1, "ImageLocalityPriority": 1, "EvenPodsSpreadPriority": 2,
-}
+    "TaintTolerationPriority": 1, "ImageLocalityPriority": 1, "EvenPodsSpreadPriority": 2}
 SAID_BY_TAINTS = [  # names of predicates up to 1.18
     "CheckNodeCondition", "CheckNodeMemoryPressure", "CheckNodeDiskPressure", "CheckNodePIDPressure",
     "PodToleratesNodeNoExecuteTaints"]
@@ -266,14 +265,12 @@ ALIASES = {  # names that stand for others
         "GeneralPredicates": ["PodFitsResources", "HostName", "PodFitsHostPorts", "MatchNodeSelector"],
         "PodFitsPorts": ["PodFitsHostPorts"]},
     "priorities": {"ServiceSpreadingPriority": ["SelectorSpreadPriority"],
-                   "EqualPriority": []},  # a constant changes no ranking
-}
+                   "EqualPriority": []}}  # a constant changes no ranking
 PROVIDERS = {  # what --policy may name instead of a file. Upstream: algorithmprovider/registry.go
     "DefaultProvider": {"kind": "Policy", "apiVersion": "v1"},
     "ClusterAutoscalerProvider": {"kind": "Policy", "apiVersion": "v1", "priorities": [
         {"name": name.replace("Least", "Most"), "weight": weight}
-        for name, weight in DEFAULT_PRIORITIES.items()]},
-}
+        for name, weight in DEFAULT_PRIORITIES.items()]}}
 
 
 @dataclass(eq=False)
@@ -290,7 +287,7 @@ class Policy:
     since_1_20: bool = False  # whether it speaks as kube-scheduler 1.36 does
 
     def filters(self):
-        """Return the predicates in the order in which they are asked: those that it names, and those always asked."""
+        """Return the predicates as they are asked: those that it names, and those that are always asked."""
         first = [NODES_NAMED] if self.since_1_20 else []
         return first + self.predicates + ALWAYS_ASKED
 
@@ -379,14 +376,13 @@ class PolicyFile:
         """Read the files, and say what has changed. Raises PolicyError."""
         code = load_plugins(self.plugins)
         policies = load_policies(self.path, self.scheduler_name)
-        lines = []
-        if self.policies:
-            lines = changes(self.policies, policies)
-            lines += [f"{path} is loaded again" for path in code if code[path] != self.code.get(path)]
-            lines = lines or ["says the same as before"]
-        if lines != ["says the same as before"]:
+        lines = changes(self.policies, policies) if self.policies else []
+        lines += [f"{path} is loaded again" for path in self.code if code[path] != self.code[path]]
+        if lines or not self.policies:
             self.policies = policies
             self.code = code
+        else:
+            lines = ["says the same as before"]
         for line in lines + [notice for policy in policies.values() for notice in policy.notices]:
             log.warning("%s: %s", self.path, line)
 
@@ -400,13 +396,13 @@ def changes(before, after):
         new = after[name].summary()
         parts = [f"+ {title}" for title in new if title not in old]
         parts += [f"- {title}" for title in old if title not in new]
-        for title in [title for title in new if old.get(title, new[title]) != new[title]]:
-            old_weight, _ = old[title]
-            new_weight, _ = new[title]
-            weighs = None not in (old_weight, new_weight) and old_weight != new_weight
-            parts.append(f"{title} weight {old_weight} → {new_weight}" if weighs else f"{title} changed")
+        for title in [title for title in new if title in old and new[title] != old[title]]:
+            weights = [old[title][0], new[title][0]]
+            is_reweighed = None not in weights and weights[0] != weights[1]
+            change = f"weight {weights[0]} → {weights[1]}" if is_reweighed else "changed"
+            parts.append(f"{title} {change}")
         if not parts and list(old) != list(new):
-            parts.append("another order")
+            parts = ["another order"]
         if parts:
             lines.append((f"{name}: " if len(after) > 1 else "") + ", ".join(parts))
     return lines
@@ -419,14 +415,12 @@ EXTENDER = {
     "urlPrefix": str, "filterVerb": str, "preemptVerb": str, "prioritizeVerb": str, "bindVerb": str,
     "weight": int, "enableHttps": bool, "httpTimeout": int, "nodeCacheCapable": bool, "ignorable": bool,
     "managedResources": [{"name": str, "ignoredByScheduler": bool}],
-    "tlsConfig": {"insecure": bool, "caFile": str, "certFile": str, "keyFile": str},
-}
+    "tlsConfig": {"insecure": bool, "caFile": str, "certFile": str, "keyFile": str}}
 POLICY = {
     "kind": str, "apiVersion": str, "extenders": [EXTENDER],
     "predicates": [{"name": str, "argument": dict}],
     "priorities": [{"name": str, "weight": WEIGHT, "argument": dict}],
-    "hardPodAffinitySymmetricWeight": range(101), "alwaysCheckAllPredicates": bool,
-}
+    "hardPodAffinitySymmetricWeight": range(101), "alwaysCheckAllPredicates": bool}
 
 
 def read_policy(document):
@@ -465,53 +459,62 @@ def read_policy(document):
     return Policy(predicates, priorities, extenders, said.get("alwaysCheckAllPredicates", False), notices)
 
 
-@dataclass
-class Use:
-    """What an entry of the Policy says of a rule."""
-
-    rule: Rule  # of the catalogue
-    place: str  # the entry, such as priorities[0]
-    title: str  # what it calls the rule
-    weight: int
-    argument: dict  # None where it gives none
+def rules_named(where, entries, said_elsewhere, problems, notices):
+    """Return the rules that entries name, each once, with the arguments of all of these."""
+    uses_by_rule = collections.defaultdict(list)
+    for use in uses_of(where, entries, problems, notices):
+        uses_by_rule[use.name].append(use)
+    if {"SelectorSpreadPriority", "EvenPodsSpreadPriority"} <= uses_by_rule.keys():  # one plugin
+        uses_by_rule["SelectorSpreadPriority"] += uses_by_rule.pop("EvenPodsSpreadPriority")
+    rules = []
+    for name, uses in uses_by_rule.items():
+        first, last = uses[0], uses[-1]
+        arguments = [argument for use in uses for argument in use.arguments]
+        problems += [f"{use.place}.weight: must be {first.weight} as in {first.place}; they are one rule"
+                     for use in uses if arguments and use.weight != first.weight]
+        title = "+".join(dict.fromkeys(use.title for use in uses))
+        while any(title == other.title for other in rules):  # so that the scores of the two can be told apart
+            title = f"{title} ({name})"
+        # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
+        rule = replace(first, title=title, place=last.place, weight=last.weight * max(1, len(arguments)),
+                       arguments=arguments or said_elsewhere.get(name, CATALOGUES[where][name].arguments))
+        rules.append(set_up(rule, problems))
+    return rules
 
 
 def uses_of(where, entries, problems, notices):
-    """Return a use for each rule that entries mean: by its name, or by an argument under any name."""
+    """Return the rules that entries mean, with what each entry says: title, weight, and argument if any."""
     catalogue = CATALOGUES[where]
+    by_member = {rule.member: rule for rule in catalogue.values() if rule.member}
+    schema = {member: rule.argument for member, rule in by_member.items()}
     known = known_names(where)
-    members = {rule.member: rule for rule in catalogue.values() if rule.member}
     uses = []
     for i, entry in enumerate(entries):
         place = f"{where}[{i}]"
         title = entry.get("name", "")
         rules = [catalogue[name] for name in known.get(title, [])]
-        argument = None
+        arguments = []
         if where == "priorities" and "weight" not in entry:
             problems.append(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
         if title in SAID_BY_TAINTS:
             notices.append(
                 f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
-        if title in catalogue and catalogue[title].argument and not catalogue[title].member:
-            argument = argument_of(catalogue[title], entry.get("argument"), f"{place}.argument", problems)
-        elif "argument" in entry:
-            schema = {member: rule.argument for member, rule in members.items()}
-            said = decode(entry["argument"], schema, f"{place}.argument", problems)
+        if any(rule.argument and not rule.member for rule in rules):
+            arguments = [argument_of(rules[0], entry.get("argument"), f"{place}.argument", problems)]
+        else:
+            said = decode(entry.get("argument"), schema, f"{place}.argument", problems)
             if not said and title not in known:
                 problems.append(f"{place}: {unknown_rule(where, title)}")
-            elif len(said) != 1:
+            elif "argument" in entry and len(said) != 1:
                 problems.append(f"{place}: the argument must have exactly one member")
-            elif rules:
+            elif said and rules:
                 notices.append(f'{place}: "{title}" ignores its argument, as in kube-scheduler; '
                                "use a name of your own")
-            else:
-                [(member, argument)] = said.items()
-                rules = [members[member]]
-        elif title not in known:
-            problems.append(f"{place}: {unknown_rule(where, title)}")
-        for rule in rules:
-            called = title if len(rules) == 1 else rule.name
-            uses.append(Use(rule, place, called, entry.get("weight", 1), argument))
+            elif said:
+                rules = [by_member[member] for member in said]
+                arguments = list(said.values())
+        uses += [replace(rule, title=title if len(rules) == 1 else rule.name, place=place,
+                         weight=entry.get("weight", 1), arguments=arguments) for rule in rules]
     return uses
 
 
@@ -525,59 +528,8 @@ def unknown_rule(where, title):
     [elsewhere] = CATALOGUES.keys() - {where}
     if title in known_names(elsewhere):
         return f'"{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}'
-    of_plugin = [name for name in PLUGINS.get(title, []) if name in CATALOGUES[where]]
-    return f'unknown {NOUNS[where]} "{title}"{did_you_mean([*of_plugin, title][0], known_names(where))}'
-
-
-def argument_of(rule, given, place, problems):
-    """Return the argument that an entry gives a rule, with the defaults; append what is wrong with it."""
-    argument = (rule.default or {}) | decode(given, rule.argument, place, problems)
-    if not rule.member:  # of kube-scheduler's own arguments all may be left out
-        problems += [f"{place}.{name}: is missing" for name in rule.argument if name not in argument]
-    return argument
-
-
-def rules_named(where, entries, said_elsewhere, problems, notices):
-    """Return the rules that entries name, each once, with the arguments of all of these."""
-    by_rule = collections.defaultdict(list)
-    for use in uses_of(where, entries, problems, notices):
-        by_rule[use.rule.name].append(use)
-    if {"SelectorSpreadPriority", "EvenPodsSpreadPriority"} <= by_rule.keys():  # one plugin
-        by_rule["SelectorSpreadPriority"] += by_rule.pop("EvenPodsSpreadPriority")
-    rules = []
-    for name, uses in by_rule.items():
-        first, last = uses[0], uses[-1]
-        given = [use.argument for use in uses if use.argument is not None]
-        problems += [f"{use.place}.weight: must be {first.weight} as in {first.place}; they are one rule"
-                     for use in uses if given and use.weight != first.weight]
-        title = "+".join(dict.fromkeys(use.title for use in uses))
-        while any(title == other.title for other in rules):  # so that the scores of the two can be told apart
-            title = f"{title} ({name})"
-        # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
-        rule = replace(first.rule, title=title, weight=last.weight * max(1, len(given)),
-                       arguments=given or said_elsewhere.get(name, first.rule.arguments))
-        rules.append(set_up(rule, last.place, problems))
-    return rules
-
-
-def set_up(rule, place, problems):
-    """Return a rule with its arguments filled in; append what is wrong with these."""
-    if rule.member and rule.name in PRIORITIES and not rule.arguments:
-        problems.append(f"{place}: needs an argument; in a Policy, under a name of your own")
-    elif not problems:  # else the arguments may not be what they should be
-        try:
-            problems += [f"{place}: {problem}" for problem in rule.check(rule.arguments)]
-        except (Exception, SystemExit) as error:
-            problems.append(f"{place}: {broken(error)}")
-
-    def fill_in(function):
-        """Return a function that needs no `arguments`."""
-        takes = function and "arguments" in inspect.signature(function).parameters
-        return functools.partial(function, arguments=rule.arguments) if takes else function
-
-    return replace(rule, function=fill_in(rule.function), metadata=fill_in(rule.metadata),
-                   reduce=fill_in(rule.reduce),
-                   hooks={point: fill_in(hook) for point, hook in rule.hooks.items()})
+    meant = next((name for name in PLUGINS.get(title, []) if name in CATALOGUES[where]), title)
+    return f'unknown {NOUNS[where]} "{title}"{did_you_mean(meant, known_names(where))}'
 
 
 # ==== 3. Rules of one's own =================================================================================
@@ -585,8 +537,8 @@ def set_up(rule, place, problems):
 
 HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
     "pre_enqueue": "preEnqueue", "queue_sort": "queueSort", "post_filter": "postFilter",
-    "reserve": "reserve", "unreserve": "reserve", "permit": "permit", "pre_bind": "preBind", "bind": "bind",
-    "post_bind": "postBind"}
+    "reserve": "reserve", "unreserve": "reserve", "permit": "permit",
+    "pre_bind": "preBind", "bind": "bind", "post_bind": "postBind"}
 OPTIONS = {"metadata", "reduce", "argument", "default", "member", "check", "steady", *HOOKS}
 PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
     "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
@@ -610,13 +562,16 @@ def register(where, name=None, **options):
         """Register the function."""
         if name in CATALOGUES[where]:
             raise ValueError(f'there is a rule "{name}" already')
-        hooks = {option: options[option] for option in HOOKS if options.get(option)}
+        given = options | {"function": function}
+        functions = {option: given[option] for option in PARAMETERS if given.get(option)}
+        hooks = {option: functions[option] for option in HOOKS if option in functions}
         others = {option: value for option, value in options.items() if option not in HOOKS}
         arguments = [options["default"]] if "default" in options else []
         rule = Rule(name, function, hooks=hooks, arguments=arguments, **others)
-        for problem in problems_of(rule):
+        for problem in problems_of(rule, functions):
             raise ValueError(f'rule "{name}"{problem}')
         CATALOGUES[where][name] = rule
+        RULE_OF.update((getattr(each, "__code__", None), name) for each in functions.values())
         return function
 
     return decorate
@@ -628,29 +583,23 @@ predicate = functools.partial(register, "predicates")
 priority = functools.partial(register, "priorities")
 
 
-def problems_of(rule):
-    """Yield what is wrong with a rule as it is written, whatever the Policy."""
-    functions = {"function": rule.function, "metadata": rule.metadata, "reduce": rule.reduce,
-                 "check": rule.check} | rule.hooks
+def problems_of(rule, functions):
+    """Yield what is wrong with a rule as it is written, and with its functions: {option: function}."""
     for option, function in functions.items():
-        if function is None:
-            continue
         place = "" if option == "function" else f", {option}"
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             yield f"{place}: write def, not async def: nobody awaits the answer"
         parameters = inspect.signature(function).parameters
-        wanted = PARAMETERS[option].split()
-        if option == "function" and rule.metadata:
-            wanted.append("metadata")
+        first = PARAMETERS[option].split()
+        wanted = first + (["metadata"] if option == "function" and rule.metadata else [])
         if option != "check" and "arguments" in parameters:
             wanted.append("arguments")
         names = [name for name, each in parameters.items() if each.default is each.empty or name in wanted]
-        in_order = names[:2] == wanted[:2] and sorted(names) == sorted(wanted)
-        takes_one = len(names) == len(wanted) == 1
+        as_wanted = names[:len(first)] == first and {*names} == {*wanted}
+        takes_one = len(names) == len(wanted) == 1  # it may call it what it likes
         takes_any = any(each.kind is each.VAR_POSITIONAL for each in parameters.values())
-        if not (in_order or takes_one or takes_any):
+        if not (as_wanted or takes_one or takes_any):
             yield f"{place}: expected the parameters ({', '.join(wanted)}), got ({', '.join(parameters)})"
-        RULE_OF[getattr(function, "__code__", None)] = rule.name
     if rule.argument is not None:
         yield from schema_problems(rule.argument, ", argument")
         if not isinstance(rule.default or {}, dict):
@@ -659,6 +608,7 @@ def problems_of(rule):
 
 def schema_problems(schema, place):
     """Yield where a schema has what is no type of a field."""
+    is_choice = isinstance(schema, set) and all(isinstance(each, str) for each in schema)
     if isinstance(schema, dict):
         for name, inner in schema.items():
             yield from schema_problems(inner, f"{place}.{name}")
@@ -666,8 +616,7 @@ def schema_problems(schema, place):
         yield f"{place}: expected {{field: type}}, got {schema!r:.40}"
     elif isinstance(schema, list) and len(schema) == 1:
         yield from schema_problems(schema[0], f"{place}[..]")
-    elif schema not in (str, int, float, bool, dict, list) and not isinstance(schema, range) and not (
-            isinstance(schema, set) and all(isinstance(choice, str) for choice in schema)):
+    elif not (schema in (str, int, float, bool, dict, list) or isinstance(schema, range) or is_choice):
         yield f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}"
 
 
@@ -693,6 +642,36 @@ def load_plugins(paths):
     return code
 
 
+def argument_of(rule, given, place, problems):
+    """Return the argument that is given to a rule, with the defaults; append what is wrong with it."""
+    argument = (rule.default or {}) | decode(given, rule.argument, place, problems)
+    if not rule.member:  # of kube-scheduler's own arguments all may be left out
+        problems += [f"{place}.{name}: is missing" for name in rule.argument if name not in argument]
+    return argument
+
+
+def set_up(rule, problems, since_1_20=False):
+    """Return a rule whose functions know its arguments, and the version; append what is wrong with these."""
+    if rule.member and rule.name in PRIORITIES and not rule.arguments:
+        problems.append(f"{rule.place}: needs an argument; in a Policy, under a name of your own")
+    elif not problems:  # else the arguments may not be what they should be
+        try:
+            problems += [f"{rule.place}: {problem}" for problem in rule.check(rule.arguments)]
+        except (Exception, SystemExit) as error:
+            problems.append(f"{rule.place}: {broken(error)}")
+    known = {"arguments": rule.arguments, "since_1_20": since_1_20}
+
+    def fill_in(function):
+        """Return a function that needs no more of what is known already."""
+        parameters = inspect.signature(function).parameters if function else {}
+        filled = {name: value for name, value in known.items() if name in parameters}
+        return functools.partial(function, **filled) if filled else function
+
+    hooks = {point: fill_in(hook) for point, hook in rule.hooks.items()}
+    functions = {option: fill_in(getattr(rule, option)) for option in ("function", "metadata", "reduce")}
+    return replace(rule, hooks=hooks, **functions)
+
+
 def broken(error):
     """Say in a line what nobody expected of a rule: of which, and where in its file."""
     owner, place = None, ""
@@ -710,44 +689,43 @@ def place_of(rule, function=None):
     return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
 
 
-def answer_of(rule, answer, expected, kind=collections.abc.Iterable):
-    """Return what a rule has answered. Raises TypeError if it is nothing that a rule may answer."""
-    if isinstance(answer, (str, bool)) or not isinstance(answer, kind):
-        raise TypeError(f"{expected}, not {answer!r:.40} ({place_of(rule)})")
-    return answer
+def wrong_answer(rule, expected, answer, function=None):
+    """Return the error that says what a rule has to answer, what it did answer, and where it is."""
+    return TypeError(f"{expected}, not {answer!r:.40} ({place_of(rule, function)})")
 
 
 def reasons_of(rule, answer):
     """Return the reasons that a predicate gives. Raises TypeError if it gives something else."""
     if not isinstance(answer, types.GeneratorType):
-        answer_of(rule, answer, "yield the reasons, or return a list of them")
+        is_list = isinstance(answer, collections.abc.Iterable) and not isinstance(answer, str)
+        if not is_list:
+            raise wrong_answer(rule, "yield the reasons, or return a list of them", answer)
     reasons = list(answer)
     for reason in reasons:
         if not isinstance(reason, str):
-            raise TypeError(f"yield reasons that are strings, not {reason!r:.40} ({place_of(rule)})")
-    return reworded(rule, reasons) if rule.words and reasons else reasons
-
-
-def reworded(rule, reasons):
-    """Return the reasons in the words that the rule has since 1.20; without those that it gives no longer."""
-    words = [rule.words.get(reason.partition(" {")[0], reason) for reason in reasons]  # details are in braces
-    return [reason for reason in words if reason is not None]
+            raise wrong_answer(rule, "yield reasons that are strings", reason)
+    if reasons and rule.words:
+        # What a reason says in detail is behind it, in braces.
+        today = [rule.words.get(reason.partition(" {")[0], reason) for reason in reasons]
+        reasons = [reason for reason in today if reason is not None]
+    return reasons
 
 
 def reduced(rule, raw):
     """Return the scores that a priority's `reduce` makes of raw ones. Raises TypeError if one is missing."""
     scores = rule.reduce(dict(raw))
     if not isinstance(scores, dict) or scores.keys() != raw.keys():
-        place = place_of(rule, rule.reduce)
-        raise TypeError(f"return {{name: score}} of all nodes, not {scores!r:.40} ({place})")
+        raise wrong_answer(rule, "return {name: score} of all nodes", scores, rule.reduce)
     return scores
 
 
 def check_points(rule, points):
     """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100."""
     for name, score in points.items():
-        if type(score) not in (int, float):
-            answer_of(rule, score, "return a number from 0 to 100", numbers.Real)
+        is_number = type(score) in (int, float) or (
+            isinstance(score, numbers.Real) and not isinstance(score, bool))
+        if not is_number:
+            raise wrong_answer(rule, "return a number from 0 to 100", score)
         if not 0 <= score <= 100:
             warn_once(f"{rule.title} gives {name} the score {score}: expected 0 to 100 ({place_of(rule)})")
             raise Unschedulable(
@@ -2620,20 +2598,18 @@ PLUGINS = {  # plugin -> its predicate and its priority, as far as it has them
     "NodeAffinity": ["MatchNodeSelector", "NodeAffinityPriority"], "NodePorts": ["PodFitsHostPorts"],
     "NodeResourcesFit": ["PodFitsResources", "LeastRequestedPriority"],
     "VolumeRestrictions": ["NoDiskConflict"], "EBSLimits": ["MaxEBSVolumeCount"],
-    "GCEPDLimits": ["MaxGCEPDVolumeCount"],
-    "NodeVolumeLimits": ["MaxCSIVolumeCountPred"], "AzureDiskLimits": ["MaxAzureDiskVolumeCount"],
+    "GCEPDLimits": ["MaxGCEPDVolumeCount"], "NodeVolumeLimits": ["MaxCSIVolumeCountPred"],
+    "AzureDiskLimits": ["MaxAzureDiskVolumeCount"],
     "VolumeBinding": ["CheckVolumeBinding"], "VolumeZone": ["NoVolumeZoneConflict"],
     "PodTopologySpread": ["EvenPodsSpread", "SelectorSpreadPriority"],
     "InterPodAffinity": ["MatchInterPodAffinity", "InterPodAffinityPriority"],
     "NodeResourcesBalancedAllocation": ["BalancedResourceAllocation"],
     "ImageLocality": ["ImageLocalityPriority"], "NodePreferAvoidPods": ["NodePreferAvoidPodsPriority"],
     "CinderLimits": ["MaxCinderVolumeCount"],
-    "PrioritySort": [], "SchedulingGates": [], "DefaultBinder": [],  # what these do is done without them
-}
+    "PrioritySort": [], "SchedulingGates": [], "DefaultBinder": []}  # what these do is done without them
 # Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
-WITHOUT_EFFECT = [
-    "DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
-    "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"]
+WITHOUT_EFFECT = ["DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
+                  "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"]
 DEFAULT_PLUGINS = {  # with their weights, in the order of getDefaultPlugins in apis/config/v1 upstream
     "NodeUnschedulable": 1, "NodeName": 1, "TaintToleration": 3, "NodeAffinity": 2, "NodePorts": 1,
     "NodeResourcesFit": 1, "VolumeRestrictions": 1, "NodeVolumeLimits": 1, "VolumeBinding": 1,
@@ -2643,9 +2619,8 @@ STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "Most
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
 PLUGIN_OF = {rule: plugin for plugin, rules in PLUGINS.items() for rule in rules} | {
     rule: "NodeResourcesFit" for rule in STRATEGIES.values()}
-POINTS = dict.fromkeys([
-    "multiPoint", "preFilter", "filter", "preScore", "score", *HOOKS.values(),
-    "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"])
+POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *dict.fromkeys(HOOKS.values()),
+          "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"]
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"
 READ_OVER = {  # since nothing here depends on it
     "clientConnection": dict, "parallelism": int, "podInitialBackoffSeconds": int,
@@ -2660,10 +2635,9 @@ CONFIGURATION = READ_OVER | {
                     for point in POINTS}}],
     "leaderElection": {"leaderElect": bool, "leaseDuration": str, "renewDeadline": str, "retryPeriod": str,
                        "resourceLock": str, "resourceName": str, "resourceNamespace": str},
-    "extenders": [EXTENDER | {"httpTimeout": str, "enableHTTPS": bool}],
-}
-NODE_SELECTOR_TERM = dict.fromkeys(
-    ["matchExpressions", "matchFields"], [{"key": str, "operator": {*OPERATORS}, "values": [str]}])
+    "extenders": [EXTENDER | {"httpTimeout": str, "enableHTTPS": bool}]}
+EXPRESSIONS = [{"key": str, "operator": {*OPERATORS}, "values": [str]}]
+NODE_SELECTOR_TERM = {"matchExpressions": EXPRESSIONS, "matchFields": EXPRESSIONS}
 PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
     "NodeAffinity": {"addedAffinity": {
         f"required{WHEN}": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
@@ -2674,23 +2648,12 @@ PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
     "InterPodAffinity": {"hardPodAffinityWeight": range(101), "ignorePreferredTermsOfExistingPods": bool},
     "PodTopologySpread": {"defaultingType": {"List", "System"}, "defaultConstraints": [{
         "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
-    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]},
-}
+    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]}}
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
-
-
-today = functools.partial(functools.partial, since_1_20=True)  # today(function): as the function is since 1.20
-SINCE_1_20 = {  # rule -> what replaces its function, metadata, reduce or words in kube-scheduler 1.36
-    "PodFitsResources": {"function": today(pod_fits_resources)},
-    "NoVolumeZoneConflict": {"function": today(no_volume_zone_conflict)},
-    "EvenPodsSpread": {"metadata": today(hard_spread)},
-    "LeastRequestedPriority": {"function": today(least_requested)},
-    "MostRequestedPriority": {"function": today(most_requested)},
-    "RequestedToCapacityRatio": {"function": today(requested_to_capacity_ratio)},
+SINCE_1_20 = {  # rule -> what kube-scheduler 1.36 has in place of its function or its words
+    # Functions with a parameter `since_1_20` say themselves what is different.
     "BalancedResourceAllocation": {"function": improved_balance},
-    "ImageLocalityPriority": {"metadata": today(image_shares), "function": today(image_locality)},
-    "SelectorSpreadPriority": {"metadata": today(soft_spread), "function": today(even_pods_spread_priority)},
-    "InterPodAffinityPriority": {"reduce": today(normalize_affinity)},
+    "SelectorSpreadPriority": {"function": even_pods_spread_priority},
     "PodToleratesNodeTaints": {"words": {"node(s) had taint": "node(s) had untolerated taint(s)"}},
     "MatchNodeSelector": {"words": {
         "node(s) didn't match Pod's node affinity": "node(s) didn't match Pod's node affinity/selector"}},
@@ -2720,27 +2683,26 @@ def read_configuration(document, scheduler_name):
     read_over = [name for name in READ_OVER if name in body]
     profiles = body.get("profiles") or [{}]
     for i, profile in enumerate(profiles):
+        place = f"profiles[{i}]"
         name = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else "")
         if not name or name in policies:
-            problems.append(f"profiles[{i}].schedulerName: each profile needs one of its own")
-        policy = policies[name] = read_profile(profile, f"profiles[{i}]", problems)
-        policy.extenders = extenders
-        policy.election = election
-        read_over += [f"profiles[{i}].{name}" for name in READ_OVER if name in profile]
+            problems.append(f"{place}.schedulerName: each profile needs one of its own")
+        policy = read_profile(profile, place, problems)
+        policies[name] = replace(policy, extenders=extenders, election=election)
+        read_over += [f"{place}.{each}" for each in READ_OVER if each in profile]
     if problems:
         raise PolicyError(*problems)
     if read_over:
-        policy.notices.append(f"nothing here depends on {', '.join(read_over)}")
+        policies[name].notices.append(f"nothing here depends on {', '.join(read_over)}")
     return policies
 
 
 def seconds_in(thing, name, place, problems):
     """Return a field with a duration such as 15s, 1m30s or 500ms in seconds, 0 if it is not there."""
     text = thing.get(name, "")
-    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", str(text))
+    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", text)
     if "".join(map("".join, parts)) != text:
-        quoted = json.dumps(text, default=str)[:60]
-        problems.append(f"{place}.{name}: {quoted} is not a duration, such as 15s or 1m30s")
+        problems.append(f"{place}.{name}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
     return sum(float(number) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for number, unit in parts)
 
 
@@ -2752,58 +2714,60 @@ def read_profile(profile, place, problems):
     running = running_plugins(plugins)
     arguments = plugin_arguments(profile, running, place, problems, notices)
 
-    def rules_at(points, catalogue):
-        """Return the rules of the plugins that run at some points, with the hooks at which these run."""
+    def rules_at(point, catalogue):
+        """Return {name: rule} of the plugins that run at a point, with the hooks at which they run, too."""
         rules = {}
-        runs_at = {plugin: point for point in points for plugin in running[point]}
-        for plugin, point in runs_at.items():
+        for plugin, weight in running[point].items():
             for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
                 if name in catalogue:
-                    rule = replace(catalogue[name], **SINCE_1_20.get(name, {}), title=plugin,
-                                   weight=running[point][plugin] or 1)
+                    rule = replace(catalogue[name], **SINCE_1_20.get(name, {}), title=plugin)
+                    rule.place = f"{place}.plugins.{point}: {plugin}"
+                    rule.weight = weight or 1
                     rule.arguments = given or rule.arguments
                     rule.hooks = {hook: function for hook, function in rule.hooks.items()
                                   if plugin in running[HOOKS[hook]]}
-                    rules[name] = set_up(rule, f"{place}.plugins.{point}: {plugin}", problems)
-        return list(rules.values())
+                    rules[name] = set_up(rule, problems, since_1_20=True)
+        return rules
 
-    predicates = rules_at(["filter"], PREDICATES)
-    priorities = rules_at(["score"], PRIORITIES)
-    # Of the user's own rules, some neither filter nor score here, but have other extension points.
-    known = PLUGIN_OF.keys() | {rule.name for rule in predicates + priorities}
-    others = {name: rule for name, rule in (PRIORITIES | PREDICATES).items() if name not in known}
-    others = rules_at(HOOKS.values(), others)
-    return Policy(predicates, priorities, notices=notices, others=others, since_1_20=True)
+    predicates = rules_at("filter", PREDICATES)
+    priorities = rules_at("score", PRIORITIES)
+    others = {}  # of the user's own rules, those that neither filter nor score here
+    for point in HOOKS.values():
+        known = PLUGIN_OF | predicates | priorities | others
+        own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items() if name not in known}
+        others |= rules_at(point, own)
+    return Policy([*predicates.values()], [*priorities.values()], others=[*others.values()],
+                  notices=notices, since_1_20=True)
 
 
 def rules_of(plugin, args):
     """Return {rule: its arguments} of a plugin: its predicate and priority, or a rule of the user's own."""
-    rules = PLUGINS.get(plugin, [plugin])
-    if plugin == "PodTopologySpread":
-        system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
-        return {rule: [args.get("defaultConstraints") or system] for rule in rules}
-    if plugin == "InterPodAffinity":
-        ignores = ["ignorePreferredTermsOfExistingPods"] if args.get("ignorePreferredTermsOfExistingPods") else []
-        return {rule: [args.get("hardPodAffinityWeight", 1), *ignores] for rule in rules}
     if plugin == "NodeAffinity":
         added = args.get("addedAffinity", {})
         return {"MatchNodeSelector": added.get(f"required{WHEN}", {}).get("nodeSelectorTerms", []),
                 "NodeAffinityPriority": added.get(f"preferred{WHEN}", [])}
-    if plugin == "NodeResourcesBalancedAllocation":
+    if plugin == "NodeResourcesFit":
+        groups = [f"{group}/" for group in args.get("ignoredResourceGroups", [])]
+        strategy = args.get("scoringStrategy", {})
+        priority = STRATEGIES[strategy.get("type") or "LeastAllocated"]
+        resources = strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
+        given = {resource.get("name", ""): resource.get("weight", 1) for resource in resources}
+        if priority == "RequestedToCapacityRatio":
+            given = strategy.get("requestedToCapacityRatio", {}) | {
+                "resources": [{"weight": 1} | resource for resource in resources]}
+        return {"PodFitsResources": args.get("ignoredResources", []) + groups, priority: [given]}
+    arguments = [args] if args else []
+    if plugin == "PodTopologySpread":
+        system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
+        arguments = [args.get("defaultConstraints") or system]
+    elif plugin == "InterPodAffinity":
+        arguments = [args.get("hardPodAffinityWeight", 1)]
+        if args.get("ignorePreferredTermsOfExistingPods"):
+            arguments.append("ignorePreferredTermsOfExistingPods")
+    elif plugin == "NodeResourcesBalancedAllocation":
         names = [resource.get("name", "") for resource in args.get("resources", [])]
-        return {"BalancedResourceAllocation": [dict.fromkeys(names, 1)] if names else []}
-    if plugin != "NodeResourcesFit":
-        return {rule: [args] if args else [] for rule in rules}
-    ignored = args.get("ignoredResources", [])
-    groups = args.get("ignoredResourceGroups", [])
-    strategy = args.get("scoringStrategy", {})
-    priority = STRATEGIES[strategy.get("type") or "LeastAllocated"]
-    resources = strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
-    given = {resource.get("name", ""): resource.get("weight", 1) for resource in resources}
-    if priority == "RequestedToCapacityRatio":
-        resources = [{"weight": 1} | resource for resource in resources]
-        given = strategy.get("requestedToCapacityRatio", {}) | {"resources": resources}
-    return {"PodFitsResources": ignored + [f"{group}/" for group in groups], priority: [given]}
+        arguments = [dict.fromkeys(names, 1)] if names else []
+    return {rule: arguments for rule in PLUGINS.get(plugin, [plugin])}
 
 
 def plugin_arguments(profile, running, place, problems, notices):
@@ -2826,17 +2790,15 @@ def plugin_arguments(profile, running, place, problems, notices):
             arguments[name] = argument_of(own[name], args, f"{where}.args", problems)
         elif args:
             notices.append(f"{where}.args: nothing here depends on the arguments of {name}")
-    runs = {plugin for plugins in running.values() for plugin in plugins}
     for name, rule in own.items():
-        if name in runs and name not in arguments:
+        if name not in arguments and any(name in plugins for plugins in running.values()):
             arguments[name] = argument_of(rule, {}, f"{place}.pluginConfig: {name}: args", problems)
     return arguments
 
 
 def check_plugins(plugins, place, problems, notices):
     """Append what is wrong with the plugins that a profile names, or what the user should know of them."""
-    own = [name for name in [*PREDICATES, *PRIORITIES] if name not in PLUGIN_OF]
-    known = [*PLUGINS, *WITHOUT_EFFECT, *own]
+    known = {*PLUGINS, *WITHOUT_EFFECT, *PREDICATES, *PRIORITIES} - PLUGIN_OF.keys()
     for point, chosen in plugins.items():
         catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
         fitting = [name for name in known
@@ -3980,10 +3942,8 @@ def decode(value, schema, where, problems, lenient=False):
     elif isinstance(schema, set):
         fits = fits and value in schema
         expected = f"one of {', '.join(sorted(schema))}"
-    elif kind is int:
-        fits = fits and abs(value) < 2**63
-    elif kind is float:
-        fits = fits and -math.inf < value < math.inf
+    elif kind in (int, float):
+        fits = fits and abs(value) < (2**63 if kind is int else math.inf)
     if not fits:
         problems.append(f"{where}: expected {expected}, got {json.dumps(value, default=str)[:60]}")
         return kind()

@@ -145,6 +145,9 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
     "a hook with swapped parameters": (
         "@predicate('Mine', reserve=lambda node, pod, snapshot: 1)\ndef mine(pod, node): return []",
         ', reserve: expected the parameters (pod, node, snapshot), got (node, pod, snapshot)'),
+    "a hook whose arguments are not the last": (
+        "@predicate('Mine', reserve=lambda pod, node, arguments, snapshot: 1)\ndef mine(pod, node): return []",
+        ', reserve: expected the parameters (pod, node, snapshot, arguments), got (pod, node, arguments, snapshot)'),
     "a reduce that takes two": (
         "@priority('Mine', reduce=lambda pod, scores: 1)\ndef mine(pod, node): return 1",
         ', reduce: expected the parameters (scores), got (pod, scores)'),
