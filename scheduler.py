@@ -1126,7 +1126,10 @@ def satisfies(labels, requirements):
     """Say whether labels meet all the requirements; None stands for those that nothing meets."""
     if requirements is None:
         return False
-    return all(OPERATORS[sign](labels.get(key), values) for key, sign, values in requirements)
+    for key, sign, values in requirements:
+        if not OPERATORS[sign](labels.get(key), values):
+            return False
+    return True
 
 
 def meets(pod, namespace, requirements):
@@ -1289,7 +1292,9 @@ def host_name(pod, node):
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
     """No pod there has a host port that this pod wants: number and protocol, on the same IP or on all."""
-    taken = [port for other in node.pods.values() for port in other.host_ports] if pod.host_ports else []
+    if not pod.host_ports:
+        return
+    taken = [port for other in node.pods.values() for port in other.host_ports]
     for wanted, port in itertools.product(pod.host_ports, taken):
         same_address = wanted.ip == port.ip or "0.0.0.0" in (wanted.ip, port.ip)
         if same_address and (wanted.protocol, wanted.number) == (port.protocol, port.number):
@@ -1354,10 +1359,11 @@ def pod_fits_resources(pod, node, arguments, since_1_20=False):
     if pod.requests == NOTHING:  # it fits a full node, too
         return
     for name, amount in pod.requests.items():
-        free = node.allocatable.get(name, 0) - node.requested.get(name, 0)
+        if node.requested.get(name, 0) + amount <= node.allocatable.get(name, 0):
+            continue
         matters = amount > 0 or not since_1_20  # in 1.20 nothing may be overcommitted, requested or not
         is_excepted = name in arguments or f"{name.partition('/')[0]}/" in arguments
-        if matters and amount > free and not is_excepted:
+        if matters and not is_excepted:
             yield f"Insufficient {name}"
 
 
@@ -2078,8 +2084,10 @@ def usage(pod, node, resources, since_1_20=False):
 
 def mean(scores, weights):
     """Return the mean of the scores of resources, by the resources' weights, rounded down."""
-    total = sum([score * weights[name] for name, score in scores.items()])
-    divisor = sum(weights.values()) if len(scores) == len(weights) else sum([weights[name] for name in scores])
+    total = divisor = 0
+    for name, score in scores.items():
+        total += score * weights[name]
+        divisor += weights[name]
     return total // (divisor or 1)
 
 
