@@ -565,7 +565,9 @@ def register(where, name=None, **options):
         given = options | {"function": function}
         functions = {option: given[option] for option in PARAMETERS if given.get(option)}
         hooks = {option: functions[option] for option in HOOKS if option in functions}
-        others = {option: value for option, value in options.items() if option not in HOOKS}
+        is_ours = function.__module__ == __name__  # the rules of this file are steady, unless they say otherwise
+        others = {"steady": is_ours}
+        others |= {option: value for option, value in options.items() if option not in HOOKS}
         arguments = [options["default"]] if "default" in options else []
         rule = Rule(name, function, hooks=hooks, arguments=arguments, **others)
         for problem in problems_of(rule, functions):
@@ -878,8 +880,7 @@ class Pod:
 
     def __init__(self, raw):
         self.raw = raw
-        spec = pick(raw, dict, "spec")
-        self.spec = spec
+        self.spec = spec = pick(raw, dict, "spec")
         self.name = pick(raw, str, "metadata", "name")
         self.namespace = pick(raw, str, "metadata", "namespace") or "default"
         self.key = f"{self.namespace}/{self.name}"
@@ -915,12 +916,11 @@ class Pod:
                 self.claims.append(f"{self.namespace}/{name}")
         self.containers = pick(spec, list, "containers", of=dict)
         self.init_containers = pick(spec, list, "initContainers", of=dict)
-        self.host_ports = []
-        for container in [*self.containers, *filter(is_sidecar, self.init_containers)]:
-            for port in pick(container, list, "ports", of=dict):
-                ip, protocol = pick(port, str, "hostIP") or "0.0.0.0", pick(port, str, "protocol") or "TCP"
-                if pick(port, int, "hostPort") > 0:
-                    self.host_ports.append(HostPort(ip, protocol, port["hostPort"]))
+        running = [*self.containers, *filter(is_sidecar, self.init_containers)]
+        ports = [port for container in running for port in pick(container, list, "ports", of=dict)]
+        self.host_ports = [
+            HostPort(pick(port, str, "hostIP") or "0.0.0.0", pick(port, str, "protocol") or "TCP",
+                     port["hostPort"]) for port in ports if pick(port, int, "hostPort") > 0]
         overhead = amounts(spec, "overhead")
         as_a_whole = {name: amount for name, amount in amounts(spec, "resources", "requests").items()
                       if name in LITTLE or name.startswith("hugepages-")}
@@ -992,7 +992,7 @@ class Node:
         self.pods = pods
         self.memory = memory
         self.affine = 0  # how many of the pods have affinity or anti-affinity
-        self.counts = {}  # "namespace requirements" -> [how many of them meet these, namespace, requirements]
+        self.tallies = {}  # namespace and requirements, as text -> Tally of the pods that meet these
         self.requested = dict(NOTHING)
         self.nonzero = dict.fromkeys(LITTLE, 0)
         for pod in pods.values():
@@ -1017,8 +1017,8 @@ class Node:
         add(self.requested, pod.requests, sign)
         add(self.nonzero, pod.nonzero, sign)
         self.affine += sign * pod.is_affine
-        for count in self.counts.values():
-            count[0] += sign * meets(pod, *count[1:])
+        for tally in self.tallies.values():
+            tally.count(pod, sign)
 
     def note_change(self):
         """Have what was known of the node found out anew."""
@@ -1034,13 +1034,13 @@ class Node:
         return kinds
 
     def scheduling_properties(self):
-        """Return what decides which pods fit (upstream: nodeSchedulingPropertiesChange); not its heartbeats."""
-        return (self.labels, self.annotations, self.unschedulable, self.taints, self.allocatable, self.max_pods,
-                self.images)
+        """Return what decides which pods fit; not heartbeats. Upstream: nodeSchedulingPropertiesChange."""
+        return (self.labels, self.annotations, self.unschedulable, self.taints, self.allocatable,
+                self.max_pods, self.images)
 
 
 def are_alike(pods, others):
-    """Say whether these are the same pods, {uid: Pod}, of which some may have been read anew without a change."""
+    """Say whether these are the same pods, {uid: Pod}; some may have been read anew without a change."""
     return pods.keys() == others.keys() and all(pod.kind == others[uid].kind for uid, pod in pods.items())
 
 
@@ -1102,14 +1102,25 @@ def requirement(expression):
 
 def satisfies(labels, requirements):
     """Say whether labels meet all the requirements; None stands for those that nothing meets."""
-    if requirements is None:
-        return False
-    return all(OPERATORS[sign](labels.get(key), values) for key, sign, values in requirements)
+    for key, sign, values in requirements or ():
+        if not OPERATORS[sign](labels.get(key), values):
+            return False
+    return requirements is not None
 
 
-def meets(pod, namespace, requirements):
-    """Say whether a pod of this namespace meets the requirements, and is not on its way out."""
-    return not pod.terminating and pod.namespace == namespace and satisfies(pod.labels, requirements)
+@dataclass
+class Tally:
+    """How many pods of a node are of a namespace, meet requirements, and are not on their way out."""
+
+    namespace: str
+    requirements: list
+    number: int = 0
+
+    def count(self, pod, sign):
+        """Add a pod that came, or take away one that went, if it is one of these."""
+        is_there = pod.namespace == self.namespace and not pod.terminating
+        if is_there and satisfies(pod.labels, self.requirements):
+            self.number += sign
 
 
 def label_selector(selector):
@@ -1267,7 +1278,9 @@ def host_name(pod, node):
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
     """No pod there has a host port that this pod wants: number and protocol, on the same IP or on all."""
-    taken = [port for other in node.pods.values() for port in other.host_ports] if pod.host_ports else []
+    if not pod.host_ports:
+        return
+    taken = [port for other in node.pods.values() for port in other.host_ports]
     for wanted, port in itertools.product(pod.host_ports, taken):
         same_address = wanted.ip == port.ip or "0.0.0.0" in (wanted.ip, port.ip)
         if same_address and (wanted.protocol, wanted.number) == (port.protocol, port.number):
@@ -1332,10 +1345,11 @@ def pod_fits_resources(pod, node, arguments, since_1_20=False):
     if pod.requests == NOTHING:  # it fits a full node, too
         return
     for name, amount in pod.requests.items():
-        free = node.allocatable.get(name, 0) - node.requested.get(name, 0)
+        if node.requested.get(name, 0) + amount <= node.allocatable.get(name, 0):
+            continue
         matters = amount > 0 or not since_1_20  # in 1.20 nothing may be overcommitted, requested or not
         is_excepted = name in arguments or f"{name.partition('/')[0]}/" in arguments
-        if matters and amount > free and not is_excepted:
+        if matters and not is_excepted:
             yield f"Insufficient {name}"
 
 
@@ -1556,7 +1570,7 @@ def max_volume_count(pod, node, metadata, cloud=None):
 for name, cloud in {
         "MaxEBSVolumeCount": "aws-ebs", "MaxGCEPDVolumeCount": "gce-pd", "MaxCSIVolumeCountPred": None,
         "MaxAzureDiskVolumeCount": "azure-disk", "MaxCinderVolumeCount": "cinder"}.items():
-    predicate(name, metadata=snapshot_for_volumes)(
+    predicate(name, metadata=snapshot_for_volumes, steady=True)(
         functools.partial(max_volume_count, cloud=cloud and f"kubernetes.io/{cloud}"))
 
 
@@ -1665,19 +1679,21 @@ def find_volumes(delayed, node, snapshot):
 
 def can_provision(storage_class, node):
     """Say whether the class's provisioner makes volumes for this node."""
-    topologies = []
-    for term in pick(storage_class, list, "allowedTopologies", of=dict):
-        expressions = pick(term, list, "matchLabelExpressions", of=dict)
-        topologies.append([Requirement(pick(each, str, "key"), "In", pick(each, list, "values", of=str))
-                           for each in expressions])
     if pick(storage_class, str, "provisioner") in ("", "kubernetes.io/no-provisioner"):
         return False
-    return not topologies or any(topology and satisfies(node.labels, topology) for topology in topologies)
+    topologies = pick(storage_class, list, "allowedTopologies", of=dict)
+    for topology in topologies:
+        wanted = [Requirement(pick(each, str, "key"), "In", pick(each, list, "values", of=str))
+                  for each in pick(topology, list, "matchLabelExpressions", of=dict)]
+        if wanted and satisfies(node.labels, wanted):
+            return True
+    return not topologies
 
 
 def has_capacity(claim, node, snapshot):
     """Say whether there is storage for a new volume that the node can reach, if the CSI driver tells."""
-    name, wanted = class_of(claim), storage(claim, "resources", "requests")
+    name = class_of(claim)
+    wanted = storage(claim, "resources", "requests")
     provisioner = pick(snapshot.objects["storageclasses"].get(name, {}), str, "provisioner")
     if not pick(snapshot.objects["csidrivers"].get(provisioner, {}), bool, "spec", "storageCapacity"):
         return True
@@ -1766,7 +1782,8 @@ class SpreadConstraint:
     """A topology spread constraint of a pod, and the pods that it counts."""
 
     raw: dict  # the API's JSON
-    requirements: list  # of the pods to count
+    requirements: list  # of the pods to count; None counts nobody
+    itself: bool  # whether the pod meets its own constraint's selector
     complete: list = field(compare=False)  # the nodes that have all the constraints' keys, or need not
     eligible: list = field(compare=False)  # those of them where the pod may go, by the constraint's policies
     counts: dict = None  # domain -> matching pods
@@ -1779,7 +1796,7 @@ class SpreadConstraint:
         self.max_skew = pick(self.raw, int, "maxSkew")
 
 
-def spread_constraints(pod, when, stage, snapshot, defaults, keys_needed=True):
+def spread_constraints(pod, when, stage, snapshot, defaults, since_1_20, keys_needed=True):
     """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     flat = itertools.chain.from_iterable
@@ -1800,7 +1817,10 @@ def spread_constraints(pod, when, stage, snapshot, defaults, keys_needed=True):
             eligible = [node for node in complete if wants_node(pod, node)]
         if raw.get("nodeTaintsPolicy") == "Honor":
             eligible = [node for node in eligible if not hostile_taints(pod, node)]
-        yield SpreadConstraint(raw, requirements, complete, eligible, keys_needed=keys_needed)
+        itself = satisfies(pod.labels, requirements)
+        if since_1_20 and not requirements:
+            requirements = None  # an empty selector counts nobody
+        yield SpreadConstraint(raw, requirements, itself, complete, eligible, keys_needed=keys_needed)
 
 
 def pods_by_domain(pod, domain, requirements, nodes):
@@ -1808,13 +1828,13 @@ def pods_by_domain(pod, domain, requirements, nodes):
     counts = collections.Counter()
     matter = f"{pod.namespace} {requirements}"
     for node in nodes:
-        count = node.counts.get(matter)
-        if not count:
-            if len(node.counts) > 200:
-                node.counts = {}
-            there = sum(meets(other, pod.namespace, requirements) for other in node.pods.values())
-            count = node.counts[matter] = [there, pod.namespace, requirements]
-        counts[domain(node)] += count[0]
+        if matter not in node.tallies:
+            if len(node.tallies) > 200:
+                node.tallies.clear()
+            node.tallies[matter] = Tally(pod.namespace, requirements)
+            for other in node.pods.values():
+                node.tallies[matter].count(other, 1)
+        counts[domain(node)] += node.tallies[matter].number
     return counts
 
 
@@ -1822,16 +1842,13 @@ def hard_spread(pod, nodes, snapshot, arguments, since_1_20=False):
     """The pod's DoNotSchedule constraints. Since 1.20, pods count on eligible nodes only."""
     stage = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard'
     spread = []
-    for constraint in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments):
+    for constraint in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments, since_1_20):
         raw, key = constraint.raw, constraint.key
         counted = constraint.eligible
         if not (since_1_20 or raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
             domains = {node.labels[key] for node in counted}
             counted = [node for node in nodes if node.labels.get(key) in domains]
-        selected = constraint.requirements
-        if since_1_20 and not selected:  # an empty selector counts nobody
-            selected = None
-        counts = pods_by_domain(pod, lambda node, key=key: node.labels[key], selected, counted)
+        counts = pods_by_domain(pod, lambda node, key=key: node.labels[key], constraint.requirements, counted)
         has_enough_domains = len(counts) >= pick(raw, int, "minDomains")  # else one is taken to be empty
         least = min(counts.values(), default=0) if has_enough_domains else 0
         spread.append(replace(constraint, counts=counts, least=least))
@@ -1846,7 +1863,7 @@ def even_pods_spread(pod, node, metadata):
         if domain is None:
             yield "node(s) didn't match pod topology spread constraints (missing required label)"
             return
-        count = constraint.counts[domain] + satisfies(pod.labels, constraint.requirements)
+        count = constraint.counts[domain] + constraint.itself
         if count - constraint.least > constraint.max_skew:
             yield "node(s) didn't match pod topology spread constraints"
             return
@@ -1857,7 +1874,8 @@ class AffinityTerm:
 
     def __init__(self, pod, raw):
         term = raw.get("podAffinityTerm") or raw
-        self.weight, self.key = pick(raw, int, "weight"), pick(term, str, "topologyKey")
+        self.weight = pick(raw, int, "weight")
+        self.key = pick(term, str, "topologyKey")
         self.requirements = pod_selector(term, pod)
         self.namespace_selector = label_selector(term.get("namespaceSelector"))
         by_default = [pod.namespace] if self.namespace_selector is None else []
@@ -1876,7 +1894,8 @@ class AffinityTerm:
 @remembered
 def affinity_terms(pod):
     """The pod's {name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
-    lists, problem = {}, None
+    lists = {}
+    problem = None
     for when, side in itertools.product(("required", "preferred"), ("Affinity", "AntiAffinity")):
         terms = lists[when + side] = []
         try:
@@ -1889,7 +1908,7 @@ def affinity_terms(pod):
 
 
 def bonds(pod, other, snapshot):
-    """Return (what, topology key, weight) for each inter-pod affinity term of either pod that means the other one."""
+    """Return (what, topology key, weight) for each affinity term of either pod that means the other one."""
     own, theirs = affinity_terms(pod)[0], affinity_terms(other)[0]
     joins = all(term.selects(other, snapshot) for term in own["requiredAffinity"])
     return [(what, term.key, weight * (term.weight or 1)) for what, terms, selected, weight in (
@@ -1923,16 +1942,17 @@ def affinity_around(pod, snapshot):
     namespaces = listed_namespaces(snapshot)
     bonds_by_kind = known.once("bonds", lambda _: {}, namespaces)
     at_nodes = known.each(
-        "affinity", snapshot.nodes, lambda node: affinity_at(pod, node, snapshot, bonds_by_kind), basis=namespaces)
+        "affinity", snapshot.nodes, lambda node: affinity_at(pod, node, snapshot, bonds_by_kind),
+        basis=namespaces)
     around = known.once("around", sum_up_affinity, at_nodes)
     if listed_namespaces(snapshot) is not namespaces or len(bonds_by_kind) > 1000:
-        known.found.clear()  # they have been looked at just now: in the next snapshot, their labels may be others
+        known.found.clear()  # the namespaces have just been listed: in the next snapshot they may be others
     return around
 
 
 def listed_namespaces(snapshot):
     """Return the snapshot's namespaces if a rule has looked at them, else None."""
-    return snapshot.objects["namespaces"] if "namespaces" in snapshot.objects else None
+    return snapshot.objects.get("namespaces")  # unlike [], it does not list them
 
 
 def sum_up_affinity(at_nodes):
@@ -1944,19 +1964,15 @@ def sum_up_affinity(at_nodes):
     return around
 
 
-@dataclass
-class AffineDomains:
-    """Where a pod must be, and must not be, by the inter-pod affinity of all pods. A domain is a label."""
-
-    keys: list  # the labels by whose values the pod must be together with others
-    together: set  # the domains with such others
-    is_first: bool  # whether the pod may do without them, as the first of its group
-    apart: set  # the domains with pods that it must not be with
-    repelling: set  # those with pods that must not be with it
+AffineDomains = collections.namedtuple("AffineDomains", "keys is_first together apart repelling")
 
 
 def affine_domains(pod, nodes, snapshot):
-    """Where the pod must be, and must not be, for the sake of other pods."""
+    """Where the pod must be, and must not be, by the inter-pod affinity of all pods. Domains are labels.
+
+    By each of the `keys` it must be in a domain with others (`together`); in any, if it is the first one.
+    `apart` are the domains with pods that it must not be with; `repelling` those with pods that refuse it.
+    """
     terms, problem = affinity_terms(pod)
     if problem:
         raise Rejected(problem)
@@ -1965,17 +1981,17 @@ def affine_domains(pod, nodes, snapshot):
     if not (wanted or around["apart"] or around["repelling"]):
         return nothing_against
     is_first = not around["together"] and all(term.selects(pod, snapshot) for term in wanted)
-    return AffineDomains([term.key for term in wanted], set(around["together"]), is_first,
-                         set(around["apart"]), set(around["repelling"]))
+    domains = [set(around[what]) for what in ("together", "apart", "repelling")]
+    return AffineDomains({term.key for term in wanted}, is_first, *domains)
 
 
 @predicate("MatchInterPodAffinity", metadata=affine_domains)
 def match_inter_pod_affinity(pod, node, metadata):
     """In the node's domains are the pods that it must be with, none that it must not, none that repel it."""
     here = node.labels.items()
-    wanted = [(key, node.labels.get(key)) for key in metadata.keys]
-    company = [domain for domain in wanted if domain in metadata.together or metadata.is_first]
-    if len(company) < len(wanted) or not node.labels.keys() >= set(metadata.keys):
+    wanted = {(key, node.labels.get(key)) for key in metadata.keys}
+    has_company = metadata.keys <= node.labels.keys() if metadata.is_first else wanted <= metadata.together
+    if not has_company:
         reason = "node(s) didn't match pod affinity rules"
     elif not metadata.apart.isdisjoint(here):
         reason = "node(s) didn't match pod anti-affinity rules"
@@ -2056,24 +2072,28 @@ def usage(pod, node, resources, since_1_20=False):
 
 def mean(scores, weights):
     """Return the mean of the scores of resources, by the resources' weights, rounded down."""
-    total = sum([score * weights[name] for name, score in scores.items()])
-    divisor = sum(weights.values()) if len(scores) == len(weights) else sum([weights[name] for name in scores])
+    total = divisor = 0
+    for name, score in scores.items():
+        total += score * weights[name]
+        divisor += weights[name]
     return total // (divisor or 1)
 
 
 @priority("LeastRequestedPriority", default=CPU_AND_MEMORY)
 def least_requested(pod, node, arguments, since_1_20=False):
     """The percentage of cpu and memory that stays free, averaged by {resource: weight}: spreads the load."""
-    return mean({name: 100 * (there - used) // there if there > used else 0
-                 for name, (used, there) in usage(pod, node, arguments[0], since_1_20).items()}, arguments[0])
+    free = {name: 100 * (there - used) // there if there > used else 0
+            for name, (used, there) in usage(pod, node, arguments[0], since_1_20).items()}
+    return mean(free, arguments[0])
 
 
 @priority("MostRequestedPriority", default=CPU_AND_MEMORY)
 def most_requested(pod, node, arguments, since_1_20=False):
     """The percentage of cpu and memory that is then requested, averaged: fills node after node."""
     overcommitted = 100 if since_1_20 else 0
-    return mean({name: 100 * used // there if 0 < there >= used else overcommitted
-                 for name, (used, there) in usage(pod, node, arguments[0], since_1_20).items()}, arguments[0])
+    full = {name: 100 * used // there if 0 < there >= used else overcommitted
+            for name, (used, there) in usage(pod, node, arguments[0], since_1_20).items()}
+    return mean(full, arguments[0])
 
 
 @priority("BalancedResourceAllocation", default=CPU_AND_MEMORY)
@@ -2237,15 +2257,14 @@ def soft_spread(pod, nodes, snapshot, arguments, since_1_20=False):
     by_default = arguments == [DEFAULT_SPREAD] and not pod.spec.get("topologySpreadConstraints")
     keys_needed = not (since_1_20 and by_default)
     spread = []
-    for constraint in spread_constraints(pod, "ScheduleAnyway", stage, snapshot, arguments, keys_needed):
+    constraints = spread_constraints(
+        pod, "ScheduleAnyway", stage, snapshot, arguments, since_1_20, keys_needed=keys_needed)
+    for constraint in constraints:
         domain = functools.partial(domain_of, constraint.key)
-        selected = constraint.requirements
-        if since_1_20 and not selected:  # an empty selector counts nobody
-            selected = None
         counted = constraint.complete if constraint.key == HOSTNAME else constraint.eligible
         complete = set(constraint.complete)
         domains = {domain(node) for node in nodes if node in complete}
-        counts = pods_by_domain(pod, domain, selected, counted)
+        counts = pods_by_domain(pod, domain, constraint.requirements, counted)
         counts = {name: count for name, count in counts.items() if name in domains}
         weight = math.log(len(domains) + 2)  # many domains weigh more
         spread.append(replace(constraint, counts=counts, weight=weight))
@@ -2339,14 +2358,10 @@ def dice(*names):
     return random if SEED is None else random.Random(f"{SEED} {' '.join(names)}")
 
 
-@priority("RandomPriority")
+@priority("RandomPriority", steady=False)
 def random_priority(pod, node):
     """Any score: the tutorials' random scheduler as a priority of ours."""
     return dice(pod.key, node.name).randint(0, 100)
-
-
-for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
-    rule.steady = rule.name != "RandomPriority"
 
 
 # ==== 8. From the decision to the binding: the other extension points =======================================
