@@ -851,4 +851,4 @@ def test_of_too_many_events_some_are_lost_and_that_is_said(monkeypatch, caplog):
     wait_until_told(cluster)
     assert len(server.places()) == 20, "events that hang hold up no Binding"
     assert 5 <= len(server.sent("POST", "/events")) < 20
-    assert caplog.messages == ["5 events wait to be written: no more are taken in"]
+    assert set(caplog.messages) == {"5 events wait to be written: no more are taken in"}
