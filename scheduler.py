@@ -97,7 +97,7 @@ def schedule_pending_pods(cluster, policies, report, stop):
             assume(decision, snapshot)  # that it will be bound: the next pod sees this one on its node
             if pod.record.is_news(decision):
                 report(decision)
-            cluster.execution.carry_out(decision, snapshot)
+            cluster.execution.carry_out(decision)
             bound += decision.state is State.BINDING
     finally:
         cluster.execution.take_answers()
@@ -3091,12 +3091,12 @@ class Cluster(Lists):
         if not pods and not self.pending.lost:
             self.pending.line_up([])
             return None
-        snapshot = self.snapshot(policies)
+        snapshot = self.execution.snapshot = self.snapshot(policies)
         if self.live:
             snapshot.good_until = began + max(1, 10 * (time.monotonic() - began))
         self.pending.line_up([pod for pod in pods if pod.uid not in snapshot.assigned])
         while self.pending.lost:
-            self.execution.undo(self.pending.lost.pop(), snapshot)
+            self.execution.undo(self.pending.lost.pop())
         return snapshot
 
     def pending_pods(self, policies):
@@ -3166,8 +3166,8 @@ def name_in(thing, *path):
 
 def key_in(thing):
     """Return an object's namespace/name, or name, even if it is malformed."""
-    namespace, name = (name_in(thing, "metadata", part) for part in ("namespace", "name"))
-    return f"{namespace}/{name}" if namespace else name
+    parts = [name_in(thing, "metadata", "namespace"), name_in(thing, "metadata", "name")]
+    return "/".join(filter(None, parts))
 
 
 # ==== 11. The pending pods ==================================================================================
@@ -3264,34 +3264,34 @@ class Execution:
     def __init__(self, pending, writer):
         self.pending = pending
         self.writer = writer
+        self.snapshot = None  # the latest one
         self.failing = set()  # the uids of pods whose writes have failed since one succeeded
         self.failed = False  # whether a rule broke or a write failed, except one that only came too late
 
-    def carry_out(self, decision, snapshot):
+    def carry_out(self, decision):
         """Start to do what was decided."""
         record = decision.pod.record
         self.pending.tried.add(decision.pod.uid)
         if decision.state is State.PENDING:
             record.back_off(retry_on_change=True)
             self.failed = self.failed or decision.broken
-            self.undo(decision, snapshot)
-            self.send(Write(decision, snapshot), decision.requests)
-            self.say(decision, snapshot, "Warning", "FailedScheduling", "Unschedulable", decision.message)
+            self.undo(decision)
+            self.send(decision, decision.requests)
+            self.say(decision, "Warning", "FailedScheduling", "Unschedulable", decision.message)
             return
         record.decision = decision
-        write = Write(decision, snapshot, is_vital=True)
         if decision.state is State.BINDING:
-            self.writer.start(write, self.writer.bind, decision, snapshot.live)
+            self.writer.start(decision, self.writer.bind, decision, self.snapshot.live, is_vital=True)
             return
-        self.send(write, decision.requests)
-        self.say(decision, snapshot, "Normal", "Waiting", "Waiting", decision.waits)
+        self.send(decision, decision.requests, is_vital=True)
+        self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
 
-    def send(self, write, requests):
+    def send(self, decision, requests, is_vital=False):
         """Have requests sent, if there are any."""
         if requests:
-            self.writer.start(write, self.writer.send, requests)
+            self.writer.start(decision, self.writer.send, requests, is_vital=is_vital)
 
-    def say(self, decision, snapshot, kind, event_reason, reason, message):
+    def say(self, decision, kind, event_reason, reason, message):
         """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
 
         For pods whose condition has the reason Unschedulable, cluster autoscalers make nodes.
@@ -3301,15 +3301,15 @@ class Execution:
             pod.record.written = message
             self.writer.events.tell(event(pod, kind, event_reason, message))
             request = condition(pod, reason, message)
-            self.writer.start(Write(decision, snapshot), self.writer.note, self.writer.attempt, request)
+            self.writer.start(decision, self.writer.note, self.writer.attempt, request)
 
-    def undo(self, decision, snapshot):
+    def undo(self, decision):
         """Have the rules forget that the pod was to go somewhere."""
         requests = []
         for hook in decision.policy.hooks("unreserve"):
             with warn_if_broken(decision.pod.key):
-                requests += hook(decision.pod, snapshot) or []
-        self.send(Write(decision, snapshot), requests)
+                requests += hook(decision.pod, self.snapshot) or []
+        self.send(decision, requests)
 
     def wait_for_room(self):
         """Take in answers until there is room for another write. Raises ApiError if none comes."""
@@ -3347,12 +3347,12 @@ class Execution:
             warn_once(f"{pod.key}: {one_line(write.error)}")
         if write.is_vital:
             pod.record.back_off(retry_on_change=False)
-            node = write.snapshot.nodes[write.decision.node]
+            node = self.snapshot.nodes.get(write.decision.node)
             was_refused = status and status < 500  # else it may have been carried out all the same
-            if was_refused and node.pods.get(pod.uid) is pod:  # and nobody else has bound it to this node
+            if node and was_refused and node.pods.get(pod.uid) is pod:  # and nobody else has bound it there
                 log.debug("%s is not bound to %s: %s", pod.key, node.name, write.error)
                 node.remove(pod)
-            self.undo(write.decision, write.snapshot)
+            self.undo(write.decision)
         else:
             pod.record.written = None  # to be written again
         if getattr(write.error, "trouble", False):
@@ -3381,9 +3381,8 @@ class Write:
     """Requests that a thread sends because of a decision about a pod."""
 
     decision: Decision
-    snapshot: Snapshot  # by which that was decided
-    is_vital: bool = False  # whether the pod loses its place if the write fails
-    began: float = field(default_factory=lambda: time.monotonic())
+    is_vital: bool  # whether the pod loses its place if the write fails
+    began: float  # monotonic seconds
     error: Exception = None  # why it has failed, once it has ended
 
 
@@ -3405,9 +3404,10 @@ class Writer:
         self.following = set()  # Futures of what rules do after bindings
         self.events = Events(self)
 
-    def start(self, write, function, *arguments):
-        """Have a function called that carries out a write; in a dry run, nothing."""
+    def start(self, decision, function, *arguments, is_vital=False):
+        """Have a function called that carries out a Write; in a dry run, nothing."""
         if not self.dry_run:
+            write = Write(decision, is_vital, time.monotonic())
             self.under_way.append(write)
             future = in_background(function, *arguments)
             future.add_done_callback(lambda ended: self.answered.put((write, ended.exception())))
