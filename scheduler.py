@@ -3455,7 +3455,7 @@ class Writer:
             future.add_done_callback(self.following.discard)
 
     def follow_up(self, hooks, pod, node_name):
-        """Have rules do what is to be done once the pod is bound."""
+        """Tell rules that the pod is bound."""
         for hook in hooks:
             with warn_if_broken(pod.key):
                 hook(pod, node_name)
@@ -3472,7 +3472,7 @@ class Writer:
         self.api.request(*request)
 
     def note(self, send, request):
-        """Send a request that only tells people something. If it is refused, that is said once, and all."""
+        """Send a request that only tells people something. If it is refused, only a warning follows."""
         try:
             patiently(send, *request)
         except ApiError as error:
@@ -3619,9 +3619,9 @@ class Extender:
     def ask(self, verb, body):
         """POST to a verb; return the answer's JSON. Raises HTTPError, OSError, ValueError, RecursionError."""
         most = 2**26  # bytes
-        timeout = self.timeout + 1  # by then nobody waits any more
-        with self.session.post(f"{self.url}/{self.config[verb]}", json=body, timeout=timeout, stream=True,
-                               allow_redirects=False) as response:
+        url = f"{self.url}/{self.config[verb]}"
+        with self.session.post(url, json=body, stream=True, allow_redirects=False,
+                               timeout=self.timeout + 1) as response:  # by then nobody waits any more
             if response.status_code != 200:
                 raise ValueError(f"it answers {response.status_code} {response.reason}")
             text = response.raw.read(most + 1, decode_content=True)
@@ -3653,7 +3653,7 @@ class Extender:
                 raise Malformed("passes nodes it was not asked about")
             reasons = pick(answer, dict, "FailedNodes", of=str)
             refused = {name: {self.title: [reasons[name]] if name in reasons else []}
-                       for name in nodes.keys() - passing}
+                       for name in nodes if name not in passing}
             return {name: node for name, node in nodes.items() if name in passing}, failed | refused
         return nodes, failed
 
@@ -3674,8 +3674,8 @@ class Extender:
     def bind(self, pod, node_name):
         """Have the extender bind the pod. Return True."""
         with self.blamed("bindVerb"):
-            within(self.timeout, self.ask, "bindVerb", {
-                "PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name})
+            body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
+            within(self.timeout, self.ask, "bindVerb", body)
         return True
 
 
