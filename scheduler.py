@@ -3513,7 +3513,7 @@ class Events:
         while True:
             happened, request = self.waiting.get()
             while self.writer.under_way and time.monotonic() < happened + self.patience:
-                time.sleep(0.1)
+                time.sleep(0.05)
             try:
                 self.write(request)
             finally:
