@@ -85,24 +85,22 @@ def run(cluster, policy_file, report, stop, interval, once):
 
 def schedule_pending_pods(cluster, policies, report, stop):
     """Make a pass: decide about the pods that are due, one after another. Return how many are to be bound."""
-    pending = cluster.pending
-    execution = cluster.execution
     bound = 0
     try:
         snapshot = cluster.look(policies)
-        while pending.due and not stop.is_set():
-            execution.wait_for_room()
+        while cluster.pending.due and not stop.is_set():
+            cluster.execution.wait_for_room()
             if time.monotonic() > snapshot.good_until:
                 break  # others have changed the cluster meanwhile
-            pod = pending.due.pop(0)
+            pod = cluster.pending.due.pop(0)
             decision = pod.record.resume(snapshot) or schedule(pod, snapshot, policies[pod.scheduler])
             assume(decision, snapshot)  # that it will be bound: the next pod sees this one on its node
             if pod.record.is_news(decision):
                 report(decision)
-            execution.carry_out(decision, snapshot)
+            cluster.execution.carry_out(decision)
             bound += decision.state is State.BINDING
     finally:
-        execution.take_answers()
+        cluster.execution.take_answers()
     return bound
 
 
@@ -2385,6 +2383,7 @@ def random_priority(pod, node):
 # the snapshot. But all pods wait for them: they should be quick, and return requests instead of sending them.
 # bind and post_bind are called in other threads, for several pods at once. They may take their time and send
 # requests themselves. They must not touch pods, nodes and snapshots, and need locks for what they share.
+# A hook that breaks, or calls sys.exit, does harm to its pod only.
 
 
 class State(enum.Enum):
@@ -2416,7 +2415,7 @@ class Decision:
     nodes: dict  # name -> Node, of all nodes
     node: str = None  # the name of the chosen node
     failed: dict = field(default_factory=dict)  # node -> predicate -> the reasons why it does not fit
-    votes: list = field(default_factory=list)  # what each priority and each extender gave to the nodes that fit
+    votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
     message: str = None  # without a node: why, in kube-scheduler's words
     broken: bool = False  # without a node: whether that is because a rule failed unexpectedly
@@ -2434,34 +2433,29 @@ class Decision:
     @property
     def scores(self):
         """The points times the weights, {priority or extender: {node: score}}."""
-        return {vote.title: {name: vote.weight * given for name, given in vote.points.items()} for vote in self.votes}
+        return {vote.title: {name: vote.weight * points for name, points in vote.points.items()}
+                for vote in self.votes}
 
     def add_up(self, node):
-        """Return the sum of the node's points, each times its weight; 1 if the Policy lets nobody give points."""
+        """Return the sum of the node's points times their weights; 1 if nobody is to give points."""
         if not self.policy.priorities and not self.policy.extenders:
             return 1
         return sum([vote.weight * vote.points[node.name] for vote in self.votes])
 
     def given_to_all_at_once(self):
-        """Return the points that were not given node by node, of which all may be others when one node changes."""
+        """Return the points not given node by node: all of them may be others when one node changes."""
         return [vote.points for vote in self.votes if vote.points is not vote.raw]
 
 
 def split(nodes, against):
     """Return the nodes that fit, {name: Node}, and what is against the others, {name: what}."""
     feasible = {name: node for name, node in nodes.items() if not against[name]}
-    failed = {name: what for name, what in against.items() if what}
-    return feasible, failed
+    return feasible, {name: what for name, what in against.items() if what}
 
 
-@contextlib.contextmanager
 def errors_ignored_if_alone(feasible):
     """Let errors in scoring pass where a single node fits: kube-scheduler takes it unscored."""
-    try:
-        yield
-    except Unschedulable:
-        if len(feasible) > 1:
-            raise
+    return contextlib.suppress(Unschedulable) if len(feasible) == 1 else contextlib.nullcontext()
 
 
 def fit_error(failed):
@@ -2470,8 +2464,8 @@ def fit_error(failed):
         return "no nodes available to schedule pods"
     counts = collections.Counter(
         reason for against in failed.values() for reasons in against.values() for reason in reasons)
-    parts = sorted(f"{count} {reason}" for reason, count in counts.items())
-    return f"0/{len(failed)} nodes are available: {', '.join(parts)}."
+    parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+    return f"0/{len(failed)} nodes are available: {parts}."
 
 
 def give_up(decision, error):
@@ -2481,7 +2475,6 @@ def give_up(decision, error):
     decision.node = None
     decision.state = State.PENDING
     decision.waits = ""
-    decision.requests = []
     decision.message = str(error)
     if isinstance(error, Rejected):
         why = {f"{error.title} (whatever the node)": [str(error)]}
@@ -2495,31 +2488,38 @@ def give_up(decision, error):
         log.debug("%s", decision.pod.key, exc_info=error)
 
 
+@contextlib.contextmanager
+def warn_if_broken(text):
+    """Have a rule that breaks, or calls sys.exit, end this block only; warn, in these words, and go on."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        warn_once(f"{text}: {broken(error)}")
+
+
 def ready(pod, policy):
     """Say whether the pod is to be tried at all."""
     if pod.terminating or pod.gated or pod.phase in ("Succeeded", "Failed"):
         return False
-    try:
+    with warn_if_broken(f"{pod.key} is not tried"):
         return not any(hook(pod) for hook in policy.hooks("pre_enqueue"))
-    except (Exception, SystemExit) as error:
-        warn_once(f"{pod.key} is not tried: {broken(error)}")
-        return False
+    return False
 
 
 def assume(decision, snapshot):
     """Put the pod on its node, with the consent of the rules. If one refuses, the pod is to stay pending.
 
-    Rules that reserve are asked once; those that permit again in each pass, as long as the pod is held. If it
-    fits nowhere, those are asked that may do something about that.
+    Rules that reserve are asked once; those that permit again in each pass, as long as the pod is held.
     """
     if decision.node is None:
         seek_remedy(decision, snapshot)
         return
     pod = decision.pod
     node = snapshot.nodes.get(decision.node)
+    if node is None:
+        give_up(decision, Unschedulable(f"node {decision.node} has gone"))
+        return
     try:
-        if node is None:
-            raise Unschedulable(f"node {decision.node} has gone")
         if pod.uid not in node.pods:
             node.add(pod)
             for hook in decision.policy.hooks("reserve"):
@@ -2531,16 +2531,17 @@ def assume(decision, snapshot):
         else:
             prepare_binding(decision, node, snapshot)
     except (Exception, SystemExit) as error:
-        if node:
-            node.remove(pod)
+        node.remove(pod)
         give_up(decision, error)
 
 
 def who_holds(decision, node, snapshot):
     """Return the rule that does not permit the binding yet, or None. Raises Unschedulable if time is up."""
-    hooks = hooks_by_rule("permit", decision.policy)
-    limits = {rule: permit(decision.pod, node, snapshot) for rule, permit in hooks}
-    limits = {rule: seconds for rule, seconds in limits.items() if seconds}  # for which the pod may wait
+    limits = {}  # rule -> the seconds for which the pod may wait
+    for rule, permit in hooks_by_rule("permit", decision.policy):
+        seconds = permit(decision.pod, node, snapshot)
+        if seconds:
+            limits[rule] = seconds
     holder = min(limits, key=limits.get, default=None)
     if holder and time.monotonic() - decision.since >= limits[holder]:
         raise Unschedulable(f'pod "{decision.pod.name}" rejected while waiting on permit: '
@@ -2559,7 +2560,7 @@ def prepare_binding(decision, node, snapshot):
             waits = f"{rule} prepares the binding to {node.name}"
             if rule in ("CheckVolumeBinding", "VolumeBinding"):
                 waits = f"volumes are being bound or provisioned on {node.name}"
-    decision.requests = requests
+    decision.requests = requests  # only now: the decision stays as it was if a rule breaks
     decision.waits = waits
     decision.state = State.BINDING
     if waits:
@@ -2575,33 +2576,30 @@ def seek_remedy(decision, snapshot):
     """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""
     if not decision.failed or len(decision.failed) < len(snapshot.nodes):
         return
-    try:
+    with warn_if_broken(decision.pod.key):
         for hook in decision.policy.hooks("post_filter"):
             remedy = hook(decision.pod, decision.failed, snapshot)
             if remedy:
                 decision.requests, decision.remedy = remedy
                 return
-    except (Exception, SystemExit) as error:
-        warn_once(f"{decision.pod.key}: {broken(error)}")
 
 
 def reasons_if(pod, node, snapshot, gone=(), there=()):
-    """Return what is against the pod on the node if some pods were gone and others there."""
+    """Return why the predicates refuse the node to the pod if some pods were gone and others there."""
     before = dict(node.pods)
     try:
-        node.hold({other.uid: other for other in [*before.values(), *there] if other not in gone}, snapshot.memory)
-        return reasons_against(pod, node, snapshot)
-    finally:
-        node.hold(before, snapshot.memory)
-
-
-def reasons_against(pod, node, snapshot):
-    """Return why the predicates refuse a node as it stands; rules may first take pods off it."""
-    try:
-        predicates = prepare(snapshot.policies[pod.scheduler].filters(), pod, snapshot.nodes, snapshot)
+        pods = {each.uid: each for each in [*before.values(), *there] if each not in gone}
+        node.hold(pods, snapshot.memory)
+        filters = snapshot.policies[pod.scheduler].filters()
+        for predicate in prepare(filters, pod, snapshot.nodes, snapshot):
+            reasons = predicate.reasons(node)
+            if reasons:
+                return reasons
+        return []
     except Rejected as error:
         return [str(error)]
-    return next(filter(None, (predicate.reasons(node) for predicate in predicates)), [])
+    finally:
+        node.hold(before, snapshot.memory)
 
 
 # ==== 9. KubeSchedulerConfiguration: what a Policy is called today ==========================================
@@ -2887,21 +2885,23 @@ class Proxy:
         except HTTPError as error:
             raise ApiError(0, self.why_no_answer_came(error)) from error
         log.debug("%s %s %s: %d", method, path, params or "", answer.status)
+        status = answer.status
+        succeeded = 200 <= status < 300
         content = None
         with contextlib.suppress(ValueError, RecursionError):
             content = json.loads(answer.data)
-        status = answer.status
         if not isinstance(content, dict):
             start = one_line(answer.data[:200].decode(errors="replace"))
-            content = {"message": f"{self.server} is no kubectl proxy, or that has no API server: {start}"}
-            status = 0 if 200 <= status < 300 else status
-        elif 200 <= status < 300:
+            message = f"{self.server} is no kubectl proxy, or that has no API server: {start}"
+        elif succeeded:
             return content
-        hint = "RBAC does not allow it: " if status == 403 else ""
+        else:
+            hint = "RBAC does not allow it: " if status == 403 else ""
+            message = f"{hint}{content.get('message')}"
         seconds = re.match("[0-9]{1,9}", answer.headers.get("Retry-After", ""))
-        raise ApiError(
-            status, f"{method} {path}: {answer.status} {answer.reason}: {hint}{content.get('message')}",
-            retry_after=min(int(seconds.group()), 60) if seconds else 0)
+        retry_after = min(int(seconds.group()), 60) if seconds else 0
+        text = f"{method} {path}: {status} {answer.reason}: {message}"
+        raise ApiError(0 if succeeded else status, text, retry_after)
 
     def why_no_answer_came(self, error):
         """Return the cause in words, and what to do about it."""
@@ -2909,8 +2909,7 @@ class Proxy:
         if "SSL" in cause:
             hint = "kubectl proxy speaks http: write --server http://..."
         elif "refused" in cause:
-            port = urlsplit(self.server).port or 80
-            start = f"start `kubectl proxy --port={port}`"
+            start = f"start `kubectl proxy --port={urlsplit(self.server).port or 80}`"
             hint = f"{start}, or try it without: --cluster tests/clusters/demo.yaml"
         else:
             hint = "is that where kubectl proxy listens?"
@@ -2973,24 +2972,23 @@ class Objects(dict):
 
     def __missing__(self, resource):
         """List a resource; an API server that does not know it yet has none."""
-        things = self[resource] = {}
+        things = {}
         try:
-            for thing in self.cluster.list(resource):
-                path = pick(thing, str, "metadata", "namespace"), pick(thing, str, "metadata", "name")
-                things["/".join(filter(None, path))] = thing
+            things = {key_in(thing): thing for thing in self.cluster.list(resource)}
         except ApiError as error:
             if error.status != 404 or resource != "csistoragecapacities":
-                del self[resource]
                 raise
+        self[resource] = things
         return things
 
 
 class Lists:
     """The lists of an API server."""
 
-    GROUPS = {"replicasets": "apis/apps/v1", "statefulsets": "apis/apps/v1",  # others are in the core group, api/v1
-              **dict.fromkeys(["storageclasses", "csinodes", "csidrivers", "csistoragecapacities"],
-                              "apis/storage.k8s.io/v1")}
+    GROUPS: ClassVar = {  # others are in the core group, api/v1
+        **dict.fromkeys(["replicasets", "statefulsets"], "apis/apps/v1"),
+        **dict.fromkeys(["storageclasses", "csinodes", "csidrivers", "csistoragecapacities"],
+                        "apis/storage.k8s.io/v1")}
 
     def __init__(self, api, live):
         self.api = api
@@ -3001,9 +2999,10 @@ class Lists:
 
     def list(self, resource, selector="", cached=False):
         """Yield all objects of a resource, page by page; as they are, or as the API server caches them."""
-        params = {"fieldSelector": selector, "limit": 500} | ({"resourceVersion": "0"} if cached else {})
+        path = f"/{resource}" if "/" in resource else f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}"
+        page = {"fieldSelector": selector, "limit": 500}
+        params = page | ({"resourceVersion": "0"} if cached else {})
         while params:
-            path = f"/{resource}" if "/" in resource else f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}"
             try:
                 answer = patiently(within, 60, self.api.request, "GET", path, None, params)
                 yield from pick(answer, list, "items", of=dict)
@@ -3011,7 +3010,7 @@ class Lists:
             except Malformed as error:
                 raise ApiError(0, f"the list of {resource} is not as expected: {error}") from error
             self.failures = 0
-            params = token and {"fieldSelector": selector, "limit": 500, "continue": token}
+            params = token and page | {"continue": token}
 
     def read(self, kind, resource, selector="", cached=False):
         """List and parse pods or nodes. Return those that could be, and the others' JSON; name these once."""
@@ -3027,9 +3026,7 @@ class Lists:
                     raise Malformed("metadata.name: is missing")
                 things[key] = thing
             except Exception as error:
-                parts = [name_in(raw, "metadata", "namespace"), name_in(raw, "metadata", "name")]
-                what = f"{kind.__name__.lower()} {'/'.join(filter(None, parts))}"
-                warn_once(f"{what} is left out: {one_line(error)}")
+                warn_once(f"{kind.__name__.lower()} {key_in(raw)} is left out: {one_line(error)}")
                 unread.append(raw)
         self.parsed[resource, selector] = things if self.live else {}
         return list(things.values()), unread
@@ -3071,12 +3068,12 @@ class Cluster(Lists):
         if not pods and not self.pending.lost:
             self.pending.line_up([])
             return None
-        snapshot = self.snapshot(policies)
+        snapshot = self.execution.snapshot = self.snapshot(policies)
         if self.live:
             snapshot.good_until = began + max(1, 10 * (time.monotonic() - began))
         self.pending.line_up([pod for pod in pods if pod.uid not in snapshot.assigned])
         while self.pending.lost:
-            self.execution.undo(self.pending.lost.pop(), snapshot)
+            self.execution.undo(self.pending.lost.pop())
         return snapshot
 
     def pending_pods(self, policies):
@@ -3090,10 +3087,8 @@ class Cluster(Lists):
         self.pending.meet(pods, policies, self.writer.under_way)
         pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
         for sort_key in {hook for policy in policies.values() for hook in policy.hooks("queue_sort")}:
-            try:
-                pods.sort(key=sort_key)
-            except Exception as error:
-                warn_once(f"the queue is sorted by priority and age, for {broken(error)}")
+            with warn_if_broken("the queue is sorted by priority and age"):
+                pods = sorted(pods, key=sort_key)
         pods.sort(key=lambda pod: pod.record.state is State.HELD)  # last: they may wait for the others
         return pods
 
@@ -3120,21 +3115,22 @@ class Cluster(Lists):
         policies = dict(policies)
         seen = (list(policies.values()), [node.scheduling_properties() for node in nodes.values()], assigned)
         if seen != self.seen:
+            self.seen = seen
             for record in self.pending.values():
                 record.retry_at = 0 if record.retry_on_change else record.retry_at
-        self.seen = seen
         return Snapshot(nodes, Objects(self), self.live, assigned.keys(), self.memory, policies=policies,
                         nominated=self.nominated_pods(policies, assigned))
 
     def nominated_pods(self, policies, assigned):
         """List the pods, of any scheduler, that have no node, but one where room is being made for them."""
-        pods = list(self.unassigned)
+        pods = {pod.uid: pod for pod in self.unassigned}
         selector = ",".join(["spec.nodeName=", *(f"spec.schedulerName!={name}" for name in policies)])
         for raw in self.list("pods", selector, cached=True):
             if name_in(raw, "status", "nominatedNodeName"):
                 with contextlib.suppress(Malformed):
-                    pods.append(Pod(raw))
-        return [pod for pod in {pod.uid: pod for pod in pods}.values()
+                    pod = Pod(raw)
+                    pods[pod.uid] = pod
+        return [pod for pod in pods.values()
                 if pod.nominated_node and pod.uid not in assigned and not pod.terminating]
 
 
@@ -3143,6 +3139,12 @@ def name_in(thing, *path):
     for key in path:
         thing = thing.get(key) if isinstance(thing, dict) else None
     return thing if isinstance(thing, str) else ""
+
+
+def key_in(thing):
+    """Return an object's namespace/name, or name, even if it is malformed."""
+    parts = [name_in(thing, "metadata", "namespace"), name_in(thing, "metadata", "name")]
+    return "/".join(filter(None, parts))
 
 
 # ==== 11. The pending pods ==================================================================================
@@ -3239,34 +3241,34 @@ class Execution:
     def __init__(self, pending, writer):
         self.pending = pending
         self.writer = writer
+        self.snapshot = None  # the latest one
         self.failing = set()  # the uids of pods whose writes have failed since one succeeded
         self.failed = False  # whether a rule broke or a write failed, except one that only came too late
 
-    def carry_out(self, decision, snapshot):
+    def carry_out(self, decision):
         """Start to do what was decided."""
         record = decision.pod.record
         self.pending.tried.add(decision.pod.uid)
         if decision.state is State.PENDING:
             record.back_off(retry_on_change=True)
             self.failed = self.failed or decision.broken
-            self.undo(decision, snapshot)
-            self.send(Write(decision, snapshot), decision.requests)
-            self.say(decision, snapshot, "Warning", "FailedScheduling", "Unschedulable", decision.message)
+            self.undo(decision)
+            self.send(decision, decision.requests)
+            self.say(decision, "Warning", "FailedScheduling", "Unschedulable", decision.message)
             return
         record.decision = decision
         if decision.state is State.BINDING:
-            write = Write(decision, snapshot, is_vital=True)
-            self.writer.start(write, self.writer.bind, decision, snapshot.live)
+            self.writer.start(decision, self.writer.bind, decision, self.snapshot.live, is_vital=True)
             return
-        self.send(Write(decision, snapshot, is_vital=True), decision.requests)
-        self.say(decision, snapshot, "Normal", "Waiting", "Waiting", decision.waits)
+        self.send(decision, decision.requests, is_vital=True)
+        self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
 
-    def send(self, write, requests):
+    def send(self, decision, requests, is_vital=False):
         """Have requests sent, if there are any."""
         if requests:
-            self.writer.start(write, self.writer.send, requests)
+            self.writer.start(decision, self.writer.send, requests, is_vital=is_vital)
 
-    def say(self, decision, snapshot, kind, event_reason, reason, message):
+    def say(self, decision, kind, event_reason, reason, message):
         """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
 
         For pods whose condition has the reason Unschedulable, cluster autoscalers make nodes.
@@ -3276,17 +3278,15 @@ class Execution:
             pod.record.written = message
             self.writer.events.tell(event(pod, kind, event_reason, message))
             request = condition(pod, reason, message)
-            self.writer.start(Write(decision, snapshot), self.writer.note, self.writer.attempt, request)
+            self.writer.start(decision, self.writer.note, self.writer.attempt, request)
 
-    def undo(self, decision, snapshot):
+    def undo(self, decision):
         """Have the rules forget that the pod was to go somewhere."""
         requests = []
         for hook in decision.policy.hooks("unreserve"):
-            try:
-                requests += hook(decision.pod, snapshot) or []
-            except Exception as error:
-                warn_once(f"{decision.pod.key}: {broken(error)}")
-        self.send(Write(decision, snapshot), requests)
+            with warn_if_broken(decision.pod.key):
+                requests += hook(decision.pod, self.snapshot) or []
+        self.send(decision, requests)
 
     def wait_for_room(self):
         """Take in answers until there is room for another write. Raises ApiError if none comes."""
@@ -3324,12 +3324,12 @@ class Execution:
             warn_once(f"{pod.key}: {one_line(write.error)}")
         if write.is_vital:
             pod.record.back_off(retry_on_change=False)
-            node = write.snapshot.nodes[write.decision.node]
+            node = self.snapshot.nodes.get(write.decision.node)
             was_refused = status and status < 500  # else it may have been carried out all the same
-            if was_refused and node.pods.get(pod.uid) is pod:  # and nobody else has bound it to this node
+            if node and was_refused and node.pods.get(pod.uid) is pod:  # and nobody else has bound it there
                 log.debug("%s is not bound to %s: %s", pod.key, node.name, write.error)
                 node.remove(pod)
-            self.undo(write.decision, write.snapshot)
+            self.undo(write.decision)
         else:
             pod.record.written = None  # to be written again
         if getattr(write.error, "trouble", False):
@@ -3358,9 +3358,8 @@ class Write:
     """Requests that a thread sends because of a decision about a pod."""
 
     decision: Decision
-    snapshot: Snapshot  # by which that was decided
-    is_vital: bool = False  # whether the pod loses its place if the write fails
-    began: float = field(default_factory=lambda: time.monotonic())
+    is_vital: bool  # whether the pod loses its place if the write fails
+    began: float  # monotonic seconds
     error: Exception = None  # why it has failed, once it has ended
 
 
@@ -3378,23 +3377,17 @@ class Writer:
         self.dry_run = dry_run
         self.may_write = lambda: True  # of several replicas, only the one that leads
         self.under_way = []  # Writes that have been started, and of whose end the loop has not heard
-        self.answered = queue.SimpleQueue()  # those of them that have ended
+        self.answered = queue.SimpleQueue()  # those of them that have ended, each with its error or None
         self.following = set()  # Futures of what rules do after bindings
         self.events = Events(self)
 
-    def start(self, write, function, *arguments):
-        """Have a function called that carries out a write; in a dry run, nothing."""
+    def start(self, decision, function, *arguments, is_vital=False):
+        """Have a function called that carries out a Write; in a dry run, nothing."""
         if not self.dry_run:
+            write = Write(decision, is_vital, time.monotonic())
             self.under_way.append(write)
-            in_background(self.work, write, function, arguments)
-
-    def work(self, write, function, arguments):
-        """Carry out a write, and have the loop know how that ended."""
-        try:
-            function(*arguments)
-        except BaseException as error:
-            write.error = error
-        self.answered.put(write)
+            future = in_background(function, *arguments)
+            future.add_done_callback(lambda ended: self.answered.put((write, ended.exception())))
 
     def ended(self, leave, patience):
         """Wait, for a while, until no more than `leave` writes are under way. Return those that ended."""
@@ -3402,7 +3395,7 @@ class Writer:
         ended = []
         while len(self.under_way) > leave:
             try:
-                write = self.answered.get(timeout=max(until - time.monotonic(), 0))
+                write, write.error = self.answered.get(timeout=max(until - time.monotonic(), 0))
             except queue.Empty:
                 return ended + self.overdue()
             if write in self.under_way:  # else it was given up
@@ -3421,10 +3414,9 @@ class Writer:
     def bind(self, decision, live):
         """Bind the pod: by a rule, an extender, or else a Binding. Tell so, and let rules follow that up."""
         pod = decision.pod
+        extenders = decision.policy.extenders if live else []
         binders = decision.policy.hooks("bind")
-        if live:
-            extenders = decision.policy.extenders
-            binders += [extender.bind for extender in extenders if extender.cares("bindVerb", pod)]
+        binders += [extender.bind for extender in extenders if extender.cares("bindVerb", pod)]
         is_bound = self.may_write() and any(binder(pod, decision.node) for binder in binders)
         if not is_bound:
             self.send([("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {
@@ -3440,12 +3432,10 @@ class Writer:
             future.add_done_callback(self.following.discard)
 
     def follow_up(self, hooks, pod, node_name):
-        """Have rules do what is to be done once the pod is bound."""
+        """Tell rules that the pod is bound."""
         for hook in hooks:
-            try:
+            with warn_if_broken(pod.key):
                 hook(pod, node_name)
-            except Exception as error:
-                warn_once(f"{pod.key}: {broken(error)}")
 
     def send(self, requests):
         """Send requests, one after another, until one fails."""
@@ -3459,7 +3449,7 @@ class Writer:
         self.api.request(*request)
 
     def note(self, send, request):
-        """Send a request that only tells people something. If it is refused, that is said once, and all."""
+        """Send a request that only tells people something. If it is refused, only a warning follows."""
         try:
             patiently(send, *request)
         except ApiError as error:
@@ -3481,9 +3471,8 @@ class Events:
     def __init__(self, writer):
         self.writer = writer
         self.patience = 2  # seconds
-        self.numbers = itertools.count()  # of the events
+        self.numbers = itertools.count()  # of the events that were told
         self.waiting = queue.Queue()  # (monotonic seconds when it happened, the request)
-        self.turn = threading.Lock()  # of the thread that takes the next event
 
     def tell(self, request):
         """Have an event written, soon; in a dry run, never."""
@@ -3499,10 +3488,9 @@ class Events:
     def write_all(self):
         """Write one event after another, for ever."""
         while True:
-            with self.turn:
-                happened, request = self.waiting.get()
-                while self.writer.under_way and time.monotonic() < happened + self.patience:
-                    time.sleep(0.02)
+            happened, request = self.waiting.get()
+            while self.writer.under_way and time.monotonic() < happened + self.patience:
+                time.sleep(0.05)
             try:
                 self.write(request)
             finally:
@@ -3530,13 +3518,13 @@ def condition(pod, reason, message):
 def event(pod, kind, reason, message, by=None):
     """Return the request that records an event about the pod, as `kubectl describe pod` shows it."""
     source = by or pod.scheduler
+    name = f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}"
+    about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
     return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
-        "apiVersion": "v1", "kind": "Event",
-        "metadata": {"name": f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}", "namespace": pod.namespace},
-        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name,
-                           "uid": pod.uid},
-        "type": kind, "reason": reason, "message": message, "count": 1, "firstTimestamp": now(),
-        "lastTimestamp": now(), "source": {"component": source}, "reportingComponent": source}
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": pod.namespace},
+        "involvedObject": about, "type": kind, "reason": reason, "message": message, "count": 1,
+        "firstTimestamp": now(), "lastTimestamp": now(), "source": {"component": source},
+        "reportingComponent": source}
 
 
 def now(microseconds=False):
@@ -3591,7 +3579,8 @@ class Extender:
         containers = pick(pod.spec, list, "containers") + pick(pod.spec, list, "initContainers")
         named = {name for container in containers for part in ("requests", "limits")
                  for name in pick(container, dict, "resources", part)}
-        return bool(self.config.get(verb)) and not (self.resources and self.resources.isdisjoint(named))
+        has_a_say = not self.resources or not self.resources.isdisjoint(named)
+        return bool(self.config.get(verb)) and has_a_say
 
     @contextlib.contextmanager
     def blamed(self, verb, otherwise=""):
@@ -3607,9 +3596,9 @@ class Extender:
     def ask(self, verb, body):
         """POST to a verb; return the answer's JSON. Raises HTTPError, OSError, ValueError, RecursionError."""
         most = 2**26  # bytes
-        timeout = self.timeout + 1  # by then nobody waits any more
-        with self.session.post(f"{self.url}/{self.config[verb]}", json=body, timeout=timeout, stream=True,
-                               allow_redirects=False) as response:
+        url = f"{self.url}/{self.config[verb]}"
+        with self.session.post(url, json=body, stream=True, allow_redirects=False,
+                               timeout=self.timeout + 1) as response:  # by then nobody waits any more
             if response.status_code != 200:
                 raise ValueError(f"it answers {response.status_code} {response.reason}")
             text = response.raw.read(most + 1, decode_content=True)
@@ -3662,8 +3651,8 @@ class Extender:
     def bind(self, pod, node_name):
         """Have the extender bind the pod. Return True."""
         with self.blamed("bindVerb"):
-            within(self.timeout, self.ask, "bindVerb", {
-                "PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name})
+            body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
+            within(self.timeout, self.ask, "bindVerb", body)
         return True
 
 
@@ -3683,11 +3672,8 @@ class LeaderElection:
         self.lease_duration = settings["leaseDuration"]
         self.renew_deadline = settings["renewDeadline"]
         self.retry_period = settings["retryPeriod"]
-        namespace = settings.get("resourceNamespace") or "kube-system"
-        self.name = settings.get("resourceName") or name
-        self.path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-        self.missing = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-                        "metadata": {"namespace": namespace, "name": self.name}}
+        self.metadata = {"name": settings.get("resourceName") or name,
+                         "namespace": settings.get("resourceNamespace") or "kube-system"}
         self.observed = None  # the Lease's spec, as last read
         self.observed_at = 0  # when it was first read like this
         self.renewed_at = -math.inf
@@ -3719,14 +3705,13 @@ class LeaderElection:
         """Let another replica lead at once, when `stop` is set: else this one would renew again."""
         wait([self.keeper], self.retry_period)
         if self.leads():
-            self.acquire(for_holder="")
+            self.acquire(to_release=True)
 
-    def acquire(self, for_holder=None):
-        """Try to acquire or renew the Lease, or to give it to the holder ""; return whether that worked."""
+    def acquire(self, to_release=False):
+        """Try to acquire or renew the Lease, or to release it; return whether that worked."""
         left = self.renewed_at + self.renew_deadline - time.monotonic()
         try:
-            holder = self.identity if for_holder is None else for_holder
-            return within(max(left, self.retry_period), self.write, holder)
+            return within(max(left, self.retry_period), self.write, "" if to_release else self.identity)
         except Exception as error:
             if getattr(error, "status", None) != 409:  # another one was faster
                 warn_once(f"leader election: {error}")
@@ -3735,14 +3720,17 @@ class LeaderElection:
     def write(self, holder):
         """Write the Lease with this holder, unless another one holds it; return whether that was done."""
         asked = time.monotonic()
-        method, path = "PUT", f"{self.path}/{self.name}"
+        leases = f"/apis/coordination.k8s.io/v1/namespaces/{self.metadata['namespace']}/leases"
+        path = f"{leases}/{self.metadata['name']}"
+        method = "PUT"
         try:
             lease = self.api.request("GET", path)
         except ApiError as error:
             if error.status != 404:
                 raise
-            lease = self.missing
-            method, path = "POST", self.path
+            lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self.metadata}
+            path = leases
+            method = "POST"
         spec = pick(lease, dict, "spec")
         if spec != self.observed:
             self.observed = spec

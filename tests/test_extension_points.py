@@ -697,6 +697,26 @@ def test_a_pre_enqueue_that_breaks_holds_up_its_pod_only(spy, caplog):
     assert list(server.places()) == ["good"] and "default/bad is not tried: ZeroDivisionError" in caplog.text
 
 
+@table("point, is_bound", {
+    "pre_enqueue": ("pre_enqueue", False), "queue_sort": ("queue_sort", True), "post_filter": ("post_filter", False),
+    "reserve": ("reserve", False), "unreserve": ("unreserve", False), "permit": ("permit", False),
+    "pre_bind": ("pre_bind", False), "bind": ("bind", False), "post_bind": ("post_bind", True)})
+def test_a_hook_that_calls_sys_exit_fails_its_pod_only(spy, point, is_bound):
+    def leave(pod, *_):
+        if pod.name == "bad":
+            raise SystemExit(3)
+        return {"queue_sort": 0}.get(point)
+
+    spy.policies["my-scheduler"].predicates[0].hooks[point] = leave
+    if point in ("post_filter", "unreserve"):
+        spy.policies["my-scheduler"].predicates.append(scheduler.Rule(
+            "Picky", lambda pod, node: ["it is bad"] if pod.name == "bad" else []))
+    server = Server(node("n"), node("m"), pod("bad"), pod("good"))
+    cluster, _ = make_pass(server, spy)
+    make_pass(server, spy, cluster)
+    assert server.places().keys() == ({"bad", "good"} if is_bound else {"good"})
+
+
 def test_permit_holds_a_pod_with_its_room_until_it_approves(spy):
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}), pod("z", {"cpu": "1"}))
     spy.policies["my-scheduler"].predicates += built(["PodFitsResources"])["my-scheduler"].predicates
