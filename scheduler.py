@@ -611,7 +611,8 @@ def register(where, name=None, **options):
         if name in CATALOGUES[where]:
             raise ValueError(f'there is a rule "{name}" already')
         hooks = {option: options[option] for option in HOOKS if options.get(option)}
-        others = {"steady": function.__module__ == __name__}  # the rules of this file are, unless they say otherwise
+        is_built_in = getattr(function, "__module__", None) == __name__
+        others = {"steady": is_built_in}  # unless the rule says otherwise
         others |= {option: value for option, value in options.items() if option not in HOOKS}
         arguments = [options["default"]] if "default" in options else []
         rule = Rule(name, function, hooks=hooks, arguments=arguments, **others)
@@ -1732,7 +1733,8 @@ def smallest_volume(claim, node, snapshot, taken):
     selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
     for name, volume in snapshot.objects["persistentvolumes"].items():
         owner = pick(volume, dict, "spec", "claimRef")
-        if name in taken or not could_serve(volume, claim) or (owner and not is_of(owner, claim)):
+        is_others = bool(owner) and not names_claim(owner, claim)
+        if name in taken or is_others or not could_serve(volume, claim):
             continue
         if owner:
             return volume if reaches(volume, node) else None
@@ -1752,7 +1754,7 @@ def could_serve(volume, claim):
     return is_large_enough and class_of(volume) == class_of(claim) and len(modes) == 1 and stays
 
 
-def is_of(owner, claim):
+def names_claim(owner, claim):
     """Say whether a volume's claimRef names this claim; it may do so without a uid."""
     metadata = claim["metadata"]
     same_name = all(owner.get(name) == metadata.get(name) for name in ("namespace", "name"))
