@@ -5,15 +5,20 @@
 # ///
 """A Kubernetes scheduler to read, to run and to change.
 
-It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler and have no node yet, applies the
-predicates and priorities that a legacy Policy file names, and POSTs a Binding for each. Under the same Policy it gives
-the answers of kube-scheduler 1.20, among the last releases to read such files.
+It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler and have no node yet, applies
+the predicates and priorities that a legacy Policy file names, and POSTs a Binding for each. A predicate says
+whether a pod fits a node, a priority how good the node is for it. Under the same Policy this script gives the
+answers of kube-scheduler 1.20, among the last releases to read such files; under a KubeSchedulerConfiguration
+it gives those of 1.36.
 
-The chapters follow the questions of a newcomer: 1. The loop. 2. The Policy. 3. Rules of one's own. 4. Pods, nodes,
-quantities. 5. What is remembered. 6. Predicates. 7. Priorities. 8. The other extension points.
-9. KubeSchedulerConfiguration. Then the plumbing: 10. What is read of the cluster. 11. The pending pods.
-12. What is written. 13. Extenders. 14. Several replicas. 15. Manifests. 16. Files. 17. What people see.
-18. The command line.
+A *pass* looks at the cluster once, in a *snapshot*, and makes a *decision* about each pod that is due.
+
+The chapters follow the questions of a newcomer:
+ 1. The loop. 2. The Policy. 3. Rules of one's own. 4. Pods, nodes, quantities. 5. What is remembered.
+ 6. Predicates. 7. Priorities. 8. The other extension points. 9. KubeSchedulerConfiguration.
+Then the plumbing:
+10. What is read. 11. The pending pods. 12. What is written. 13. Extenders. 14. Several replicas.
+15. Manifests. 16. Files. 17. What people see. 18. The command line.
 """
 
 import argparse
@@ -67,14 +72,14 @@ log = logging.getLogger("scheduler")
 
 
 def run(cluster, policy_file, report, stop, interval, once):
-    """Make passes until `stop` is set; if `once`, until all pods have been tried. Return the exit code."""
+    """Make passes until `stop` is set; if `once`, until no pod is due. Return the exit code."""
     while not stop.is_set():
         trouble = None
         try:
             schedule_pending_pods(cluster, policy_file.current(), report, stop)
         except ApiError as error:
             trouble = error
-        pause = cluster.seconds_until_recovery(trouble)
+        pause = cluster.take_note_of(trouble)  # in seconds; 0 if there is none
         if cluster.pending.due and not trouble:
             continue  # the next pass takes these, after another look at the cluster
         if once:
@@ -87,20 +92,21 @@ def schedule_pending_pods(cluster, policies, report, stop):
     """Make a pass: decide about the pods that are due, one after another. Return how many are to be bound."""
     bound = 0
     try:
-        snapshot = cluster.look(policies)
+        snapshot = cluster.look(policies)  # lists pods and nodes, and finds out which pods are due
         while cluster.pending.due and not stop.is_set():
-            cluster.execution.wait_for_room()
+            cluster.execution.wait_for_a_free_slot()  # as only so many requests are under way at a time
             if time.monotonic() > snapshot.good_until:
-                break  # others have changed the cluster meanwhile
+                break  # others may have changed the cluster meanwhile
             pod = cluster.pending.due.pop(0)
-            decision = pod.record.resume(snapshot) or schedule(pod, snapshot, policies[pod.scheduler])
-            assume(decision, snapshot)  # that it will be bound: the next pod sees this one on its node
+            decision = pod.record.resume(snapshot)  # the last one, if a rule holds the pod; else None
+            decision = decision or schedule(pod, snapshot, policies[pod.scheduler])
+            assume(decision, snapshot)  # from now on the pod counts on its node, if it has one
             if pod.record.is_news(decision):
                 report(decision)
-            cluster.execution.carry_out(decision)
+            cluster.execution.carry_out(decision)  # begins to write the Binding, or why the pod stays pending
             bound += decision.state is State.BINDING
     finally:
-        cluster.execution.take_answers()
+        cluster.execution.take_answers()  # of the API server: which pods are bound, and which not
     return bound
 
 
@@ -108,20 +114,20 @@ def schedule(pod, snapshot, policy):
     """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
     decision = Decision(pod, policy, snapshot.nodes)
     try:
-        known = recall(policy, pod, snapshot)
+        known = recall(policy, pod, snapshot)  # what was found out for pods like this one; it only saves time
         feasible, decision.failed = nodes_that_fit(pod, snapshot, policy, known)
         if not feasible:
             raise Unschedulable(known.once("message", fit_error, decision.failed))
         prioritize(decision, feasible, snapshot, known)
         decision.node = select_host(pod, decision.total)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # no node fits, or a rule has failed
         give_up(decision, error)
     return decision
 
 
 def nodes_that_fit(pod, snapshot, policy, known):
-    """Ask the predicates about each node, in kube-scheduler's order; the first that fails ends the node."""
-    predicates = prepare(policy.filters(), pod, snapshot.nodes, snapshot)
+    """Ask the predicates about each node, in kube-scheduler's order; usually the first that fails settles it."""
+    predicates = prepare(policy.predicates_to_ask(), pod, snapshot.nodes, snapshot)
 
     def ask_predicates(node):
         """Return what is against the node: {predicate: its reasons}."""
@@ -134,30 +140,31 @@ def nodes_that_fit(pod, snapshot, policy, known):
                     break
         return against
 
-    # This is {name: ask_predicates(node)} for all nodes. What is known since the last such pod is not asked again.
-    against = known.each("predicates", snapshot.nodes, ask_predicates, basis=predicates)
-    feasible, failed = known.once("feasible", split, snapshot.nodes, against)
+    # {node: what is against it}. Of nodes that have not changed since the last such pod, it is known.
+    findings = known.each("predicates", snapshot.nodes, ask_predicates, basis=predicates)
+    feasible, failed = known.once("feasible", split_nodes, snapshot.nodes, findings)
     for extender in policy.extenders:
         feasible, failed = extender.filter(pod, feasible, failed)
     return feasible, failed
 
 
 def prioritize(decision, feasible, snapshot, known):
-    """Score the nodes that fit: each priority gives each node 0 to 100 points; times its weight, these add up."""
+    """Score the nodes that fit: each priority gives each node points. Times its weight, these add up."""
     pod, policy = decision.pod, decision.policy
-    with errors_ignored_if_alone(feasible):
+    with errors_ignored_for_one(feasible):  # a single node needs no points
         for priority in prepare(policy.priorities, pod, feasible, snapshot):
-            raw = points = known.each(f"scores of {priority.title}", feasible, priority.score, basis=priority)
-            if priority.reduces:
+            raw = known.each(f"scores of {priority.title}", feasible, priority.score, basis=priority)
+            points = raw
+            if priority.reduces:  # all scores together to points from 0 to 100
                 points = known.once(f"points of {priority.title}", priority.reduce, raw)
             decision.votes.append(Vote(priority.title, priority.weight, raw, points))
     for extender in policy.extenders:
         decision.votes += extender.prioritize(pod, feasible)
-    decision.total = known.each("total", feasible, decision.add_up, basis=decision.given_to_all_at_once())
+    decision.total = known.each("total", feasible, decision.add_up, basis=decision.reduced_points())
 
 
 def select_host(pod, total):
-    """Take the node with the highest total; of several, any."""
+    """Take the node with the highest total; if several have it, any of these, by lot."""
     best = max(total.values())
     return dice(pod.key).choice([name for name, score in total.items() if score == best])
 
@@ -198,7 +205,9 @@ class Prepared:
         self.rule = rule
         self.pod = pod
         self.metadata = metadata
-        self.function = functools.partial(rule.function, metadata=metadata) if rule.metadata else rule.function
+        self.function = rule.function
+        if rule.metadata:
+            self.function = functools.partial(rule.function, metadata=metadata)
         self.title = rule.title
         self.weight = rule.weight
         self.reduces = rule.reduce is not None
@@ -227,7 +236,7 @@ class Prepared:
 
 
 def prepare(rules, pod, nodes, snapshot):
-    """Return the rules as Prepared ones, without those that have nothing to say to the pod. Raises Unschedulable."""
+    """Return the rules as Prepared ones, without those that have nothing to say. Raises Unschedulable."""
     prepared = []
     node_list = list(nodes.values())
     for rule in rules:
@@ -284,7 +293,7 @@ class Policy:
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
     since_1_20: bool = False  # whether it speaks as kube-scheduler 1.36 does
 
-    def filters(self):
+    def predicates_to_ask(self):
         """Return the predicates as they are asked: those that it names, and those that are always asked."""
         first = [NODES_NAMED] if self.since_1_20 else []
         return first + self.predicates + ALWAYS_ASKED
@@ -563,8 +572,8 @@ def register(where, name=None, **options):
         given = options | {"function": function}
         functions = {option: given[option] for option in PARAMETERS if given.get(option)}
         hooks = {option: functions[option] for option in HOOKS if option in functions}
-        is_ours = function.__module__ == __name__  # the rules of this file are steady, unless they say otherwise
-        others = {"steady": is_ours}
+        is_built_in = getattr(function, "__module__", None) == __name__
+        others = {"steady": is_built_in}  # unless the rule says otherwise
         others |= {option: value for option, value in options.items() if option not in HOOKS}
         arguments = [options["default"]] if "default" in options else []
         rule = Rule(name, function, hooks=hooks, arguments=arguments, **others)
@@ -1183,7 +1192,7 @@ class Memory:
 
     def __init__(self):
         self.changes = {}  # name of a node -> version of its last change; the latest change is at the end
-        self.known = {}  # (subject, kind of pods, the node that they name) -> Known; the last used is at the end
+        self.known = {}  # (subject, kind of pods, node that they name) -> Known; the last used is at the end
 
     def note(self, node):
         """Take note that a node is not what it was."""
@@ -1201,11 +1210,11 @@ class Finding:
 
 
 class Known:
-    """What was found out for a pod. For the next pod that is like it, only what has changed is found out anew."""
+    """What was found out for a pod. For the next pod like it, only what has changed is found out anew."""
 
     def __init__(self):
         self.version = 0  # of the last change of a node that is heeded
-        self.changed = set()  # the nodes that have changed since the last pod, or of which something else is known
+        self.changed = set()  # nodes that have changed since the last pod, or of which something else is known
         self.last = {}  # what was found out for the last pod: what it is -> Finding
         self.found = {}  # what is found out for this pod
 
@@ -1230,7 +1239,7 @@ class Known:
         return known
 
     def once(self, what, function, *things):
-        """Return function(*things). It is called if one of the things is not the very same as for the last pod."""
+        """Return function(*things). It is called if one of these is not the very same as for the last pod."""
         last = self.last.get(what, Finding())
         same = len(last.basis) == len(things) and all(map(operator.is_, last.basis, things))
         result = last.result if same else function(*things)
@@ -1239,7 +1248,7 @@ class Known:
 
 
 def recall(subject, pod, snapshot):
-    """Return what is Known of a subject to pods like this one. Pods with claims know nothing: volumes may change."""
+    """Return what is Known to pods like this one. Pods with claims know nothing, as volumes may change."""
     memory = snapshot.memory
     key = subject, pod.kind, pod.node_name
     known = memory.known.pop(key, None) or Known()
@@ -1248,7 +1257,7 @@ def recall(subject, pod, snapshot):
     known.changed = {name for name, _ in changes}
     known.version = next(VERSIONS)
     known.last = known.found
-    known.found = {}  # what is not found out for this pod, such as scores if it fits nowhere, is forgotten thereby
+    known.found = {}  # what is not asked for this pod, such as scores if it fits nowhere, is forgotten
     if not pod.claims:
         memory.known[key] = known
     while len(memory.known) * (len(snapshot.nodes) + 500) > 1_500_000:
@@ -1709,7 +1718,8 @@ def smallest_volume(claim, node, snapshot, taken):
     selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
     for name, volume in snapshot.objects["persistentvolumes"].items():
         owner = pick(volume, dict, "spec", "claimRef")
-        if name in taken or not could_serve(volume, claim) or (owner and not is_of(owner, claim)):
+        is_others = bool(owner) and not names_claim(owner, claim)
+        if name in taken or is_others or not could_serve(volume, claim):
             continue
         if owner:
             return volume if reaches(volume, node) else None
@@ -1729,7 +1739,7 @@ def could_serve(volume, claim):
     return is_large_enough and class_of(volume) == class_of(claim) and len(modes) == 1 and stays
 
 
-def is_of(owner, claim):
+def names_claim(owner, claim):
     """Say whether a volume's claimRef names this claim; it may do so without a uid."""
     metadata = claim["metadata"]
     same_name = all(owner.get(name) == metadata.get(name) for name in ("namespace", "name"))
@@ -2442,18 +2452,18 @@ class Decision:
             return 1
         return sum([vote.weight * vote.points[node.name] for vote in self.votes])
 
-    def given_to_all_at_once(self):
+    def reduced_points(self):
         """Return the points not given node by node: all of them may be others when one node changes."""
         return [vote.points for vote in self.votes if vote.points is not vote.raw]
 
 
-def split(nodes, against):
+def split_nodes(nodes, against):
     """Return the nodes that fit, {name: Node}, and what is against the others, {name: what}."""
     feasible = {name: node for name, node in nodes.items() if not against[name]}
     return feasible, {name: what for name, what in against.items() if what}
 
 
-def errors_ignored_if_alone(feasible):
+def errors_ignored_for_one(feasible):
     """Let errors in scoring pass where a single node fits: kube-scheduler takes it unscored."""
     return contextlib.suppress(Unschedulable) if len(feasible) == 1 else contextlib.nullcontext()
 
@@ -2590,7 +2600,7 @@ def reasons_if(pod, node, snapshot, gone=(), there=()):
     try:
         pods = {each.uid: each for each in [*before.values(), *there] if each not in gone}
         node.hold(pods, snapshot.memory)
-        filters = snapshot.policies[pod.scheduler].filters()
+        filters = snapshot.policies[pod.scheduler].predicates_to_ask()
         for predicate in prepare(filters, pod, snapshot.nodes, snapshot):
             reasons = predicate.reasons(node)
             if reasons:
@@ -3031,7 +3041,7 @@ class Lists:
         self.parsed[resource, selector] = things if self.live else {}
         return list(things.values()), unread
 
-    def seconds_until_recovery(self, trouble):
+    def take_note_of(self, trouble):
         """Say once what is wrong with the API server, and once that it is over; return how long to wait."""
         if trouble and str(trouble) != str(self.trouble):
             log.error("%s", trouble)
@@ -3288,7 +3298,7 @@ class Execution:
                 requests += hook(decision.pod, self.snapshot) or []
         self.send(decision, requests)
 
-    def wait_for_room(self):
+    def wait_for_a_free_slot(self):
         """Take in answers until there is room for another write. Raises ApiError if none comes."""
         window = self.writer.WINDOW
         self.take_answers(leave=window - 1, patience=5)
