@@ -126,7 +126,7 @@ def schedule(pod, snapshot, policy):
 
 
 def nodes_that_fit(pod, snapshot, policy, known):
-    """Ask the predicates about each node, in kube-scheduler's order; usually the first that fails settles it."""
+    """Ask the predicates about each node, in kube-scheduler's order: mostly, the first that fails ends it."""
     predicates = prepare(policy.predicates_to_ask(), pod, snapshot.nodes, snapshot)
 
     def ask_predicates(node):
@@ -1214,7 +1214,7 @@ class Known:
 
     def __init__(self):
         self.version = 0  # of the last change of a node that is heeded
-        self.changed = set()  # nodes that have changed since the last pod, or of which something else is known
+        self.changed = set()  # nodes that have changed since the last pod, or of which other things are known
         self.last = {}  # what was found out for the last pod: what it is -> Finding
         self.found = {}  # what is found out for this pod
 
