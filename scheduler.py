@@ -68,18 +68,20 @@ import yaml
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 log = logging.getLogger("scheduler")
+
+
 # ==== 1. The loop ===========================================================================================
 
 
 def run(cluster, policy_file, report, stop, interval, once):
-    """Make passes until `stop` is set; if `once`, until no pod is due. Return the exit code."""
+    """Make passes until `stop` is set; if `once`, until no pod is due, or in trouble. Return the exit code."""
     while not stop.is_set():
         trouble = None
         try:
             schedule_pending_pods(cluster, policy_file.current(), report, stop)
         except ApiError as error:
             trouble = error
-        pause = cluster.take_note_of(trouble)  # in seconds; 0 if there is none
+        pause = cluster.take_note_of(trouble)  # seconds to wait after trouble, else 0
         if cluster.pending.due and not trouble:
             continue  # the next pass takes these, after another look at the cluster
         if once:
@@ -92,13 +94,13 @@ def schedule_pending_pods(cluster, policies, report, stop):
     """Make a pass: decide about the pods that are due, one after another. Return how many are to be bound."""
     bound = 0
     try:
-        snapshot = cluster.look(policies)  # lists pods and nodes, and finds out which pods are due
+        snapshot = cluster.look(policies)  # lists nodes and pods; due are those pending that do not back off
         while cluster.pending.due and not stop.is_set():
             cluster.execution.wait_for_a_free_slot()  # as only so many requests are under way at a time
             if time.monotonic() > snapshot.good_until:
                 break  # others may have changed the cluster meanwhile
             pod = cluster.pending.due.pop(0)
-            decision = pod.record.resume(snapshot)  # the last one, if a rule holds the pod; else None
+            decision = pod.record.resume(snapshot)  # goes on with one that a rule has told to wait; else None
             decision = decision or schedule(pod, snapshot, policies[pod.scheduler])
             assume(decision, snapshot)  # from now on the pod counts on its node, if it has one
             if pod.record.is_news(decision):
@@ -114,14 +116,14 @@ def schedule(pod, snapshot, policy):
     """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
     decision = Decision(pod, policy, snapshot.nodes)
     try:
-        known = recall(policy, pod, snapshot)  # what was found out for pods like this one; it only saves time
+        known = recall(policy, pod, snapshot)  # a memory: once(key, f, x) is f(x), each(key, nodes, f) all f(node)
         feasible, decision.failed = nodes_that_fit(pod, snapshot, policy, known)
         if not feasible:
             raise Unschedulable(known.once("message", fit_error, decision.failed))
         prioritize(decision, feasible, snapshot, known)
         decision.node = select_host(pod, decision.total)
-    except (Exception, SystemExit) as error:  # no node fits, or a rule has failed
-        give_up(decision, error)
+    except (Exception, SystemExit) as error:  # no node fits, or a rule failed, even by sys.exit()
+        give_up(decision, error)  # notes in the decision that there is no node, and why
     return decision
 
 
@@ -140,22 +142,22 @@ def nodes_that_fit(pod, snapshot, policy, known):
                     break
         return against
 
-    # {node: what is against it}. Of nodes that have not changed since the last such pod, it is known.
+    # {name: what is against the node}. That is asked again only if the node, or the `basis`, has changed.
     findings = known.each("predicates", snapshot.nodes, ask_predicates, basis=predicates)
     feasible, failed = known.once("feasible", split_nodes, snapshot.nodes, findings)
-    for extender in policy.extenders:
+    for extender in policy.extenders:  # web services that the Policy names; they may refuse nodes
         feasible, failed = extender.filter(pod, feasible, failed)
     return feasible, failed
 
 
 def prioritize(decision, feasible, snapshot, known):
-    """Score the nodes that fit: each priority gives each node points. Times its weight, these add up."""
+    """Score the nodes that fit: a node's total is the sum, over all priorities, of weight times points."""
     pod, policy = decision.pod, decision.policy
-    with errors_ignored_for_one(feasible):  # a single node needs no points
+    with errors_ignored_for_one(feasible):  # a single node is taken, whatever its points
         for priority in prepare(policy.priorities, pod, feasible, snapshot):
             raw = known.each(f"scores of {priority.title}", feasible, priority.score, basis=priority)
             points = raw
-            if priority.reduces:  # all scores together to points from 0 to 100
+            if priority.reduces:  # raw scores may be of any size: together they become points from 0 to 100
                 points = known.once(f"points of {priority.title}", priority.reduce, raw)
             decision.votes.append(Vote(priority.title, priority.weight, raw, points))
     for extender in policy.extenders:
