@@ -74,7 +74,7 @@ log = logging.getLogger("scheduler")
 
 
 def run(cluster, policy_file, report, stop, interval, once):
-    """Make passes until `stop` is set; if `once`, until no pod is due, or in trouble. Return the exit code."""
+    """Make passes until `stop` is set; if `once`, until none is due, or in trouble. Return the exit code."""
     while not stop.is_set():
         trouble = None
         try:
@@ -116,7 +116,7 @@ def schedule(pod, snapshot, policy):
     """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
     decision = Decision(pod, policy, snapshot.nodes)
     try:
-        known = recall(policy, pod, snapshot)  # a memory: once(key, f, x) is f(x), each(key, nodes, f) all f(node)
+        known = recall(policy, pod, snapshot)  # once(key, f, x) is f(x); each(key, nodes, f) is f of each
         feasible, decision.failed = nodes_that_fit(pod, snapshot, policy, known)
         if not feasible:
             raise Unschedulable(known.once("message", fit_error, decision.failed))
