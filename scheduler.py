@@ -175,7 +175,7 @@ def select_host(pod, total):
 
 
 def nothing_against(pod, node):
-    """What `metadata` returns if the predicate is against no node for this pod (upstream: Skip)."""
+    """What `metadata` returns to have the rule left out for this pod (upstream: Skip): against no node."""
     return ()
 
 
@@ -196,7 +196,7 @@ class Rule:
     steady: bool = False  # it says the same to pods that differ in name only, of the same node and metadata
     title: str = ""  # what the Policy calls it
     place: str = ""  # of the entry that names it, such as priorities[0]
-    arguments: list = field(default_factory=list)  # what the function takes as `arguments`: one of each entry
+    arguments: list = field(default_factory=list)  # what the function takes as `arguments`
     weight: int = 1
 
 
@@ -293,11 +293,12 @@ class Policy:
     notices: list = field(default_factory=list)  # what the user should know of it, a line each
     others: list = field(default_factory=list)  # rules of which only other extension points are active
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
-    since_1_20: bool = False  # whether it speaks as kube-scheduler 1.36 does
+    since_1_20: bool = False  # True: its answers are kube-scheduler 1.36's. False: 1.20's.
 
     def predicates_to_ask(self):
         """Return the predicates as they are asked: those that it names, and those that are always asked."""
-        first = [NODES_NAMED] if self.since_1_20 else []
+        of_plugin = self.since_1_20 and any(rule.name == "MatchNodeSelector" for rule in self.predicates)
+        first = [NODES_NAMED] if of_plugin else []
         return first + self.predicates + ALWAYS_ASKED
 
     def rules(self):
@@ -730,6 +731,13 @@ def reduced(rule, raw):
     return scores
 
 
+def answer_of_hook(rule, point, answer, kinds, expected):
+    """Return what a rule answers at an extension point. Raises TypeError if it is of another kind."""
+    if answer is not None and (isinstance(answer, bool) or not isinstance(answer, kinds)):
+        raise wrong_answer(rule, f"{point}: return None or {expected}", answer, rule.hooks[point])
+    return answer
+
+
 def check_points(rule, points):
     """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100."""
     for name, score in points.items():
@@ -739,7 +747,7 @@ def check_points(rule, points):
             raise wrong_answer(rule, "return a number from 0 to 100", score)
         if not 0 <= score <= 100:
             warn_once(f"{rule.title} gives {name} the score {score}: expected 0 to 100 ({place_of(rule)})")
-            raise Unschedulable(
+            raise InvalidScore(
                 f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an invalid '
                 f"score {score}, it should in the range of [0, 100] after normalizing")
 
@@ -749,6 +757,10 @@ def check_points(rule, points):
 
 class Unschedulable(Exception):
     """The attempt to place a pod ends here, for this reason."""
+
+
+class InvalidScore(Unschedulable):
+    """A rule gave a score that is not from 0 to 100; the text is kube-scheduler's."""
 
 
 class Rejected(Unschedulable):
@@ -936,8 +948,8 @@ class Pod:
         containers = container_requests(raw)
         said = pod_amounts(containers, as_a_whole, overhead, {})
         self.requests = NOTHING | said
-        # What it counts for in scores: on a node; before that; and the latter in 1.20.
         little = {name: LITTLE[name] for name in LITTLE if name not in said} if as_a_whole else LITTLE
+        # In scores it counts for `nonzero` on its node, and for `nonzero_incoming` while it has none.
         self.nonzero = pod_amounts(containers, as_a_whole, overhead, little)
         self.nonzero_incoming = pod_amounts(containers, {}, overhead, LITTLE) if as_a_whole else self.nonzero
         self.nonzero_incoming_1_20 = self.nonzero_incoming
@@ -952,7 +964,7 @@ class Pod:
         """What pods that are alike have in common: what rules may look at, except name, status and node."""
         spec = {name: value for name, value in self.spec.items() if name != "nodeName"}
         kind = repr((spec, self.namespace, self.labels, self.annotations, self.controller, self.terminating,
-                     self.requests))  # as they are while the pod is resized in place
+                     self.requests, self.nonzero))  # as they are while the pod is resized in place
         return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # a random name
 
 
@@ -1267,7 +1279,10 @@ def recall(subject, pod, snapshot):
     return known
 
 
-# ==== 6. Predicates, in the order in which they run, whatever their order in the Policy =====================
+# ==== 6. Predicates =========================================================================================
+
+# A Policy has them run in this order, except that GeneralPredicates moves its four behind the first.
+# Providers and configurations have them run in the order of the plugins.
 
 
 @predicate("CheckNodeUnschedulable")
@@ -1955,7 +1970,9 @@ def affinity_around(pod, snapshot):
         "affinity", snapshot.nodes, lambda node: affinity_at(pod, node, snapshot, bonds_by_kind),
         basis=namespaces)
     around = known.once("around", sum_up_affinity, at_nodes)
-    if listed_namespaces(snapshot) is not namespaces or len(bonds_by_kind) > 1000:
+    if len(bonds_by_kind) > 1000:
+        bonds_by_kind.clear()
+    if listed_namespaces(snapshot) is not namespaces:
         known.found.clear()  # the namespaces have just been listed: in the next snapshot they may be others
     return around
 
@@ -2455,8 +2472,8 @@ class Decision:
         return sum([vote.weight * vote.points[node.name] for vote in self.votes])
 
     def reduced_points(self):
-        """Return the points not given node by node: all of them may be others when one node changes."""
-        return [vote.points for vote in self.votes if vote.points is not vote.raw]
+        """Return who votes, with the points that were not given node by node: all may be others now."""
+        return [(vote.title, vote.points if vote.points is not vote.raw else None) for vote in self.votes]
 
 
 def split_nodes(nodes, against):
@@ -2494,8 +2511,9 @@ def give_up(decision, error):
         decision.message = fit_error(decision.failed)
         if decision.policy.since_1_20:
             decision.message = f"0/{len(decision.nodes)} nodes are available: {error}."
-    if not isinstance(error, (Unschedulable, Malformed, ApiError)):
-        decision.broken = True
+    is_unexpected = not isinstance(error, (Unschedulable, Malformed, ApiError))
+    decision.broken = is_unexpected or isinstance(error, InvalidScore)
+    if is_unexpected:
         decision.message = broken(error)
         log.debug("%s", decision.pod.key, exc_info=error)
 
@@ -2514,14 +2532,17 @@ def ready(pod, policy):
     if pod.terminating or pod.gated or pod.phase in ("Succeeded", "Failed"):
         return False
     with warn_if_broken(f"{pod.key} is not tried"):
-        return not any(hook(pod) for hook in policy.hooks("pre_enqueue"))
+        reasons = list(filter(None, (hook(pod) for hook in policy.hooks("pre_enqueue"))))
+        if reasons:
+            warn_once(f"{pod.key} is not tried yet: {reasons[0]}")
+        return not reasons
     return False
 
 
 def assume(decision, snapshot):
     """Put the pod on its node, with the consent of the rules. If one refuses, the pod is to stay pending.
 
-    Rules that reserve are asked once; those that permit again in each pass, as long as the pod is held.
+    While a pod has a place, rules that permit are asked again in each pass, those that reserve are not.
     """
     if decision.node is None:
         seek_remedy(decision, snapshot)
@@ -2531,9 +2552,14 @@ def assume(decision, snapshot):
     if node is None:
         give_up(decision, Unschedulable(f"node {decision.node} has gone"))
         return
+    place = pod.record.decision if pod.record else None  # by which it has been HELD or PREPARED
     try:
         if pod.uid not in node.pods:
             node.add(pod)
+        if place and place.node != decision.node:
+            unreserve(place, snapshot)
+            place = None
+        if not place:
             for hook in decision.policy.hooks("reserve"):
                 hook(pod, node, snapshot)
         holder = who_holds(decision, node, snapshot)
@@ -2544,16 +2570,27 @@ def assume(decision, snapshot):
             prepare_binding(decision, node, snapshot)
     except (Exception, SystemExit) as error:
         node.remove(pod)
+        if getattr(error, "trouble", False) and not place:  # then the pass ends here
+            unreserve(decision, snapshot)
         give_up(decision, error)
+
+
+def unreserve(decision, snapshot):
+    """Have the rules forget that the pod was to go to a node. Return the requests that they want sent."""
+    requests = []
+    for hook in decision.policy.hooks("unreserve"):
+        with warn_if_broken(decision.pod.key):
+            requests += hook(decision.pod, snapshot) or []
+    return requests
 
 
 def who_holds(decision, node, snapshot):
     """Return the rule that does not permit the binding yet, or None. Raises Unschedulable if time is up."""
     limits = {}  # rule -> the seconds for which the pod may wait
-    for rule, permit in hooks_by_rule("permit", decision.policy):
-        seconds = permit(decision.pod, node, snapshot)
-        if seconds:
-            limits[rule] = seconds
+    for rule in rules_with("permit", decision.policy):
+        seconds = rule.hooks["permit"](decision.pod, node, snapshot)
+        if answer_of_hook(rule, "permit", seconds, (int, float), "seconds"):
+            limits[rule.title or rule.name] = seconds
     holder = min(limits, key=limits.get, default=None)
     if holder and time.monotonic() - decision.since >= limits[holder]:
         raise Unschedulable(f'pod "{decision.pod.name}" rejected while waiting on permit: '
@@ -2565,12 +2602,13 @@ def prepare_binding(decision, node, snapshot):
     """Ask the rules what has to take effect before the binding. If nothing is written, nothing waits."""
     requests = []
     waits = ""
-    for rule, pre_bind in hooks_by_rule("pre_bind", decision.policy):
-        wanted = pre_bind(decision.pod, node, snapshot)
+    for rule in rules_with("pre_bind", decision.policy):
+        wanted = rule.hooks["pre_bind"](decision.pod, node, snapshot)
+        answer_of_hook(rule, "pre_bind", wanted, list, "a list of requests, (method, path, body)")
         if wanted is not None and snapshot.live:
             requests += wanted
-            waits = f"{rule} prepares the binding to {node.name}"
-            if rule in ("CheckVolumeBinding", "VolumeBinding"):
+            waits = f"{rule.title or rule.name} prepares the binding to {node.name}"
+            if rule.name == "CheckVolumeBinding":
                 waits = f"volumes are being bound or provisioned on {node.name}"
     decision.requests = requests  # only now: the decision stays as it was if a rule breaks
     decision.waits = waits
@@ -2579,9 +2617,9 @@ def prepare_binding(decision, node, snapshot):
         decision.state = State.PREPARING if requests else State.PREPARED
 
 
-def hooks_by_rule(point, policy):
-    """Return the hooks for an extension point, each behind what the Policy calls its rule."""
-    return [(rule.title or rule.name, rule.hooks[point]) for rule in policy.rules() if point in rule.hooks]
+def rules_with(point, policy):
+    """Return the active rules that have a function for an extension point."""
+    return [rule for rule in policy.rules() if point in rule.hooks]
 
 
 def seek_remedy(decision, snapshot):
@@ -2589,9 +2627,10 @@ def seek_remedy(decision, snapshot):
     if not decision.failed or len(decision.failed) < len(snapshot.nodes):
         return
     with warn_if_broken(decision.pod.key):
-        for hook in decision.policy.hooks("post_filter"):
-            remedy = hook(decision.pod, decision.failed, snapshot)
-            if remedy:
+        for rule in rules_with("post_filter", decision.policy):
+            failed = {name: dict(against) for name, against in decision.failed.items()}  # its own copy
+            remedy = rule.hooks["post_filter"](decision.pod, failed, snapshot)
+            if answer_of_hook(rule, "post_filter", remedy, tuple, "(a list of requests, what they do)"):
                 decision.requests, decision.remedy = remedy
                 return
 
@@ -2678,7 +2717,6 @@ ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # secon
 SINCE_1_20 = {  # rule -> what kube-scheduler 1.36 has in place of its function or its words
     # Functions with a parameter `since_1_20` say themselves what is different.
     "BalancedResourceAllocation": {"function": improved_balance},
-    "SelectorSpreadPriority": {"function": even_pods_spread_priority},
     "PodToleratesNodeTaints": {"words": {"node(s) had taint": "node(s) had untolerated taint(s)"}},
     "MatchNodeSelector": {"words": {
         "node(s) didn't match Pod's node affinity": "node(s) didn't match Pod's node affinity/selector"}},
@@ -2814,7 +2852,8 @@ def plugin_arguments(profile, running, place, problems, notices):
         elif name in own:
             arguments[name] = argument_of(own[name], args, f"{where}.args", problems)
         elif args:
-            notices.append(f"{where}.args: nothing here depends on the arguments of {name}")
+            hint = did_you_mean(name, PLUGIN_ARGUMENTS.keys() | own, "") if name not in PLUGINS else ""
+            notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
     for name, rule in own.items():
         if name not in arguments and any(name in plugins for plugins in running.values()):
             arguments[name] = argument_of(rule, {}, f"{place}.pluginConfig: {name}: args", problems)
@@ -2929,7 +2968,7 @@ class Proxy:
 
 
 TASKS = queue.SimpleQueue()  # what threads are to do: (Future, function, arguments)
-IDLE = threading.Semaphore(0)  # counts the threads that wait for a task
+IDLE = queue.SimpleQueue()  # an entry for each thread that waits for a task; signal handlers may use it, too
 
 
 def in_background(function, *arguments):
@@ -2939,7 +2978,9 @@ def in_background(function, *arguments):
     """
     future = Future()
     TASKS.put((future, function, arguments))
-    if not IDLE.acquire(blocking=False):
+    try:
+        IDLE.get_nowait()
+    except queue.Empty:
         threading.Thread(target=do_tasks, daemon=True).start()
     return future
 
@@ -2952,7 +2993,7 @@ def do_tasks():
             future.set_result(function(*arguments))
         except BaseException as error:
             future.set_exception(error)
-        IDLE.release()
+        IDLE.put(None)
 
 
 def within(seconds, function, *arguments):
@@ -2964,14 +3005,18 @@ def within(seconds, function, *arguments):
 
 
 def patiently(function, *arguments):
-    """Return what a request returns. If the API server fails (5xx), send it up to three times."""
+    """Return what a request returns. If the API server fails (5xx), send it up to three times.
+
+    Not if it took long to fail: a write must have ended before the loop gives it up, and its pod's room.
+    """
     first = None
+    began = time.monotonic()
     for _ in range(3):
         try:
             return function(*arguments)
         except ApiError as error:
             first = first or error  # a later conflict may be with what was carried out the first time
-            if error.status < 500:
+            if error.status < 500 or time.monotonic() > began + 3:
                 break
     raise first
 
@@ -3139,7 +3184,7 @@ class Cluster(Lists):
         selector = ",".join(["spec.nodeName=", *(f"spec.schedulerName!={name}" for name in policies)])
         for raw in self.list("pods", selector, cached=True):
             if name_in(raw, "status", "nominatedNodeName"):
-                with contextlib.suppress(Malformed):
+                with contextlib.suppress(Exception):  # a pod that cannot be read is passed over
                     pod = Pod(raw)
                     pods[pod.uid] = pod
         return [pod for pod in pods.values()
@@ -3220,7 +3265,7 @@ class PendingPods(dict):
     def __init__(self):
         super().__init__()
         self.due = []  # Pods to try in this pass; after it, those that are left as the snapshot had grown old
-        self.tried = set()  # uids of those tried since none was left: others come first, or they might never
+        self.tried = set()  # uids of those tried in this round, which ends when no pod is due
         self.lost = []  # decisions by which a pod had a place that it has lost: they are to be undone
 
     def meet(self, pods, policies, under_way):
@@ -3239,7 +3284,7 @@ class PendingPods(dict):
         self.update(records)
 
     def line_up(self, pods):
-        """Choose those of the pods that are due and have not been tried since none was left."""
+        """Choose those of the pods that are due. Those tried in this round let the others go first."""
         if not self.due:
             self.tried.clear()
         self.due = [pod for pod in pods if pod.record.is_due() and pod.uid not in self.tried]
@@ -3294,11 +3339,7 @@ class Execution:
 
     def undo(self, decision):
         """Have the rules forget that the pod was to go somewhere."""
-        requests = []
-        for hook in decision.policy.hooks("unreserve"):
-            with warn_if_broken(decision.pod.key):
-                requests += hook(decision.pod, self.snapshot) or []
-        self.send(decision, requests)
+        self.send(decision, unreserve(decision, self.snapshot))
 
     def wait_for_a_free_slot(self):
         """Take in answers until there is room for another write. Raises ApiError if none comes."""
@@ -3329,11 +3370,12 @@ class Execution:
     def take_failure(self, write):
         """Have the pod back off, alone, if its place depended on this. Return the error if several failed."""
         pod = write.decision.pod
-        status = getattr(write.error, "status", None)  # None: a rule's or an extender's error, or no answer
+        status = getattr(write.error, "status", None)  # None: a rule's or an extender's error, or overdue
         came_too_late = status in (404, 409)  # the pod is gone; it is bound; or another replica leads
         self.failed = self.failed or not came_too_late
         if status != 0 and not came_too_late:
-            warn_once(f"{pod.key}: {one_line(write.error)}")
+            is_rules = not isinstance(write.error, (ApiError, Unschedulable, TimeoutError))
+            warn_once(f"{pod.key}: {broken(write.error) if is_rules else one_line(write.error)}")
         if write.is_vital:
             pod.record.back_off(retry_on_change=False)
             node = self.snapshot.nodes.get(write.decision.node)
@@ -3343,7 +3385,7 @@ class Execution:
                 node.remove(pod)
             self.undo(write.decision)
         else:
-            pod.record.written = None  # to be written again
+            pod.record.written = None  # so that the next attempt writes it again
         if getattr(write.error, "trouble", False):
             self.failing.add(pod.uid)
         if len(self.failing) < self.SEVERAL:
@@ -3378,11 +3420,11 @@ class Write:
 class Writer:
     """Carries out several writes at a time, while the loop goes on.
 
-    The loop calls `start` and `ended`. All else runs in other threads.
+    The loop's thread calls `start` and `ended`, and that `overdue`. All else runs in other threads.
     """
 
     WINDOW = 16  # writes under way at a time: more of them cost etcd less
-    LIMIT = 70  # seconds after which no answer will come
+    LIMIT = 70  # seconds after which the loop waits for an answer no longer, though it may still come
 
     def __init__(self, api, dry_run):
         self.api = api
@@ -3503,13 +3545,12 @@ class Events:
             happened, request = self.waiting.get()
             while self.writer.under_way and time.monotonic() < happened + self.patience:
                 time.sleep(0.05)
-            try:
+            with warn_if_broken("an event is not written"):
                 self.write(request)
-            finally:
-                self.waiting.task_done()
+            self.waiting.task_done()
 
     def write(self, request):
-        """Write an event; if the API server is in trouble, try it again, for a quarter of a minute."""
+        """Write an event; if the API server is in trouble, try it again after 1, 2 and 4 seconds."""
         for attempt in range(1, 5):
             try:
                 self.writer.note(self.writer.api.request, request)  # whether we lead or not

@@ -163,6 +163,10 @@ ENABLED, DISABLED = "profiles[0].plugins.{}.enabled[0]", "profiles[0].plugins.{}
     "arguments on which nothing depends": (
         {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 600}}]}, {},
         ["profiles[0].pluginConfig[0].args: nothing here depends on the arguments of VolumeBinding"]),
+    "arguments of a plugin that is nearly one": (
+        {"pluginConfig": [{"name": "NodeResourceFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}]}, {},
+        ['profiles[0].pluginConfig[0].args: nothing here depends on the arguments of NodeResourceFit; '
+         'did you mean "NodeResourcesFit"?']),
     "arguments that say of what kind they are only": (
         {"pluginConfig": [{"name": "DefaultPreemption", "args": {"kind": "DefaultPreemptionArgs"}}]}, {}, []),
     "extension points of groups of pods": ({"plugins": {"placementScore": {}, "podGroupPostFilter": {}}}, {}, []),
@@ -477,3 +481,11 @@ def test_an_edit_of_a_profile_is_said_by_its_name(tmp_path, caplog):
     assert caplog.messages == [f"{path}: + profile c", f"{path}: - profile b",
                                f"{path}: a: + Coscheduling, ImageLocality weight 1 → 5"]
     assert list(file.policies) == ["a", "c"]
+
+
+def test_nodes_that_affinity_names_are_not_asked_for_where_the_plugin_is_disabled():
+    only_a = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}]}}}
+    feasible = [list(decide(load({"plugins": {"multiPoint": {"disabled": plugins(*disabled)}}}), pod("p", affinity=only_a),
+                            node("a"), node("b")).total) for disabled in ([], ["NodeAffinity"])]
+    assert feasible == [["a"], ["a", "b"]]

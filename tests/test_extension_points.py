@@ -352,7 +352,8 @@ def said_of_mine(folder, **rules):
     (folder / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), node("b"), pod("p")]}))
     run = run_scheduler("--plugins", folder / "my_rules.py", "--policy", folder / "policy.json", "--cluster",
                         folder / "cluster.json", "--once", "--output=json")
-    assert "Traceback" not in run.stderr and run.returncode == (" in a rule: " in run.stdout)
+    failed = " in a rule: " in run.stdout or "returns an invalid score" in run.stdout
+    assert "Traceback" not in run.stderr and run.returncode == failed
     return json.loads(run.stdout)["message"], run.stderr
 
 
@@ -575,11 +576,49 @@ def test_among_manifests_nothing_waits_for_what_a_rule_wants_to_be_sent(spy):
     assert cluster.api.objects["pods", "default", "p"]["spec"]["nodeName"] == "n"
 
 
-def test_pre_enqueue_keeps_a_pod_out_of_the_queue(spy):
+def test_pre_enqueue_keeps_a_pod_out_of_the_queue_and_that_is_said(spy, caplog):
     spy.answers["pre_enqueue"] = lambda pod: "not yet" if pod.name == "early" else None
     server = Server(node("n"), pod("early"), pod("late"))
     make_pass(server, spy)
     assert list(server.places()) == ["late"]
+    assert caplog.messages == ["default/early is not tried yet: not yet"]
+
+
+@table("point, answer, expected", {
+    "permit says False": ("permit", False, "permit: return None or seconds, not False"),
+    "permit says a word": ("permit", "no", "permit: return None or seconds, not 'no'"),
+    "pre_bind says a word": ("pre_bind", "no", "pre_bind: return None or a list of requests, (method, path, body), not 'no'"),
+    "pre_bind says a number": ("pre_bind", 5, "pre_bind: return None or a list of requests, (method, path, body), not 5")})
+def test_a_hook_that_answers_something_else_fails_its_pod(spy, point, answer, expected):
+    spy.answers[point] = answer
+    server = Server(node("n"), pod("p"))
+    _, [decision] = make_pass(server, spy)
+    assert f"TypeError in a rule: {expected} (" in decision.message and decision.broken and not server.places()
+
+
+def test_what_post_filter_does_to_what_it_is_shown_changes_nothing_for_others(spy):
+    spy.answers |= {"filter": ["no"], "post_filter": lambda pod, failed, snapshot: failed.clear()}
+    _, decisions = make_pass(Server(node("n"), pod("p"), pod("q")), spy)
+    assert [list(decision.failed) for decision in decisions] == [["n"], ["n"]]
+
+
+def test_a_reservation_is_forgotten_if_the_api_server_fails_before_the_decision_is_made(spy):
+    spy.answers["permit"] = scheduler.ApiError(500, "away")
+    server = Server(node("n"), pod("p"))
+    with pytest.raises(scheduler.ApiError):
+        make_pass(server, spy)
+    assert (spy.seen.count("reserve"), spy.seen.count("unreserve")) == (1, 1)
+
+
+def test_a_prepared_pod_is_reserved_once(spy):
+    wanted = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], None]
+    spy.answers["pre_bind"] = lambda *_: wanted.pop(0)
+    server = Server(node("n"), pod("p"))
+    cluster = scheduler.Cluster(server)
+    cluster.live = True
+    for _ in range(3):
+        make_pass(server, spy, cluster)
+    assert server.places() == {"p": "n"} and spy.seen.count("reserve") == 1
 
 
 def test_queue_sort_sorts_the_queue(spy):
@@ -680,7 +719,7 @@ def test_a_bind_that_breaks_is_looked_into(spy, caplog):
     spy.answers["bind"] = RuntimeError("oops")
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}))
     cluster, _ = make_pass(server, spy)
-    assert caplog.messages == ["default/p: oops"] and [record.attempts for record in cluster.pending.values()] == [1]
+    assert caplog.messages == ["default/p: RuntimeError in a rule: oops"] and [record.attempts for record in cluster.pending.values()] == [1]
 
 
 def test_a_post_bind_that_breaks_changes_nothing(spy, caplog):

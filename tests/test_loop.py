@@ -854,3 +854,17 @@ def test_of_too_many_events_some_are_lost_and_that_is_said(monkeypatch, caplog):
     assert len(server.places()) == 20, "events that hang hold up no Binding"
     assert 5 <= len(server.sent("POST", "/events")) < 20
     assert set(caplog.messages) == {"5 events wait to be written: no more are taken in"}
+
+
+@table("seconds, attempts", {"a 5xx that comes at once is asked again": (0, 3), "one that took long is not": (30, 1)})
+def test_how_often_a_request_is_sent(clock, seconds, attempts):
+    sent = []
+
+    def fail():
+        sent.append(clock.now)
+        clock.now += seconds
+        raise scheduler.ApiError(500, "oops")
+
+    with pytest.raises(scheduler.ApiError):
+        scheduler.patiently(fail)
+    assert len(sent) == attempts

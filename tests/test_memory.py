@@ -418,3 +418,57 @@ def test_a_predicate_is_added_by_one_function_in_one_place(tmp_path):
     assert sorted(str(decision.node) for decision in decisions) == ["None", "a", "a", "b", "b"]
     assert decisions[-1].message == "0/2 nodes are available: 2 node(s) had two pods."
     del sys.modules["with_one_more"]
+
+
+def test_a_priority_that_falls_silent_has_no_say_any_more():
+    """Its metadata returns `nothing_against`, whatever it said to the pod before."""
+    loud = [True]
+
+    def when_loud(pod, nodes, snapshot):
+        return "loud" if loud[0] else scheduler.nothing_against
+
+    scheduler.priority("Loud", steady=True, metadata=when_loud)(lambda pod, node, metadata: 60 * (node.name == "a"))
+    scheduler.priority("Quiet", steady=True)(lambda pod, node: 50 * (node.name == "b"))
+    try:
+        policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
+            {"name": "Loud", "weight": 1}, {"name": "Quiet", "weight": 1}]})
+        server = Server()
+        server.put(node("a"))
+        server.put(node("b"))
+        snapshot, chosen = scheduler.Cluster(server).snapshot({"my-scheduler": policy}), []
+        for loud[0] in (True, False, True):
+            chosen.append(scheduler.schedule(scheduler.Pod(pod("p")), snapshot, policy).node)
+        assert chosen == ["a", "b", "a"]
+    finally:
+        scheduler.PRIORITIES.pop("Loud")
+        scheduler.PRIORITIES.pop("Quiet")
+
+
+def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once():
+    """What is between a pod and 1,100 kinds of others is found out once, and then only of nodes that change."""
+    server, asked = Server(), []
+    apart = {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"x": "y"}}}}]}}}
+    for i in range(11):
+        server.put(node(f"n{i}", labels={HOSTNAME: f"n{i}"}, pods="200"))
+    for i in range(1100):
+        server.put(pod(f"p{i}", labels={"kind": str(i)}, nodeName=f"n{i % 11}"))
+    policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
+        {"name": "InterPodAffinityPriority", "weight": 1}]})
+    snapshot = scheduler.Cluster(server).snapshot({"my-scheduler": policy})
+    plain = scheduler.affinity_at
+    try:
+        scheduler.affinity_at = lambda pod, node, *more: asked.append(node.name) or plain(pod, node, *more)
+        for _ in range(3):
+            assert scheduler.schedule(scheduler.Pod(pod("new", **apart)), snapshot, policy).node
+    finally:
+        scheduler.affinity_at = plain
+    assert len(asked) == 11
+
+
+def test_pods_that_are_resized_are_not_alike_if_they_count_differently_in_scores():
+    two = [{"name": name, "image": "i", "resources": {"requests": {"memory": "1Gi"}}} for name in "ab"]
+    kinds = {scheduler.Pod(pod("p", containers=two, status={"containerStatuses": [
+        {"name": name, "resources": {"requests": {"cpu": cpu}}} for name, cpu in given.items()]})).kind
+        for given in ({"a": "2"}, {"a": "1m", "b": "1999m"})}
+    assert len(kinds) == 2
