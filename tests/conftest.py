@@ -188,11 +188,12 @@ class ControlPlane:
 
     def clear(self):
         """Delete all pods, nodes and events."""
-        for namespace in self.get("namespaces")["items"]:
-            for kind in ("pods", "events"):
+        self.request("DELETE", "nodes")
+        for kind in ("pods", "events"):
+            time.sleep(0.1)  # for requests of a scheduler that was killed that are still on their way
+            for namespace in self.get("namespaces")["items"]:
                 self.request("DELETE", f"namespaces/{namespace['metadata']['name']}/{kind}",
                              params={"gracePeriodSeconds": 0})
-        self.request("DELETE", "nodes")
 
     def stop(self):
         """Stop what was started here."""
