@@ -2410,8 +2410,9 @@ def random_priority(pod, node):
 #
 # The loop's thread calls all but the last two, one after another. They need no locks, and may look at all of
 # the snapshot. But all pods wait for them: they should be quick, and return requests instead of sending them.
-# bind and post_bind are called in other threads, for several pods at once. They may take their time and send
-# requests themselves. They must not touch pods, nodes and snapshots, and need locks for what they share.
+# bind and post_bind are called in other threads, for several pods at once. They may send requests, must not
+# touch pods, nodes and snapshots, and need locks for what they share. bind has a minute: then its pod loses
+# its room. post_bind may take its time.
 # A hook that breaks, or calls sys.exit, does harm to its pod only.
 
 
