@@ -85,7 +85,7 @@ def run(cluster, policy_file, report, stop, interval, once):
         if cluster.pending.due and not trouble:
             continue  # the next pass takes these, after another look at the cluster
         if once:
-            return 1 if trouble or cluster.execution.failed else 0
+            return 1 if trouble or cluster.execution.has_failures else 0
         stop.wait(max(interval, pause))
     return 0
 
@@ -100,7 +100,7 @@ def schedule_pending_pods(cluster, policies, report, stop):
             if time.monotonic() > snapshot.good_until:
                 break  # others may have changed the cluster meanwhile
             pod = cluster.pending.due.pop(0)
-            decision = pod.record.resume(snapshot)  # goes on with one that a rule has told to wait; else None
+            decision = pod.record.decision  # None, unless a rule has told a pod that has a node to wait
             decision = decision or schedule(pod, snapshot, policies[pod.scheduler])
             assume(decision, snapshot)  # from now on the pod counts on its node, if it has one
             if pod.record.is_news(decision):
@@ -174,6 +174,11 @@ def select_host(pod, total):
 # ==== 2. The Policy =========================================================================================
 
 
+# What becomes of a Policy: each entry names one rule or several (`meaning_of`). Entries that mean one rule
+# are one (`rules_named`), which gets their arguments filled in (`set_up`). Once for each pod, a rule works
+# out its metadata (`prepare`); then it is asked about nodes.
+
+
 def nothing_against(pod, node):
     """What `metadata` returns to have the rule left out for this pod (upstream: Skip): against no node."""
     return ()
@@ -183,21 +188,33 @@ def nothing_against(pod, node):
 class Rule:
     """A predicate or a priority: a function of a pod and a node, and what the Policy says about it."""
 
+    # What its decorator says:
     name: str
     function: callable
     metadata: callable = None  # works out what the function takes as `metadata`, once per pod: PreFilter
     reduce: callable = None  # turns the scores of all nodes into 0 to 100, where the function does not
-    argument: dict = None  # the fields of an entry's `argument` in the Policy: {field: type}
-    default: object = None  # {field: value} of those that may be left out; or what stands in for an argument
-    member: str = None  # the member of `argument` that says this, under any name that the Policy gives a rule
-    check: callable = lambda arguments: ()  # yields what is wrong with the arguments
+    argument: dict = None  # the fields of an entry's `argument`, {field: type}; None: it takes none
+    default: dict = field(default_factory=dict)  # the values of fields that an entry may leave out
+    member: str = None  # as in {"argument": {"labelsPresence": ...}}: an entry with it means this rule
+    check: callable = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 8
-    words: dict = field(default_factory=dict)  # reason -> what it says instead; None: nothing
     steady: bool = False  # it says the same to pods that differ in name only, of the same node and metadata
-    title: str = ""  # what the Policy calls it
-    place: str = ""  # of the entry that names it, such as priorities[0]
-    arguments: list = field(default_factory=list)  # what the function takes as `arguments`
+
+    # What the Policy says:
+    title: str = ""  # what it calls the rule
+    entry: str = ""  # where it does so, such as priorities[0]
+    arguments: list = None  # what the functions take as `arguments`; None: what they have by default
     weight: int = 1
+    words: dict = field(default_factory=dict)  # reason -> what kube-scheduler says today; None: nothing
+
+    def call(self, point, *things):
+        """Call its function for an extension point. Raises TypeError if the answer is of another kind."""
+        answer = self.hooks[point](*things)
+        if answer is not None and point in ANSWERS:
+            kinds, expected = ANSWERS[point]
+            if type(answer) not in kinds:
+                raise wrong_answer(self, f"{point}: return None or {expected}", answer, self.hooks[point])
+        return answer
 
 
 class Prepared:
@@ -305,9 +322,9 @@ class Policy:
         """Return all active rules."""
         return self.predicates + self.priorities + self.others
 
-    def hooks(self, point):
-        """Return the functions of the active rules for an extension point, such as "reserve"."""
-        return [rule.hooks[point] for rule in self.rules() if point in rule.hooks]
+    def rules_with(self, point):
+        """Return the active rules that have a function for an extension point, such as "reserve"."""
+        return [rule for rule in self.rules() if point in rule.hooks]
 
     def name_for(self, rule_name):
         """Return what the user's file calls, or would call, a rule: under a configuration, by its plugin."""
@@ -480,52 +497,63 @@ def rules_named(where, entries, said_elsewhere, problems, notices):
     for name, uses in uses_by_rule.items():
         first, last = uses[0], uses[-1]
         arguments = [argument for use in uses for argument in use.arguments]
-        problems += [f"{use.place}.weight: must be {first.weight} as in {first.place}; they are one rule"
+        problems += [f"{use.entry}.weight: must be {first.weight} as in {first.entry}; they are one rule"
                      for use in uses if arguments and use.weight != first.weight]
         title = "+".join(dict.fromkeys(use.title for use in uses))
         while any(title == other.title for other in rules):  # so that the scores of the two can be told apart
             title = f"{title} ({name})"
         # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
-        rule = replace(first, title=title, place=last.place, weight=last.weight * max(1, len(arguments)),
-                       arguments=arguments or said_elsewhere.get(name, CATALOGUES[where][name].arguments))
+        rule = replace(first, title=title, entry=last.entry, weight=last.weight * max(1, len(arguments)),
+                       arguments=arguments or said_elsewhere.get(name))
         rules.append(set_up(rule, problems))
     return rules
 
 
 def uses_of(where, entries, problems, notices):
-    """Return the rules that entries mean, with what each entry says: title, weight, and argument if any."""
-    catalogue = CATALOGUES[where]
-    by_member = {rule.member: rule for rule in catalogue.values() if rule.member}
-    schema = {member: rule.argument for member, rule in by_member.items()}
-    known = known_names(where)
+    """Return the rules that entries mean, each with what its entry says: title, weight, arguments."""
     uses = []
     for i, entry in enumerate(entries):
         place = f"{where}[{i}]"
         title = entry.get("name", "")
-        rules = [catalogue[name] for name in known.get(title, [])]
-        arguments = []
         if where == "priorities" and "weight" not in entry:
             problems.append(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
         if title in SAID_BY_TAINTS:
             notices.append(
                 f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
-        if any(rule.argument and not rule.member for rule in rules):
-            arguments = [argument_of(rules[0], entry.get("argument"), f"{place}.argument", problems)]
-        else:
-            said = decode(entry.get("argument"), schema, f"{place}.argument", problems)
-            if not said and title not in known:
-                problems.append(f"{place}: {unknown_rule(where, title)}")
-            elif "argument" in entry and len(said) != 1:
-                problems.append(f"{place}: the argument must have exactly one member")
-            elif said and rules:
-                notices.append(f'{place}: "{title}" ignores its argument, as in kube-scheduler; '
-                               "use a name of your own")
-            elif said:
-                rules = [by_member[member] for member in said]
-                arguments = list(said.values())
-        uses += [replace(rule, title=title if len(rules) == 1 else rule.name, place=place,
-                         weight=entry.get("weight", 1), arguments=arguments) for rule in rules]
+        rules, arguments = meaning_of(where, entry, place, problems, notices)
+        for rule in rules:
+            own_title = title if len(rules) == 1 else rule.name
+            weight = entry.get("weight", 1)
+            uses.append(replace(rule, title=own_title, entry=place, weight=weight, arguments=arguments))
     return uses
+
+
+def meaning_of(where, entry, place, problems, notices):
+    """Return the rules that an entry means, by its name or else by its argument, and that in a list.
+
+    An argument of one of the user's own rules has the rule's fields. One of kube-scheduler's has a single
+    member, which says what rule it is for: the entry may then have any name but one of a rule.
+    """
+    catalogue = CATALOGUES[where]
+    title = entry.get("name", "")
+    names = known_names(where).get(title)
+    rules = [catalogue[name] for name in names or []]
+    if any(rule.argument and not rule.member for rule in rules):
+        return rules, [argument_of(rules[0], entry.get("argument"), f"{place}.argument", problems)]
+    by_member = {rule.member: rule for rule in catalogue.values() if rule.member}
+    schema = {member: rule.argument for member, rule in by_member.items()}
+    said = decode(entry.get("argument"), schema, f"{place}.argument", problems)
+    if names is None and not said:
+        problems.append(f"{place}: {unknown_rule(where, title)}")
+    elif "argument" in entry and len(said) != 1:
+        problems.append(f"{place}: the argument must have exactly one member")
+    elif rules and said:
+        notices.append(
+            f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
+    elif said:
+        [(member, argument)] = said.items()
+        return [by_member[member]], [argument]
+    return rules, []
 
 
 def known_names(where):
@@ -555,6 +583,12 @@ PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `argument
     "pre_enqueue": "pod", "queue_sort": "pod", "post_filter": "pod failed snapshot", "bind": "pod node_name",
     "reserve": "pod node snapshot", "unreserve": "pod snapshot", "permit": "pod node snapshot",
     "pre_bind": "pod node snapshot", "post_bind": "pod node_name"}
+ANSWERS = {  # option -> the types of what the function may return, except None; and that in words
+    "post_filter": ((tuple,), "(a list of requests, what they do)"),
+    "unreserve": ((list,), "a list of requests, (method, path, body)"),
+    "permit": ((int, float), "seconds"),
+    "pre_bind": ((list,), "a list of requests, (method, path, body)"),
+    "bind": ((bool,), "whether it has bound the pod")}
 PLUGGED_IN = set()  # the names of the rules of --plugins
 RULE_OF = {}  # the code of a rule's function -> the rule's name
 
@@ -578,8 +612,7 @@ def register(where, name=None, **options):
         is_built_in = getattr(function, "__module__", None) == __name__
         others = {"steady": is_built_in}  # unless the rule says otherwise
         others |= {option: value for option, value in options.items() if option not in HOOKS}
-        arguments = [options["default"]] if "default" in options else []
-        rule = Rule(name, function, hooks=hooks, arguments=arguments, **others)
+        rule = Rule(name, function, hooks=hooks, **others)
         for problem in problems_of(rule, functions):
             raise ValueError(f'rule "{name}"{problem}')
         CATALOGUES[where][name] = rule
@@ -599,6 +632,8 @@ def problems_of(rule, functions):
     """Yield what is wrong with a rule as it is written, and with its functions: {option: function}."""
     for option, function in functions.items():
         place = "" if option == "function" else f", {option}"
+        if not callable(function):
+            yield f"{place}: expected a function, got {function!r:.40}"
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             yield f"{place}: write def, not async def: nobody awaits the answer"
         parameters = inspect.signature(function).parameters
@@ -606,6 +641,8 @@ def problems_of(rule, functions):
         wanted = first + (["metadata"] if option == "function" and rule.metadata else [])
         if option != "check" and "arguments" in parameters:
             wanted.append("arguments")
+            if rule.argument is None and parameters["arguments"].default is inspect.Parameter.empty:
+                yield f"{place}: to take `arguments`, the rule needs the option argument={{field: type}}"
         names = [name for name, each in parameters.items() if each.default is each.empty or name in wanted]
         as_wanted = names[:len(first)] == first and {*names} == {*wanted}
         takes_one = len(names) == len(wanted) == 1  # it may call it what it likes
@@ -614,8 +651,10 @@ def problems_of(rule, functions):
             yield f"{place}: expected the parameters ({', '.join(wanted)}), got ({', '.join(parameters)})"
     if rule.argument is not None:
         yield from schema_problems(rule.argument, ", argument")
-        if not isinstance(rule.default or {}, dict):
-            yield f", default: expected {{field: value}}, got {rule.default!r:.40}"
+    if rule.default:
+        problems = []
+        decode(rule.default, rule.argument or {}, ", default", problems)
+        yield from problems
 
 
 def schema_problems(schema, place):
@@ -656,7 +695,7 @@ def load_plugins(paths):
 
 def argument_of(rule, given, place, problems):
     """Return the argument that is given to a rule, with the defaults; append what is wrong with it."""
-    argument = (rule.default or {}) | decode(given, rule.argument, place, problems)
+    argument = rule.default | decode(given, rule.argument, place, problems)
     if not rule.member:  # of kube-scheduler's own arguments all may be left out
         problems += [f"{place}.{name}: is missing" for name in rule.argument if name not in argument]
     return argument
@@ -665,13 +704,16 @@ def argument_of(rule, given, place, problems):
 def set_up(rule, problems, since_1_20=False):
     """Return a rule whose functions know its arguments, and the version; append what is wrong with these."""
     if rule.member and rule.name in PRIORITIES and not rule.arguments:
-        problems.append(f"{rule.place}: needs an argument; in a Policy, under a name of your own")
-    elif not problems:  # else the arguments may not be what they should be
+        problems.append(f"{rule.entry}: needs an argument; in a Policy, under a name of your own")
+    elif rule.check and not problems:  # else the arguments may not be what they should be
         try:
-            problems += [f"{rule.place}: {problem}" for problem in rule.check(rule.arguments)]
+            found = strings_of(rule, rule.check(rule.arguments or []), "what is wrong", rule.check)
+            problems += [f"{rule.entry}: {problem}" for problem in found]
         except (Exception, SystemExit) as error:
-            problems.append(f"{rule.place}: {broken(error)}")
-    known = {"arguments": rule.arguments, "since_1_20": since_1_20}
+            problems.append(f"{rule.entry}: {broken(error)}")
+    known = {"since_1_20": since_1_20}
+    if rule.arguments is not None:
+        known["arguments"] = rule.arguments
 
     def fill_in(function):
         """Return a function that needs no more of what is known already."""
@@ -703,19 +745,27 @@ def place_of(rule, function=None):
 
 def wrong_answer(rule, expected, answer, function=None):
     """Return the error that says what a rule has to answer, what it did answer, and where it is."""
+    if inspect.iscoroutine(answer):
+        answer.close()  # else Python warns that nobody awaited it
     return TypeError(f"{expected}, not {answer!r:.40} ({place_of(rule, function)})")
 
 
-def reasons_of(rule, answer):
-    """Return the reasons that a predicate gives. Raises TypeError if it gives something else."""
+def strings_of(rule, answer, what, function=None):
+    """Return the strings that a function of a rule yields. Raises TypeError if it gives something else."""
     if not isinstance(answer, types.GeneratorType):
         is_list = isinstance(answer, collections.abc.Iterable) and not isinstance(answer, str)
         if not is_list:
-            raise wrong_answer(rule, "yield the reasons, or return a list of them", answer)
-    reasons = list(answer)
-    for reason in reasons:
-        if not isinstance(reason, str):
-            raise wrong_answer(rule, "yield reasons that are strings", reason)
+            raise wrong_answer(rule, f"yield {what}, or return a list of them", answer, function)
+    strings = list(answer)
+    for each in strings:
+        if not isinstance(each, str):
+            raise wrong_answer(rule, f"yield {what} as strings", each, function)
+    return strings
+
+
+def reasons_of(rule, answer):
+    """Return the reasons that a predicate gives, in the words of the version whose answers are given."""
+    reasons = strings_of(rule, answer, "the reasons")
     if reasons and rule.words:
         # What a reason says in detail is behind it, in braces.
         today = [rule.words.get(reason.partition(" {")[0], reason) for reason in reasons]
@@ -727,15 +777,8 @@ def reduced(rule, raw):
     """Return the scores that a priority's `reduce` makes of raw ones. Raises TypeError if one is missing."""
     scores = rule.reduce(dict(raw))
     if not isinstance(scores, dict) or scores.keys() != raw.keys():
-        raise wrong_answer(rule, "return {name: score} of all nodes", scores, rule.reduce)
+        raise wrong_answer(rule, "reduce: return {name: score} of all nodes", scores, rule.reduce)
     return scores
-
-
-def answer_of_hook(rule, point, answer, kinds, expected):
-    """Return what a rule answers at an extension point. Raises TypeError if it is of another kind."""
-    if answer is not None and (isinstance(answer, bool) or not isinstance(answer, kinds)):
-        raise wrong_answer(rule, f"{point}: return None or {expected}", answer, rule.hooks[point])
-    return answer
 
 
 def check_points(rule, points):
@@ -1071,7 +1114,7 @@ class Snapshot:
 
     nodes: dict  # name -> Node
     objects: "Objects"  # resource -> {namespace/name or name: the API's JSON}
-    live: bool = False  # whether others will act on what is written: not in a dry run, nor among manifests
+    others_act: bool = False  # on what we write, such as controllers; not in a dry run, nor among manifests
     assigned: set = frozenset()  # the uids of the pods that have a node
     memory: "Memory" = field(default_factory=lambda: Memory())  # the next chapter
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
@@ -1362,7 +1405,7 @@ def is_named(pod, node, metadata):
 
 
 @predicate("PodFitsResources")
-def pod_fits_resources(pod, node, arguments, since_1_20=False):
+def pod_fits_resources(pod, node, arguments=(), since_1_20=False):
     """The node has room for one more pod, and free what it requests, except what `arguments` name."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
@@ -1630,8 +1673,11 @@ def storage(thing, *path):
 
 def bind_volumes(pod, node, snapshot):
     """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest."""
-    if not (pod.claims and snapshot.live):
+    if not (pod.claims and snapshot.others_act):
         return None
+    failing = 'running PreBind plugin "VolumeBinding": binding volumes:'
+    for reason in reasons_if(pod, node, snapshot, gone=[pod]):  # it may have waited, and all be different now
+        raise Unschedulable(f"{failing} {reason}")
     delayed = claims_to_bind(pod, [node], snapshot).delayed
     patches = []
     for claim, volume in find_volumes(delayed, node, snapshot):
@@ -1644,13 +1690,15 @@ def bind_volumes(pod, node, snapshot):
         elif not volume and SELECTED_NODE not in pick(metadata, dict, "annotations"):
             # The claim thereby remembers the node: the pod fits no other one until it is bound.
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
+    if patches and pod.record.state is State.PREPARED:
+        raise Unschedulable(f"{failing} a controller has given up the volume or the node that was chosen")
     return patches if delayed else None
 
 
 def release_volumes(pod, snapshot):
     """Give up the node that unbound claims of the pod remember, since it turned out wrong."""
     patches = []
-    for key in pod.claims if snapshot.live else ():
+    for key in pod.claims if snapshot.others_act else ():
         claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
         remembers = SELECTED_NODE in pick(claim, dict, "metadata", "annotations")
         if remembers and not claim["spec"].get("volumeName"):
@@ -1863,7 +1911,7 @@ def pods_by_domain(pod, domain, requirements, nodes):
     return counts
 
 
-def hard_spread(pod, nodes, snapshot, arguments, since_1_20=False):
+def hard_spread(pod, nodes, snapshot, arguments=(), since_1_20=False):
     """The pod's DoNotSchedule constraints. Since 1.20, pods count on eligible nodes only."""
     stage = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard'
     spread = []
@@ -2106,16 +2154,16 @@ def mean(scores, weights):
     return total // (divisor or 1)
 
 
-@priority("LeastRequestedPriority", default=CPU_AND_MEMORY)
-def least_requested(pod, node, arguments, since_1_20=False):
+@priority("LeastRequestedPriority")
+def least_requested(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
     """The percentage of cpu and memory that stays free, averaged by {resource: weight}: spreads the load."""
     free = {name: 100 * (there - used) // there if there > used else 0
             for name, (used, there) in usage(pod, node, arguments[0], since_1_20).items()}
     return mean(free, arguments[0])
 
 
-@priority("MostRequestedPriority", default=CPU_AND_MEMORY)
-def most_requested(pod, node, arguments, since_1_20=False):
+@priority("MostRequestedPriority")
+def most_requested(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
     """The percentage of cpu and memory that is then requested, averaged: fills node after node."""
     overcommitted = 100 if since_1_20 else 0
     full = {name: 100 * used // there if 0 < there >= used else overcommitted
@@ -2123,7 +2171,7 @@ def most_requested(pod, node, arguments, since_1_20=False):
     return mean(full, arguments[0])
 
 
-@priority("BalancedResourceAllocation", default=CPU_AND_MEMORY)
+@priority("BalancedResourceAllocation")
 def balanced_resource_allocation(pod, node):
     """100 where cpu and memory are used to the same degree, less otherwise; 0 where one is used up."""
     shares = usage(pod, node, CPU_AND_MEMORY).values()
@@ -2131,7 +2179,7 @@ def balanced_resource_allocation(pod, node):
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
 
 
-def improved_balance(pod, node, arguments):
+def improved_balance(pod, node, arguments=(CPU_AND_MEMORY,)):
     """75 where the use of the resources stays as even as it is; more where the pod evens it. Since 1.36."""
     requested = [name for name in arguments[0] if pod.requests.get(name)]
     if not requested:
@@ -2278,7 +2326,7 @@ def node_label(pod, node, arguments):
     return 100 * met // len(arguments)
 
 
-def soft_spread(pod, nodes, snapshot, arguments, since_1_20=False):
+def soft_spread(pod, nodes, snapshot, arguments=(), since_1_20=False):
     """The pod's ScheduleAnyway constraints, or default ones. Since 1.20, the system's own need no keys."""
     stage = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'
     by_default = arguments == [DEFAULT_SPREAD] and not pod.spec.get("topologySpreadConstraints")
@@ -2312,7 +2360,8 @@ def normalize_spread(points):
     return {name: turned[count] for name, count in points.items()}
 
 
-@priority("SelectorSpreadPriority", metadata=soft_spread, reduce=normalize_spread, default=DEFAULT_SPREAD)
+@priority("SelectorSpreadPriority", metadata=functools.partial(soft_spread, arguments=[DEFAULT_SPREAD]),
+          reduce=normalize_spread)
 @priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread)
 def even_pods_spread_priority(pod, node, metadata, since_1_20=False):
     """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
@@ -2348,7 +2397,7 @@ def service_affinity(pod, node, metadata):
     return int(score)
 
 
-def affine_scores(pod, nodes, snapshot, arguments):
+def affine_scores(pod, nodes, snapshot, arguments=(1,)):
     """For each (topology key, value) domain, the weights of the terms for and against the pod's going there.
 
     `arguments`: the weight of other pods' required terms, and maybe that pods without preferences get none.
@@ -2374,7 +2423,7 @@ def normalize_affinity(points, since_1_20=False):
     return {name: int(100 * ((score - low) / span)) if span else 0 for name, score in points.items()}
 
 
-@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity, default=1)
+@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity)
 def inter_pod_affinity(pod, node, metadata):
     """The summed weights of the preferences for and against the domains that the node is in."""
     return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0
@@ -2417,12 +2466,15 @@ def random_priority(pod, node):
 
 
 class State(enum.Enum):
-    """Where a pending pod stands. In all states but PENDING it has a place, and its room there is kept."""
+    """Where a pending pod stands. In all states but PENDING it is assumed on a node, where its room is kept.
 
-    PENDING = "pending"  # it has no place, and is tried again when its backoff is over
-    HELD = "held"  # a rule does not permit the binding yet, and is asked again in each pass
+    If a rule refuses, or a write fails, the pod is PENDING again, and rules are told to unreserve.
+    """
+
+    PENDING = "pending"  # it is tried again when its backoff is over
+    HELD = "held"  # a rule does not permit the binding yet; each pass asks the rules again
     PREPARING = "preparing"  # what has to take effect before the binding is being written
-    PREPARED = "prepared"  # that has been written; each pass decides anew about the pod
+    PREPARED = "prepared"  # that has been written; each pass asks the rules again whether it has taken effect
     BINDING = "binding"  # the binding is being written; in a dry run, it would be
 
 
@@ -2533,36 +2585,27 @@ def ready(pod, policy):
     if pod.terminating or pod.gated or pod.phase in ("Succeeded", "Failed"):
         return False
     with warn_if_broken(f"{pod.key} is not tried"):
-        reasons = list(filter(None, (hook(pod) for hook in policy.hooks("pre_enqueue"))))
-        if reasons:
-            warn_once(f"{pod.key} is not tried yet: {reasons[0]}")
-        return not reasons
+        reasons = [rule.call("pre_enqueue", pod) for rule in policy.rules_with("pre_enqueue")]
+        for reason in filter(None, reasons):
+            warn_once(f"{pod.key} is not tried yet: {reason}")
+        return not any(reasons)
     return False
 
 
 def assume(decision, snapshot):
     """Put the pod on its node, with the consent of the rules. If one refuses, the pod is to stay pending.
 
-    While a pod has a place, rules that permit are asked again in each pass, those that reserve are not.
+    If the pod has been told to wait, the rules are only asked whether it may go on.
     """
     if decision.node is None:
         seek_remedy(decision, snapshot)
         return
-    pod = decision.pod
     node = snapshot.nodes.get(decision.node)
-    if node is None:
-        give_up(decision, Unschedulable(f"node {decision.node} has gone"))
-        return
-    place = pod.record.decision if pod.record else None  # by which it has been HELD or PREPARED
     try:
-        if pod.uid not in node.pods:
-            node.add(pod)
-        if place and place.node != decision.node:
-            unreserve(place, snapshot)
-            place = None
-        if not place:
-            for hook in decision.policy.hooks("reserve"):
-                hook(pod, node, snapshot)
+        if node is None:
+            raise Unschedulable(f"node {decision.node} has gone")
+        if decision.state is State.PENDING:
+            reserve(decision, node, snapshot)
         holder = who_holds(decision, node, snapshot)
         if holder:
             decision.state = State.HELD
@@ -2570,27 +2613,41 @@ def assume(decision, snapshot):
         else:
             prepare_binding(decision, node, snapshot)
     except (Exception, SystemExit) as error:
-        node.remove(pod)
-        if getattr(error, "trouble", False) and not place:  # then the pass ends here
-            unreserve(decision, snapshot)
         give_up(decision, error)
+        if node:
+            node.remove(decision.pod)
+
+
+def reserve(decision, node, snapshot):
+    """Put the pod on the node and have the rules take note of that. From then on it has its room there."""
+    pod = decision.pod
+    node.add(pod)
+    try:
+        for rule in decision.policy.rules_with("reserve"):
+            rule.call("reserve", pod, node, snapshot)
+    except ApiError:  # the pass may end here, and the pod is decided about anew
+        node.remove(pod)
+        unreserve(decision, snapshot)
+        raise
+    decision.state = State.HELD
+    pod.record.decision = decision
 
 
 def unreserve(decision, snapshot):
     """Have the rules forget that the pod was to go to a node. Return the requests that they want sent."""
     requests = []
-    for hook in decision.policy.hooks("unreserve"):
+    for rule in decision.policy.rules_with("unreserve"):
         with warn_if_broken(decision.pod.key):
-            requests += hook(decision.pod, snapshot) or []
+            requests += rule.call("unreserve", decision.pod, snapshot) or []
     return requests
 
 
 def who_holds(decision, node, snapshot):
     """Return the rule that does not permit the binding yet, or None. Raises Unschedulable if time is up."""
     limits = {}  # rule -> the seconds for which the pod may wait
-    for rule in rules_with("permit", decision.policy):
-        seconds = rule.hooks["permit"](decision.pod, node, snapshot)
-        if answer_of_hook(rule, "permit", seconds, (int, float), "seconds"):
+    for rule in decision.policy.rules_with("permit"):
+        seconds = rule.call("permit", decision.pod, node, snapshot)
+        if seconds:
             limits[rule.title or rule.name] = seconds
     holder = min(limits, key=limits.get, default=None)
     if holder and time.monotonic() - decision.since >= limits[holder]:
@@ -2603,10 +2660,9 @@ def prepare_binding(decision, node, snapshot):
     """Ask the rules what has to take effect before the binding. If nothing is written, nothing waits."""
     requests = []
     waits = ""
-    for rule in rules_with("pre_bind", decision.policy):
-        wanted = rule.hooks["pre_bind"](decision.pod, node, snapshot)
-        answer_of_hook(rule, "pre_bind", wanted, list, "a list of requests, (method, path, body)")
-        if wanted is not None and snapshot.live:
+    for rule in decision.policy.rules_with("pre_bind"):
+        wanted = rule.call("pre_bind", decision.pod, node, snapshot)
+        if wanted is not None and snapshot.others_act:
             requests += wanted
             waits = f"{rule.title or rule.name} prepares the binding to {node.name}"
             if rule.name == "CheckVolumeBinding":
@@ -2618,20 +2674,15 @@ def prepare_binding(decision, node, snapshot):
         decision.state = State.PREPARING if requests else State.PREPARED
 
 
-def rules_with(point, policy):
-    """Return the active rules that have a function for an extension point."""
-    return [rule for rule in policy.rules() if point in rule.hooks]
-
-
 def seek_remedy(decision, snapshot):
     """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""
     if not decision.failed or len(decision.failed) < len(snapshot.nodes):
         return
     with warn_if_broken(decision.pod.key):
-        for rule in rules_with("post_filter", decision.policy):
+        for rule in decision.policy.rules_with("post_filter"):
             failed = {name: dict(against) for name, against in decision.failed.items()}  # its own copy
-            remedy = rule.hooks["post_filter"](decision.pod, failed, snapshot)
-            if answer_of_hook(rule, "post_filter", remedy, tuple, "(a list of requests, what they do)"):
+            remedy = rule.call("post_filter", decision.pod, failed, snapshot)
+            if remedy:
                 decision.requests, decision.remedy = remedy
                 return
 
@@ -2782,14 +2833,13 @@ def read_profile(profile, place, problems):
         """Return {name: rule} of the plugins that run at a point, with the hooks at which they run, too."""
         rules = {}
         for plugin, weight in running[point].items():
-            for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
+            for name, given in rules_of(plugin, arguments.get(plugin)).items():
                 if name in catalogue:
-                    rule = replace(catalogue[name], **SINCE_1_20.get(name, {}), title=plugin)
-                    rule.place = f"{place}.plugins.{point}: {plugin}"
-                    rule.weight = weight or 1
-                    rule.arguments = given or rule.arguments
-                    rule.hooks = {hook: function for hook, function in rule.hooks.items()
-                                  if plugin in running[HOOKS[hook]]}
+                    hooks = {hook: function for hook, function in catalogue[name].hooks.items()
+                             if plugin in running[HOOKS[hook]]}
+                    rule = replace(
+                        catalogue[name], **SINCE_1_20.get(name, {}), title=plugin, weight=weight or 1,
+                        entry=f"{place}.plugins.{point}: {plugin}", arguments=given, hooks=hooks)
                     rules[name] = set_up(rule, problems, since_1_20=True)
         return rules
 
@@ -2804,8 +2854,15 @@ def read_profile(profile, place, problems):
                   notices=notices, since_1_20=True)
 
 
-def rules_of(plugin, args):
-    """Return {rule: its arguments} of a plugin: its predicate and priority, or a rule of the user's own."""
+def rules_of(plugin, args=None):
+    """Return {rule: its arguments, or None} of a plugin: its predicate and priority, or the user's own rule.
+
+    `args`: what the configuration says, or None.
+    """
+    if plugin not in PLUGIN_ARGUMENTS:
+        arguments = None if args is None else [args]
+        return {rule: arguments for rule in PLUGINS.get(plugin, [plugin])}
+    args = args or {}
     if plugin == "NodeAffinity":
         added = args.get("addedAffinity", {})
         return {"MatchNodeSelector": added.get(f"required{WHEN}", {}).get("nodeSelectorTerms", []),
@@ -2820,7 +2877,6 @@ def rules_of(plugin, args):
             given = strategy.get("requestedToCapacityRatio", {}) | {
                 "resources": [{"weight": 1} | resource for resource in resources]}
         return {"PodFitsResources": args.get("ignoredResources", []) + groups, priority: [given]}
-    arguments = [args] if args else []
     if plugin == "PodTopologySpread":
         system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
         arguments = [args.get("defaultConstraints") or system]
@@ -2828,10 +2884,10 @@ def rules_of(plugin, args):
         arguments = [args.get("hardPodAffinityWeight", 1)]
         if args.get("ignorePreferredTermsOfExistingPods"):
             arguments.append("ignorePreferredTermsOfExistingPods")
-    elif plugin == "NodeResourcesBalancedAllocation":
+    else:  # NodeResourcesBalancedAllocation
         names = [resource.get("name", "") for resource in args.get("resources", [])]
-        arguments = [dict.fromkeys(names, 1)] if names else []
-    return {rule: arguments for rule in PLUGINS.get(plugin, [plugin])}
+        arguments = [dict.fromkeys(names, 1)] if names else None
+    return {rule: arguments for rule in PLUGINS[plugin]}
 
 
 def plugin_arguments(profile, running, place, problems, notices):
@@ -2867,7 +2923,7 @@ def check_plugins(plugins, place, problems, notices):
     for point, chosen in plugins.items():
         catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
         fitting = [name for name in known
-                   if catalogue is None or rules_of(name, {}).keys() & catalogue.keys()]
+                   if catalogue is None or rules_of(name).keys() & catalogue.keys()]
         for i, entry in enumerate(chosen.get("enabled", [])):
             name = entry.get("name", "")
             where = f"{place}.{point}.enabled[{i}]"
@@ -3048,9 +3104,9 @@ class Lists:
         **dict.fromkeys(["storageclasses", "csinodes", "csidrivers", "csistoragecapacities"],
                         "apis/storage.k8s.io/v1")}
 
-    def __init__(self, api, live):
+    def __init__(self, api, others_act):
         self.api = api
-        self.live = live  # whether others act on what we decide
+        self.others_act = others_act  # on what we write: an object that has changed has another version
         self.parsed = {}  # (resource, selector) -> {(uid, resourceVersion): Pod or Node}, as last read
         self.trouble = None  # the ApiError that ended the last pass
         self.failures = 0  # how many passes in a row ended so, and no list succeeded
@@ -3076,7 +3132,7 @@ class Lists:
         things = {}
         unread = []
         for raw in self.list(resource, selector, cached):
-            version = name_in(raw, "metadata", "resourceVersion") if self.live else ""
+            version = name_in(raw, "metadata", "resourceVersion") if self.others_act else ""
             key = (name_in(raw, "metadata", "uid"), version) if version else id(raw)
             try:
                 thing = before.get(key) or kind(raw)
@@ -3086,7 +3142,7 @@ class Lists:
             except Exception as error:
                 warn_once(f"{kind.__name__.lower()} {key_in(raw)} is left out: {one_line(error)}")
                 unread.append(raw)
-        self.parsed[resource, selector] = things if self.live else {}
+        self.parsed[resource, selector] = things if self.others_act else {}
         return list(things.values()), unread
 
     def take_note_of(self, trouble):
@@ -3107,7 +3163,7 @@ class Cluster(Lists):
     """
 
     def __init__(self, api, dry_run=False):
-        super().__init__(api, live=isinstance(api, Proxy) and not dry_run)
+        super().__init__(api, others_act=isinstance(api, Proxy) and not dry_run)
         self.pending = PendingPods()
         self.writer = Writer(api, dry_run)
         self.execution = Execution(self.pending, self.writer)
@@ -3123,15 +3179,15 @@ class Cluster(Lists):
         """
         began = time.monotonic()
         pods = self.pending_pods(policies)
-        if not pods and not self.pending.lost:
+        if not pods and not self.pending.to_undo:
             self.pending.line_up([])
             return None
         snapshot = self.execution.snapshot = self.snapshot(policies)
-        if self.live:
+        if self.others_act:
             snapshot.good_until = began + max(1, 10 * (time.monotonic() - began))
         self.pending.line_up([pod for pod in pods if pod.uid not in snapshot.assigned])
-        while self.pending.lost:
-            self.execution.undo(self.pending.lost.pop())
+        while self.pending.to_undo:
+            self.execution.undo(self.pending.to_undo.pop())
         return snapshot
 
     def pending_pods(self, policies):
@@ -3144,9 +3200,9 @@ class Cluster(Lists):
         pods = [pod for pod in self.unassigned if ready(pod, policies[pod.scheduler])]
         self.pending.meet(pods, policies, self.writer.under_way)
         pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
-        for sort_key in {hook for policy in policies.values() for hook in policy.hooks("queue_sort")}:
-            with warn_if_broken("the queue is sorted by priority and age"):
-                pods = sorted(pods, key=sort_key)
+        for rule in [rule for policy in policies.values() for rule in policy.rules_with("queue_sort")]:
+            with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title}"):
+                pods = sorted(pods, key=functools.partial(rule.call, "queue_sort"))
         pods.sort(key=lambda pod: pod.record.state is State.HELD)  # last: they may wait for the others
         return pods
 
@@ -3176,8 +3232,8 @@ class Cluster(Lists):
             self.seen = seen
             for record in self.pending.values():
                 record.retry_at = 0 if record.retry_on_change else record.retry_at
-        return Snapshot(nodes, Objects(self), self.live, assigned.keys(), self.memory, policies=policies,
-                        nominated=self.nominated_pods(policies, assigned))
+        return Snapshot(nodes, Objects(self), self.others_act, assigned.keys(), self.memory,
+                        policies=policies, nominated=self.nominated_pods(policies, assigned))
 
     def nominated_pods(self, policies, assigned):
         """List the pods, of any scheduler, that have no node, but one where room is being made for them."""
@@ -3222,32 +3278,25 @@ class PodRecord:
     attempts: int = 0  # that have failed
     retry_at: float = 0  # monotonic seconds
     retry_on_change: bool = False  # whether a change of the cluster ends its backoff
-    decision: Decision = None  # by which it has a place; None while it is PENDING
+    decision: Decision = None  # by which it is assumed on a node; None while it is PENDING
 
     @property
     def state(self):
         """The pod's State."""
         return self.decision.state if self.decision else State.PENDING
 
-    def is_due(self):
-        """Say whether the pod is to be decided about now."""
-        if self.state is State.PENDING:
-            return time.monotonic() >= self.retry_at
+    @property
+    def waits_for_rules(self):
+        """Whether the pod has a node, and rules are to be asked whether it may be bound by now."""
         return self.state in (State.HELD, State.PREPARED)
 
-    def resume(self, snapshot):
-        """Return the decision about a HELD pod, of which rules are asked again; None if a new one is needed.
-
-        A PREPARED pod needs one, and gives its room back only here, where no other pod can take it.
-        """
-        if self.state is State.HELD:
-            return self.decision
-        if self.state is State.PREPARED and self.decision.node in snapshot.nodes:
-            snapshot.nodes[self.decision.node].remove(self.decision.pod)
-        return None
+    def is_due(self):
+        """Say whether this pass has to do with the pod."""
+        backoff_is_over = self.state is State.PENDING and time.monotonic() >= self.retry_at
+        return backoff_is_over or self.waits_for_rules
 
     def back_off(self, retry_on_change):
-        """Take the pod's place away, and let it wait before it is tried again."""
+        """Have the pod be PENDING, and let it wait before it is tried again."""
         self.decision = None
         self.attempts += 1
         self.retry_on_change = retry_on_change
@@ -3267,7 +3316,7 @@ class PendingPods(dict):
         super().__init__()
         self.due = []  # Pods to try in this pass; after it, those that are left as the snapshot had grown old
         self.tried = set()  # uids of those tried in this round, which ends when no pod is due
-        self.lost = []  # decisions by which a pod had a place that it has lost: they are to be undone
+        self.to_undo = []  # decisions by which pods were assumed that have gone, or whose Policy has
 
     def meet(self, pods, policies, under_way):
         """Give the listed pods their records. Forget those of others, except while something is written."""
@@ -3276,11 +3325,12 @@ class PendingPods(dict):
             pod.record = records.setdefault(pod.uid, self.get(pod.uid) or PodRecord(pod.pending_message))
         listed = {pod.uid for pod in pods}
         for uid, record in self.items():
-            has_gone = record.state in (State.HELD, State.PREPARED) and uid not in listed
-            is_outdated = record.state is State.HELD and record.decision.policy not in policies.values()
-            if has_gone or is_outdated:
-                self.lost.append(record.decision)
-                record.decision = None
+            if record.waits_for_rules:
+                has_gone = uid not in listed
+                is_outdated = record.decision.policy not in policies.values()
+                if has_gone or is_outdated:
+                    self.to_undo.append(record.decision)
+                    record.decision = None
         self.clear()
         self.update(records)
 
@@ -3301,7 +3351,7 @@ class Execution:
         self.writer = writer
         self.snapshot = None  # the latest one
         self.failing = set()  # the uids of pods whose writes have failed since one succeeded
-        self.failed = False  # whether a rule broke or a write failed, except one that only came too late
+        self.has_failures = False  # whether a rule broke or a write failed, except one that came too late
 
     def carry_out(self, decision):
         """Start to do what was decided."""
@@ -3309,19 +3359,17 @@ class Execution:
         self.pending.tried.add(decision.pod.uid)
         if decision.state is State.PENDING:
             record.back_off(retry_on_change=True)
-            self.failed = self.failed or decision.broken
+            self.has_failures = self.has_failures or decision.broken
             self.undo(decision)
-            self.send(decision, decision.requests)
+            self.have_sent(decision, decision.requests)
             self.say(decision, "Warning", "FailedScheduling", "Unschedulable", decision.message)
-            return
-        record.decision = decision
-        if decision.state is State.BINDING:
-            self.writer.start(decision, self.writer.bind, decision, self.snapshot.live, is_vital=True)
-            return
-        self.send(decision, decision.requests, is_vital=True)
-        self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
+        elif decision.state is State.BINDING:
+            self.writer.start(decision, self.writer.bind, decision, self.snapshot.others_act, is_vital=True)
+        else:
+            self.have_sent(decision, decision.requests, is_vital=True)
+            self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
 
-    def send(self, decision, requests, is_vital=False):
+    def have_sent(self, decision, requests, is_vital=False):
         """Have requests sent, if there are any."""
         if requests:
             self.writer.start(decision, self.writer.send, requests, is_vital=is_vital)
@@ -3340,7 +3388,7 @@ class Execution:
 
     def undo(self, decision):
         """Have the rules forget that the pod was to go somewhere."""
-        self.send(decision, unreserve(decision, self.snapshot))
+        self.have_sent(decision, unreserve(decision, self.snapshot))
 
     def wait_for_a_free_slot(self):
         """Take in answers until there is room for another write. Raises ApiError if none comes."""
@@ -3369,11 +3417,11 @@ class Execution:
             raise trouble
 
     def take_failure(self, write):
-        """Have the pod back off, alone, if its place depended on this. Return the error if several failed."""
+        """Have the pod back off, alone, if the write was vital. Return the error if several have failed."""
         pod = write.decision.pod
         status = getattr(write.error, "status", None)  # None: a rule's or an extender's error, or overdue
         came_too_late = status in (404, 409)  # the pod is gone; it is bound; or another replica leads
-        self.failed = self.failed or not came_too_late
+        self.has_failures = self.has_failures or not came_too_late
         if status != 0 and not came_too_late:
             is_rules = not isinstance(write.error, (ApiError, Unschedulable, TimeoutError))
             warn_once(f"{pod.key}: {broken(write.error) if is_rules else one_line(write.error)}")
@@ -3413,7 +3461,7 @@ class Write:
     """Requests that a thread sends because of a decision about a pod."""
 
     decision: Decision
-    is_vital: bool  # whether the pod loses its place if the write fails
+    is_vital: bool  # whether the pod is PENDING again if the write fails
     began: float  # monotonic seconds
     error: Exception = None  # why it has failed, once it has ended
 
@@ -3466,12 +3514,13 @@ class Writer:
             self.under_way.remove(write)
         return overdue
 
-    def bind(self, decision, live):
+    def bind(self, decision, others_act):
         """Bind the pod: by a rule, an extender, or else a Binding. Tell so, and let rules follow that up."""
         pod = decision.pod
-        extenders = decision.policy.extenders if live else []
-        binders = decision.policy.hooks("bind")
-        binders += [extender.bind for extender in extenders if extender.cares("bindVerb", pod)]
+        policy = decision.policy
+        binders = [functools.partial(rule.call, "bind") for rule in policy.rules_with("bind")]
+        if others_act:
+            binders += [extender.bind for extender in policy.extenders if extender.cares("bindVerb", pod)]
         is_bound = self.may_write() and any(binder(pod, decision.node) for binder in binders)
         if not is_bound:
             self.send([("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {
@@ -3480,17 +3529,17 @@ class Writer:
                 "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node}})])
         message = f"Successfully assigned {pod.key} to {decision.node}"
         self.events.tell(event(pod, "Normal", "Scheduled", message))
-        hooks = decision.policy.hooks("post_bind")
-        if hooks:  # in yet another thread: this write has succeeded, however long they take
-            future = in_background(self.follow_up, hooks, pod, decision.node)
+        rules = policy.rules_with("post_bind")
+        if rules:  # in yet another thread: this write has succeeded, however long they take
+            future = in_background(self.follow_up, rules, pod, decision.node)
             self.following.add(future)
             future.add_done_callback(self.following.discard)
 
-    def follow_up(self, hooks, pod, node_name):
+    def follow_up(self, rules, pod, node_name):
         """Tell rules that the pod is bound."""
-        for hook in hooks:
+        for rule in rules:
             with warn_if_broken(pod.key):
-                hook(pod, node_name)
+                rule.call("post_bind", pod, node_name)
 
     def send(self, requests):
         """Send requests, one after another, until one fails."""
@@ -4588,7 +4637,7 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
     if options.output == "text":
         pods, _ = cluster.read(Pod, "pods")
         screen.print(*overview(pods, snapshot, waiting, held))
-    return cluster.execution.failed
+    return cluster.execution.has_failures
 
 
 def make_passes(cluster, policies, report, stop, once):
@@ -4636,7 +4685,7 @@ def compare(manifests, files, stop, options, screen):
     clusters = {file.path: Cluster(copy.deepcopy(manifests)) for file in files}
     outcomes = {file.path: outcome(clusters[file.path], file.policies, stop, options) for file in files}
     screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
-    return any(cluster.execution.failed for cluster in clusters.values())
+    return any(cluster.execution.has_failures for cluster in clusters.values())
 
 
 def outcome(cluster, policies, stop, options):

@@ -124,8 +124,8 @@ def test_arguments_change_what_a_plugin_does():
     "resources to balance": (
         "NodeResourcesBalancedAllocation", {"resources": [{"name": "cpu", "weight": 1}, {"name": "example.com/gpu"}]},
         "BalancedResourceAllocation", [{"cpu": 1, "example.com/gpu": 1}]),
-    "without any, cpu and memory": (
-        "NodeResourcesBalancedAllocation", {}, "BalancedResourceAllocation", [{"cpu": 1, "memory": 1}]),
+    "without any, what the rule has by default": (
+        "NodeResourcesBalancedAllocation", {}, "BalancedResourceAllocation", None),
 })
 def test_a_rule_has_the_arguments_of_its_plugin(plugin, args, rule, arguments):
     [policy] = load({"pluginConfig": [{"name": plugin, "args": args}]}).values()
@@ -294,13 +294,13 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         [policy] = load({"plugins": points, "pluginConfig": arguments}).values()
         [argument] = policy.predicates[-1].arguments
         assert argument["favorite_number"] == 3 and argument["favorNumber"] is None
-        assert len(policy.hooks("pre_bind")) == 1 + bound, "VolumeBinding's, and the sample's"
+        assert len(policy.rules_with("pre_bind")) == 1 + bound, "VolumeBinding's, and the sample's"
     [policy] = load({"plugins": {"permit": {"enabled": plugins("Coscheduling")}}}).values()
-    assert [rule.name for rule in policy.others] == ["Coscheduling"] and len(policy.hooks("permit")) == 1
+    assert [rule.name for rule in policy.others] == ["Coscheduling"] and len(policy.rules_with("permit")) == 1
     [policy] = load({"plugins": {"preBind": {"disabled": plugins("*")}}}).values()
-    assert policy.hooks("pre_bind") == [] and len(policy.hooks("unreserve")) == 1
+    assert policy.rules_with("pre_bind") == [] and len(policy.rules_with("unreserve")) == 1
     [policy] = load({"plugins": {"reserve": {"disabled": plugins("*")}}}).values()
-    assert policy.hooks("unreserve") == []
+    assert policy.rules_with("unreserve") == []
 
 
 @table("document, said", {

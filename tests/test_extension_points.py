@@ -146,7 +146,7 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
         "@predicate('Mine', reserve=lambda node, pod, snapshot: 1)\ndef mine(pod, node): return []",
         ', reserve: expected the parameters (pod, node, snapshot), got (node, pod, snapshot)'),
     "a hook whose arguments are not the last": (
-        "@predicate('Mine', reserve=lambda pod, node, arguments, snapshot: 1)\ndef mine(pod, node): return []",
+        "@predicate('Mine', argument={}, reserve=lambda pod, node, arguments, snapshot: 1)\ndef mine(pod, node): return []",
         ', reserve: expected the parameters (pod, node, snapshot, arguments), got (pod, node, arguments, snapshot)'),
     "a reduce that takes two": (
         "@priority('Mine', reduce=lambda pod, scores: 1)\ndef mine(pod, node): return 1",
@@ -180,7 +180,19 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
         ", argument: expected {field: type}, got <class 'str'>"),
     "a default without fields": (
         "@priority('Mine', argument={'zone': str}, default='east')\ndef mine(pod, node): return 1",
-        ", default: expected {field: value}, got 'east'"),
+        ', default: expected an object, got "east"'),
+    "a default of another type": (
+        "@priority('Mine', argument={'zone': str}, default={'zone': 5})\ndef mine(pod, node, arguments): return 1",
+        ', default.zone: expected a string, got 5'),
+    "a default of no field": (
+        "@priority('Mine', argument={'zone': str}, default={'zones': 'east'})\ndef mine(pod, node, arguments): return 1",
+        ', default.zones: unknown field; did you mean "zone"?'),
+    "arguments that the Policy cannot give": (
+        "@priority('Mine')\ndef mine(pod, node, arguments): return 1",
+        ': to take `arguments`, the rule needs the option argument={field: type}'),
+    "metadata that is no function": (
+        "@priority('Mine', metadata={'a': 1})\ndef mine(pod, node, metadata): return 1",
+        ", metadata: expected a function, got {'a': 1}"),
 })
 def test_a_rule_that_cannot_work_is_named_when_it_is_loaded(rule, said, tmp_path):
     (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n\n{rule}\n")
@@ -261,7 +273,7 @@ def test_the_readmes_rule_with_an_argument_is_refused_without_it():
         del scheduler.PRIORITIES["PreferZone"]
 
 
-REDUCE = "TypeError in a rule: return {name: score} of all nodes"
+REDUCE = "TypeError in a rule: reduce: return {name: score} of all nodes"
 
 
 @table("reduce, message", {
@@ -297,7 +309,7 @@ def test_a_rule_that_calls_sys_exit_fails_its_pod_only(tmp_path):
 
 
 YIELD, NUMBER = "yield the reasons, or return a list of them", "return a number from 0 to 100"
-STRINGS = "TypeError in a rule: yield reasons that are strings"
+STRINGS = "TypeError in a rule: yield the reasons as strings"
 
 
 @table("body, said", {
@@ -602,12 +614,19 @@ def test_what_post_filter_does_to_what_it_is_shown_changes_nothing_for_others(sp
     assert [list(decision.failed) for decision in decisions] == [["n"], ["n"]]
 
 
-def test_a_reservation_is_forgotten_if_the_api_server_fails_before_the_decision_is_made(spy):
-    spy.answers["permit"] = scheduler.ApiError(500, "away")
+@table("point, calls", {
+    "while it is made": ("reserve", ["reserve", "unreserve", "reserve", "permit", "pre_bind", "bind"]),
+    "after it": ("permit", ["reserve", "permit", "permit", "pre_bind", "bind"]),
+    "at the last": ("pre_bind", ["reserve", "permit", "pre_bind", "permit", "pre_bind", "bind"])})
+def test_no_reservation_is_left_over_or_made_twice_if_the_api_server_fails(spy, point, calls):
+    spy.answers[point] = scheduler.ApiError(500, "away")
     server = Server(node("n"), pod("p"))
+    cluster = scheduler.Cluster(server)
     with pytest.raises(scheduler.ApiError):
-        make_pass(server, spy)
-    assert (spy.seen.count("reserve"), spy.seen.count("unreserve")) == (1, 1)
+        make_pass(server, spy, cluster)
+    del spy.answers[point]
+    make_pass(server, spy, cluster)
+    assert [name for name in spy.seen if name in {"unreserve", *calls}] == calls and server.places() == {"p": "n"}
 
 
 def test_a_prepared_pod_is_reserved_once(spy):
@@ -615,7 +634,7 @@ def test_a_prepared_pod_is_reserved_once(spy):
     spy.answers["pre_bind"] = lambda *_: wanted.pop(0)
     server = Server(node("n"), pod("p"))
     cluster = scheduler.Cluster(server)
-    cluster.live = True
+    cluster.others_act = True
     for _ in range(3):
         make_pass(server, spy, cluster)
     assert server.places() == {"p": "n"} and spy.seen.count("reserve") == 1
@@ -685,7 +704,7 @@ def test_pre_bind_sends_its_requests_and_is_asked_again_before_the_binding(spy):
     spy.answers["pre_bind"] = lambda *_: requests.pop(0)
     server = Server(node("n"), pod("p"))
     cluster = scheduler.Cluster(server)
-    cluster.live = True
+    cluster.others_act = True
     make_pass(server, spy, cluster)
     assert server.places() == {} and "bind" not in spy.seen
     make_pass(server, spy, cluster)
@@ -902,10 +921,14 @@ def test_a_held_pod_is_decided_about_anew_when_its_policy_changes(spy):
     assert server.places() == {"p": "n"} and spy.seen[-1] == "unreserve"
 
 
-def test_a_check_that_breaks_is_a_problem_of_the_policy():
-    scheduler.predicate("Picky", argument={"x": str}, check=lambda arguments: [arguments[0]["y"]])(lambda pod, node: ())
+@table("check, problem", {
+    "fails": (lambda arguments: [arguments[0]["y"]], "KeyError in a rule: 'y'"),
+    "returns a string": (lambda arguments: "too long",
+                         "TypeError in a rule: yield what is wrong, or return a list of them, not 'too long'")})
+def test_a_check_that_breaks_is_a_problem_of_the_policy(check, problem):
+    scheduler.predicate("Picky", argument={"x": str}, check=check)(lambda pod, node: ())
     try:
-        with pytest.raises(scheduler.PolicyError, match="predicates.0.: KeyError in a rule: 'y'"):
+        with pytest.raises(scheduler.PolicyError, match=f"predicates.0.: {problem}"):
             built([{"name": "Picky", "argument": {"x": ""}}])
     finally:
         del scheduler.PREDICATES["Picky"]
