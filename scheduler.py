@@ -697,7 +697,8 @@ def argument_of(rule, given, place, problems):
     """Return the argument that is given to a rule, with the defaults; append what is wrong with it."""
     argument = rule.default | decode(given, rule.argument, place, problems)
     if not rule.member:  # of kube-scheduler's own arguments all may be left out
-        problems += [f"{place}.{name}: is missing" for name in rule.argument if name not in argument]
+        problems += [f'{place}.{name}: is missing; "{rule.name}" needs it'
+                     for name in rule.argument if name not in argument]
     return argument
 
 
@@ -961,7 +962,7 @@ class Pod:
         self.pending_message = refusals[0] if refusals else None
         self.priority = pick(spec, int, "priority")
         self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
-        self.gated = bool(pick(spec, list, "schedulingGates"))
+        self.gates = [pick(gate, str, "name") for gate in pick(spec, list, "schedulingGates", of=dict)]
         self.node_name = pick(spec, str, "nodeName")
         self.nominated_node = pick(raw, str, "status", "nominatedNodeName")  # where room is being made for it
         self.labels = pick(raw, dict, "metadata", "labels", of=str)
@@ -1239,6 +1240,9 @@ def term_matches(term, node):
 
 
 # ==== 5. What is remembered =================================================================================
+
+# A steady rule is asked about a node again if the node has changed (it has a higher version), or what the
+# rule rests on has: its metadata, the `basis`. A rule that is not steady is asked each time: Prepared.__eq__.
 
 
 VERSIONS = itertools.count(1)  # each change of a node gets a higher one
@@ -2582,7 +2586,7 @@ def warn_if_broken(text):
 
 def ready(pod, policy):
     """Say whether the pod is to be tried at all."""
-    if pod.terminating or pod.gated or pod.phase in ("Succeeded", "Failed"):
+    if pod.terminating or pod.gates or pod.phase in ("Succeeded", "Failed"):
         return False
     with warn_if_broken(f"{pod.key} is not tried"):
         reasons = [rule.call("pre_enqueue", pod) for rule in policy.rules_with("pre_enqueue")]
@@ -2958,6 +2962,10 @@ def running_plugins(plugins):
 
 # ==== 10. What is read of the cluster =======================================================================
 
+# A pass lists, for each scheduler name, the pods without a node; if none of them waits, it reads no more.
+# Else it lists the nodes, the pods that have a node, and those that are nominated to one. Other objects are
+# listed when a rule first looks at them. What has not changed is not parsed again.
+
 
 class ApiError(Exception):
     """A request that did not succeed. status: the HTTP status, or 0 where no answer came."""
@@ -3153,7 +3161,7 @@ class Lists:
             log.warning("the API server answers again")
         self.trouble = trouble
         self.failures = self.failures + 1 if trouble else 0
-        return max(trouble.retry_after, backoff(self.failures)) if trouble else 0
+        return max(trouble.retry_after, backoff(self.failures, most=10)) if trouble else 0
 
 
 class Cluster(Lists):
@@ -3207,13 +3215,29 @@ class Cluster(Lists):
         return pods
 
     def snapshot(self, policies=()):
-        """Read the nodes and the pods on them, and keep the room of the pending pods that have a place."""
+        """Read the nodes and the pods on them. Pending pods that are assumed on a node keep their room."""
+        policies = dict(policies)
         nodes = {node.name: node for node in sorted(self.read(Node, "nodes")[0], key=lambda node: node.name)}
         pods, unread = self.read(Pod, "pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
         for raw in unread:  # what it takes up is unknown, so nothing may be added to its node
             nodes.pop(name_in(raw, "spec", "nodeName"), None)
         assigned = {pod.uid: pod.node_name for pod in pods}
-        residents = collections.defaultdict(dict)  # name of a node -> {uid: Pod}
+        if nodes.keys() != self.nodes.keys():
+            self.memory = Memory()
+        residents = self.residents(pods, assigned)
+        for name, node in nodes.items():
+            node.hold(residents[name], self.memory)
+        self.nodes = nodes
+        seen = (list(policies.values()), [node.scheduling_properties() for node in nodes.values()], assigned)
+        if seen != self.seen:
+            self.seen = seen
+            self.pending.end_backoff()
+        return Snapshot(nodes, Objects(self), self.others_act, assigned.keys(), self.memory,
+                        policies=policies, nominated=self.nominated_pods(policies, assigned))
+
+    def residents(self, pods, assigned):
+        """Return the pods on each node, {name of the node: {uid: Pod}}: these, and those that are assumed."""
+        residents = collections.defaultdict(dict)
         for uid, record in self.pending.items():
             if record.decision and uid not in assigned:
                 residents[record.decision.node][uid] = record.decision.pod
@@ -3221,19 +3245,7 @@ class Cluster(Lists):
             residents[pod.node_name][pod.uid] = pod
         for pod in residents.pop("", {}).values():
             warn_once(f"pod {pod.key} is left out: it is listed among those with a node, and names none")
-        if nodes.keys() != self.nodes.keys():
-            self.memory = Memory()
-        for name, node in nodes.items():
-            node.hold(residents[name], self.memory)
-        self.nodes = nodes
-        policies = dict(policies)
-        seen = (list(policies.values()), [node.scheduling_properties() for node in nodes.values()], assigned)
-        if seen != self.seen:
-            self.seen = seen
-            for record in self.pending.values():
-                record.retry_at = 0 if record.retry_on_change else record.retry_at
-        return Snapshot(nodes, Objects(self), self.others_act, assigned.keys(), self.memory,
-                        policies=policies, nominated=self.nominated_pods(policies, assigned))
+        return residents
 
     def nominated_pods(self, policies, assigned):
         """List the pods, of any scheduler, that have no node, but one where room is being made for them."""
@@ -3263,10 +3275,22 @@ def key_in(thing):
 
 # ==== 11. The pending pods ==================================================================================
 
+# The life of a pending pod, in States (chapter 8):
+#
+#   PENDING    it fits nowhere, or a rule refuses it: it backs off, until the cluster changes at the longest.
+#              It fits, and rules reserve its room: it goes on.
+#   HELD       as long as a rule says so; then it goes on.
+#   PREPARING  until what rules want written is written; then PREPARED, until they want nothing more.
+#   BINDING    until it is bound, or that has failed.
+#
+# If a write of its fails, it is PENDING, and backs off alone; a 404 or 409 came too late, and is no failure
+# to warn of: the pod has gone, or is bound. If a pod that is HELD or PREPARED goes, or its Policy changes,
+# its rules unreserve (PendingPods.meet), and it is decided about anew.
 
-def backoff(attempts):
-    """Return the seconds to wait after so many failed attempts, as in kube-scheduler: 1, 2, 4, 8, 10, 10."""
-    return min(2 ** (attempts - 1), 10)
+
+def backoff(attempts, most):
+    """Return the seconds to wait after so many failed attempts, as in kube-scheduler: 1, 2, 4, 8, `most`."""
+    return min(2 ** (attempts - 1), most)
 
 
 @dataclass
@@ -3300,7 +3324,8 @@ class PodRecord:
         self.decision = None
         self.attempts += 1
         self.retry_on_change = retry_on_change
-        self.retry_at = time.monotonic() + backoff(self.attempts) * (1 if retry_on_change else 0.25)
+        share = 1 if retry_on_change else 0.25  # what was refused but may change soon is tried again soon
+        self.retry_at = time.monotonic() + share * backoff(self.attempts, most=10)
 
     def is_news(self, decision):
         """Say whether a decision differs from what was last printed of the pod, which it is from now on."""
@@ -3333,6 +3358,12 @@ class PendingPods(dict):
                     record.decision = None
         self.clear()
         self.update(records)
+
+    def end_backoff(self):
+        """Have the pods tried again whose backoff a change of the cluster ends."""
+        for record in self.values():
+            if record.retry_on_change:
+                record.retry_at = 0
 
     def line_up(self, pods):
         """Choose those of the pods that are due. Those tried in this round let the others go first."""
@@ -3426,13 +3457,8 @@ class Execution:
             is_rules = not isinstance(write.error, (ApiError, Unschedulable, TimeoutError))
             warn_once(f"{pod.key}: {broken(write.error) if is_rules else one_line(write.error)}")
         if write.is_vital:
-            pod.record.back_off(retry_on_change=False)
-            node = self.snapshot.nodes.get(write.decision.node)
             was_refused = status and status < 500  # else it may have been carried out all the same
-            if node and was_refused and node.pods.get(pod.uid) is pod:  # and nobody else has bound it there
-                log.debug("%s is not bound to %s: %s", pod.key, node.name, write.error)
-                node.remove(pod)
-            self.undo(write.decision)
+            self.take_back(write, was_refused)
         else:
             pod.record.written = None  # so that the next attempt writes it again
         if getattr(write.error, "trouble", False):
@@ -3441,6 +3467,16 @@ class Execution:
             return None
         self.failing.clear()
         return write.error
+
+    def take_back(self, write, was_refused):
+        """Have a pod that was to be bound be PENDING. In this pass its room is only free if it was refused."""
+        pod = write.decision.pod
+        pod.record.back_off(retry_on_change=False)
+        node = self.snapshot.nodes.get(write.decision.node)
+        if was_refused and node and node.pods.get(pod.uid) is pod:  # not one that others have bound there
+            log.debug("%s is not bound to %s: %s", pod.key, node.name, write.error)
+            node.remove(pod)
+        self.undo(write.decision)
 
     def finish(self, seconds):
         """Wait until all is written and rules have followed up all bindings, but no longer than this."""
@@ -3454,6 +3490,11 @@ class Execution:
 
 
 # ==== 12. What is written ===================================================================================
+
+# The loop's thread starts writes (Execution.carry_out) and takes in how they ended; other threads send them.
+# Before each attempt it is asked whether this replica leads (may_write): else it fails like one that is too
+# late. Events tell that a pod is bound (Writer.bind), or why it is not (Execution.say). If a write fails
+# with 5xx it is sent up to three times (patiently); an event, also later.
 
 
 @dataclass(eq=False)
@@ -3606,7 +3647,7 @@ class Events:
                 self.writer.note(self.writer.api.request, request)  # whether we lead or not
                 return
             except ApiError:
-                time.sleep(backoff(attempt))
+                time.sleep(backoff(attempt, most=10))
 
 
 def condition(pod, reason, message):
@@ -4428,7 +4469,8 @@ def where_it_stands(pod, snapshot):
     is_left = not node_name and pod.scheduler not in snapshot.policies
     return {"pending": not node_name, "onNode": node_name or None,
             "nodeExists": node_name in snapshot.nodes if node_name else None,
-            "leftTo": pod.scheduler if is_left else None, "gated": pod.gated, "beingDeleted": pod.terminating,
+            "leftTo": pod.scheduler if is_left else None, "gated": bool(pod.gates),
+            "beingDeleted": pod.terminating,
             "waits": "" if node_name else why_it_waits(pod, snapshot.objects)}
 
 
@@ -4442,7 +4484,7 @@ def status_of(pod, standing):
 
 
 def why_it_waits(pod, objects):
-    """Return why a pod that has a place is not bound yet, by its condition or its claims; else ""."""
+    """Return why a pod that is to go to a node is not bound yet, by its condition or its claims; else ""."""
     for condition in pick(pod.raw, list, "status", "conditions", of=dict):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Waiting":
             return name_in(condition, "message")
@@ -4460,7 +4502,8 @@ def introduce(pod, standing, screen):
     remark = "" if standing["nodeExists"] else ", a node that does not exist"
     phrases = {  # phrase -> whether it is true
         f"is on {on_node}{remark}": on_node, "is being deleted": standing["beingDeleted"],
-        "has scheduling gates": standing["gated"], f"is left to {left_to}": left_to, f"waits: {waits}": waits}
+        f"has scheduling gates ({', '.join(pod.gates)})": standing["gated"],
+        f"is left to {left_to}": left_to, f"waits: {waits}": waits}
     state = " and ".join(phrase for phrase, is_true in phrases.items() if is_true) or "is pending"
     lines = screen.fold(f"{pod.key} {state}. If scheduled now, by {standing['explainedBy']}:")
     if standing["notActive"]:
@@ -4589,8 +4632,10 @@ def carry_out(options, screen):
         log.info("%s: polling %s by %s", ", ".join(policies), options.server, files[0].path)
     with contextlib.suppress(ApiError):  # which the loop will meet, too
         if not cluster.pending_pods(policies):
-            log.info("no pod waits for %s: none without a node, and without scheduling gates, has this "
-                     "spec.schedulerName", ", ".join(policies))
+            why = "none without a node has this spec.schedulerName"
+            if cluster.unassigned:
+                why = "those without a node have scheduling gates, are being deleted, or a rule says no"
+            log.info("no pod waits for %s: %s", ", ".join(policies), why)
     report = functools.partial(show, options=options, screen=screen)
     if options.cluster:
         return schedule_manifests(cluster, policies, report, stop, options, screen)

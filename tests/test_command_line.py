@@ -16,8 +16,9 @@ import yaml
 from conftest import ROOT, SCHEDULER, free_port, node, pod, run_scheduler, table
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
-NOBODY_WAITS = ("no pod waits for my-scheduler: none without a node, and without scheduling gates, has this "
-                "spec.schedulerName")
+NOBODY_WAITS = "no pod waits for my-scheduler: none without a node has this spec.schedulerName"
+NOBODY_IS_READY = ("no pod waits for my-scheduler: those without a node have scheduling gates, are being deleted, "
+                   "or a rule says no")
 
 
 def test_the_demo_tells_what_its_comments_say():
@@ -555,7 +556,7 @@ def test_a_misspelt_field_is_named(thing, said):
 def test_a_pod_with_scheduling_gates_is_said_to_be_gated():
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([
         node("n"), pod("p", schedulingGates=[{"name": "quota"}])]))
-    assert run.stderr == NOBODY_WAITS + "\n" and re.search("^default +p +Gated ", run.stdout, re.M)
+    assert run.stderr == NOBODY_IS_READY + "\n" and re.search("^default +p +Gated ", run.stdout, re.M)
 
 
 LONG = '{"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": "my-scheduler", "containers": [{}]},, }'

@@ -431,7 +431,7 @@ def test_where_the_marks_cannot_be_written_plain_ones_are():
     "the cluster's own scheduler's, by that one's rules": (
         "default/plain",
         "is left to default-scheduler. If scheduled now, by the default profile of today's kube-scheduler:"),
-    "one with scheduling gates": ("default/gated", "has scheduling gates. If scheduled now, by policy.json:"),
+    "one with scheduling gates": ("default/gated", "has scheduling gates (quota). If scheduled now, by policy.json:"),
 })
 def test_explain_a_pod_and_who_decides(key, first, tmp_path):
     run_one = explain_one(tmp_path, key)
@@ -754,7 +754,7 @@ def test_json_of_one_pod_says_what_the_heading_says(of, expected, tmp_path):
         "is on a and is being deleted"),
     "another scheduler's, with gates": (
         pod("p", schedulerName="other", schedulingGates=[{"name": "quota"}]),
-        "has scheduling gates and is left to other"),
+        "has scheduling gates (quota) and is left to other"),
 })
 def test_the_heading_says_all_that_is_to_be_known(of, said, tmp_path):
     run = run_scheduler("--cluster", manifest(tmp_path, node("a"), of), "--explain", "p")

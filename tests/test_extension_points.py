@@ -231,10 +231,10 @@ def prefers(default=None):
 @table("default, argument, problems, arguments", {
     "all fields": (None, {"zone": "east", "share": 0.5}, [], [{"zone": "east", "share": 0.5}]),
     "a whole number is a number": (None, {"zone": "east", "share": 1}, [], [{"zone": "east", "share": 1}]),
-    "a field is missing": (None, {"zone": "east"}, ["argument.share: is missing"], None),
-    "no argument": (None, None, ["argument.zone: is missing", "argument.share: is missing"], None),
+    "a field is missing": (None, {"zone": "east"}, ['argument.share: is missing; "Prefers" needs it'], None),
+    "no argument": (None, None, ['argument.zone: is missing; "Prefers" needs it', 'argument.share: is missing; "Prefers" needs it'], None),
     "a field that has a default": ({"share": 1}, {"zone": "east"}, [], [{"share": 1, "zone": "east"}]),
-    "a field that has none": ({"share": 1}, None, ["argument.zone: is missing"], None),
+    "a field that has none": ({"share": 1}, None, ['argument.zone: is missing; "Prefers" needs it'], None),
     "no argument where all has a default": (
         {"share": 1, "zone": "west"}, None, [], [{"share": 1, "zone": "west"}]),
     "no number": ({}, {"zone": "east", "share": "half"}, ['argument.share: expected a number, got "half"'], None),
