@@ -3469,7 +3469,7 @@ class Execution:
         return write.error
 
     def take_back(self, write, was_refused):
-        """Have a pod that was to be bound be PENDING. In this pass its room is only free if it was refused."""
+        """Have a pod that was to be bound be PENDING. Its room is free only if it was refused."""
         pod = write.decision.pod
         pod.record.back_off(retry_on_change=False)
         node = self.snapshot.nodes.get(write.decision.node)
