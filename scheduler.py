@@ -606,8 +606,8 @@ def register(where, name=None, **options):
         """Register the function."""
         if name in CATALOGUES[where]:
             raise ValueError(f'there is a rule "{name}" already')
-        given = options | {"function": function}
-        functions = {option: given[option] for option in PARAMETERS if given.get(option)}
+        functions = {"function": function}
+        functions |= {option: options[option] for option in PARAMETERS if options.get(option)}
         hooks = {option: functions[option] for option in HOOKS if option in functions}
         is_built_in = getattr(function, "__module__", None) == __name__
         others = {"steady": is_built_in}  # unless the rule says otherwise
@@ -637,17 +637,14 @@ def problems_of(rule, functions):
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             yield f"{place}: write def, not async def: nobody awaits the answer"
         parameters = inspect.signature(function).parameters
-        first = PARAMETERS[option].split()
-        wanted = first + (["metadata"] if option == "function" and rule.metadata else [])
+        wanted = PARAMETERS[option].split()
+        if option == "function" and rule.metadata:
+            wanted.append("metadata")
         if option != "check" and "arguments" in parameters:
             wanted.append("arguments")
             if rule.argument is None and parameters["arguments"].default is inspect.Parameter.empty:
                 yield f"{place}: to take `arguments`, the rule needs the option argument={{field: type}}"
-        names = [name for name, each in parameters.items() if each.default is each.empty or name in wanted]
-        as_wanted = names[:len(first)] == first and {*names} == {*wanted}
-        takes_one = len(names) == len(wanted) == 1  # it may call it what it likes
-        takes_any = any(each.kind is each.VAR_POSITIONAL for each in parameters.values())
-        if not (as_wanted or takes_one or takes_any):
+        if not takes(parameters, wanted, len(PARAMETERS[option].split())):
             yield f"{place}: expected the parameters ({', '.join(wanted)}), got ({', '.join(parameters)})"
     if rule.argument is not None:
         yield from schema_problems(rule.argument, ", argument")
@@ -655,6 +652,16 @@ def problems_of(rule, functions):
         problems = []
         decode(rule.default, rule.argument or {}, ", default", problems)
         yield from problems
+
+
+def takes(parameters, wanted, in_order):
+    """Say whether a function can be called with what it is to get; so many of these come in this order."""
+    if any(each.kind is each.VAR_POSITIONAL for each in parameters.values()):
+        return True
+    names = [name for name, each in parameters.items() if each.default is each.empty or name in wanted]
+    if len(names) == len(wanted) == 1:  # it may call it what it likes
+        return True
+    return names[:in_order] == wanted[:in_order] and {*names} == {*wanted}
 
 
 def schema_problems(schema, place):
@@ -729,11 +736,15 @@ def set_up(rule, problems, since_1_20=False):
 
 def broken(error):
     """Say in a line what nobody expected of a rule: of which, and where in its file."""
-    owner, place = None, ""
+    place = ""
+    rule = file = None
     for frame, line in traceback.walk_tb(error.__traceback__):
-        owner = frame.f_code if frame.f_code in RULE_OF else owner
-        if owner and frame.f_code.co_filename == owner.co_filename:
-            place = f" ({RULE_OF[owner]}: {Path(owner.co_filename).name}, line {line})"
+        code = frame.f_code
+        if code in RULE_OF:
+            rule = RULE_OF[code]
+            file = code.co_filename
+        if file == code.co_filename:  # the last line in the rule's own file
+            place = f" ({rule}: {Path(file).name}, line {line})"
     return f"{type(error).__name__} in a rule: {one_line(error)}{place}"
 
 
@@ -986,10 +997,15 @@ class Pod:
         self.host_ports = [
             HostPort(pick(port, str, "hostIP") or "0.0.0.0", pick(port, str, "protocol") or "TCP",
                      port["hostPort"]) for port in ports if pick(port, int, "hostPort") > 0]
-        overhead = amounts(spec, "overhead")
-        as_a_whole = {name: amount for name, amount in amounts(spec, "resources", "requests").items()
+        self.read_requests()
+        self.record = None  # of a pending pod: its PodRecord
+
+    def read_requests(self):
+        """Read what the pod requests; and for what it counts in scores, where each container counts."""
+        overhead = amounts(self.spec, "overhead")
+        as_a_whole = {name: amount for name, amount in amounts(self.spec, "resources", "requests").items()
                       if name in LITTLE or name.startswith("hugepages-")}
-        containers = container_requests(raw)
+        containers = container_requests(self.raw)
         said = pod_amounts(containers, as_a_whole, overhead, {})
         self.requests = NOTHING | said
         little = {name: LITTLE[name] for name in LITTLE if name not in said} if as_a_whole else LITTLE
@@ -998,10 +1014,9 @@ class Pod:
         self.nonzero_incoming = pod_amounts(containers, {}, overhead, LITTLE) if as_a_whole else self.nonzero
         self.nonzero_incoming_1_20 = self.nonzero_incoming
         if "cpu" in overhead:  # whose cores, rounded up, counted as millicores (calculatePodResourceRequest)
-            surplus = overhead["cpu"] - quantity(str(spec["overhead"]["cpu"]))
+            surplus = overhead["cpu"] - quantity(str(self.spec["overhead"]["cpu"]))
             cpu = self.nonzero_incoming["cpu"] - surplus
             self.nonzero_incoming_1_20 = self.nonzero_incoming | {"cpu": cpu}
-        self.record = None  # of a pending pod: its PodRecord
 
     @functools.cached_property
     def kind(self):
@@ -4259,8 +4274,13 @@ def show(decision, options, screen, standing=None):
         return  # which has said of each pod what no rule looks at
     else:
         screen.print(in_words(decision).translate(ESCAPES))
+    warn_of_unheeded(decision)
+
+
+def warn_of_unheeded(decision, under=""):
+    """Warn, once for all pods, of what a pod that is placed requires though no active rule looks at that."""
     for what in unheeded(decision) if decision.node else ():
-        warn_once(f"a pod is placed that {what}")
+        warn_once(f"{under}a pod is placed that {what}")
 
 
 def in_json(decision):
@@ -4728,13 +4748,15 @@ def explain_pod(cluster, policy_file, options, screen):
 def compare(manifests, files, stop, options, screen):
     """Show what comes of manifests under each of several Policies. Return whether something failed."""
     clusters = {file.path: Cluster(copy.deepcopy(manifests)) for file in files}
-    outcomes = {file.path: outcome(clusters[file.path], file.policies, stop, options) for file in files}
+    outcomes = {file.path: outcome(clusters[file.path], file, stop, options) for file in files}
     screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
     return any(cluster.execution.has_failures for cluster in clusters.values())
 
 
-def outcome(cluster, policies, stop, options):
+def outcome(cluster, policy_file, stop, options):
     """Schedule manifests under a Policy; return the pods' places, how many were left, how full nodes are."""
+    policies = policy_file.policies
+    report = functools.partial(warn_of_unheeded, under=f"{policy_file.path}: ")
     left = 0
     for pod in [pod for node in cluster.snapshot().nodes.values() for pod in node.pods.values()]:
         is_tied_to_its_node = pod.controller[0] in ("Node", "DaemonSet")  # a Node's are static pods
@@ -4744,7 +4766,7 @@ def outcome(cluster, policies, stop, options):
             scheduler = pod.scheduler if pod.scheduler in policies else next(iter(policies))
             pod.raw["spec"].update(nodeName=None, schedulerName=scheduler)
     pending = sorted(pod.key for pod in cluster.pending_pods(policies))
-    _, snapshot = make_passes(cluster, policies, lambda decision: None, stop, options.once)
+    _, snapshot = make_passes(cluster, policies, report, stop, options.once)
     nodes = snapshot.nodes.values()
     places = {pod.key: node.name for node in nodes for pod in node.pods.values()}
     utilization = {}

@@ -602,6 +602,17 @@ def test_compare_shows_what_another_policy_would_do(tmp_path):
     assert path.read_text() == before
 
 
+def test_compare_says_under_which_policy_nobody_looks_at_what_a_pod_requires(tmp_path):
+    (tmp_path / "blind.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": []}')
+    for arguments, of in ([], pod("p", {"cpu": "1"})), (["--anew"], pod("p", {"cpu": "1"}, nodeName="a")):
+        run = run_scheduler("--cluster", manifest(tmp_path, node("a"), of), "--compare", tmp_path / "blind.json",
+                            *arguments)
+        assert run.stderr.splitlines()[-1] == (
+            f"{tmp_path / 'blind.json'}: a pod is placed that has resource requests, and PodFitsResources, which looks "
+            "at that, is not active")
+        assert "policy.json: a pod" not in run.stderr
+
+
 def test_compare_places_running_pods_anew_if_asked_to(tmp_path):
     def running(name, controller=None, **metadata):
         owners = [{"kind": controller, "uid": "1", "controller": True}] if controller else []
