@@ -52,7 +52,6 @@ import textwrap
 import threading
 import time
 import traceback
-import types
 import uuid
 from concurrent.futures import Future, TimeoutError, wait
 from dataclasses import dataclass, field, replace
@@ -180,7 +179,7 @@ def select_host(pod, total):
 
 
 def nothing_against(pod, node):
-    """What `metadata` returns to have the rule left out for this pod (upstream: Skip): against no node."""
+    """A rule against no node; `metadata` functions return it to have their rule left out (upstream: Skip)."""
     return ()
 
 
@@ -203,7 +202,7 @@ class Rule:
     # What the Policy says:
     title: str = ""  # what it calls the rule
     entry: str = ""  # where it does so, such as priorities[0]
-    arguments: list = None  # what the functions take as `arguments`; None: what they have by default
+    arguments: list = field(default_factory=list)  # what functions take as `arguments`; else their defaults
     weight: int = 1
     words: dict = field(default_factory=dict)  # reason -> what kube-scheduler says today; None: nothing
 
@@ -212,7 +211,7 @@ class Rule:
         answer = self.hooks[point](*things)
         if answer is not None and point in ANSWERS:
             kinds, expected = ANSWERS[point]
-            if type(answer) not in kinds:
+            if isinstance(answer, bool) or not isinstance(answer, kinds):
                 raise wrong_answer(self, f"{point}: return None or {expected}", answer, self.hooks[point])
         return answer
 
@@ -237,8 +236,13 @@ class Prepared:
         return same_rule and self.rule.steady and self.metadata == other.metadata
 
     def reasons(self, node):
-        """Return the reasons that a predicate has against a node."""
-        return reasons_of(self.rule, self.function(self.pod, node))
+        """Return the reasons that a predicate has against a node, in the words of the version."""
+        words = self.rule.words
+        reasons = strings_of(self.rule, self.function(self.pod, node), "the reasons")
+        if reasons and words:  # what a reason says in detail is behind it, in braces
+            reasons = [words.get(reason.partition(" {")[0], reason) for reason in reasons]
+            reasons = [reason for reason in reasons if reason is not None]
+        return reasons
 
     def score(self, node):
         """Return the score that a priority gives a node."""
@@ -249,7 +253,10 @@ class Prepared:
 
     def reduce(self, scores):
         """Return the points that a priority makes of all its scores: {node: 0 to 100}."""
-        points = reduced(self.rule, scores)
+        reduce = self.rule.reduce
+        points = reduce(dict(scores))
+        if not isinstance(points, dict) or points.keys() != scores.keys():
+            raise wrong_answer(self.rule, "reduce: return {name: score} of all nodes", points, reduce)
         check_points(self.rule, points)
         return points
 
@@ -504,7 +511,7 @@ def rules_named(where, entries, said_elsewhere, problems, notices):
             title = f"{title} ({name})"
         # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
         rule = replace(first, title=title, entry=last.entry, weight=last.weight * max(1, len(arguments)),
-                       arguments=arguments or said_elsewhere.get(name))
+                       arguments=arguments or said_elsewhere.get(name, []))
         rules.append(set_up(rule, problems))
     return rules
 
@@ -529,7 +536,7 @@ def uses_of(where, entries, problems, notices):
 
 
 def meaning_of(where, entry, place, problems, notices):
-    """Return the rules that an entry means, by its name or else by its argument, and that in a list.
+    """Return the rules that an entry means, by its name or else by its argument; and a list: its argument.
 
     An argument of one of the user's own rules has the rule's fields. One of kube-scheduler's has a single
     member, which says what rule it is for: the entry may then have any name but one of a rule.
@@ -584,11 +591,10 @@ PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `argument
     "reserve": "pod node snapshot", "unreserve": "pod snapshot", "permit": "pod node snapshot",
     "pre_bind": "pod node snapshot", "post_bind": "pod node_name"}
 ANSWERS = {  # option -> the types of what the function may return, except None; and that in words
-    "post_filter": ((tuple,), "(a list of requests, what they do)"),
-    "unreserve": ((list,), "a list of requests, (method, path, body)"),
+    "post_filter": (tuple, "(a list of requests, what they do)"),
+    "unreserve": ((list, tuple), "a list of requests, (method, path, body)"),
     "permit": ((int, float), "seconds"),
-    "pre_bind": ((list,), "a list of requests, (method, path, body)"),
-    "bind": ((bool,), "whether it has bound the pod")}
+    "pre_bind": (list, "a list of requests, (method, path, body)")}
 PLUGGED_IN = set()  # the names of the rules of --plugins
 RULE_OF = {}  # the code of a rule's function -> the rule's name
 
@@ -607,7 +613,7 @@ def register(where, name=None, **options):
         if name in CATALOGUES[where]:
             raise ValueError(f'there is a rule "{name}" already')
         functions = {"function": function}
-        functions |= {option: options[option] for option in PARAMETERS if options.get(option)}
+        functions |= {option: options[option] for option in PARAMETERS if options.get(option) is not None}
         hooks = {option: functions[option] for option in HOOKS if option in functions}
         is_built_in = getattr(function, "__module__", None) == __name__
         others = {"steady": is_built_in}  # unless the rule says otherwise
@@ -648,10 +654,23 @@ def problems_of(rule, functions):
             yield f"{place}: expected the parameters ({', '.join(wanted)}), got ({', '.join(parameters)})"
     if rule.argument is not None:
         yield from schema_problems(rule.argument, ", argument")
-    if rule.default:
-        problems = []
-        decode(rule.default, rule.argument or {}, ", default", problems)
-        yield from problems
+    elif rule.member or rule.default:
+        yield ": to have a default or a member, it needs the option argument={field: type}"
+    yield from default_problems(rule.default or {}, rule.argument)
+
+
+def default_problems(default, schema):
+    """Yield what is wrong with the values of the fields of an `argument` that may be left out."""
+    if not isinstance(default, dict):
+        yield f", default: expected {{field: value}}, got {default!r:.40}"
+        return
+    for name, value in default.items():
+        kind = schema.get(name)
+        kinds = (int, float) if kind is float else kind
+        if name not in schema:
+            yield f", default.{name}: unknown field{did_you_mean(name, schema, '')}"
+        elif value is not None and isinstance(kind, type) and not isinstance(value, kinds):
+            yield f", default.{name}: expected {TYPE_NAMES[kind]}, got {value!r:.40}"
 
 
 def takes(parameters, wanted, in_order):
@@ -667,7 +686,7 @@ def takes(parameters, wanted, in_order):
 def schema_problems(schema, place):
     """Yield where a schema has what is no type of a field."""
     is_choice = isinstance(schema, set) and all(isinstance(each, str) for each in schema)
-    if isinstance(schema, dict):
+    if type(schema) is dict:
         for name, inner in schema.items():
             yield from schema_problems(inner, f"{place}.{name}")
     elif place == ", argument":
@@ -702,7 +721,7 @@ def load_plugins(paths):
 
 def argument_of(rule, given, place, problems):
     """Return the argument that is given to a rule, with the defaults; append what is wrong with it."""
-    argument = rule.default | decode(given, rule.argument, place, problems)
+    argument = (rule.default or {}) | decode(given, rule.argument, place, problems)
     if not rule.member:  # of kube-scheduler's own arguments all may be left out
         problems += [f'{place}.{name}: is missing; "{rule.name}" needs it'
                      for name in rule.argument if name not in argument]
@@ -715,12 +734,12 @@ def set_up(rule, problems, since_1_20=False):
         problems.append(f"{rule.entry}: needs an argument; in a Policy, under a name of your own")
     elif rule.check and not problems:  # else the arguments may not be what they should be
         try:
-            found = strings_of(rule, rule.check(rule.arguments or []), "what is wrong", rule.check)
+            found = strings_of(rule, rule.check(rule.arguments), "what is wrong", rule.check)
             problems += [f"{rule.entry}: {problem}" for problem in found]
         except (Exception, SystemExit) as error:
-            problems.append(f"{rule.entry}: {broken(error)}")
+            problems.append(f"{rule.entry}: {what_broke(error)}")
     known = {"since_1_20": since_1_20}
-    if rule.arguments is not None:
+    if rule.arguments or rule.argument is not None:
         known["arguments"] = rule.arguments
 
     def fill_in(function):
@@ -734,7 +753,7 @@ def set_up(rule, problems, since_1_20=False):
     return replace(rule, hooks=hooks, **functions)
 
 
-def broken(error):
+def what_broke(error):
     """Say in a line what nobody expected of a rule: of which, and where in its file."""
     place = ""
     rule = file = None
@@ -764,33 +783,13 @@ def wrong_answer(rule, expected, answer, function=None):
 
 def strings_of(rule, answer, what, function=None):
     """Return the strings that a function of a rule yields. Raises TypeError if it gives something else."""
-    if not isinstance(answer, types.GeneratorType):
-        is_list = isinstance(answer, collections.abc.Iterable) and not isinstance(answer, str)
-        if not is_list:
-            raise wrong_answer(rule, f"yield {what}, or return a list of them", answer, function)
+    if isinstance(answer, str) or not hasattr(answer, "__iter__"):
+        raise wrong_answer(rule, f"yield {what}, or return a list of them", answer, function)
     strings = list(answer)
     for each in strings:
         if not isinstance(each, str):
             raise wrong_answer(rule, f"yield {what} as strings", each, function)
     return strings
-
-
-def reasons_of(rule, answer):
-    """Return the reasons that a predicate gives, in the words of the version whose answers are given."""
-    reasons = strings_of(rule, answer, "the reasons")
-    if reasons and rule.words:
-        # What a reason says in detail is behind it, in braces.
-        today = [rule.words.get(reason.partition(" {")[0], reason) for reason in reasons]
-        reasons = [reason for reason in today if reason is not None]
-    return reasons
-
-
-def reduced(rule, raw):
-    """Return the scores that a priority's `reduce` makes of raw ones. Raises TypeError if one is missing."""
-    scores = rule.reduce(dict(raw))
-    if not isinstance(scores, dict) or scores.keys() != raw.keys():
-        raise wrong_answer(rule, "reduce: return {name: score} of all nodes", scores, rule.reduce)
-    return scores
 
 
 def check_points(rule, points):
@@ -1130,7 +1129,7 @@ class Snapshot:
 
     nodes: dict  # name -> Node
     objects: "Objects"  # resource -> {namespace/name or name: the API's JSON}
-    others_act: bool = False  # on what we write, such as controllers; not in a dry run, nor among manifests
+    is_live: bool = False  # whether controllers act on what we write: no dry run, and no manifests
     assigned: set = frozenset()  # the uids of the pods that have a node
     memory: "Memory" = field(default_factory=lambda: Memory())  # the next chapter
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
@@ -1256,8 +1255,9 @@ def term_matches(term, node):
 
 # ==== 5. What is remembered =================================================================================
 
-# A steady rule is asked about a node again if the node has changed (it has a higher version), or what the
-# rule rests on has: its metadata, the `basis`. A rule that is not steady is asked each time: Prepared.__eq__.
+# Steady rules are asked about a node again if the node has changed: it has a higher version then. They are
+# asked about all nodes if what they rest on has changed, their `basis`: predicates, which are remembered
+# together, if the metadata of one has, or one is not steady (Prepared.__eq__); a priority, if its own has.
 
 
 VERSIONS = itertools.count(1)  # each change of a node gets a higher one
@@ -1692,14 +1692,18 @@ def storage(thing, *path):
 
 def bind_volumes(pod, node, snapshot):
     """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest."""
-    if not (pod.claims and snapshot.others_act):
+    if not (pod.claims and snapshot.is_live):
         return None
     failing = 'running PreBind plugin "VolumeBinding": binding volumes:'
-    for reason in reasons_if(pod, node, snapshot, gone=[pod]):  # it may have waited, and all be different now
+    has_waited = pod.record.state is State.PREPARED
+    claims = claims_to_bind(pod, [node], snapshot)
+    reasons = check_volume_binding(pod, node, claims)  # a rule may have held the pod meanwhile
+    if has_waited:
+        reasons = reasons_if(pod, node, snapshot, gone=[pod])
+    for reason in reasons:
         raise Unschedulable(f"{failing} {reason}")
-    delayed = claims_to_bind(pod, [node], snapshot).delayed
     patches = []
-    for claim, volume in find_volumes(delayed, node, snapshot):
+    for claim, volume in find_volumes(claims.delayed, node, snapshot):
         metadata = claim["metadata"]
         if volume and not volume["spec"].get("claimRef"):
             owner = {name: metadata[name] for name in ("namespace", "name", "uid")}
@@ -1709,15 +1713,15 @@ def bind_volumes(pod, node, snapshot):
         elif not volume and SELECTED_NODE not in pick(metadata, dict, "annotations"):
             # The claim thereby remembers the node: the pod fits no other one until it is bound.
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
-    if patches and pod.record.state is State.PREPARED:
-        raise Unschedulable(f"{failing} a controller has given up the volume or the node that was chosen")
-    return patches if delayed else None
+    if patches and has_waited:
+        raise Unschedulable(f"{failing} the volume or the node that was chosen has been given up")
+    return patches if claims.delayed else None
 
 
 def release_volumes(pod, snapshot):
     """Give up the node that unbound claims of the pod remember, since it turned out wrong."""
     patches = []
-    for key in pod.claims if snapshot.others_act else ():
+    for key in pod.claims if snapshot.is_live else ():
         claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
         remembers = SELECTED_NODE in pick(claim, dict, "metadata", "annotations")
         if remembers and not claim["spec"].get("volumeName"):
@@ -2472,7 +2476,7 @@ def random_priority(pod, node):
 #   reserve(pod, node, snapshot)        takes note that the pod goes to the node; may raise Unschedulable
 #   unreserve(pod, snapshot)            forgets that, even if there is nothing to forget; requests, or None
 #   permit(pod, node, snapshot)         None approves, Unschedulable denies; seconds: ask again, for so long
-#   pre_bind(pod, node, snapshot)       None; or requests: once these are sent, it is asked again in each pass
+#   pre_bind(pod, node, snapshot)       None: go on; requests, maybe []: send them, and ask again in each pass
 #   bind(pod, node_name)                binds the pod and returns True; else the next hook or the script does
 #   post_bind(pod, node_name)           the pod is bound
 #
@@ -2481,19 +2485,19 @@ def random_priority(pod, node):
 # bind and post_bind are called in other threads, for several pods at once. They may send requests, must not
 # touch pods, nodes and snapshots, and need locks for what they share. bind has a minute: then its pod loses
 # its room. post_bind may take its time.
-# A hook that breaks, or calls sys.exit, does harm to its pod only.
+# A hook that breaks, or calls sys.exit, does harm to its pod only (queue_sort: has no effect).
 
 
 class State(enum.Enum):
-    """Where a pending pod stands. In all states but PENDING it is assumed on a node, where its room is kept.
+    """Where a pending pod stands. In all states but UNPLACED it is assumed on a node, which keeps its room.
 
-    If a rule refuses, or a write fails, the pod is PENDING again, and rules are told to unreserve.
+    If a rule refuses, or a vital write fails, the pod is UNPLACED again, and rules are told to unreserve.
     """
 
-    PENDING = "pending"  # it is tried again when its backoff is over
-    HELD = "held"  # a rule does not permit the binding yet; each pass asks the rules again
+    UNPLACED = "unplaced"  # it is tried again when its backoff is over
+    HELD = "held"  # rules have reserved; until all of them permit the binding, each pass asks them again
     PREPARING = "preparing"  # what has to take effect before the binding is being written
-    PREPARED = "prepared"  # that has been written; each pass asks the rules again whether it has taken effect
+    PREPARED = "prepared"  # that has been written; until it has taken effect, each pass asks the rules again
     BINDING = "binding"  # the binding is being written; in a dry run, it would be
 
 
@@ -2521,7 +2525,7 @@ class Decision:
     message: str = None  # without a node: why, in kube-scheduler's words
     broken: bool = False  # without a node: whether that is because a rule failed unexpectedly
     remedy: str = ""  # without a node: what a rule does about that
-    state: State = State.PENDING
+    state: State = State.UNPLACED
     waits: str = ""  # with a node: why the pod is not bound to it yet
     requests: list = field(default_factory=list)  # to be sent, as a remedy or to prepare the binding
     since: float = field(default_factory=time.monotonic)
@@ -2544,7 +2548,7 @@ class Decision:
         return sum([vote.weight * vote.points[node.name] for vote in self.votes])
 
     def reduced_points(self):
-        """Return who votes, with the points that were not given node by node: all may be others now."""
+        """Return on what totals rest beside the nodes: one node may change what `reduce` gives to all."""
         return [(vote.title, vote.points if vote.points is not vote.raw else None) for vote in self.votes]
 
 
@@ -2570,11 +2574,14 @@ def fit_error(failed):
 
 
 def give_up(decision, error):
-    """Turn the decision into one to leave the pod pending. A rule that breaks fails this pod only."""
-    if isinstance(error, ApiError) and error.trouble:
+    """Turn the decision into one to leave the pod pending. A rule that breaks fails this pod only.
+
+    Raises the error again if the API server is in trouble: the pass ends.
+    """
+    if isinstance(error, ApiError) and error.is_trouble:
         raise error
     decision.node = None
-    decision.state = State.PENDING
+    decision.state = State.UNPLACED
     decision.waits = ""
     decision.message = str(error)
     if isinstance(error, Rejected):
@@ -2586,7 +2593,7 @@ def give_up(decision, error):
     is_unexpected = not isinstance(error, (Unschedulable, Malformed, ApiError))
     decision.broken = is_unexpected or isinstance(error, InvalidScore)
     if is_unexpected:
-        decision.message = broken(error)
+        decision.message = what_broke(error)
         log.debug("%s", decision.pod.key, exc_info=error)
 
 
@@ -2596,7 +2603,7 @@ def warn_if_broken(text):
     try:
         yield
     except (Exception, SystemExit) as error:
-        warn_once(f"{text}: {broken(error)}")
+        warn_once(f"{text}: {what_broke(error)}")
 
 
 def ready(pod, policy):
@@ -2619,15 +2626,15 @@ def assume(decision, snapshot):
     if decision.node is None:
         seek_remedy(decision, snapshot)
         return
+    decision.requests = []  # those of an earlier pass have been sent
     node = snapshot.nodes.get(decision.node)
     try:
         if node is None:
             raise Unschedulable(f"node {decision.node} has gone")
-        if decision.state is State.PENDING:
+        if decision.state is State.UNPLACED:
             reserve(decision, node, snapshot)
-        holder = who_holds(decision, node, snapshot)
+        holder = who_holds(decision, node, snapshot) if decision.state is State.HELD else None
         if holder:
-            decision.state = State.HELD
             decision.waits = f"{holder} does not permit it yet"
         else:
             prepare_binding(decision, node, snapshot)
@@ -2644,9 +2651,9 @@ def reserve(decision, node, snapshot):
     try:
         for rule in decision.policy.rules_with("reserve"):
             rule.call("reserve", pod, node, snapshot)
-    except ApiError:  # the pass may end here, and the pod is decided about anew
-        node.remove(pod)
-        unreserve(decision, snapshot)
+    except ApiError as error:
+        if error.is_trouble:  # the pass ends here; another one decides about the pod anew
+            unreserve(decision, snapshot)
         raise
     decision.state = State.HELD
     pod.record.decision = decision
@@ -2681,7 +2688,7 @@ def prepare_binding(decision, node, snapshot):
     waits = ""
     for rule in decision.policy.rules_with("pre_bind"):
         wanted = rule.call("pre_bind", decision.pod, node, snapshot)
-        if wanted is not None and snapshot.others_act:
+        if wanted is not None and snapshot.is_live:
             requests += wanted
             waits = f"{rule.title or rule.name} prepares the binding to {node.name}"
             if rule.name == "CheckVolumeBinding":
@@ -2696,7 +2703,7 @@ def prepare_binding(decision, node, snapshot):
 def seek_remedy(decision, snapshot):
     """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""
     if not decision.failed or len(decision.failed) < len(snapshot.nodes):
-        return
+        return  # there are no nodes; or some fit, and what failed was another rule
     with warn_if_broken(decision.pod.key):
         for rule in decision.policy.rules_with("post_filter"):
             failed = {name: dict(against) for name, against in decision.failed.items()}  # its own copy
@@ -2874,13 +2881,10 @@ def read_profile(profile, place, problems):
 
 
 def rules_of(plugin, args=None):
-    """Return {rule: its arguments, or None} of a plugin: its predicate and priority, or the user's own rule.
+    """Return {rule: its arguments} of a plugin: its predicate and priority, or a rule of the user's own.
 
-    `args`: what the configuration says, or None.
+    `args`: what the configuration says of the plugin.
     """
-    if plugin not in PLUGIN_ARGUMENTS:
-        arguments = None if args is None else [args]
-        return {rule: arguments for rule in PLUGINS.get(plugin, [plugin])}
     args = args or {}
     if plugin == "NodeAffinity":
         added = args.get("addedAffinity", {})
@@ -2896,6 +2900,7 @@ def rules_of(plugin, args=None):
             given = strategy.get("requestedToCapacityRatio", {}) | {
                 "resources": [{"weight": 1} | resource for resource in resources]}
         return {"PodFitsResources": args.get("ignoredResources", []) + groups, priority: [given]}
+    arguments = [args] if args else []
     if plugin == "PodTopologySpread":
         system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
         arguments = [args.get("defaultConstraints") or system]
@@ -2903,10 +2908,10 @@ def rules_of(plugin, args=None):
         arguments = [args.get("hardPodAffinityWeight", 1)]
         if args.get("ignorePreferredTermsOfExistingPods"):
             arguments.append("ignorePreferredTermsOfExistingPods")
-    else:  # NodeResourcesBalancedAllocation
+    elif plugin == "NodeResourcesBalancedAllocation":
         names = [resource.get("name", "") for resource in args.get("resources", [])]
-        arguments = [dict.fromkeys(names, 1)] if names else None
-    return {rule: arguments for rule in PLUGINS[plugin]}
+        arguments = [dict.fromkeys(names, 1)] if names else []
+    return {rule: arguments for rule in PLUGINS.get(plugin, [plugin])}
 
 
 def plugin_arguments(profile, running, place, problems, notices):
@@ -2977,9 +2982,10 @@ def running_plugins(plugins):
 
 # ==== 10. What is read of the cluster =======================================================================
 
-# A pass lists, for each scheduler name, the pods without a node; if none of them waits, it reads no more.
-# Else it lists the nodes, the pods that have a node, and those that are nominated to one. Other objects are
-# listed when a rule first looks at them. What has not changed is not parsed again.
+# A pass lists, for each scheduler name, the pods without a node; if none of them is ready to be tried, now or
+# when its backoff is over, it lists no more. Else it lists the nodes, the pods that have a node, and those of
+# other schedulers, of which some may be nominated to a node. Other objects are listed when a rule first looks
+# at them. Nodes and pods that have not changed are not parsed again.
 
 
 class ApiError(Exception):
@@ -2989,7 +2995,7 @@ class ApiError(Exception):
         super().__init__(message)
         self.status = status
         self.retry_after = retry_after  # seconds
-        self.trouble = status in (0, 429) or status >= 500  # whether other requests are likely to fail, too
+        self.is_trouble = status in (0, 429) or status >= 500  # whether other requests may well fail, too
 
 
 @functools.lru_cache(maxsize=10000)
@@ -3127,9 +3133,9 @@ class Lists:
         **dict.fromkeys(["storageclasses", "csinodes", "csidrivers", "csistoragecapacities"],
                         "apis/storage.k8s.io/v1")}
 
-    def __init__(self, api, others_act):
+    def __init__(self, api, is_live):
         self.api = api
-        self.others_act = others_act  # on what we write: an object that has changed has another version
+        self.is_live = is_live  # whether others change it meanwhile; what has changed has another version
         self.parsed = {}  # (resource, selector) -> {(uid, resourceVersion): Pod or Node}, as last read
         self.trouble = None  # the ApiError that ended the last pass
         self.failures = 0  # how many passes in a row ended so, and no list succeeded
@@ -3155,7 +3161,7 @@ class Lists:
         things = {}
         unread = []
         for raw in self.list(resource, selector, cached):
-            version = name_in(raw, "metadata", "resourceVersion") if self.others_act else ""
+            version = name_in(raw, "metadata", "resourceVersion") if self.is_live else ""
             key = (name_in(raw, "metadata", "uid"), version) if version else id(raw)
             try:
                 thing = before.get(key) or kind(raw)
@@ -3165,7 +3171,7 @@ class Lists:
             except Exception as error:
                 warn_once(f"{kind.__name__.lower()} {key_in(raw)} is left out: {one_line(error)}")
                 unread.append(raw)
-        self.parsed[resource, selector] = things if self.others_act else {}
+        self.parsed[resource, selector] = things if self.is_live else {}
         return list(things.values()), unread
 
     def take_note_of(self, trouble):
@@ -3186,7 +3192,7 @@ class Cluster(Lists):
     """
 
     def __init__(self, api, dry_run=False):
-        super().__init__(api, others_act=isinstance(api, Proxy) and not dry_run)
+        super().__init__(api, is_live=isinstance(api, Proxy) and not dry_run)
         self.pending = PendingPods()
         self.writer = Writer(api, dry_run)
         self.execution = Execution(self.pending, self.writer)
@@ -3206,11 +3212,14 @@ class Cluster(Lists):
             self.pending.line_up([])
             return None
         snapshot = self.execution.snapshot = self.snapshot(policies)
-        if self.others_act:
+        if self.pending.to_undo:
+            while self.pending.to_undo:
+                self.execution.undo(self.pending.to_undo.pop())
+            self.execution.take_answers()
+            snapshot = self.execution.snapshot = self.snapshot(policies)  # with what that has changed
+        if self.is_live:
             snapshot.good_until = began + max(1, 10 * (time.monotonic() - began))
         self.pending.line_up([pod for pod in pods if pod.uid not in snapshot.assigned])
-        while self.pending.to_undo:
-            self.execution.undo(self.pending.to_undo.pop())
         return snapshot
 
     def pending_pods(self, policies):
@@ -3247,7 +3256,7 @@ class Cluster(Lists):
         if seen != self.seen:
             self.seen = seen
             self.pending.end_backoff()
-        return Snapshot(nodes, Objects(self), self.others_act, assigned.keys(), self.memory,
+        return Snapshot(nodes, Objects(self), self.is_live, assigned.keys(), self.memory,
                         policies=policies, nominated=self.nominated_pods(policies, assigned))
 
     def residents(self, pods, assigned):
@@ -3292,19 +3301,20 @@ def key_in(thing):
 
 # The life of a pending pod, in States (chapter 8):
 #
-#   PENDING    it fits nowhere, or a rule refuses it: it backs off, until the cluster changes at the longest.
-#              It fits, and rules reserve its room: it goes on.
-#   HELD       as long as a rule says so; then it goes on.
-#   PREPARING  until what rules want written is written; then PREPARED, until they want nothing more.
-#   BINDING    until it is bound, or that has failed.
+#   UNPLACED   If it fits nowhere, or a rule refuses it, it backs off; a change of the cluster ends that.
+#              If it fits, it gets its room, and rules take note (reserve).
+#   HELD       As long as a rule does not permit the binding.
+#   PREPARING  Until what rules want written is written; then PREPARED, until they want nothing more.
+#   BINDING    Until it is bound.
 #
-# If a write of its fails, it is PENDING, and backs off alone; a 404 or 409 came too late, and is no failure
-# to warn of: the pod has gone, or is bound. If a pod that is HELD or PREPARED goes, or its Policy changes,
-# its rules unreserve (PendingPods.meet), and it is decided about anew.
+# If its Binding fails, or what prepares that, it is UNPLACED, its rules unreserve, and it backs off alone,
+# for a quarter of 1, 2, 4, 8 or 10 s. A 404 or 409 is no failure to warn of: the pod has gone, or is bound,
+# and the write came too late. If a pod goes that is HELD or PREPARED, or its Policy changes, its rules
+# unreserve (PendingPods.meet, then Cluster.look), and it is decided about anew.
 
 
 def backoff(attempts, most):
-    """Return the seconds to wait after so many failed attempts, as in kube-scheduler: 1, 2, 4, 8, `most`."""
+    """Return the seconds to wait after so many failed attempts, as in kube-scheduler: 1, 2, 4, ... `most`."""
     return min(2 ** (attempts - 1), most)
 
 
@@ -3317,12 +3327,12 @@ class PodRecord:
     attempts: int = 0  # that have failed
     retry_at: float = 0  # monotonic seconds
     retry_on_change: bool = False  # whether a change of the cluster ends its backoff
-    decision: Decision = None  # by which it is assumed on a node; None while it is PENDING
+    decision: Decision = None  # by which it is assumed on a node; None while it is UNPLACED
 
     @property
     def state(self):
         """The pod's State."""
-        return self.decision.state if self.decision else State.PENDING
+        return self.decision.state if self.decision else State.UNPLACED
 
     @property
     def waits_for_rules(self):
@@ -3331,11 +3341,11 @@ class PodRecord:
 
     def is_due(self):
         """Say whether this pass has to do with the pod."""
-        backoff_is_over = self.state is State.PENDING and time.monotonic() >= self.retry_at
+        backoff_is_over = self.state is State.UNPLACED and time.monotonic() >= self.retry_at
         return backoff_is_over or self.waits_for_rules
 
     def back_off(self, retry_on_change):
-        """Have the pod be PENDING, and let it wait before it is tried again."""
+        """Have the pod be UNPLACED, and let it wait before it is tried again."""
         self.decision = None
         self.attempts += 1
         self.retry_on_change = retry_on_change
@@ -3363,6 +3373,8 @@ class PendingPods(dict):
         records = {write.decision.pod.uid: write.decision.pod.record for write in under_way}
         for pod in pods:
             pod.record = records.setdefault(pod.uid, self.get(pod.uid) or PodRecord(pod.pending_message))
+            if pod.record.waits_for_rules:
+                pod.record.decision.pod = pod  # as it is by now
         listed = {pod.uid for pod in pods}
         for uid, record in self.items():
             if record.waits_for_rules:
@@ -3403,19 +3415,19 @@ class Execution:
         """Start to do what was decided."""
         record = decision.pod.record
         self.pending.tried.add(decision.pod.uid)
-        if decision.state is State.PENDING:
+        if decision.state is State.UNPLACED:
             record.back_off(retry_on_change=True)
             self.has_failures = self.has_failures or decision.broken
             self.undo(decision)
-            self.have_sent(decision, decision.requests)
+            self.start_sending(decision, decision.requests)
             self.say(decision, "Warning", "FailedScheduling", "Unschedulable", decision.message)
         elif decision.state is State.BINDING:
-            self.writer.start(decision, self.writer.bind, decision, self.snapshot.others_act, is_vital=True)
+            self.writer.start(decision, self.writer.bind, decision, self.snapshot.is_live, is_vital=True)
         else:
-            self.have_sent(decision, decision.requests, is_vital=True)
+            self.start_sending(decision, decision.requests, is_vital=True)
             self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
 
-    def have_sent(self, decision, requests, is_vital=False):
+    def start_sending(self, decision, requests, is_vital=False):
         """Have requests sent, if there are any."""
         if requests:
             self.writer.start(decision, self.writer.send, requests, is_vital=is_vital)
@@ -3434,7 +3446,7 @@ class Execution:
 
     def undo(self, decision):
         """Have the rules forget that the pod was to go somewhere."""
-        self.have_sent(decision, unreserve(decision, self.snapshot))
+        self.start_sending(decision, unreserve(decision, self.snapshot))
 
     def wait_for_a_free_slot(self):
         """Take in answers until there is room for another write. Raises ApiError if none comes."""
@@ -3470,13 +3482,13 @@ class Execution:
         self.has_failures = self.has_failures or not came_too_late
         if status != 0 and not came_too_late:
             is_rules = not isinstance(write.error, (ApiError, Unschedulable, TimeoutError))
-            warn_once(f"{pod.key}: {broken(write.error) if is_rules else one_line(write.error)}")
+            warn_once(f"{pod.key}: {what_broke(write.error) if is_rules else one_line(write.error)}")
         if write.is_vital:
             was_refused = status and status < 500  # else it may have been carried out all the same
             self.take_back(write, was_refused)
         else:
             pod.record.written = None  # so that the next attempt writes it again
-        if getattr(write.error, "trouble", False):
+        if getattr(write.error, "is_trouble", False):
             self.failing.add(pod.uid)
         if len(self.failing) < self.SEVERAL:
             return None
@@ -3484,7 +3496,7 @@ class Execution:
         return write.error
 
     def take_back(self, write, was_refused):
-        """Have a pod that was to be bound be PENDING. Its room is free only if it was refused."""
+        """Have a pod that was to be bound be UNPLACED. Its room is free only if that was refused."""
         pod = write.decision.pod
         pod.record.back_off(retry_on_change=False)
         node = self.snapshot.nodes.get(write.decision.node)
@@ -3507,9 +3519,10 @@ class Execution:
 # ==== 12. What is written ===================================================================================
 
 # The loop's thread starts writes (Execution.carry_out) and takes in how they ended; other threads send them.
-# Before each attempt it is asked whether this replica leads (may_write): else it fails like one that is too
-# late. Events tell that a pod is bound (Writer.bind), or why it is not (Execution.say). If a write fails
-# with 5xx it is sent up to three times (patiently); an event, also later.
+# An attempt fails with 409 if this replica does not lead any more (Writer.attempt); nor are rules and
+# extenders asked to bind then. Events tell that a pod is bound (Writer.bind) or, if that is new, why it is
+# not (Execution.say); not in a dry run, but whether this replica leads or not. If a write fails with 5xx, it
+# is sent up to three times (patiently); an event, also later.
 
 
 @dataclass(eq=False)
@@ -3517,7 +3530,7 @@ class Write:
     """Requests that a thread sends because of a decision about a pod."""
 
     decision: Decision
-    is_vital: bool  # whether the pod is PENDING again if the write fails
+    is_vital: bool  # whether the pod is UNPLACED again if the write fails
     began: float  # monotonic seconds
     error: Exception = None  # why it has failed, once it has ended
 
@@ -3525,7 +3538,7 @@ class Write:
 class Writer:
     """Carries out several writes at a time, while the loop goes on.
 
-    The loop's thread calls `start` and `ended`, and that `overdue`. All else runs in other threads.
+    `start`, `ended` and `overdue` run in the loop's thread, all else in other threads.
     """
 
     WINDOW = 16  # writes under way at a time: more of them cost etcd less
@@ -3534,7 +3547,7 @@ class Writer:
     def __init__(self, api, dry_run):
         self.api = api
         self.dry_run = dry_run
-        self.may_write = lambda: True  # of several replicas, only the one that leads
+        self.may_write = lambda: True  # with several replicas: LeaderElection.leads, see `poll`
         self.under_way = []  # Writes that have been started, and of whose end the loop has not heard
         self.answered = queue.SimpleQueue()  # those of them that have ended, each with its error or None
         self.following = set()  # Futures of what rules do after bindings
@@ -3570,12 +3583,12 @@ class Writer:
             self.under_way.remove(write)
         return overdue
 
-    def bind(self, decision, others_act):
+    def bind(self, decision, is_live):
         """Bind the pod: by a rule, an extender, or else a Binding. Tell so, and let rules follow that up."""
         pod = decision.pod
         policy = decision.policy
         binders = [functools.partial(rule.call, "bind") for rule in policy.rules_with("bind")]
-        if others_act:
+        if is_live:
             binders += [extender.bind for extender in policy.extenders if extender.cares("bindVerb", pod)]
         is_bound = self.may_write() and any(binder(pod, decision.node) for binder in binders)
         if not is_bound:
@@ -3613,7 +3626,7 @@ class Writer:
         try:
             patiently(send, *request)
         except ApiError as error:
-            if error.trouble:
+            if error.is_trouble:
                 raise
             if error.status != 409:  # it was written after all; or we do not lead any more
                 warn_once(str(error))
@@ -3657,12 +3670,11 @@ class Events:
 
     def write(self, request):
         """Write an event; if the API server is in trouble, try it again after 1, 2 and 4 seconds."""
-        for attempt in range(1, 5):
-            try:
+        for pause in (0, 1, 2, 4):
+            time.sleep(pause)
+            with contextlib.suppress(ApiError):
                 self.writer.note(self.writer.api.request, request)  # whether we lead or not
                 return
-            except ApiError:
-                time.sleep(backoff(attempt, most=10))
 
 
 def condition(pod, reason, message):
@@ -4582,7 +4594,7 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
         help="Policy, KubeSchedulerConfiguration, DefaultProvider or ClusterAutoscalerProvider (policy.json)")
     add("--plugins", nargs="+", default=[], metavar="FILE", help="Python files with rules of your own")
     add("--interval", type=float, default=1, metavar="SECONDS", help="between polls (%(default)s)")
-    add("--once", action="store_true", help="make one pass, then stop")
+    add("--once", action="store_true", help="make passes until no pod is due, then stop")
     add("--leader-elect", nargs="?", const="true", choices=["true", "false"], help="lead by a Lease")
     add("--dry-run", action="store_true", help="do everything except writing to the cluster")
     add("--cluster", nargs="+", default=[], metavar="FILE", help="schedule manifests (-: standard input)")

@@ -125,7 +125,7 @@ def test_arguments_change_what_a_plugin_does():
         "NodeResourcesBalancedAllocation", {"resources": [{"name": "cpu", "weight": 1}, {"name": "example.com/gpu"}]},
         "BalancedResourceAllocation", [{"cpu": 1, "example.com/gpu": 1}]),
     "without any, what the rule has by default": (
-        "NodeResourcesBalancedAllocation", {}, "BalancedResourceAllocation", None),
+        "NodeResourcesBalancedAllocation", {}, "BalancedResourceAllocation", []),
 })
 def test_a_rule_has_the_arguments_of_its_plugin(plugin, args, rule, arguments):
     [policy] = load({"pluginConfig": [{"name": plugin, "args": args}]}).values()
@@ -489,3 +489,9 @@ def test_nodes_that_affinity_names_are_not_asked_for_where_the_plugin_is_disable
     feasible = [list(decide(load({"plugins": {"multiPoint": {"disabled": plugins(*disabled)}}}), pod("p", affinity=only_a),
                             node("a"), node("b")).total) for disabled in ([], ["NodeAffinity"])]
     assert feasible == [["a"], ["a", "b"]]
+
+
+@pytest.mark.parametrize("name", ["NodeLabel", "ServiceAffinity"])
+def test_a_plugin_of_1_20_that_needs_an_argument_is_refused_without_it(name):
+    with pytest.raises(scheduler.PolicyError, match=f"profiles.0..plugins.score: {name}: needs an argument"):
+        load({"plugins": {"score": {"enabled": plugins(name)}}})

@@ -180,7 +180,7 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
         ", argument: expected {field: type}, got <class 'str'>"),
     "a default without fields": (
         "@priority('Mine', argument={'zone': str}, default='east')\ndef mine(pod, node): return 1",
-        ', default: expected an object, got "east"'),
+        ", default: expected {field: value}, got 'east'"),
     "a default of another type": (
         "@priority('Mine', argument={'zone': str}, default={'zone': 5})\ndef mine(pod, node, arguments): return 1",
         ', default.zone: expected a string, got 5'),
@@ -190,6 +190,14 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
     "arguments that the Policy cannot give": (
         "@priority('Mine')\ndef mine(pod, node, arguments): return 1",
         ': to take `arguments`, the rule needs the option argument={field: type}'),
+    "a default without an argument": (
+        "@priority('Mine', default={'zone': 'east'})\ndef mine(pod, node): return 1",
+        ": to have a default or a member, it needs the option argument={field: type}"),
+    "a member without an argument": (
+        "@priority('Mine', member='mine')\ndef mine(pod, node): return 1",
+        ": to have a default or a member, it needs the option argument={field: type}"),
+    "a check that is no function": (
+        "@priority('Mine', check=False)\ndef mine(pod, node): return 1", ", check: expected a function, got False"),
     "metadata that is no function": (
         "@priority('Mine', metadata={'a': 1})\ndef mine(pod, node, metadata): return 1",
         ", metadata: expected a function, got {'a': 1}"),
@@ -205,6 +213,10 @@ def test_a_rule_that_cannot_work_is_named_when_it_is_loaded(rule, said, tmp_path
     "arguments and metadata, in any order": (
         "priority('Mine', metadata=lambda pod, nodes, snapshot: 1, argument={'zone': str})",
         "lambda pod, node, arguments, metadata: 1"),
+    "a whole number for a number": ("priority('Mine', argument={'share': float}, default={'share': 1})",
+                                    "lambda pod, node, arguments: 1"),
+    "no default at all": ("priority('Mine', argument={'zone': str}, default=None)", "lambda pod, node, arguments: 1"),
+    "an argument without fields": ("priority('Mine', argument={})", "lambda pod, node, arguments: 1"),
     "a parameter that has a value": ("predicate('Mine')", "lambda pod, node, most=5: []"),
     "a hook that takes whatever there is": ("predicate('Mine', reserve=lambda *_: None)", "lambda pod, node: []"),
     "a reduce that calls its scores otherwise": ("priority('Mine', reduce=lambda points: points)", "lambda pod, node: 1"),
@@ -629,12 +641,88 @@ def test_no_reservation_is_left_over_or_made_twice_if_the_api_server_fails(spy, 
     assert [name for name in spy.seen if name in {"unreserve", *calls}] == calls and server.places() == {"p": "n"}
 
 
+def test_a_reservation_that_the_api_server_refuses_is_forgotten_once(spy):
+    spy.answers["reserve"] = scheduler.ApiError(403, "no")
+    _, [decision] = make_pass(Server(node("n"), pod("p")), spy)
+    assert decision.message == "no" and spy.seen[-2:] == ["reserve", "unreserve"]
+
+
+def live_cluster(server):
+    """A cluster on whose objects others act."""
+    cluster = scheduler.Cluster(server)
+    cluster.is_live = True
+    return cluster
+
+
+def test_a_permit_that_was_given_is_not_asked_for_again(spy):
+    spy.answers["pre_bind"] = [("PATCH", "/api/v1/namespaces/default/pods/p", {})]
+    server = Server(node("n"), pod("p"))
+    cluster = live_cluster(server)
+    make_pass(server, spy, cluster)
+    spy.answers |= {"permit": 60, "pre_bind": None}
+    make_pass(server, spy, cluster)
+    assert server.places() == {"p": "n"} and spy.seen.count("permit") == spy.seen.count("reserve") == 1
+    assert len(server.sent("PATCH", "/pods/p")) == 1
+
+
+@table("error", {"refused": (scheduler.Unschedulable("no"),), "broken": (RuntimeError("oops"),)})
+def test_what_prepared_a_binding_is_not_sent_again_if_that_is_given_up(spy, error):
+    spy.answers["pre_bind"] = [("PATCH", "/api/v1/namespaces/default/pods/p", {})]
+    server = Server(node("n"), pod("p"))
+    cluster = live_cluster(server)
+    make_pass(server, spy, cluster)
+    spy.answers["pre_bind"] = error
+    make_pass(server, spy, cluster)
+    assert len(server.sent("PATCH", "/pods/p")) == 1 and spy.seen.count("unreserve") == 1
+
+
+@table("point, told_to_wait", {
+    "permit": ("permit", 60), "pre_bind": ("pre_bind", [("PATCH", "/api/v1/namespaces/default/pods/p", {})])})
+def test_a_pod_that_waits_is_shown_to_rules_as_it_is_by_now(spy, point, told_to_wait):
+    spy.answers[point] = lambda pod, node, snapshot: None if "ready" in pod.labels else told_to_wait
+    server = Server(node("n"), pod("p"))
+    cluster = live_cluster(server)
+    make_pass(server, spy, cluster)
+    assert server.places() == {}
+    server.put(pod("p", labels={"ready": "yes"}))
+    make_pass(server, spy, cluster)
+    assert server.places() == {"p": "n"}
+
+
+def test_what_rules_undo_is_done_before_the_cluster_is_looked_at_for_the_next_decision(spy):
+    undo = "PATCH", "/api/v1/nodes/n", {}
+    spy.answers |= {"pre_bind": [("PATCH", "/api/v1/namespaces/default/pods/p", {})], "unreserve": [undo]}
+    server = Server(node("n"), pod("p"))
+    cluster = live_cluster(server)
+    make_pass(server, spy, cluster)
+    spy.policies = {"my-scheduler": scheduler.Policy([], [])}
+    make_pass(server, spy, cluster)
+    calls = [(method, path) for method, path, *_ in server.requests]
+    assert server.places() == {"p": "n"} and calls.count(undo[:2]) == 1
+    assert ("GET", "/api/v1/nodes") in calls[calls.index(undo[:2]):]
+
+
+def test_a_rule_that_notes_its_own_reservation_does_not_refuse_its_own_pod(spy):
+    """CheckVolumeBinding asks all predicates again only of a pod that has waited."""
+    taken = set()
+    rule = scheduler.Rule("Device", lambda pod, node: ["taken"] if taken else [], title="Device", hooks={
+        "reserve": lambda pod, node, snapshot: taken.add(pod.uid)})
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "annotations": {
+        "pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "pv"}}
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    server = Server(node("n"), pod("p", volumes=volumes), claim, {
+        "kind": "PersistentVolume", "metadata": {"name": "pv"}})
+    spy.policies = {"my-scheduler": scheduler.Policy([rule, *built(["CheckVolumeBinding"])["my-scheduler"].predicates], [])}
+    make_pass(server, spy, live_cluster(server))
+    assert server.places() == {"p": "n"}
+
+
 def test_a_prepared_pod_is_reserved_once(spy):
     wanted = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], None]
     spy.answers["pre_bind"] = lambda *_: wanted.pop(0)
     server = Server(node("n"), pod("p"))
     cluster = scheduler.Cluster(server)
-    cluster.others_act = True
+    cluster.is_live = True
     for _ in range(3):
         make_pass(server, spy, cluster)
     assert server.places() == {"p": "n"} and spy.seen.count("reserve") == 1
@@ -704,7 +792,7 @@ def test_pre_bind_sends_its_requests_and_is_asked_again_before_the_binding(spy):
     spy.answers["pre_bind"] = lambda *_: requests.pop(0)
     server = Server(node("n"), pod("p"))
     cluster = scheduler.Cluster(server)
-    cluster.others_act = True
+    cluster.is_live = True
     make_pass(server, spy, cluster)
     assert server.places() == {} and "bind" not in spy.seen
     make_pass(server, spy, cluster)
@@ -781,7 +869,7 @@ def test_permit_holds_a_pod_with_its_room_until_it_approves(spy):
     spy.answers["permit"] = 60
     cluster, decisions = make_pass(server, spy)
     assert [(decision.pod.name, decision.state) for decision in decisions] == [
-        ("z", scheduler.State.HELD), ("p", scheduler.State.PENDING)]
+        ("z", scheduler.State.HELD), ("p", scheduler.State.UNPLACED)]
     assert decisions[1].message == "0/1 nodes are available: 1 Insufficient cpu."
     make_pass(server, spy, cluster)
     assert server.places() == {}

@@ -744,12 +744,14 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(name
     server, decisions, states = Server(node("n"), pod("p")), [], []
     answers = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], [], None]
     rule = scheduler.Rule(name, lambda pod, node: (), hooks={"pre_bind": lambda *_: answers.pop(0)})
-    cluster = scheduler_of(server)
+    cluster, policy = scheduler_of(server), scheduler.Policy([rule], [])
     for _ in range(4):
-        make_pass(cluster, decisions, scheduler.Policy([rule], []))
+        scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
+            (decision.node, decision.waits)), threading.Event())
+        wait_until_told(cluster)
         states.append([record.state for record in cluster.pending.values()])
-    assert states == [[scheduler.State.PREPARED]] * 3 + [[scheduler.State.PENDING]]
-    assert [(decision.node, decision.waits) for decision in decisions] == [("n", waits), ("n", "")]
+    assert states == [[scheduler.State.PREPARED]] * 3 + [[scheduler.State.UNPLACED]]
+    assert decisions == [("n", waits), ("n", "")]
     events, conditions = said_about(server)
     assert conditions == [("False", "Waiting", waits)], "the reason is none for which autoscalers make nodes"
     assert events == [("Normal", "Waiting", waits), ("Normal", "Scheduled", "Successfully assigned default/p to n")]

@@ -178,7 +178,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody):
         "kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION, **body}, "my-scheduler")
         for title, body in CONFIGURATIONS.items()}
     cluster, title = scheduler.Cluster(server), dice.choice([*policies])
-    cluster.others_act = True
+    cluster.is_live = True
     snapshot, remembered = cluster.snapshot(policies[title]), 0
     for step in range(120):
         if dice.random() < 0.25:
@@ -259,7 +259,7 @@ def test_an_odd_rule_of_ones_own_is_asked_as_if_nothing_were_remembered(register
             part: [{"name": "Odd", "weight": 1} if part == "priorities" else {"name": "Odd"}] * ("Odd" in catalogue)
             for part, catalogue in scheduler.CATALOGUES.items()}})}
         cluster, decisions = scheduler.Cluster(server), []
-        cluster.others_act = True
+        cluster.is_live = True
         for name in ("n0", "n1", "n0"):
             dice[0] = name
             with_memory, without = (scheduler.schedule(scheduler.Pod(pod("p")), of.snapshot(policies), policies[
@@ -288,7 +288,7 @@ def test_a_rule_is_not_asked_again_before_those_ahead_of_it_whatever_it_has_said
             {"name": "zoned", "argument": {"labelsPresence": {"labels": ["zone"], "presence": True}}},
             {"name": "ZoneQuota"}]})}
         cluster = scheduler.Cluster(server)
-        cluster.others_act = True
+        cluster.is_live = True
         for labels in ({"zone": "a"}, {}, {}):
             server.put(node("n0", labels=labels))
             server.put(node("n1", labels={"zone": "b"}))
@@ -325,7 +325,7 @@ def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
     server, memories = Server(), []
     cluster, policies = scheduler.Cluster(server), {"my-scheduler": scheduler.read_policy(
         {"kind": "Policy", "apiVersion": "v1"})}
-    cluster.others_act = True
+    cluster.is_live = True
     near = {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
         {"weight": 1, "podAffinityTerm": {"topologyKey": ZONE, "labelSelector": {}}}]}}}
     for i in range(6):
@@ -380,7 +380,7 @@ def test_a_node_that_was_read_anew_has_changed_whatever_has():
         policies = {"my-scheduler": scheduler.read_policy(
             {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "CoolNodes"}]})}
         cluster, fits = scheduler.Cluster(server), []
-        cluster.others_act = True
+        cluster.is_live = True
         for status in ("False", "True", "False"):
             server.put(node("n", status={"conditions": [{"type": "TooHot", "status": status}]}))
             snapshot = cluster.snapshot(policies)

@@ -366,3 +366,10 @@ def test_a_policy_that_vanishes_or_breaks_heals_by_itself(tmp_path, caplog):
         "No such file or directory; the last good Policy stays",
         "line 1: Expecting property name enclosed in double quotes: {; the last good Policy stays",
         "- HostName"]
+
+
+@pytest.mark.parametrize("name", ["CheckNodeLabelPresence", "CheckServiceAffinity"])
+def test_a_predicate_whose_argument_names_no_labels_lets_every_node_pass(name):
+    policies = {"my-scheduler": scheduler.read_policy({
+        "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": name}], "priorities": []})}
+    assert list(decide(policies, pod("p"), node("a"), node("b")).total) == ["a", "b"]

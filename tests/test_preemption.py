@@ -287,7 +287,7 @@ def test_it_says_who_has_to_go_and_why_there(objects, text):
 def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_pass():
     victim = running("a", "n", metadata={"resourceVersion": "1", "uid": "a"})
     cluster = cluster_of(node("n", cpu="1"), victim, incoming())
-    cluster.others_act, policies = True, built()  # so that what has been read is read only once
+    cluster.is_live, policies = True, built()  # so that what has been read is read only once
     for attempt in range(2):
         [waiting] = cluster.pending_pods(policies)
         snapshot = cluster.snapshot(policies)
