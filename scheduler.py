@@ -1058,6 +1058,8 @@ class Node:
         self.images = {}  # name -> bytes
         for image in pick(raw, list, "status", "images", of=dict):
             self.images |= dict.fromkeys(pick(image, list, "names", of=str), pick(image, int, "sizeBytes"))
+        conditions = pick(raw, list, "status", "conditions", of=dict)
+        self.conditions = {str(each.get("type")): str(each.get("status")) for each in conditions}
         self.raw = raw
         self.pods = {}  # uid -> Pod
         self.memory = None
@@ -1115,7 +1117,7 @@ class Node:
     def scheduling_properties(self):
         """Return what decides which pods fit; not heartbeats. Upstream: nodeSchedulingPropertiesChange."""
         return (self.labels, self.annotations, self.unschedulable, self.taints, self.allocatable,
-                self.max_pods, self.images)
+                self.max_pods, self.images, self.conditions)
 
 
 def are_alike(pods, others):
@@ -2145,7 +2147,7 @@ OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  
 SEED = None  # of what is left to chance
 
 
-def normalize(points, few_are_best=False):
+def stretch(points, few_are_best=False):
     """Stretch scores so that the highest becomes 100, or 0. Upstream: DefaultNormalizeScore."""
     highest = max(points.values())
     points = {name: 100 * score // highest if highest else 0 for name, score in points.items()}
@@ -2262,7 +2264,7 @@ def along(shape, x):
     return left_score
 
 
-@priority("NodeAffinityPriority", reduce=normalize)
+@priority("NodeAffinityPriority", reduce=stretch)
 def node_affinity(pod, node, arguments=()):
     """The summed weights of the preferred node affinity terms that the node meets, and of `arguments`."""
     terms = preferred_terms(pod) + weighted_terms(arguments) if arguments else preferred_terms(pod)
@@ -2293,7 +2295,7 @@ def weighted_terms(raws):
     return pairs
 
 
-@priority("TaintTolerationPriority", reduce=functools.partial(normalize, few_are_best=True))
+@priority("TaintTolerationPriority", reduce=functools.partial(stretch, few_are_best=True))
 def taint_toleration(pod, node):
     """The number of PreferNoSchedule taints that the pod does not tolerate; the fewer, the better."""
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
@@ -3191,10 +3193,11 @@ class Cluster(Lists):
     Pods without a node are listed from the API server's watch cache, which may lag; nodes and their pods not.
     """
 
-    def __init__(self, api, dry_run=False):
-        super().__init__(api, is_live=isinstance(api, Proxy) and not dry_run)
+    def __init__(self, api, options=None):
+        self.options = options or read_arguments([])  # of the command line
+        super().__init__(api, is_live=isinstance(api, Proxy) and not self.options.dry_run)
         self.pending = PendingPods()
-        self.writer = Writer(api, dry_run)
+        self.writer = Writer(api, self.options.dry_run)
         self.execution = Execution(self.pending, self.writer)
         self.unassigned = []  # the pods of our schedulers that have no node, as last read
         self.nodes = {}  # name -> Node, as last read
@@ -4657,7 +4660,7 @@ def carry_out(options, screen):
     stop = stop_on_signals()
     if options.compare:
         return compare(api, files, stop, options, screen)
-    cluster = Cluster(api, options.dry_run)
+    cluster = Cluster(api, options)
     if isinstance(options.explain, str):
         return explain_pod(cluster, files[0], options, screen)
     if not options.cluster:
@@ -4759,7 +4762,7 @@ def explain_pod(cluster, policy_file, options, screen):
 
 def compare(manifests, files, stop, options, screen):
     """Show what comes of manifests under each of several Policies. Return whether something failed."""
-    clusters = {file.path: Cluster(copy.deepcopy(manifests)) for file in files}
+    clusters = {file.path: Cluster(copy.deepcopy(manifests), options) for file in files}
     outcomes = {file.path: outcome(clusters[file.path], file, stop, options) for file in files}
     screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
     return any(cluster.execution.has_failures for cluster in clusters.values())

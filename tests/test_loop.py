@@ -251,7 +251,7 @@ def test_many_pods_in_a_row_whose_writes_fail_mean_that_the_api_server_is_in_tro
 
 def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
     server, decisions = Server(node("n", cpu="1"), pod("first", {"cpu": "1"})), []
-    cluster = scheduler.Cluster(server, dry_run=True)
+    cluster = scheduler.Cluster(server, scheduler.read_arguments(["--dry-run"]))
     make_pass(cluster, decisions)
     server.put(pod("second", {"cpu": "1"}, priority=10))
     for _ in range(3):
@@ -267,7 +267,7 @@ def test_a_dry_run_needs_no_lease():
     options = scheduler.read_arguments(["--dry-run", "--leader-elect", "--once"])
     policies, decisions = scheduler.PolicyFile(ROOT / "policy.json", options.scheduler_name), []
     code = scheduler.poll(
-        scheduler.Cluster(server, dry_run=True), policies, decisions.append, threading.Event(), options)
+        scheduler.Cluster(server, scheduler.read_arguments(["--dry-run"])), policies, decisions.append, threading.Event(), options)
     assert (code, [decision.node for decision in decisions]) == (0, ["n"])
     assert not any("leases" in path for _, path, _, _ in server.requests)
 
@@ -385,6 +385,8 @@ def test_retries_back_off_from_1_to_10_seconds(clock):
 @table("change", {
     "a node gets labels": (lambda server: server.put(node("n", cpu="1", labels={"a": "b"})),),
     "a node comes": (lambda server: server.put(node("m", cpu="1")),),
+    "a node is ready": (lambda server: server.put(node("n", cpu="1", status={"conditions": [
+        {"type": "Ready", "status": "True"}]})),),
     "a pod ends": (lambda server: server.objects["pods", "default", "runs"]["status"].update(phase="Succeeded"),),
 })
 def test_a_change_of_nodes_or_assigned_pods_cuts_the_backoff_short(change, clock):
