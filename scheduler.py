@@ -14,11 +14,12 @@ it gives those of 1.36.
 A *pass* looks at the cluster once, in a *snapshot*, and makes a *decision* about each pod that is due.
 
 The chapters follow the questions of a newcomer:
- 1. The loop. 2. The Policy. 3. Rules of one's own. 4. Pods, nodes, quantities. 5. What is remembered.
- 6. Predicates. 7. Priorities. 8. The other extension points. 9. KubeSchedulerConfiguration.
+ 1. The loop. 2. Rules. 3. The Policy. 4. Rules of one's own. 5. Pods, nodes, quantities. 6. Selectors.
+ 7. What is remembered. 8. Predicates. 9. Priorities. 10. The other extension points.
+11. KubeSchedulerConfiguration.
 Then the plumbing:
-10. What is read. 11. The pending pods. 12. What is written. 13. Extenders. 14. Several replicas.
-15. Manifests. 16. Files. 17. What people see. 18. The command line.
+12. What is read. 13. The pending pods. 14. What is written. 15. Extenders. 16. Several replicas.
+17. Manifests. 18. Files. 19. What people see. 20. The command line.
 """
 
 import argparse
@@ -69,7 +70,7 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning
 log = logging.getLogger("scheduler")
 
 
-# ==== 1. The loop ===========================================================================================
+# ==== 1. The loop =========================================================================================
 
 
 def run(cluster, policy_file, report, stop, interval, once):
@@ -170,17 +171,17 @@ def select_host(pod, total):
     return dice(pod.key).choice([name for name, score in total.items() if score == best])
 
 
-# ==== 2. The Policy =========================================================================================
+# ==== 2. Rules ============================================================================================
+
+# A rule is a predicate or a priority: a function of a pod and a node. For each pod it works out its metadata
+# (`prepare`), and is then asked about nodes. What it answers is checked: rules may be anybody's.
 
 
-# What becomes of a Policy: each entry names one rule or several (`meaning_of`). Entries that mean one rule
-# are one (`rules_named`), which gets their arguments filled in (`set_up`). Once for each pod, a rule works
-# out its metadata (`prepare`); then it is asked about nodes.
-
-
-def nothing_against(pod, node):
-    """A rule against no node; `metadata` functions return it to have their rule left out (upstream: Skip)."""
-    return ()
+ANSWERS = {  # option -> the types of what the function may return, except None; and that in words
+    "post_filter": (tuple, "(a list of requests, what they do)"),
+    "unreserve": ((list, tuple), "a list of requests, (method, path, body)"),
+    "permit": ((int, float), "seconds"),
+    "pre_bind": (list, "a list of requests, (method, path, body)")}
 
 
 @dataclass(eq=False)
@@ -196,7 +197,7 @@ class Rule:
     default: dict = field(default_factory=dict)  # the values of fields that an entry may leave out
     member: str = None  # as in {"argument": {"labelsPresence": ...}}: an entry with it means this rule
     check: callable = None  # yields what is wrong with the arguments
-    hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 8
+    hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 10
     steady: bool = False  # it says the same to pods that differ in name only, of the same node and metadata
 
     # What the Policy says:
@@ -261,6 +262,11 @@ class Prepared:
         return points
 
 
+def nothing_against(pod, node):
+    """A rule against no node; `metadata` functions return it to have their rule left out (upstream: Skip)."""
+    return ()
+
+
 def prepare(rules, pod, nodes, snapshot):
     """Return the rules as Prepared ones, without those that have nothing to say. Raises Unschedulable."""
     prepared = []
@@ -274,6 +280,65 @@ def prepare(rules, pod, nodes, snapshot):
         if metadata is not nothing_against:
             prepared.append(Prepared(rule, pod, metadata))
     return prepared
+
+
+def what_broke(error):
+    """Say in a line what nobody expected of a rule: of which, and where in its file."""
+    place = ""
+    rule = file = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if code in RULE_OF:
+            rule = RULE_OF[code]
+            file = code.co_filename
+        if file == code.co_filename:  # the last line in the rule's own file
+            place = f" ({rule}: {Path(file).name}, line {line})"
+    return f"{type(error).__name__} in a rule: {one_line(error)}{place}"
+
+
+def place_of(rule, function=None):
+    """Return which rule it is, and where in its file: of its function, or of another one that it has."""
+    function = function or rule.function
+    code = getattr(getattr(function, "func", function), "__code__", None)
+    return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
+
+
+def wrong_answer(rule, expected, answer, function=None):
+    """Return the error that says what a rule has to answer, what it did answer, and where it is."""
+    if inspect.iscoroutine(answer):
+        answer.close()  # else Python warns that nobody awaited it
+    return TypeError(f"{expected}, not {answer!r:.40} ({place_of(rule, function)})")
+
+
+def strings_of(rule, answer, what, function=None):
+    """Return the strings that a function of a rule yields. Raises TypeError if it gives something else."""
+    if isinstance(answer, str) or not hasattr(answer, "__iter__"):
+        raise wrong_answer(rule, f"yield {what}, or return a list of them", answer, function)
+    strings = list(answer)
+    for each in strings:
+        if not isinstance(each, str):
+            raise wrong_answer(rule, f"yield {what} as strings", each, function)
+    return strings
+
+
+def check_points(rule, points):
+    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100."""
+    for name, score in points.items():
+        is_number = type(score) in (int, float) or (
+            isinstance(score, numbers.Real) and not isinstance(score, bool))
+        if not is_number:
+            raise wrong_answer(rule, "return a number from 0 to 100", score)
+        if not 0 <= score <= 100:
+            warn_once(f"{rule.title} gives {name} the score {score}: expected 0 to 100 ({place_of(rule)})")
+            raise InvalidScore(
+                f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an invalid '
+                f"score {score}, it should in the range of [0, 100] after normalizing")
+
+
+# ==== 3. The Policy =======================================================================================
+
+# What becomes of a Policy: each entry names one rule or several (`meaning_of`). Entries that mean one rule
+# are one (`rules_named`), which gets their arguments filled in (`set_up`).
 
 
 PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
@@ -577,7 +642,41 @@ def unknown_rule(where, title):
     return f'unknown {NOUNS[where]} "{title}"{did_you_mean(meant, known_names(where))}'
 
 
-# ==== 3. Rules of one's own =================================================================================
+def argument_of(rule, given, place, problems):
+    """Return the argument that is given to a rule, with the defaults; append what is wrong with it."""
+    argument = (rule.default or {}) | decode(given, rule.argument, place, problems)
+    if not rule.member:  # of kube-scheduler's own arguments all may be left out
+        problems += [f'{place}.{name}: is missing; "{rule.name}" needs it'
+                     for name in rule.argument if name not in argument]
+    return argument
+
+
+def set_up(rule, problems, since_1_20=False):
+    """Return a rule whose functions know its arguments, and the version; append what is wrong with these."""
+    if rule.member and rule.name in PRIORITIES and not rule.arguments:
+        problems.append(f"{rule.entry}: needs an argument; in a Policy, under a name of your own")
+    elif rule.check and not problems:  # else the arguments may not be what they should be
+        try:
+            found = strings_of(rule, rule.check(rule.arguments), "what is wrong", rule.check)
+            problems += [f"{rule.entry}: {problem}" for problem in found]
+        except (Exception, SystemExit) as error:
+            problems.append(f"{rule.entry}: {what_broke(error)}")
+    known = {"since_1_20": since_1_20}
+    if rule.arguments or rule.argument is not None:
+        known["arguments"] = rule.arguments
+
+    def fill_in(function):
+        """Return a function that needs no more of what is known already."""
+        parameters = inspect.signature(function).parameters if function else {}
+        filled = {name: value for name, value in known.items() if name in parameters}
+        return functools.partial(function, **filled) if filled else function
+
+    hooks = {point: fill_in(hook) for point, hook in rule.hooks.items()}
+    functions = {option: fill_in(getattr(rule, option)) for option in ("function", "metadata", "reduce")}
+    return replace(rule, hooks=hooks, **functions)
+
+
+# ==== 4. Rules of one's own ===============================================================================
 
 
 HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
@@ -590,11 +689,6 @@ PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `argument
     "pre_enqueue": "pod", "queue_sort": "pod", "post_filter": "pod failed snapshot", "bind": "pod node_name",
     "reserve": "pod node snapshot", "unreserve": "pod snapshot", "permit": "pod node snapshot",
     "pre_bind": "pod node snapshot", "post_bind": "pod node_name"}
-ANSWERS = {  # option -> the types of what the function may return, except None; and that in words
-    "post_filter": (tuple, "(a list of requests, what they do)"),
-    "unreserve": ((list, tuple), "a list of requests, (method, path, body)"),
-    "permit": ((int, float), "seconds"),
-    "pre_bind": (list, "a list of requests, (method, path, body)")}
 PLUGGED_IN = set()  # the names of the rules of --plugins
 RULE_OF = {}  # the code of a rule's function -> the rule's name
 
@@ -719,94 +813,7 @@ def load_plugins(paths):
     return code
 
 
-def argument_of(rule, given, place, problems):
-    """Return the argument that is given to a rule, with the defaults; append what is wrong with it."""
-    argument = (rule.default or {}) | decode(given, rule.argument, place, problems)
-    if not rule.member:  # of kube-scheduler's own arguments all may be left out
-        problems += [f'{place}.{name}: is missing; "{rule.name}" needs it'
-                     for name in rule.argument if name not in argument]
-    return argument
-
-
-def set_up(rule, problems, since_1_20=False):
-    """Return a rule whose functions know its arguments, and the version; append what is wrong with these."""
-    if rule.member and rule.name in PRIORITIES and not rule.arguments:
-        problems.append(f"{rule.entry}: needs an argument; in a Policy, under a name of your own")
-    elif rule.check and not problems:  # else the arguments may not be what they should be
-        try:
-            found = strings_of(rule, rule.check(rule.arguments), "what is wrong", rule.check)
-            problems += [f"{rule.entry}: {problem}" for problem in found]
-        except (Exception, SystemExit) as error:
-            problems.append(f"{rule.entry}: {what_broke(error)}")
-    known = {"since_1_20": since_1_20}
-    if rule.arguments or rule.argument is not None:
-        known["arguments"] = rule.arguments
-
-    def fill_in(function):
-        """Return a function that needs no more of what is known already."""
-        parameters = inspect.signature(function).parameters if function else {}
-        filled = {name: value for name, value in known.items() if name in parameters}
-        return functools.partial(function, **filled) if filled else function
-
-    hooks = {point: fill_in(hook) for point, hook in rule.hooks.items()}
-    functions = {option: fill_in(getattr(rule, option)) for option in ("function", "metadata", "reduce")}
-    return replace(rule, hooks=hooks, **functions)
-
-
-def what_broke(error):
-    """Say in a line what nobody expected of a rule: of which, and where in its file."""
-    place = ""
-    rule = file = None
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        code = frame.f_code
-        if code in RULE_OF:
-            rule = RULE_OF[code]
-            file = code.co_filename
-        if file == code.co_filename:  # the last line in the rule's own file
-            place = f" ({rule}: {Path(file).name}, line {line})"
-    return f"{type(error).__name__} in a rule: {one_line(error)}{place}"
-
-
-def place_of(rule, function=None):
-    """Return which rule it is, and where in its file: of its function, or of another one that it has."""
-    function = function or rule.function
-    code = getattr(getattr(function, "func", function), "__code__", None)
-    return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
-
-
-def wrong_answer(rule, expected, answer, function=None):
-    """Return the error that says what a rule has to answer, what it did answer, and where it is."""
-    if inspect.iscoroutine(answer):
-        answer.close()  # else Python warns that nobody awaited it
-    return TypeError(f"{expected}, not {answer!r:.40} ({place_of(rule, function)})")
-
-
-def strings_of(rule, answer, what, function=None):
-    """Return the strings that a function of a rule yields. Raises TypeError if it gives something else."""
-    if isinstance(answer, str) or not hasattr(answer, "__iter__"):
-        raise wrong_answer(rule, f"yield {what}, or return a list of them", answer, function)
-    strings = list(answer)
-    for each in strings:
-        if not isinstance(each, str):
-            raise wrong_answer(rule, f"yield {what} as strings", each, function)
-    return strings
-
-
-def check_points(rule, points):
-    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100."""
-    for name, score in points.items():
-        is_number = type(score) in (int, float) or (
-            isinstance(score, numbers.Real) and not isinstance(score, bool))
-        if not is_number:
-            raise wrong_answer(rule, "return a number from 0 to 100", score)
-        if not 0 <= score <= 100:
-            warn_once(f"{rule.title} gives {name} the score {score}: expected 0 to 100 ({place_of(rule)})")
-            raise InvalidScore(
-                f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an invalid '
-                f"score {score}, it should in the range of [0, 100] after normalizing")
-
-
-# ==== 4. Pods, nodes, quantities ============================================================================
+# ==== 5. Pods, nodes, quantities ==========================================================================
 
 
 class Unschedulable(Exception):
@@ -1133,10 +1140,13 @@ class Snapshot:
     objects: "Objects"  # resource -> {namespace/name or name: the API's JSON}
     is_live: bool = False  # whether controllers act on what we write: no dry run, and no manifests
     assigned: set = frozenset()  # the uids of the pods that have a node
-    memory: "Memory" = field(default_factory=lambda: Memory())  # the next chapter
+    memory: "Memory" = field(default_factory=lambda: Memory())  # chapter 7
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
     good_until: float = math.inf  # monotonic seconds: then others will have changed too much
+
+
+# ==== 6. Selectors of labels and fields ===================================================================
 
 
 class InvalidSelector(ValueError):
@@ -1255,7 +1265,7 @@ def term_matches(term, node):
     return satisfies(node.labels, on_labels) and satisfies({"metadata.name": node.name}, on_fields)
 
 
-# ==== 5. What is remembered =================================================================================
+# ==== 7. What is remembered ===============================================================================
 
 # Steady rules are asked about a node again if the node has changed: it has a higher version then. They are
 # asked about all nodes if what they rest on has changed, their `basis`: predicates, which are remembered
@@ -1343,7 +1353,7 @@ def recall(subject, pod, snapshot):
     return known
 
 
-# ==== 6. Predicates =========================================================================================
+# ==== 8. Predicates =======================================================================================
 
 # A Policy has them run in this order, except that GeneralPredicates moves its four behind the first.
 # Providers and configurations have them run in the order of the plugins.
@@ -2135,7 +2145,7 @@ ALWAYS_ASKED = [  # whatever the Policy
 ]
 
 
-# ==== 7. Priorities =========================================================================================
+# ==== 9. Priorities =======================================================================================
 
 
 CPU_AND_MEMORY = {"cpu": 1, "memory": 1}  # resource -> weight
@@ -2465,7 +2475,7 @@ def random_priority(pod, node):
     return dice(pod.key, node.name).randint(0, 100)
 
 
-# ==== 8. From the decision to the binding: the other extension points =======================================
+# ==== 10. From the decision to the binding: the other extension points ====================================
 
 
 # A rule may have functions for the other extension points of the scheduling framework, too: hooks, which are
@@ -2733,7 +2743,7 @@ def reasons_if(pod, node, snapshot, gone=(), there=()):
         node.hold(before, snapshot.memory)
 
 
-# ==== 9. KubeSchedulerConfiguration: what a Policy is called today ==========================================
+# ==== 11. KubeSchedulerConfiguration: what a Policy is called today =======================================
 
 
 PLUGINS = {  # plugin -> its predicate and its priority, as far as it has them
@@ -2982,7 +2992,7 @@ def running_plugins(plugins):
     return running
 
 
-# ==== 10. What is read of the cluster =======================================================================
+# ==== 12. What is read of the cluster =====================================================================
 
 # A pass lists, for each scheduler name, the pods without a node; if none of them is ready to be tried, now or
 # when its backoff is over, it lists no more. Else it lists the nodes, the pods that have a node, and those of
@@ -3300,9 +3310,9 @@ def key_in(thing):
     return "/".join(filter(None, parts))
 
 
-# ==== 11. The pending pods ==================================================================================
+# ==== 13. The pending pods ================================================================================
 
-# The life of a pending pod, in States (chapter 8):
+# The life of a pending pod, in States (chapter 10):
 #
 #   UNPLACED   If it fits nowhere, or a rule refuses it, it backs off; a change of the cluster ends that.
 #              If it fits, it gets its room, and rules take note (reserve).
@@ -3519,7 +3529,7 @@ class Execution:
             time.sleep(0.02)
 
 
-# ==== 12. What is written ===================================================================================
+# ==== 14. What is written =================================================================================
 
 # The loop's thread starts writes (Execution.carry_out) and takes in how they ended; other threads send them.
 # An attempt fails with 409 if this replica does not lead any more (Writer.attempt); nor are rules and
@@ -3706,7 +3716,7 @@ def now(microseconds=False):
     return datetime.now(timezone.utc).strftime(f"%Y-%m-%dT%H:%M:%S{'.%f' if microseconds else ''}Z")
 
 
-# ==== 13. Extenders =========================================================================================
+# ==== 15. Extenders =======================================================================================
 
 
 def extenders_of(configs, problems):
@@ -3830,7 +3840,7 @@ class Extender:
         return True
 
 
-# ==== 14. Several replicas, of which one leads ==============================================================
+# ==== 16. Several replicas, of which one leads ============================================================
 
 
 class LeaderElection:
@@ -3923,7 +3933,7 @@ class LeaderElection:
         return True
 
 
-# ==== 15. A cluster made of manifests =======================================================================
+# ==== 17. A cluster made of manifests =====================================================================
 
 
 # What today's API knows. Upstream: PodSpec and Container in k8s.io/api/core/v1/types.go.
@@ -4096,7 +4106,7 @@ class Manifests:
             (name_in(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
 
 
-# ==== 16. Files =============================================================================================
+# ==== 18. Files ===========================================================================================
 
 
 TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", float: "a number",
@@ -4235,7 +4245,7 @@ def one_line(error):
     return getattr(error, "strerror", None) or " ".join(text.split())
 
 
-# ==== 17. What people see ===================================================================================
+# ==== 19. What people see =================================================================================
 
 
 class Screen:
@@ -4574,7 +4584,7 @@ def last_words(pod, cluster):
     return f"{pod.pending_message or ''} {messages[max(messages)]}"
 
 
-# ==== 18. The command line ==================================================================================
+# ==== 20. The command line ================================================================================
 
 
 def read_arguments(argv):
