@@ -394,9 +394,10 @@ class Policy:
         """Return all active rules."""
         return self.predicates + self.priorities + self.others
 
-    def rules_with(self, point):
-        """Return the active rules that have a function for an extension point, such as "reserve"."""
-        return [rule for rule in self.rules() if point in rule.hooks]
+    @functools.cached_property
+    def rules_with(self):
+        """The active rules that have a function for an extension point, {point: [Rule]}."""
+        return {point: [rule for rule in self.rules() if point in rule.hooks] for point in HOOKS}
 
     def name_for(self, rule_name):
         """Return what the user's file calls, or would call, a rule: under a configuration, by its plugin."""
@@ -2623,7 +2624,7 @@ def ready(pod, policy):
     if pod.terminating or pod.gates or pod.phase in ("Succeeded", "Failed"):
         return False
     with warn_if_broken(f"{pod.key} is not tried"):
-        reasons = [rule.call("pre_enqueue", pod) for rule in policy.rules_with("pre_enqueue")]
+        reasons = [rule.call("pre_enqueue", pod) for rule in policy.rules_with["pre_enqueue"]]
         for reason in filter(None, reasons):
             warn_once(f"{pod.key} is not tried yet: {reason}")
         return not any(reasons)
@@ -2661,7 +2662,7 @@ def reserve(decision, node, snapshot):
     pod = decision.pod
     node.add(pod)
     try:
-        for rule in decision.policy.rules_with("reserve"):
+        for rule in decision.policy.rules_with["reserve"]:
             rule.call("reserve", pod, node, snapshot)
     except ApiError as error:
         if error.is_trouble:  # the pass ends here; another one decides about the pod anew
@@ -2674,7 +2675,7 @@ def reserve(decision, node, snapshot):
 def unreserve(decision, snapshot):
     """Have the rules forget that the pod was to go to a node. Return the requests that they want sent."""
     requests = []
-    for rule in decision.policy.rules_with("unreserve"):
+    for rule in decision.policy.rules_with["unreserve"]:
         with warn_if_broken(decision.pod.key):
             requests += rule.call("unreserve", decision.pod, snapshot) or []
     return requests
@@ -2683,7 +2684,7 @@ def unreserve(decision, snapshot):
 def who_holds(decision, node, snapshot):
     """Return the rule that does not permit the binding yet, or None. Raises Unschedulable if time is up."""
     limits = {}  # rule -> the seconds for which the pod may wait
-    for rule in decision.policy.rules_with("permit"):
+    for rule in decision.policy.rules_with["permit"]:
         seconds = rule.call("permit", decision.pod, node, snapshot)
         if seconds:
             limits[rule.title or rule.name] = seconds
@@ -2698,7 +2699,7 @@ def prepare_binding(decision, node, snapshot):
     """Ask the rules what has to take effect before the binding. If nothing is written, nothing waits."""
     requests = []
     waits = ""
-    for rule in decision.policy.rules_with("pre_bind"):
+    for rule in decision.policy.rules_with["pre_bind"]:
         wanted = rule.call("pre_bind", decision.pod, node, snapshot)
         if wanted is not None and snapshot.is_live:
             requests += wanted
@@ -2717,7 +2718,7 @@ def seek_remedy(decision, snapshot):
     if not decision.failed or len(decision.failed) < len(snapshot.nodes):
         return  # there are no nodes; or some fit, and what failed was another rule
     with warn_if_broken(decision.pod.key):
-        for rule in decision.policy.rules_with("post_filter"):
+        for rule in decision.policy.rules_with["post_filter"]:
             failed = {name: dict(against) for name, against in decision.failed.items()}  # its own copy
             remedy = rule.call("post_filter", decision.pod, failed, snapshot)
             if remedy:
@@ -3245,7 +3246,7 @@ class Cluster(Lists):
         pods = [pod for pod in self.unassigned if ready(pod, policies[pod.scheduler])]
         self.pending.meet(pods, policies, self.writer.under_way)
         pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
-        for rule in [rule for policy in policies.values() for rule in policy.rules_with("queue_sort")]:
+        for rule in [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]:
             with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title}"):
                 pods = sorted(pods, key=functools.partial(rule.call, "queue_sort"))
         pods.sort(key=lambda pod: pod.record.state is State.HELD)  # last: they may wait for the others
@@ -3600,7 +3601,7 @@ class Writer:
         """Bind the pod: by a rule, an extender, or else a Binding. Tell so, and let rules follow that up."""
         pod = decision.pod
         policy = decision.policy
-        binders = [functools.partial(rule.call, "bind") for rule in policy.rules_with("bind")]
+        binders = [functools.partial(rule.call, "bind") for rule in policy.rules_with["bind"]]
         if is_live:
             binders += [extender.bind for extender in policy.extenders if extender.cares("bindVerb", pod)]
         is_bound = self.may_write() and any(binder(pod, decision.node) for binder in binders)
@@ -3611,7 +3612,7 @@ class Writer:
                 "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node}})])
         message = f"Successfully assigned {pod.key} to {decision.node}"
         self.events.tell(event(pod, "Normal", "Scheduled", message))
-        rules = policy.rules_with("post_bind")
+        rules = policy.rules_with["post_bind"]
         if rules:  # in yet another thread: this write has succeeded, however long they take
             future = in_background(self.follow_up, rules, pod, decision.node)
             self.following.add(future)

@@ -294,13 +294,13 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         [policy] = load({"plugins": points, "pluginConfig": arguments}).values()
         [argument] = policy.predicates[-1].arguments
         assert argument["favorite_number"] == 3 and argument["favorNumber"] is None
-        assert len(policy.rules_with("pre_bind")) == 1 + bound, "VolumeBinding's, and the sample's"
+        assert len(policy.rules_with["pre_bind"]) == 1 + bound, "VolumeBinding's, and the sample's"
     [policy] = load({"plugins": {"permit": {"enabled": plugins("Coscheduling")}}}).values()
-    assert [rule.name for rule in policy.others] == ["Coscheduling"] and len(policy.rules_with("permit")) == 1
+    assert [rule.name for rule in policy.others] == ["Coscheduling"] and len(policy.rules_with["permit"]) == 1
     [policy] = load({"plugins": {"preBind": {"disabled": plugins("*")}}}).values()
-    assert policy.rules_with("pre_bind") == [] and len(policy.rules_with("unreserve")) == 1
+    assert policy.rules_with["pre_bind"] == [] and len(policy.rules_with["unreserve"]) == 1
     [policy] = load({"plugins": {"reserve": {"disabled": plugins("*")}}}).values()
-    assert policy.rules_with("unreserve") == []
+    assert policy.rules_with["unreserve"] == []
 
 
 @table("document, said", {
