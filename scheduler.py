@@ -3363,7 +3363,7 @@ class PodRecord:
         self.decision = None
         self.attempts += 1
         self.retry_on_change = retry_on_change
-        share = 1 if retry_on_change else 0.25  # what was refused but may change soon is tried again soon
+        share = 1 if retry_on_change else 0.25  # a write that failed may well succeed soon
         self.retry_at = time.monotonic() + share * backoff(self.attempts, most=10)
 
     def is_news(self, decision):
