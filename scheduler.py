@@ -173,15 +173,17 @@ def select_host(pod, total):
 
 # ==== 2. Rules ============================================================================================
 
-# A rule is a predicate or a priority: a function of a pod and a node. For each pod it works out its metadata
+# A rule is a predicate or a priority: a function of a pod and a node. For a pod it works out its metadata
 # (`prepare`), and is then asked about nodes. What it answers is checked: rules may be anybody's.
 
 
 ANSWERS = {  # option -> the types of what the function may return, except None; and that in words
     "post_filter": (tuple, "(a list of requests, what they do)"),
+    "reserve": (object, "raise Unschedulable"),
     "unreserve": ((list, tuple), "a list of requests, (method, path, body)"),
     "permit": ((int, float), "seconds"),
-    "pre_bind": (list, "a list of requests, (method, path, body)")}
+    "pre_bind": (list, "a list of requests, (method, path, body)"),
+    "bind": (bool, "True if it has bound the pod")}
 
 
 @dataclass(eq=False)
@@ -212,9 +214,21 @@ class Rule:
         answer = self.hooks[point](*things)
         if answer is not None and point in ANSWERS:
             kinds, expected = ANSWERS[point]
-            if isinstance(answer, bool) or not isinstance(answer, kinds):
+            is_stray_bool = isinstance(answer, bool) and kinds is not bool
+            if is_stray_bool or not isinstance(answer, kinds):
                 raise wrong_answer(self, f"{point}: return None or {expected}", answer, self.hooks[point])
+            requests = answer[:1] if point == "post_filter" else [answer]
+            if "requests" in expected:
+                self.check_requests(point, *requests)
         return answer
+
+    def check_requests(self, point, requests):
+        """Raise TypeError if one of these is no request that writes something."""
+        for request in requests:
+            is_triple = isinstance(request, (list, tuple)) and len(request) == 3
+            if not is_triple or request[0] not in ("POST", "PUT", "PATCH", "DELETE"):
+                expected = f"{point}: write a request as (method, path, body)"
+                raise wrong_answer(self, expected, request, self.hooks[point])
 
 
 class Prepared:
@@ -286,6 +300,8 @@ def what_broke(error):
     """Say in a line what nobody expected of a rule: of which, and where in its file."""
     place = ""
     rule = file = None
+    if isinstance(error.__cause__, StopIteration):  # of which a generator makes a RuntimeError
+        error = error.__cause__
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
         if code in RULE_OF:
@@ -316,7 +332,7 @@ def strings_of(rule, answer, what, function=None):
         raise wrong_answer(rule, f"yield {what}, or return a list of them", answer, function)
     strings = list(answer)
     for each in strings:
-        if not isinstance(each, str):
+        if not (isinstance(each, str) and each):
             raise wrong_answer(rule, f"yield {what} as strings", each, function)
     return strings
 
@@ -337,8 +353,9 @@ def check_points(rule, points):
 
 # ==== 3. The Policy =======================================================================================
 
-# What becomes of a Policy: each entry names one rule or several (`meaning_of`). Entries that mean one rule
-# are one (`rules_named`), which gets their arguments filled in (`set_up`).
+# What becomes of a Policy: an entry names one rule, or several, or none (`meaning_of`). Entries that mean one
+# rule are one: it gets all their arguments as `arguments` (`set_up`), and n of them weigh n times as much
+# (`rules_named`).
 
 
 PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
@@ -448,7 +465,7 @@ class PolicyFile:
         self.plugins = plugins
         self.policies = {}  # those in force
         self.code = {}  # plugin -> its text when these were made
-        self.seen = None  # when the files were changed, at the last look
+        self.seen = {}  # when the files were changed, at the last look
         self.current()
 
     def current(self):
@@ -461,10 +478,11 @@ class PolicyFile:
             with contextlib.suppress(OSError):
                 stat = Path(path).stat()
                 seen[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
-        if seen != self.seen:
+        if seen != self.seen or not self.policies:
+            changed = [path for path in seen if seen[path] != self.seen.get(path)]
             self.seen = seen
             try:
-                self.load()
+                self.load(changed)
             except PolicyError as error:
                 if not self.policies:
                     raise
@@ -472,8 +490,8 @@ class PolicyFile:
                     log.error("%s; the last good Policy stays", line)
         return self.policies
 
-    def load(self):
-        """Read the files, and say what has changed. Raises PolicyError."""
+    def load(self, changed):
+        """Read the files, of which these have changed, and say what is different. Raises PolicyError."""
         code = load_plugins(self.plugins)
         policies = load_policies(self.path, self.scheduler_name)
         lines = changes(self.policies, policies) if self.policies else []
@@ -482,7 +500,7 @@ class PolicyFile:
             self.policies = policies
             self.code = code
         else:
-            lines = ["says the same as before"]
+            log.warning("%s: says the same as before", ", ".join(map(str, changed)) or self.path)
         for line in lines + [notice for policy in policies.values() for notice in policy.notices]:
             log.warning("%s: %s", self.path, line)
 
@@ -615,7 +633,11 @@ def meaning_of(where, entry, place, problems, notices):
         return rules, [argument_of(rules[0], entry.get("argument"), f"{place}.argument", problems)]
     by_member = {rule.member: rule for rule in catalogue.values() if rule.member}
     schema = {member: rule.argument for member, rule in by_member.items()}
-    said = decode(entry.get("argument"), schema, f"{place}.argument", problems)
+    given = entry.get("argument") or {}
+    if rules and not given.keys() <= schema.keys():
+        problems.append(f'{place}.argument: "{title}" takes none')
+        return rules, []
+    said = decode(given, schema, f"{place}.argument", problems)
     if names is None and not said:
         problems.append(f"{place}: {unknown_rule(where, title)}")
     elif "argument" in entry and len(said) != 1:
@@ -685,6 +707,7 @@ HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls th
     "reserve": "reserve", "unreserve": "reserve", "permit": "permit",
     "pre_bind": "preBind", "bind": "bind", "post_bind": "postBind"}
 OPTIONS = {"metadata", "reduce", "argument", "default", "member", "check", "steady", *HOOKS}
+OPTION_MEANT = {"pre_filter": "metadata", "pre_score": "metadata", "normalize": "reduce"}
 PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
     "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
     "pre_enqueue": "pod", "queue_sort": "pod", "post_filter": "pod failed snapshot", "bind": "pod node_name",
@@ -700,8 +723,11 @@ def register(where, name=None, **options):
         function = getattr(name, "__name__", "the rule")
         raise ValueError(f'expected the name that a Policy has for {function}, as in @{NOUNS[where]}("Name")')
     for option in sorted(options.keys() - OPTIONS):
-        hint = "; the Policy says it" if option == "weight" else did_you_mean(option, OPTIONS, "")
+        hint = did_you_mean(OPTION_MEANT.get(option, option), OPTIONS, "")
+        hint = "; the Policy says it" if option == "weight" else hint
         raise ValueError(f'rule "{name}": there is no option "{option}"{hint}')
+    if where == "predicates" and options.get("reduce"):
+        raise ValueError(f'rule "{name}", reduce: that is for priorities')
 
     def decorate(function):
         """Register the function."""
@@ -741,10 +767,11 @@ def problems_of(rule, functions):
         wanted = PARAMETERS[option].split()
         if option == "function" and rule.metadata:
             wanted.append("metadata")
-        if option != "check" and "arguments" in parameters:
+        if option != "check" and not {"arguments", "argument"}.isdisjoint(parameters):
             wanted.append("arguments")
-            if rule.argument is None and parameters["arguments"].default is inspect.Parameter.empty:
-                yield f"{place}: to take `arguments`, the rule needs the option argument={{field: type}}"
+        is_needed = "arguments" in parameters and parameters["arguments"].default is inspect.Parameter.empty
+        if is_needed and option != "check" and rule.argument is None:
+            yield f"{place}: to take `arguments`, the rule needs the option argument={{field: type}}"
         if not takes(parameters, wanted, len(PARAMETERS[option].split())):
             yield f"{place}: expected the parameters ({', '.join(wanted)}), got ({', '.join(parameters)})"
     if rule.argument is not None:
@@ -1074,7 +1101,7 @@ class Node:
         self.hold({}, Memory())
 
     def hold(self, pods, memory):
-        """Have these pods on the node, {uid: Pod}, and this memory take note whenever that changes."""
+        """Have these pods on the node, {uid: Pod}, also assumed ones; the memory notes when that changes."""
         if memory is self.memory and (pods == self.pods or are_alike(pods, self.pods)):
             self.pods = pods
             return
@@ -1271,6 +1298,7 @@ def term_matches(term, node):
 # Steady rules are asked about a node again if the node has changed: it has a higher version then. They are
 # asked about all nodes if what they rest on has changed, their `basis`: predicates, which are remembered
 # together, if the metadata of one has, or one is not steady (Prepared.__eq__); a priority, if its own has.
+# What is known is kept for each Policy and kind of pods (`recall`); of pods with claims nothing is kept.
 
 
 VERSIONS = itertools.count(1)  # each change of a node gets a higher one
@@ -2496,8 +2524,8 @@ def random_priority(pod, node):
 # The loop's thread calls all but the last two, one after another. They need no locks, and may look at all of
 # the snapshot. But all pods wait for them: they should be quick, and return requests instead of sending them.
 # bind and post_bind are called in other threads, for several pods at once. They may send requests, must not
-# touch pods, nodes and snapshots, and need locks for what they share. bind has a minute: then its pod loses
-# its room. post_bind may take its time.
+# change the pod or look at nodes and snapshots, and need locks for what they share. bind has a minute: then
+# its pod loses its room. post_bind may take its time.
 # A hook that breaks, or calls sys.exit, does harm to its pod only (queue_sort: has no effect).
 
 
@@ -2610,12 +2638,16 @@ def give_up(decision, error):
         log.debug("%s", decision.pod.key, exc_info=error)
 
 
+HAS_BROKEN = threading.Event()  # set once a rule has broken, so that the exit code says so
+
+
 @contextlib.contextmanager
 def warn_if_broken(text):
     """Have a rule that breaks, or calls sys.exit, end this block only; warn, in these words, and go on."""
     try:
         yield
     except (Exception, SystemExit) as error:
+        HAS_BROKEN.set()
         warn_once(f"{text}: {what_broke(error)}")
 
 
@@ -2623,12 +2655,23 @@ def ready(pod, policy):
     """Say whether the pod is to be tried at all."""
     if pod.terminating or pod.gates or pod.phase in ("Succeeded", "Failed"):
         return False
-    with warn_if_broken(f"{pod.key} is not tried"):
-        reasons = [rule.call("pre_enqueue", pod) for rule in policy.rules_with["pre_enqueue"]]
-        for reason in filter(None, reasons):
-            warn_once(f"{pod.key} is not tried yet: {reason}")
-        return not any(reasons)
-    return False
+    reason = why_not_yet(pod, policy)
+    if reason:
+        warn_once(f"{pod.key} is not tried yet: {reason}")
+    return not reason
+
+
+def why_not_yet(pod, policy):
+    """Return why a rule (pre_enqueue) does not want the pod to be tried, with the rule's name; or ""."""
+    for rule in policy.rules_with["pre_enqueue"]:
+        try:
+            reason = rule.call("pre_enqueue", pod)
+        except (Exception, SystemExit) as error:
+            HAS_BROKEN.set()
+            reason = what_broke(error)
+        if reason:
+            return f"{rule.title}: {reason}"
+    return ""
 
 
 def assume(decision, snapshot):
@@ -2689,7 +2732,7 @@ def who_holds(decision, node, snapshot):
         if seconds:
             limits[rule.title or rule.name] = seconds
     holder = min(limits, key=limits.get, default=None)
-    if holder and time.monotonic() - decision.since >= limits[holder]:
+    if holder and not time.monotonic() - decision.since < limits[holder]:  # which may be NaN
         raise Unschedulable(f'pod "{decision.pod.name}" rejected while waiting on permit: '
                             f"rejected due to timeout after waiting {limits[holder]:g}s")
     return holder
@@ -2996,9 +3039,9 @@ def running_plugins(plugins):
 # ==== 12. What is read of the cluster =====================================================================
 
 # A pass lists, for each scheduler name, the pods without a node; if none of them is ready to be tried, now or
-# when its backoff is over, it lists no more. Else it lists the nodes, the pods that have a node, and those of
-# other schedulers, of which some may be nominated to a node. Other objects are listed when a rule first looks
-# at them. Nodes and pods that have not changed are not parsed again.
+# when its backoff is over, it mostly lists no more. Else it lists the nodes, the pods that have a node, and
+# those of other schedulers, of which some may be nominated to a node. Other objects are listed when a rule
+# first looks at them. On a live cluster, nodes and pods that have not changed are not parsed again.
 
 
 class ApiError(Exception):
@@ -3322,9 +3365,9 @@ def key_in(thing):
 #   BINDING    Until it is bound.
 #
 # If its Binding fails, or what prepares that, it is UNPLACED, its rules unreserve, and it backs off alone,
-# for a quarter of 1, 2, 4, 8 or 10 s. A 404 or 409 is no failure to warn of: the pod has gone, or is bound,
-# and the write came too late. If a pod goes that is HELD or PREPARED, or its Policy changes, its rules
-# unreserve (PendingPods.meet, then Cluster.look), and it is decided about anew.
+# for a quarter of 1, 2, 4, 8 or 10 s. A 404 or 409 is no failure to warn of: somebody else was faster. (If a
+# write was sent again, the first answer counts.) If a HELD or PREPARED pod goes, or its Policy changes, its
+# rules unreserve (PendingPods.meet, then Cluster.look); a pod that is still there is then decided about anew.
 
 
 def backoff(attempts, most):
@@ -3423,7 +3466,12 @@ class Execution:
         self.writer = writer
         self.snapshot = None  # the latest one
         self.failing = set()  # the uids of pods whose writes have failed since one succeeded
-        self.has_failures = False  # whether a rule broke or a write failed, except one that came too late
+        HAS_BROKEN.clear()
+
+    @property
+    def has_failures(self):
+        """Whether a rule broke or a write failed, except one that came too late."""
+        return HAS_BROKEN.is_set()
 
     def carry_out(self, decision):
         """Start to do what was decided."""
@@ -3431,7 +3479,8 @@ class Execution:
         self.pending.tried.add(decision.pod.uid)
         if decision.state is State.UNPLACED:
             record.back_off(retry_on_change=True)
-            self.has_failures = self.has_failures or decision.broken
+            if decision.broken:
+                HAS_BROKEN.set()
             self.undo(decision)
             self.start_sending(decision, decision.requests)
             self.say(decision, "Warning", "FailedScheduling", "Unschedulable", decision.message)
@@ -3465,14 +3514,18 @@ class Execution:
     def wait_for_a_free_slot(self):
         """Take in answers until there is room for another write. Raises ApiError if none comes."""
         window = self.writer.WINDOW
-        self.take_answers(leave=window - 1, patience=5)
-        if len(self.writer.under_way) >= window:
-            raise ApiError(0, f"no answer to {window} writes in a row")
+        while len(self.writer.under_way) >= window:
+            if not self.take_answers(leave=window - 1, patience=5):
+                raise ApiError(0, f"no answer to {window} writes in a row")
 
     def take_answers(self, leave=0, patience=0.5):
-        """Take in answers until no more than `leave` are missing, for a while. Raises ApiError in trouble."""
+        """Take in answers until no more than `leave` are missing, for a while. Return how many came.
+
+        Raises ApiError in trouble.
+        """
         trouble = None
-        for write in self.writer.ended(leave, patience):
+        ended = self.writer.ended(leave, patience)
+        for write in ended:
             record = write.decision.pod.record
             assert not write.is_vital or record.decision is write.decision, "it is not due meanwhile"
             if write.error:
@@ -3487,22 +3540,29 @@ class Execution:
         if trouble:
             self.pending.tried.clear()  # once it is over, all begins anew
             raise trouble
+        return len(ended)
 
     def take_failure(self, write):
         """Have the pod back off, alone, if the write was vital. Return the error if several have failed."""
         pod = write.decision.pod
         status = getattr(write.error, "status", None)  # None: a rule's or an extender's error, or overdue
         came_too_late = status in (404, 409)  # the pod is gone; it is bound; or another replica leads
-        self.has_failures = self.has_failures or not came_too_late
+        is_trouble = getattr(write.error, "is_trouble", False)
+        is_rules = not isinstance(write.error, (ApiError, Unschedulable, TimeoutError))
+        why = what_broke(write.error) if is_rules else one_line(write.error)
+        if not came_too_late:
+            HAS_BROKEN.set()
         if status != 0 and not came_too_late:
-            is_rules = not isinstance(write.error, (ApiError, Unschedulable, TimeoutError))
-            warn_once(f"{pod.key}: {what_broke(write.error) if is_rules else one_line(write.error)}")
+            warn_once(f"{pod.key}: {why}")
         if write.is_vital:
             was_refused = status and status < 500  # else it may have been carried out all the same
             self.take_back(write, was_refused)
+            if is_rules:
+                text = f"binding rejected: {why}"
+                self.say(write.decision, "Warning", "FailedScheduling", "SchedulerError", text)
         else:
             pod.record.written = None  # so that the next attempt writes it again
-        if getattr(write.error, "is_trouble", False):
+        if is_trouble:
             self.failing.add(pod.uid)
         if len(self.failing) < self.SEVERAL:
             return None
@@ -3533,9 +3593,9 @@ class Execution:
 # ==== 14. What is written =================================================================================
 
 # The loop's thread starts writes (Execution.carry_out) and takes in how they ended; other threads send them.
-# An attempt fails with 409 if this replica does not lead any more (Writer.attempt); nor are rules and
-# extenders asked to bind then. Events tell that a pod is bound (Writer.bind) or, if that is new, why it is
-# not (Execution.say); not in a dry run, but whether this replica leads or not. If a write fails with 5xx, it
+# An attempt fails with 409 if this replica leads no more (Writer.attempt, LeaderElection.leads); nor do rules
+# or extenders bind then, and the loop ends. Events tell that a pod is bound (Writer.bind) or, if that is new,
+# why it is not (Execution.say); never in a dry run, but also without leading. A request that fails with 5xx
 # is sent up to three times (patiently); an event, also later.
 
 
@@ -3605,7 +3665,7 @@ class Writer:
         if is_live:
             binders += [extender.bind for extender in policy.extenders if extender.cares("bindVerb", pod)]
         is_bound = self.may_write() and any(binder(pod, decision.node) for binder in binders)
-        if not is_bound:
+        if not (is_bound and is_live):  # among manifests, nobody else can bind it
             self.send([("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {
                 "apiVersion": "v1", "kind": "Binding",
                 "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
@@ -3647,7 +3707,7 @@ class Writer:
 
 
 class Events:
-    """Tells people what has happened. Who has bound a pod says so even if another replica leads meanwhile.
+    """Tells people what has happened. A replica that has bound a pod says so, even if it leads no more.
 
     While writes are under way, events wait for up to two seconds, so that pods are bound first.
     """
@@ -4124,8 +4184,8 @@ def decode(value, schema, where, problems, lenient=False):
         return kind()
     expected = TYPE_NAMES[kind]
     fits = type(value) is kind or (kind is float and type(value) is int)
-    if isinstance(schema, range):
-        fits = fits and value in schema
+    if isinstance(schema, range) and fits:
+        fits = value in schema
         expected = f"from {schema[0]} to {schema[-1]}"
     elif isinstance(schema, set):
         fits = fits and value in schema
@@ -4234,8 +4294,11 @@ def parse(text):
     except (yaml.YAMLError, OverflowError, TypeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = "".join(text.splitlines()[mark.line:mark.line + 1]) if mark else ""
+        problem = getattr(error, "problem", None)
         if re.match(r"[ -]*\t", line):
-            raise ValueError(f"line {mark.line + 1}: a tab, where YAML wants spaces: {line:.200}") from None
+            problem = "a tab, where YAML wants spaces"
+        if mark and problem:
+            raise ValueError(f"line {mark.line + 1}: {problem}: {line.strip():.200}".rstrip(": ")) from None
         raise ValueError(one_line(error)) from error
 
 
@@ -4517,7 +4580,7 @@ def where_it_stands(pod, snapshot):
             "nodeExists": node_name in snapshot.nodes if node_name else None,
             "leftTo": pod.scheduler if is_left else None, "gated": bool(pod.gates),
             "beingDeleted": pod.terminating,
-            "waits": "" if node_name else why_it_waits(pod, snapshot.objects)}
+            "waits": "" if node_name else why_it_waits(pod, snapshot)}
 
 
 def status_of(pod, standing):
@@ -4529,17 +4592,18 @@ def status_of(pod, standing):
     return "Waits" if standing["waits"] else pod.phase or "Pending"
 
 
-def why_it_waits(pod, objects):
-    """Return why a pod that is to go to a node is not bound yet, by its condition or its claims; else ""."""
+def why_it_waits(pod, snapshot):
+    """Return why a pod is not tried or bound yet, by its condition, its claims or a rule; else ""."""
     for condition in pick(pod.raw, list, "status", "conditions", of=dict):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Waiting":
             return name_in(condition, "message")
     for key in pod.claims:
-        claim = objects["persistentvolumeclaims"].get(key, {})
+        claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
         node_name = name_in(claim, "metadata", "annotations", SELECTED_NODE)
         if node_name and not name_in(claim, "spec", "volumeName"):
             return f"volumes are being bound or provisioned on {node_name}"
-    return ""
+    policy = snapshot.policies.get(pod.scheduler)
+    return why_not_yet(pod, policy) if policy else ""
 
 
 def introduce(pod, standing, screen):
@@ -4768,7 +4832,7 @@ def explain_pod(cluster, policy_file, options, screen):
     seek_remedy(decision, snapshot)
     standing |= {"explainedBy": path, "notActive": not_active(last_words(pod, cluster), policy)}
     show(decision, options, screen, standing)
-    return decision.broken
+    return decision.broken or cluster.execution.has_failures
 
 
 def compare(manifests, files, stop, options, screen):

@@ -161,6 +161,14 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
     "arguments for argument": (
         "@priority('Mine', arguments={'zone': str})\ndef mine(pod, node): return 1",
         ': there is no option "arguments"; did you mean "argument"?'),
+    "pre_filter for metadata": (
+        "@priority('Mine', pre_filter=print)\ndef mine(pod, node): return 1",
+        ': there is no option "pre_filter"; did you mean "metadata"?'),
+    "reduce for a predicate": (
+        "@predicate('Mine', reduce=print)\ndef mine(pod, node): return []", ", reduce: that is for priorities"),
+    "argument for arguments": (
+        "@priority('Mine', argument={'zone': str})\ndef mine(pod, node, argument): return 1",
+        ': expected the parameters (pod, node, arguments), got (pod, node, argument)'),
     "prebind for pre_bind": (
         "@priority('Mine', prebind=print)\ndef mine(pod, node): return 1",
         ': there is no option "prebind"; did you mean "pre_bind"?'),
@@ -337,6 +345,8 @@ STRINGS = "TypeError in a rule: yield the reasons as strings"
     "returns nothing": ("return", f"TypeError in a rule: {YIELD}, not None (Mine: my_rules.py, line 5)"),
     "returns a list of what is no string": ("return [7]", f"{STRINGS}, not 7 (Mine: my_rules.py, line 5)"),
     "returns a pair": ("return False, 'closed'", f"{STRINGS}, not False (Mine: my_rules.py, line 5)"),
+    "yields nothing to read": ("yield ''", f"{STRINGS}, not '' (Mine: my_rules.py, line 5)"),
+    "asks for the next of nothing": ("yield next(iter([]))", "StopIteration in a rule:  (Mine: my_rules.py, line 7)"),
     "yields a number": ("yield 5", f"{STRINGS}, not 5 (Mine: my_rules.py, line 5)"),
     "returns a number": ("return 5", f"TypeError in a rule: {YIELD}, not 5 (Mine: my_rules.py, line 5)"),
     "calls sys.exit": ("raise SystemExit(3)",
@@ -605,11 +615,12 @@ def test_pre_enqueue_keeps_a_pod_out_of_the_queue_and_that_is_said(spy, caplog):
     server = Server(node("n"), pod("early"), pod("late"))
     make_pass(server, spy)
     assert list(server.places()) == ["late"]
-    assert caplog.messages == ["default/early is not tried yet: not yet"]
+    assert caplog.messages == ["default/early is not tried yet: Spy: not yet"]
 
 
 @table("point, answer, expected", {
     "permit says False": ("permit", False, "permit: return None or seconds, not False"),
+    "reserve says False": ("reserve", False, "reserve: return None or raise Unschedulable, not False"),
     "permit says a word": ("permit", "no", "permit: return None or seconds, not 'no'"),
     "pre_bind says a word": ("pre_bind", "no", "pre_bind: return None or a list of requests, (method, path, body), not 'no'"),
     "pre_bind says a number": ("pre_bind", 5, "pre_bind: return None or a list of requests, (method, path, body), not 5")})
@@ -817,9 +828,70 @@ def test_an_unreserve_that_breaks_changes_nothing(spy, caplog):
 def test_bind_may_be_done_by_a_rule(spy):
     server = Server(node("n"), pod("p"))
     spy.answers["bind"] = lambda pod, node_name: pod.name == "p"
-    make_pass(server, spy)
+    make_pass(server, spy, live_cluster(server))
     assert not [request for request in server.requests if request[1].endswith("/binding")]
     assert spy.seen[-1] == "post_bind"
+
+
+def test_among_manifests_what_a_rule_says_it_has_bound_is_bound(spy):
+    """Else no pass would be the last one."""
+    spy.answers["bind"] = True
+    cluster, _ = make_pass(None, spy, cluster_of(node("n"), pod("p")))
+    assert cluster.api.objects["pods", "default", "p"]["spec"]["nodeName"] == "n"
+
+
+@table("point, answer, said", {
+    "a bind that breaks": ("bind", RuntimeError("oops"), "RuntimeError in a rule: oops"),
+    "a bind that returns a word": (
+        "bind", "done", "TypeError in a rule: bind: return None or True if it has bound the pod, not 'done' ("),
+    "requests that are none": ("pre_bind", ["x"], None)})
+def test_why_a_rule_could_not_bind_is_said_in_an_event(spy, point, answer, said):
+    spy.answers[point] = answer
+    server = Server(node("n"), pod("p"))
+    cluster, _ = make_pass(server, spy, live_cluster(server))
+    said = f"binding rejected: {said}" if said else (
+        "TypeError in a rule: pre_bind: write a request as (method, path, body), not 'x' (")
+    events = [body for *_, body in server.sent("POST", "/events")]
+    assert [body["reason"] for body in events] == ["FailedScheduling"] and events[0]["message"].startswith(said)
+    assert server.places() == {} and cluster.execution.has_failures
+
+
+def test_many_bindings_that_break_at_a_time_are_no_trouble_of_the_api_server(spy):
+    spy.answers["bind"] = RuntimeError("oops")
+    server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(40)))
+    cluster, decisions = make_pass(server, spy, live_cluster(server))
+    assert len(decisions) == 40 and {record.attempts for record in cluster.pending.values()} == {1}
+
+
+@table("point, answer", {
+    "pre_enqueue": ("pre_enqueue", RuntimeError("oops")), "queue_sort": ("queue_sort", RuntimeError("oops")),
+    "post_filter": ("post_filter", RuntimeError("oops")), "post_bind": ("post_bind", RuntimeError("oops")),
+    "an unreserve that returns a word": ("unreserve", "no")})
+def test_a_hook_that_breaks_is_a_failure(spy, point, answer):
+    def breaks(pod):
+        raise answer
+    spy.answers |= {point: answer} | ({"filter": ["no"]} if point in ("post_filter", "unreserve") else {})
+    if point == "queue_sort":
+        spy.policies["my-scheduler"].predicates[0].hooks["queue_sort"] = breaks
+    cluster, _ = make_pass(Server(node("n"), pod("p")), spy)
+    assert cluster.execution.has_failures
+
+
+def test_a_permit_that_returns_no_number_of_seconds_holds_nobody_for_ever(spy):
+    spy.answers["permit"] = float("nan")
+    _, [decision] = make_pass(Server(node("n"), pod("p")), spy)
+    assert "rejected due to timeout" in decision.message
+
+
+def test_explain_says_by_which_rule_a_pod_is_not_tried_yet(tmp_path):
+    (tmp_path / "my_rules.py").write_text(
+        "from scheduler import predicate\n@predicate('Mine', pre_enqueue=lambda pod: 'not before noon')\n"
+        "def mine(pod, node): return []\n")
+    (tmp_path / "policy.json").write_text(json.dumps(policy(["Mine"])))
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), pod("p")]}))
+    run = run_scheduler("--plugins", tmp_path / "my_rules.py", "--policy", tmp_path / "policy.json", "--cluster",
+                        tmp_path / "cluster.json", "--explain", "p")
+    assert run.stdout.startswith("default/p waits: Mine: not before noon. If scheduled now")
 
 
 def test_a_bind_that_breaks_is_looked_into(spy, caplog):
@@ -840,7 +912,7 @@ def test_a_pre_enqueue_that_breaks_holds_up_its_pod_only(spy, caplog):
     spy.answers["pre_enqueue"] = lambda pod: pod.name == "bad" and 1 / 0
     server = Server(node("n"), pod("bad"), pod("good"))
     make_pass(server, spy)
-    assert list(server.places()) == ["good"] and "default/bad is not tried: ZeroDivisionError" in caplog.text
+    assert list(server.places()) == ["good"] and "default/bad is not tried yet: Spy: ZeroDivisionError" in caplog.text
 
 
 @table("point, is_bound", {

@@ -78,7 +78,7 @@ EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and p
         'hardPodAffinitySymetricWeight: unknown field; did you mean "hardPodAffinitySymmetricWeight"?'),
     "a weight in quotes": (
         policy((), [{"name": "LeastRequestedPriority", "weight": "3"}]),
-        'priorities[0].weight: expected from 1 to 2147483647, got "3"'),
+        'priorities[0].weight: expected a whole number, got "3"'),
     "no weight": (
         policy((), [{"name": "LeastRequestedPriority"}]), "priorities[0].weight: is missing; expected a number of 1 or more"),
     "a weight beyond 32 bits": (
@@ -366,6 +366,13 @@ def test_a_policy_that_vanishes_or_breaks_heals_by_itself(tmp_path, caplog):
         "No such file or directory; the last good Policy stays",
         "line 1: Expecting property name enclosed in double quotes: {; the last good Policy stays",
         "- HostName"]
+
+
+def test_a_rule_that_takes_no_argument_says_so_if_it_is_given_one():
+    with pytest.raises(scheduler.PolicyError) as error:
+        scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
+            {"name": "HostName", "argument": {"zone": "east"}}]})
+    assert error.value.args == ('predicates[0].argument: "HostName" takes none',)
 
 
 @pytest.mark.parametrize("name", ["CheckNodeLabelPresence", "CheckServiceAffinity"])
