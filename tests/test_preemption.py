@@ -643,12 +643,13 @@ def test_it_needs_the_two_rights_that_the_readme_names(contested, tmp_path, mani
         "kubectl", "--kubeconfig", contested.kubeconfig("my-scheduler", token), "proxy", f"--port={port}")
     arguments = ["--server", f"http://127.0.0.1:{port}", "--plugins", RULES, "--policy", tmp_path / "policy.json"]
     try:
-        wait_for("the proxy answers", lambda: run_scheduler(*arguments, "--once", "--dry-run").returncode == 0)
+        wait_for("the proxy answers", lambda: "cannot reach" not in run_scheduler(
+            *arguments, "--once", "--dry-run").stderr)
         run = run_scheduler(*arguments, "--once")
     finally:
         proxy.kill()
         proxy.wait()
-    assert ("orbidden" in run.stderr) == bool(said) and said in run.stderr
+    assert ("orbidden" in run.stderr) == bool(said) == run.returncode and said in run.stderr
     assert [key for key, thing in contested.pods().items() if "deletionTimestamp" in thing["metadata"]] == victims
     assert [key for key, *_ in contested.events("Preempted")] == victims
     subprocess.run([*kubectl, "delete", "--wait=false", "-f", "-"], input=MANIFESTS, text=True, check=True,
