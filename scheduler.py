@@ -53,6 +53,7 @@ import textwrap
 import threading
 import time
 import traceback
+import types
 import uuid
 from concurrent.futures import Future, TimeoutError, wait
 from dataclasses import dataclass, field, replace
@@ -252,12 +253,16 @@ class Prepared:
 
     def reasons(self, node):
         """Return the reasons that a predicate has against a node, in the words of the version."""
+        reasons = self.function(self.pod, node)
+        if isinstance(reasons, types.GeneratorType):
+            reasons = list(reasons)
+        if reasons == []:  # as mostly, so that this is to be fast
+            return reasons
+        reasons = strings_of(self.rule, reasons, "the reasons")
         words = self.rule.words
-        reasons = strings_of(self.rule, self.function(self.pod, node), "the reasons")
-        if reasons and words:  # what a reason says in detail is behind it, in braces
+        if words:  # what a reason says in detail is behind it, in braces
             reasons = [words.get(reason.partition(" {")[0], reason) for reason in reasons]
-            reasons = [reason for reason in reasons if reason is not None]
-        return reasons
+        return [reason for reason in reasons if reason is not None]
 
     def score(self, node):
         """Return the score that a priority gives a node."""
