@@ -2638,6 +2638,8 @@ def give_up(decision, error):
             decision.message = f"0/{len(decision.nodes)} nodes are available: {error}."
     is_unexpected = not isinstance(error, (Unschedulable, Malformed, ApiError))
     decision.broken = is_unexpected or isinstance(error, InvalidScore)
+    if decision.broken:
+        HAS_BROKEN.set()
     if is_unexpected:
         decision.message = what_broke(error)
         log.debug("%s", decision.pod.key, exc_info=error)
@@ -3484,8 +3486,6 @@ class Execution:
         self.pending.tried.add(decision.pod.uid)
         if decision.state is State.UNPLACED:
             record.back_off(retry_on_change=True)
-            if decision.broken:
-                HAS_BROKEN.set()
             self.undo(decision)
             self.start_sending(decision, decision.requests)
             self.say(decision, "Warning", "FailedScheduling", "Unschedulable", decision.message)
@@ -3524,10 +3524,7 @@ class Execution:
                 raise ApiError(0, f"no answer to {window} writes in a row")
 
     def take_answers(self, leave=0, patience=0.5):
-        """Take in answers until no more than `leave` are missing, for a while. Return how many came.
-
-        Raises ApiError in trouble.
-        """
+        """Take in answers until only `leave` are missing, for a while. Return how many; raises ApiError."""
         trouble = None
         ended = self.writer.ended(leave, patience)
         for write in ended:
@@ -4837,7 +4834,7 @@ def explain_pod(cluster, policy_file, options, screen):
     seek_remedy(decision, snapshot)
     standing |= {"explainedBy": path, "notActive": not_active(last_words(pod, cluster), policy)}
     show(decision, options, screen, standing)
-    return decision.broken or cluster.execution.has_failures
+    return cluster.execution.has_failures
 
 
 def compare(manifests, files, stop, options, screen):
