@@ -86,7 +86,7 @@ def run(cluster, policy_file, report, stop, interval, once):
         if cluster.pending.due and not trouble:
             continue  # the next pass takes these, after another look at the cluster
         if once:
-            return 1 if trouble or cluster.execution.has_failures else 0
+            return 1 if trouble or FAILURE.is_set() else 0
         stop.wait(max(interval, pause))
     return 0
 
@@ -178,15 +178,6 @@ def select_host(pod, total):
 # (`prepare`), and is then asked about nodes. What it answers is checked: rules may be anybody's.
 
 
-ANSWERS = {  # option -> the types of what the function may return, except None; and that in words
-    "post_filter": (tuple, "(a list of requests, what they do)"),
-    "reserve": (object, "raise Unschedulable"),
-    "unreserve": ((list, tuple), "a list of requests, (method, path, body)"),
-    "permit": ((int, float), "seconds"),
-    "pre_bind": (list, "a list of requests, (method, path, body)"),
-    "bind": (bool, "True if it has bound the pod")}
-
-
 @dataclass(eq=False)
 class Rule:
     """A predicate or a priority: a function of a pod and a node, and what the Policy says about it."""
@@ -213,14 +204,16 @@ class Rule:
     def call(self, point, *things):
         """Call its function for an extension point. Raises TypeError if the answer is of another kind."""
         answer = self.hooks[point](*things)
-        if answer is not None and point in ANSWERS:
-            kinds, expected = ANSWERS[point]
-            is_stray_bool = isinstance(answer, bool) and kinds is not bool
-            if is_stray_bool or not isinstance(answer, kinds):
-                raise wrong_answer(self, f"{point}: return None or {expected}", answer, self.hooks[point])
-            requests = answer[:1] if point == "post_filter" else [answer]
-            if "requests" in expected:
-                self.check_requests(point, *requests)
+        if answer is None or point not in ANSWERS:
+            return answer
+        kinds, expected = ANSWERS[point]
+        is_stray_bool = isinstance(answer, bool) and kinds is not bool
+        if is_stray_bool or not isinstance(answer, kinds):
+            raise wrong_answer(self, f"{point}: return None or {expected}", answer, self.hooks[point])
+        if point in ("unreserve", "pre_bind"):
+            self.check_requests(point, answer)
+        elif point == "post_filter" and answer:
+            self.check_requests(point, answer[0])
         return answer
 
     def check_requests(self, point, requests):
@@ -706,6 +699,9 @@ def set_up(rule, problems, since_1_20=False):
 
 # ==== 4. Rules of one's own ===============================================================================
 
+# A decorator makes a function a rule (`register`): here, or in a file of --plugins. What is wrong with the rule
+# as it is written is said when that file is loaded (`problems_of`, `load_plugins`).
+
 
 HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
     "pre_enqueue": "preEnqueue", "queue_sort": "queueSort", "post_filter": "postFilter",
@@ -769,16 +765,18 @@ def problems_of(rule, functions):
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             yield f"{place}: write def, not async def: nobody awaits the answer"
         parameters = inspect.signature(function).parameters
-        wanted = PARAMETERS[option].split()
+        first = PARAMETERS[option].split()
+        more = []
         if option == "function" and rule.metadata:
-            wanted.append("metadata")
+            more.append("metadata")
         if option != "check" and not {"arguments", "argument"}.isdisjoint(parameters):
-            wanted.append("arguments")
-        is_needed = "arguments" in parameters and parameters["arguments"].default is inspect.Parameter.empty
-        if is_needed and option != "check" and rule.argument is None:
-            yield f"{place}: to take `arguments`, the rule needs the option argument={{field: type}}"
-        if not takes(parameters, wanted, len(PARAMETERS[option].split())):
-            yield f"{place}: expected the parameters ({', '.join(wanted)}), got ({', '.join(parameters)})"
+            more.append("arguments")
+            given = parameters.get("arguments")
+            if rule.argument is None and given and given.default is given.empty:
+                yield f"{place}: to take `arguments`, the rule needs the option argument={{field: type}}"
+        if not takes(parameters, first, more):
+            expected = ", ".join(first + more)
+            yield f"{place}: expected the parameters ({expected}), got ({', '.join(parameters)})"
     if rule.argument is not None:
         yield from schema_problems(rule.argument, ", argument")
     elif rule.member or rule.default:
@@ -800,14 +798,15 @@ def default_problems(default, schema):
             yield f", default.{name}: expected {TYPE_NAMES[kind]}, got {value!r:.40}"
 
 
-def takes(parameters, wanted, in_order):
-    """Say whether a function can be called with what it is to get; so many of these come in this order."""
+def takes(parameters, first, more):
+    """Say whether a function has the parameters `first`, in this order, and then `more`, in any order."""
     if any(each.kind is each.VAR_POSITIONAL for each in parameters.values()):
         return True
+    wanted = first + more
     names = [name for name, each in parameters.items() if each.default is each.empty or name in wanted]
     if len(names) == len(wanted) == 1:  # it may call it what it likes
         return True
-    return names[:in_order] == wanted[:in_order] and {*names} == {*wanted}
+    return names[:len(first)] == first and {*names} == {*wanted}
 
 
 def schema_problems(schema, place):
@@ -1743,11 +1742,11 @@ def bind_volumes(pod, node, snapshot):
     failing = 'running PreBind plugin "VolumeBinding": binding volumes:'
     has_waited = pod.record.state is State.PREPARED
     claims = claims_to_bind(pod, [node], snapshot)
-    reasons = check_volume_binding(pod, node, claims)  # a rule may have held the pod meanwhile
+    reasons = list(check_volume_binding(pod, node, claims))  # a rule may have held the pod meanwhile
     if has_waited:
         reasons = reasons_if(pod, node, snapshot, gone=[pod])
-    for reason in reasons:
-        raise Unschedulable(f"{failing} {reason}")
+    if reasons:
+        raise Unschedulable(f"{failing} {reasons[0]}")
     patches = []
     for claim, volume in find_volumes(claims.delayed, node, snapshot):
         metadata = claim["metadata"]
@@ -2534,6 +2533,16 @@ def random_priority(pod, node):
 # A hook that breaks, or calls sys.exit, does harm to its pod only (queue_sort: has no effect).
 
 
+ANSWERS = {  # option -> the types of what the function may return, except None; and that in words
+    "post_filter": (tuple, "(a list of requests, what they do)"),
+    "reserve": (object, "raise Unschedulable"),
+    "unreserve": ((list, tuple), "a list of requests, (method, path, body)"),
+    "permit": ((int, float), "seconds"),
+    "pre_bind": (list, "a list of requests, (method, path, body)"),
+    "bind": (bool, "True if it has bound the pod")}
+FAILURE = threading.Event()  # set once a rule breaks, or a write fails that is not just too late: exit code 1
+
+
 class State(enum.Enum):
     """Where a pending pod stands. In all states but UNPLACED it is assumed on a node, which keeps its room.
 
@@ -2639,13 +2648,10 @@ def give_up(decision, error):
     is_unexpected = not isinstance(error, (Unschedulable, Malformed, ApiError))
     decision.broken = is_unexpected or isinstance(error, InvalidScore)
     if decision.broken:
-        HAS_BROKEN.set()
+        FAILURE.set()
     if is_unexpected:
         decision.message = what_broke(error)
         log.debug("%s", decision.pod.key, exc_info=error)
-
-
-HAS_BROKEN = threading.Event()  # set once a rule has broken, so that the exit code says so
 
 
 @contextlib.contextmanager
@@ -2654,7 +2660,7 @@ def warn_if_broken(text):
     try:
         yield
     except (Exception, SystemExit) as error:
-        HAS_BROKEN.set()
+        FAILURE.set()
         warn_once(f"{text}: {what_broke(error)}")
 
 
@@ -2674,7 +2680,7 @@ def why_not_yet(pod, policy):
         try:
             reason = rule.call("pre_enqueue", pod)
         except (Exception, SystemExit) as error:
-            HAS_BROKEN.set()
+            FAILURE.set()
             reason = what_broke(error)
         if reason:
             return f"{rule.title}: {reason}"
@@ -2922,7 +2928,7 @@ def read_profile(profile, place, problems):
         """Return {name: rule} of the plugins that run at a point, with the hooks at which they run, too."""
         rules = {}
         for plugin, weight in running[point].items():
-            for name, given in rules_of(plugin, arguments.get(plugin)).items():
+            for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
                 if name in catalogue:
                     hooks = {hook: function for hook, function in catalogue[name].hooks.items()
                              if plugin in running[HOOKS[hook]]}
@@ -2943,12 +2949,11 @@ def read_profile(profile, place, problems):
                   notices=notices, since_1_20=True)
 
 
-def rules_of(plugin, args=None):
+def rules_of(plugin, args):
     """Return {rule: its arguments} of a plugin: its predicate and priority, or a rule of the user's own.
 
     `args`: what the configuration says of the plugin.
     """
-    args = args or {}
     if plugin == "NodeAffinity":
         added = args.get("addedAffinity", {})
         return {"MatchNodeSelector": added.get(f"required{WHEN}", {}).get("nodeSelectorTerms", []),
@@ -3010,7 +3015,7 @@ def check_plugins(plugins, place, problems, notices):
     for point, chosen in plugins.items():
         catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
         fitting = [name for name in known
-                   if catalogue is None or rules_of(name).keys() & catalogue.keys()]
+                   if catalogue is None or rules_of(name, {}).keys() & catalogue.keys()]
         for i, entry in enumerate(chosen.get("enabled", [])):
             name = entry.get("name", "")
             where = f"{place}.{point}.enabled[{i}]"
@@ -3473,12 +3478,6 @@ class Execution:
         self.writer = writer
         self.snapshot = None  # the latest one
         self.failing = set()  # the uids of pods whose writes have failed since one succeeded
-        HAS_BROKEN.clear()
-
-    @property
-    def has_failures(self):
-        """Whether a rule broke or a write failed, except one that came too late."""
-        return HAS_BROKEN.is_set()
 
     def carry_out(self, decision):
         """Start to do what was decided."""
@@ -3553,7 +3552,7 @@ class Execution:
         is_rules = not isinstance(write.error, (ApiError, Unschedulable, TimeoutError))
         why = what_broke(write.error) if is_rules else one_line(write.error)
         if not came_too_late:
-            HAS_BROKEN.set()
+            FAILURE.set()
         if status != 0 and not came_too_late:
             warn_once(f"{pod.key}: {why}")
         if write.is_vital:
@@ -4703,6 +4702,7 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
 def main(argv=None):
     """Run the command line; return the exit code."""
     global SEED
+    FAILURE.clear()
     gc.set_threshold(50000)  # of the many objects of a big cluster, few are ever garbage
     options = read_arguments(argv)
     SEED = options.seed
@@ -4794,7 +4794,7 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
     if options.output == "text":
         pods, _ = cluster.read(Pod, "pods")
         screen.print(*overview(pods, snapshot, waiting, held))
-    return cluster.execution.has_failures
+    return FAILURE.is_set()
 
 
 def make_passes(cluster, policies, report, stop, once):
@@ -4834,7 +4834,7 @@ def explain_pod(cluster, policy_file, options, screen):
     seek_remedy(decision, snapshot)
     standing |= {"explainedBy": path, "notActive": not_active(last_words(pod, cluster), policy)}
     show(decision, options, screen, standing)
-    return cluster.execution.has_failures
+    return FAILURE.is_set()
 
 
 def compare(manifests, files, stop, options, screen):
@@ -4842,7 +4842,7 @@ def compare(manifests, files, stop, options, screen):
     clusters = {file.path: Cluster(copy.deepcopy(manifests), options) for file in files}
     outcomes = {file.path: outcome(clusters[file.path], file, stop, options) for file in files}
     screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
-    return any(cluster.execution.has_failures for cluster in clusters.values())
+    return FAILURE.is_set()
 
 
 def outcome(cluster, policy_file, stop, options):

@@ -848,12 +848,12 @@ def test_among_manifests_what_a_rule_says_it_has_bound_is_bound(spy):
 def test_why_a_rule_could_not_bind_is_said_in_an_event(spy, point, answer, said):
     spy.answers[point] = answer
     server = Server(node("n"), pod("p"))
-    cluster, _ = make_pass(server, spy, live_cluster(server))
+    make_pass(server, spy, live_cluster(server))
     said = f"binding rejected: {said}" if said else (
         "TypeError in a rule: pre_bind: write a request as (method, path, body), not 'x' (")
     events = [body for *_, body in server.sent("POST", "/events")]
     assert [body["reason"] for body in events] == ["FailedScheduling"] and events[0]["message"].startswith(said)
-    assert server.places() == {} and cluster.execution.has_failures
+    assert server.places() == {} and scheduler.FAILURE.is_set()
 
 
 def test_many_bindings_that_break_at_a_time_are_no_trouble_of_the_api_server(spy):
@@ -873,8 +873,14 @@ def test_a_hook_that_breaks_is_a_failure(spy, point, answer):
     spy.answers |= {point: answer} | ({"filter": ["no"]} if point in ("post_filter", "unreserve") else {})
     if point == "queue_sort":
         spy.policies["my-scheduler"].predicates[0].hooks["queue_sort"] = breaks
-    cluster, _ = make_pass(Server(node("n"), pod("p")), spy)
-    assert cluster.execution.has_failures
+    make_pass(Server(node("n"), pod("p")), spy)
+    assert scheduler.FAILURE.is_set()
+
+
+def test_a_post_filter_may_have_no_remedy_in_an_empty_tuple(spy):
+    spy.answers |= {"filter": ["no"], "post_filter": ()}
+    _, [decision] = make_pass(Server(node("n"), pod("p")), spy)
+    assert decision.remedy == "" and not scheduler.FAILURE.is_set()
 
 
 def test_a_permit_that_returns_no_number_of_seconds_holds_nobody_for_ever(spy):
