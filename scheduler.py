@@ -18,7 +18,7 @@ The chapters follow the questions of a newcomer:
  7. What is remembered. 8. Predicates. 9. Priorities. 10. The other extension points.
 11. KubeSchedulerConfiguration.
 Then the plumbing:
-12. What is read. 13. The pending pods. 14. What is written. 15. Extenders. 16. Several replicas.
+12. What is read. 13. The life of a pending pod. 14. What is written. 15. Extenders. 16. Several replicas.
 17. Manifests. 18. Files. 19. What people see. 20. The command line.
 """
 
@@ -92,43 +92,40 @@ def run(cluster, policy_file, report, stop, interval, once):
 
 
 def schedule_pending_pods(cluster, policies, report, stop):
-    """Make a pass: decide about the pods that are due, one after another. Return how many are to be bound."""
-    bound = 0
+    """Make a pass: decide about the pods that are due, one after another."""
+    pending = cluster.pending
     try:
         snapshot = cluster.look(policies)  # lists nodes and pods; due are those pending that do not back off
-        while cluster.pending.due and not stop.is_set():
-            cluster.execution.wait_for_a_free_slot()  # as only so many requests are under way at a time
+        while pending.due and not stop.is_set():
+            pending.wait_for_a_free_thread()  # as only so many pods are written about at a time
             if time.monotonic() > snapshot.good_until:
                 break  # others may have changed the cluster meanwhile
-            pod = cluster.pending.due.pop(0)
+            pod = pending.due.pop(0)
             decision = pod.record.decision  # None, unless a rule has told a pod that has a node to wait
             decision = decision or schedule(pod, snapshot, policies[pod.scheduler])
             assume(decision, snapshot)  # from now on the pod counts on its node, if it has one
             if pod.record.is_news(decision):
                 report(decision)
-            cluster.execution.carry_out(decision)  # begins to write the Binding, or why the pod stays pending
-            bound += decision.state is State.BINDING
+            pending.carry_out(decision)  # has the Binding written, or why the pod stays pending
     finally:
-        cluster.execution.take_answers()  # of the API server: which pods are bound, and which not
-    return bound
+        pending.take_answers()  # of the API server: which pods are bound, and which not
 
 
 def schedule(pod, snapshot, policy):
     """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
     decision = Decision(pod, policy, snapshot.nodes)
     try:
-        known = recall(policy, pod, snapshot)  # once(key, f, x) is f(x); each(key, nodes, f) is f of each
-        feasible, decision.failed = nodes_that_fit(pod, snapshot, policy, known)
+        feasible, decision.failed = nodes_that_fit(pod, snapshot, policy)
         if not feasible:
-            raise Unschedulable(known.once("message", fit_error, decision.failed))
-        prioritize(decision, feasible, snapshot, known)
+            raise Unschedulable(decision.failed.message)
+        prioritize(decision, feasible, snapshot)
         decision.node = select_host(pod, decision.total)
     except (Exception, SystemExit) as error:  # no node fits, or a rule failed, even by sys.exit()
         give_up(decision, error)  # notes in the decision that there is no node, and why
     return decision
 
 
-def nodes_that_fit(pod, snapshot, policy, known):
+def nodes_that_fit(pod, snapshot, policy):
     """Ask the predicates about each node, in kube-scheduler's order: mostly, the first that fails ends it."""
     predicates = prepare(policy.predicates_to_ask(), pod, snapshot.nodes, snapshot)
 
@@ -143,27 +140,26 @@ def nodes_that_fit(pod, snapshot, policy, known):
                     break
         return against
 
-    # {name: what is against the node}. That is asked again only if the node, or the `basis`, has changed.
-    findings = known.each("predicates", snapshot.nodes, ask_predicates, basis=predicates)
-    feasible, failed = known.once("feasible", split_nodes, snapshot.nodes, findings)
+    # A node is asked about again only if it, or the `basis`, has changed since the last pod like this one.
+    feasible, failed = recall(
+        policy, pod, snapshot, snapshot.nodes, ask_predicates, basis=predicates, then=split_nodes)
     for extender in policy.extenders:  # web services that the Policy names; they may refuse nodes
         feasible, failed = extender.filter(pod, feasible, failed)
     return feasible, failed
 
 
-def prioritize(decision, feasible, snapshot, known):
+def prioritize(decision, feasible, snapshot):
     """Score the nodes that fit: a node's total is the sum, over all priorities, of weight times points."""
     pod, policy = decision.pod, decision.policy
-    with errors_ignored_for_one(feasible):  # a single node is taken, whatever its points
+    try:
         for priority in prepare(policy.priorities, pod, feasible, snapshot):
-            raw = known.each(f"scores of {priority.title}", feasible, priority.score, basis=priority)
-            points = raw
-            if priority.reduces:  # raw scores may be of any size: together they become points from 0 to 100
-                points = known.once(f"points of {priority.title}", priority.reduce, raw)
-            decision.votes.append(Vote(priority.title, priority.weight, raw, points))
+            decision.votes.append(priority.vote(feasible, snapshot))  # points from 0 to 100
+    except Unschedulable:
+        if len(feasible) > 1:  # a single node is taken, whatever its points
+            raise
     for extender in policy.extenders:
         decision.votes += extender.prioritize(pod, feasible)
-    decision.total = known.each("total", feasible, decision.add_up, basis=decision.reduced_points())
+    decision.total = decision.add_up(feasible, snapshot)
 
 
 def select_host(pod, total):
@@ -236,8 +232,6 @@ class Prepared:
         if rule.metadata:
             self.function = functools.partial(rule.function, metadata=metadata)
         self.title = rule.title
-        self.weight = rule.weight
-        self.reduces = rule.reduce is not None
 
     def __eq__(self, other):
         """Say whether the other one says the same of a node: to pods that are alike, a steady rule does."""
@@ -260,9 +254,18 @@ class Prepared:
     def score(self, node):
         """Return the score that a priority gives a node."""
         score = self.function(self.pod, node)
-        if not self.reduces:
+        if not self.rule.reduce:
             check_points(self.rule, {node.name: score})
         return score
+
+    def vote(self, nodes, snapshot):
+        """Return the Vote of a priority on these nodes, {name: Node}."""
+        return recall(self.rule, self.pod, snapshot, nodes, self.score, basis=self, then=self.make_vote)
+
+    def make_vote(self, nodes, raw):
+        """Make a Vote of raw scores. They may be of any size: `reduce` makes points from 0 to 100 of them."""
+        points = self.reduce(raw) if self.rule.reduce else raw
+        return Vote(self.title, self.rule.weight, raw, points, self)
 
     def reduce(self, scores):
         """Return the points that a priority makes of all its scores: {node: 0 to 100}."""
@@ -699,8 +702,8 @@ def set_up(rule, problems, since_1_20=False):
 
 # ==== 4. Rules of one's own ===============================================================================
 
-# A decorator makes a function a rule (`register`): here, or in a file of --plugins. What is wrong with the rule
-# as it is written is said when that file is loaded (`problems_of`, `load_plugins`).
+# A decorator makes a function a rule (`register`): here, or in a file of --plugins. What is wrong with the
+# rule as it is written is said when that file is loaded (`problems_of`, `load_plugins`).
 
 
 HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
@@ -1065,22 +1068,6 @@ class Pod:
         return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # a random name
 
 
-def remembered(function):
-    """Have a function of a pod work only once for all pods that are alike."""
-    known = {}  # kind of pods -> what the function returns
-
-    @functools.wraps(function)
-    def recalled(pod):
-        """Return what the function has returned for such a pod."""
-        if len(known) > 10_000:
-            known.clear()
-        if pod.kind not in known:
-            known[pod.kind] = function(pod)
-        return known[pod.kind]
-
-    return recalled
-
-
 class Node:
     """A node and the pods on it (kube-scheduler's NodeInfo), read from the API's JSON. Raises Malformed."""
 
@@ -1100,17 +1087,16 @@ class Node:
         conditions = pick(raw, list, "status", "conditions", of=dict)
         self.conditions = {str(each.get("type")): str(each.get("status")) for each in conditions}
         self.raw = raw
-        self.pods = {}  # uid -> Pod
-        self.memory = None
-        self.hold({}, Memory())
+        self.changes = []  # takes the name of each node that changes; all nodes of a snapshot have one list
+        self.pods = None  # uid -> Pod
+        self.hold({})
 
-    def hold(self, pods, memory):
-        """Have these pods on the node, {uid: Pod}, also assumed ones; the memory notes when that changes."""
-        if memory is self.memory and (pods == self.pods or are_alike(pods, self.pods)):
-            self.pods = pods
-            return
+    def hold(self, pods):
+        """Have these pods on the node, {uid: Pod}, also assumed ones."""
+        is_same = self.pods is not None and are_alike(pods, self.pods)
         self.pods = pods
-        self.memory = memory
+        if is_same:
+            return
         self.affine = 0  # how many of the pods have affinity or anti-affinity
         self.tallies = {}  # namespace and requirements, as text -> Tally of the pods that meet these
         self.requested = dict(NOTHING)
@@ -1143,7 +1129,7 @@ class Node:
     def note_change(self):
         """Have what was known of the node found out anew."""
         vars(self).pop("pods_by_kind", None)
-        self.memory.note(self)
+        self.changes.append(self.name)
 
     @functools.cached_property
     def pods_by_kind(self):
@@ -1161,7 +1147,8 @@ class Node:
 
 def are_alike(pods, others):
     """Say whether these are the same pods, {uid: Pod}; some may have been read anew without a change."""
-    return pods.keys() == others.keys() and all(pod.kind == others[uid].kind for uid, pod in pods.items())
+    return pods == others or (
+        pods.keys() == others.keys() and all(pod.kind == others[uid].kind for uid, pod in pods.items()))
 
 
 @dataclass(eq=False)
@@ -1172,7 +1159,9 @@ class Snapshot:
     objects: "Objects"  # resource -> {namespace/name or name: the API's JSON}
     is_live: bool = False  # whether controllers act on what we write: no dry run, and no manifests
     assigned: set = frozenset()  # the uids of the pods that have a node
-    memory: "Memory" = field(default_factory=lambda: Memory())  # chapter 7
+    changes: list = field(default_factory=list)  # the names of nodes that have changed, one after another
+    memory: dict = field(default_factory=dict)  # what was found out of the nodes: `recall`
+    bonds: dict = field(default_factory=dict)  # kind of pods -> kind of others -> what is between them
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
     good_until: float = math.inf  # monotonic seconds: then others will have changed too much
@@ -1299,91 +1288,54 @@ def term_matches(term, node):
 
 # ==== 7. What is remembered ===============================================================================
 
-# Steady rules are asked about a node again if the node has changed: it has a higher version then. They are
-# asked about all nodes if what they rest on has changed, their `basis`: predicates, which are remembered
-# together, if the metadata of one has, or one is not steady (Prepared.__eq__); a priority, if its own has.
-# What is known is kept for each Policy and kind of pods (`recall`); of pods with claims nothing is kept.
+# It only saves time. A steady rule is asked about a node again if the node has changed since the last pod
+# like this one (Pod.kind), and about all nodes if what it rests on has changed: its `basis`. Predicates have
+# one basis together, as one is asked only where those before it have nothing against the node. Of pods with
+# claims nothing is remembered, as their volumes may change at any time.
 
 
-VERSIONS = itertools.count(1)  # each change of a node gets a higher one
-
-
-class Memory:
-    """When each node of a cluster has changed, and what is known of the nodes. It only saves time."""
-
-    def __init__(self):
-        self.changes = {}  # name of a node -> version of its last change; the latest change is at the end
-        self.known = {}  # (subject, kind of pods, node that they name) -> Known; the last used is at the end
-
-    def note(self, node):
-        """Take note that a node is not what it was."""
-        self.changes.pop(node.name, None)
-        self.changes[node.name] = next(VERSIONS)
+MOST_REMEMBERED = 10_000_000  # answers about nodes
 
 
 @dataclass
 class Finding:
-    """Something that was found out, and what it rests on."""
+    """What was found out about nodes, and what it rests on."""
 
-    basis: object = ()
-    nodes: dict = None
-    result: object = field(default_factory=dict)
-
-
-class Known:
-    """What was found out for a pod. For the next pod like it, only what has changed is found out anew."""
-
-    def __init__(self):
-        self.version = 0  # of the last change of a node that is heeded
-        self.changed = set()  # nodes that have changed since the last pod, or of which other things are known
-        self.last = {}  # what was found out for the last pod: what it is -> Finding
-        self.found = {}  # what is found out for this pod
-
-    def each(self, what, nodes, function, basis=None):
-        """Return {name: function(node) for name, node in nodes.items()}.
-
-        The function is called for the nodes that have changed; if it rests on another basis, for all.
-        """
-        last = self.last.get(what, Finding())
-        known = last.result if last.basis == basis else {}
-        if known and last.nodes is nodes:
-            asked = sorted(self.changed & nodes.keys())
-        else:
-            asked = [name for name in nodes if name in self.changed or name not in known]
-            known = {name: known.get(name) for name in nodes}  # in the order of these nodes
-        news = {name: function(nodes[name]) for name in asked}
-        differing = {name for name in news if name not in last.result or last.result[name] != news[name]}
-        if differing or known is not last.result:
-            known = known | news
-        self.changed |= differing
-        self.found[what] = Finding(basis, nodes, known)
-        return known
-
-    def once(self, what, function, *things):
-        """Return function(*things). It is called if one of these is not the very same as for the last pod."""
-        last = self.last.get(what, Finding())
-        same = len(last.basis) == len(things) and all(map(operator.is_, last.basis, things))
-        result = last.result if same else function(*things)
-        self.found[what] = Finding(things, result=result)
-        return result
+    basis: object
+    nodes: dict  # name -> Node
+    answers: dict  # name -> what was found out about the node
+    result: object  # what `then` has made of the answers
+    heeded: int  # how many of the snapshot's changes were known by then
 
 
-def recall(subject, pod, snapshot):
-    """Return what is Known to pods like this one. Pods with claims know nothing, as volumes may change."""
-    memory = snapshot.memory
+def recall(subject, pod, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers):
+    """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
+
+    On one subject, and for pods alike, the function is called again for the nodes that have changed since the
+    last time; on another basis, for all.
+    """
+    memory, changes = snapshot.memory, snapshot.changes
     key = subject, pod.kind, pod.node_name
-    known = memory.known.pop(key, None) or Known()
-    latest_first = reversed(memory.changes.items())
-    changes = itertools.takewhile(lambda change: change[1] > known.version, latest_first)
-    known.changed = {name for name, _ in changes}
-    known.version = next(VERSIONS)
-    known.last = known.found
-    known.found = {}  # what is not asked for this pod, such as scores if it fits nowhere, is forgotten
+    last = memory.pop(key, None)
+    if last is None or last.basis != basis:
+        last = Finding(basis, {}, {}, None, len(changes))
+    changed = set(changes[last.heeded:])
+    answers = last.answers
+    if nodes is last.nodes:
+        asked = sorted(changed & nodes.keys())
+    else:
+        asked = [name for name in nodes if name in changed or name not in answers]
+        answers = {name: answers.get(name) for name in nodes}  # in the order of these nodes
+    news = {name: function(nodes[name]) for name in asked}
+    result = last.result
+    if answers is not last.answers or any(answers[name] != news[name] for name in news):
+        answers = answers | news
+        result = then(nodes, answers)
     if not pod.claims:
-        memory.known[key] = known
-    while len(memory.known) * (len(snapshot.nodes) + 500) > 1_500_000:
-        del memory.known[next(iter(memory.known))]
-    return known
+        memory[key] = Finding(basis, nodes, answers, result, len(changes))
+    while len(memory) * (len(nodes) + 500) > MOST_REMEMBERED:
+        del memory[next(iter(memory))]  # what was not asked for the longest time
+    return result
 
 
 # ==== 8. Predicates =======================================================================================
@@ -1438,7 +1390,7 @@ def wants_node(pod, node):
         terms is None or any(term_matches(term, node) for term in terms))
 
 
-@remembered
+@functools.lru_cache(1024)
 def required_terms(pod):
     """The terms of the pod's required node affinity, of which one must match; None without such affinity."""
     required = pick(pod.spec, dict, "affinity", "nodeAffinity").get(f"required{WHEN}")
@@ -1512,7 +1464,7 @@ DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
     "rbd": ["image", "pool"]}
 
 
-@remembered
+@functools.lru_cache(1024)
 def disks_of(pod):
     """The pod's network disks: {identity: whether it may be shared}. A Ceph image is one for each monitor."""
     disks = {}
@@ -1740,7 +1692,7 @@ def bind_volumes(pod, node, snapshot):
     if not (pod.claims and snapshot.is_live):
         return None
     failing = 'running PreBind plugin "VolumeBinding": binding volumes:'
-    has_waited = pod.record.state is State.PREPARED
+    has_waited = pod.record.state is State.PREPARING
     claims = claims_to_bind(pod, [node], snapshot)
     reasons = list(check_volume_binding(pod, node, claims))  # a rule may have held the pod meanwhile
     if has_waited:
@@ -2032,7 +1984,7 @@ class AffinityTerm:
         return satisfies(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
 
 
-@remembered
+@functools.lru_cache(1024)
 def affinity_terms(pod):
     """The pod's {name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
     lists = {}
@@ -2079,17 +2031,13 @@ def affinity_at(pod, node, snapshot, bonds_by_kind):
 
 def affinity_around(pod, snapshot):
     """Sum up what is between the pod and those on all nodes, as {what: {(topology key, value): weight}}."""
-    known = recall("affinity", pod, snapshot)
+    bonds_by_kind = snapshot.bonds.setdefault(pod.kind, {})
     namespaces = listed_namespaces(snapshot)
-    bonds_by_kind = known.once("bonds", lambda _: {}, namespaces)
-    at_nodes = known.each(
-        "affinity", snapshot.nodes, lambda node: affinity_at(pod, node, snapshot, bonds_by_kind),
-        basis=namespaces)
-    around = known.once("around", sum_up_affinity, at_nodes)
-    if len(bonds_by_kind) > 1000:
-        bonds_by_kind.clear()
-    if listed_namespaces(snapshot) is not namespaces:
-        known.found.clear()  # the namespaces have just been listed: in the next snapshot they may be others
+    around = recall(
+        "affinity", pod, snapshot, snapshot.nodes,
+        lambda node: affinity_at(pod, node, snapshot, bonds_by_kind), basis=namespaces, then=sum_up_affinity)
+    if listed_namespaces(snapshot) is not namespaces:  # a term has just looked at them: it rests on them, too
+        return affinity_around(pod, snapshot)
     return around
 
 
@@ -2098,7 +2046,7 @@ def listed_namespaces(snapshot):
     return snapshot.objects.get("namespaces")  # unlike [], it does not list them
 
 
-def sum_up_affinity(at_nodes):
+def sum_up_affinity(nodes, at_nodes):
     """Return {what: {(topology key, value): weight}} of what is at the nodes."""
     around = collections.defaultdict(collections.Counter)
     for parts in at_nodes.values():
@@ -2314,7 +2262,7 @@ def node_affinity(pod, node, arguments=()):
     return sum([weight for weight, term in terms if term_matches(term, node)])
 
 
-@remembered
+@functools.lru_cache(1024)
 def preferred_terms(pod):
     """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable."""
     return weighted_terms(pick(pod.spec, list, "affinity", "nodeAffinity", f"preferred{WHEN}", of=dict))
@@ -2528,8 +2476,7 @@ def random_priority(pod, node):
 # The loop's thread calls all but the last two, one after another. They need no locks, and may look at all of
 # the snapshot. But all pods wait for them: they should be quick, and return requests instead of sending them.
 # bind and post_bind are called in other threads, for several pods at once. They may send requests, must not
-# change the pod or look at nodes and snapshots, and need locks for what they share. bind has a minute: then
-# its pod loses its room. post_bind may take its time.
+# change the pod or look at nodes and snapshots, and need locks for what they share. bind has a minute.
 # A hook that breaks, or calls sys.exit, does harm to its pod only (queue_sort: has no effect).
 
 
@@ -2543,19 +2490,6 @@ ANSWERS = {  # option -> the types of what the function may return, except None;
 FAILURE = threading.Event()  # set once a rule breaks, or a write fails that is not just too late: exit code 1
 
 
-class State(enum.Enum):
-    """Where a pending pod stands. In all states but UNPLACED it is assumed on a node, which keeps its room.
-
-    If a rule refuses, or a vital write fails, the pod is UNPLACED again, and rules are told to unreserve.
-    """
-
-    UNPLACED = "unplaced"  # it is tried again when its backoff is over
-    HELD = "held"  # rules have reserved; until all of them permit the binding, each pass asks them again
-    PREPARING = "preparing"  # what has to take effect before the binding is being written
-    PREPARED = "prepared"  # that has been written; until it has taken effect, each pass asks the rules again
-    BINDING = "binding"  # the binding is being written; in a dry run, it would be
-
-
 @dataclass
 class Vote:
     """What a priority, or an extender, gives to the nodes that fit."""
@@ -2564,9 +2498,10 @@ class Vote:
     weight: int
     raw: dict  # node -> its score, as the function of the priority gave it; None for an extender
     points: dict  # node -> 0 to 100, after `reduce`; or the extender's score times its weight
+    priority: Prepared = None  # whose vote it is
 
 
-@dataclass
+@dataclass(eq=False)
 class Decision:
     """What was decided about one pod, and all that it was decided from."""
 
@@ -2574,14 +2509,13 @@ class Decision:
     policy: Policy
     nodes: dict  # name -> Node, of all nodes
     node: str = None  # the name of the chosen node
-    failed: dict = field(default_factory=dict)  # node -> predicate -> the reasons why it does not fit
+    failed: dict = field(default_factory=dict)  # Failures: why the other nodes do not fit
     votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
     message: str = None  # without a node: why, in kube-scheduler's words
-    broken: bool = False  # without a node: whether that is because a rule failed unexpectedly
     remedy: str = ""  # without a node: what a rule does about that
-    state: State = State.UNPLACED
     waits: str = ""  # with a node: why the pod is not bound to it yet
+    held: bool = False  # whether that is because a rule does not permit it
     requests: list = field(default_factory=list)  # to be sent, as a remedy or to prepare the binding
     since: float = field(default_factory=time.monotonic)
 
@@ -2596,36 +2530,37 @@ class Decision:
         return {vote.title: {name: vote.weight * points for name, points in vote.points.items()}
                 for vote in self.votes}
 
-    def add_up(self, node):
-        """Return the sum of the node's points times their weights; 1 if nobody is to give points."""
-        if not self.policy.priorities and not self.policy.extenders:
-            return 1
-        return sum([vote.weight * vote.points[node.name] for vote in self.votes])
+    def add_up(self, nodes, snapshot):
+        """Return the sum of each node's points times their weights; 1 if nobody is to give points."""
+        is_unscored = not self.policy.priorities and not self.policy.extenders
 
-    def reduced_points(self):
-        """Return on what totals rest beside the nodes: one node may change what `reduce` gives to all."""
-        return [(vote.title, vote.points if vote.points is not vote.raw else None) for vote in self.votes]
+        def total(node):
+            """Return the sum of one node."""
+            return 1 if is_unscored else sum([vote.weight * vote.points[node.name] for vote in self.votes])
+
+        # One node that changes may change what `reduce` gives to all.
+        basis = [(vote.priority, vote.points if vote.points is not vote.raw else None) for vote in self.votes]
+        return recall(("total", self.policy), self.pod, snapshot, nodes, total, basis)
+
+
+class Failures(dict):
+    """What is against the nodes that do not fit: {node: {predicate: its reasons}}."""
+
+    @functools.cached_property
+    def message(self):
+        """The reasons, summed up as kube-scheduler does: "0/3 nodes are available: 3 Too many pods."."""
+        if not self:
+            return "no nodes available to schedule pods"
+        counts = collections.Counter(
+            reason for against in self.values() for reasons in against.values() for reason in reasons)
+        parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+        return f"0/{len(self)} nodes are available: {parts}."
 
 
 def split_nodes(nodes, against):
-    """Return the nodes that fit, {name: Node}, and what is against the others, {name: what}."""
+    """Return the nodes that fit, {name: Node}, and the Failures of the others."""
     feasible = {name: node for name, node in nodes.items() if not against[name]}
-    return feasible, {name: what for name, what in against.items() if what}
-
-
-def errors_ignored_for_one(feasible):
-    """Let errors in scoring pass where a single node fits: kube-scheduler takes it unscored."""
-    return contextlib.suppress(Unschedulable) if len(feasible) == 1 else contextlib.nullcontext()
-
-
-def fit_error(failed):
-    """Sum the reasons up like kube-scheduler's FitError, "0/3 nodes are available: 1 Insufficient cpu."."""
-    if not failed:
-        return "no nodes available to schedule pods"
-    counts = collections.Counter(
-        reason for against in failed.values() for reasons in against.values() for reason in reasons)
-    parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
-    return f"0/{len(failed)} nodes are available: {parts}."
+    return feasible, Failures({name: what for name, what in against.items() if what})
 
 
 def give_up(decision, error):
@@ -2636,20 +2571,19 @@ def give_up(decision, error):
     if isinstance(error, ApiError) and error.is_trouble:
         raise error
     decision.node = None
-    decision.state = State.UNPLACED
     decision.waits = ""
+    decision.held = False
     decision.message = str(error)
     if isinstance(error, Rejected):
         why = {f"{error.title} (whatever the node)": [str(error)]}
-        decision.failed = dict.fromkeys(decision.nodes, why)
-        decision.message = fit_error(decision.failed)
+        decision.failed = Failures(dict.fromkeys(decision.nodes, why))
+        decision.message = decision.failed.message
         if decision.policy.since_1_20:
             decision.message = f"0/{len(decision.nodes)} nodes are available: {error}."
-    is_unexpected = not isinstance(error, (Unschedulable, Malformed, ApiError))
-    decision.broken = is_unexpected or isinstance(error, InvalidScore)
-    if decision.broken:
+    if isinstance(error, InvalidScore):
         FAILURE.set()
-    if is_unexpected:
+    if not isinstance(error, (Unschedulable, Malformed, ApiError)):
+        FAILURE.set()
         decision.message = what_broke(error)
         log.debug("%s", decision.pod.key, exc_info=error)
 
@@ -2687,47 +2621,6 @@ def why_not_yet(pod, policy):
     return ""
 
 
-def assume(decision, snapshot):
-    """Put the pod on its node, with the consent of the rules. If one refuses, the pod is to stay pending.
-
-    If the pod has been told to wait, the rules are only asked whether it may go on.
-    """
-    if decision.node is None:
-        seek_remedy(decision, snapshot)
-        return
-    decision.requests = []  # those of an earlier pass have been sent
-    node = snapshot.nodes.get(decision.node)
-    try:
-        if node is None:
-            raise Unschedulable(f"node {decision.node} has gone")
-        if decision.state is State.UNPLACED:
-            reserve(decision, node, snapshot)
-        holder = who_holds(decision, node, snapshot) if decision.state is State.HELD else None
-        if holder:
-            decision.waits = f"{holder} does not permit it yet"
-        else:
-            prepare_binding(decision, node, snapshot)
-    except (Exception, SystemExit) as error:
-        give_up(decision, error)
-        if node:
-            node.remove(decision.pod)
-
-
-def reserve(decision, node, snapshot):
-    """Put the pod on the node and have the rules take note of that. From then on it has its room there."""
-    pod = decision.pod
-    node.add(pod)
-    try:
-        for rule in decision.policy.rules_with["reserve"]:
-            rule.call("reserve", pod, node, snapshot)
-    except ApiError as error:
-        if error.is_trouble:  # the pass ends here; another one decides about the pod anew
-            unreserve(decision, snapshot)
-        raise
-    decision.state = State.HELD
-    pod.record.decision = decision
-
-
 def unreserve(decision, snapshot):
     """Have the rules forget that the pod was to go to a node. Return the requests that they want sent."""
     requests = []
@@ -2735,38 +2628,6 @@ def unreserve(decision, snapshot):
         with warn_if_broken(decision.pod.key):
             requests += rule.call("unreserve", decision.pod, snapshot) or []
     return requests
-
-
-def who_holds(decision, node, snapshot):
-    """Return the rule that does not permit the binding yet, or None. Raises Unschedulable if time is up."""
-    limits = {}  # rule -> the seconds for which the pod may wait
-    for rule in decision.policy.rules_with["permit"]:
-        seconds = rule.call("permit", decision.pod, node, snapshot)
-        if seconds:
-            limits[rule.title or rule.name] = seconds
-    holder = min(limits, key=limits.get, default=None)
-    if holder and not time.monotonic() - decision.since < limits[holder]:  # which may be NaN
-        raise Unschedulable(f'pod "{decision.pod.name}" rejected while waiting on permit: '
-                            f"rejected due to timeout after waiting {limits[holder]:g}s")
-    return holder
-
-
-def prepare_binding(decision, node, snapshot):
-    """Ask the rules what has to take effect before the binding. If nothing is written, nothing waits."""
-    requests = []
-    waits = ""
-    for rule in decision.policy.rules_with["pre_bind"]:
-        wanted = rule.call("pre_bind", decision.pod, node, snapshot)
-        if wanted is not None and snapshot.is_live:
-            requests += wanted
-            waits = f"{rule.title or rule.name} prepares the binding to {node.name}"
-            if rule.name == "CheckVolumeBinding":
-                waits = f"volumes are being bound or provisioned on {node.name}"
-    decision.requests = requests  # only now: the decision stays as it was if a rule breaks
-    decision.waits = waits
-    decision.state = State.BINDING
-    if waits:
-        decision.state = State.PREPARING if requests else State.PREPARED
 
 
 def seek_remedy(decision, snapshot):
@@ -2784,20 +2645,21 @@ def seek_remedy(decision, snapshot):
 
 def reasons_if(pod, node, snapshot, gone=(), there=()):
     """Return why the predicates refuse the node to the pod if some pods were gone and others there."""
-    before = dict(node.pods)
+    changes = list(snapshot.changes)
+    changed = copy.copy(node)
+    changed.changes = changes
+    changed.hold({each.uid: each for each in [*node.pods.values(), *there] if each not in gone})
+    supposed = replace(snapshot, nodes=snapshot.nodes | {node.name: changed}, changes=changes,
+                       memory=dict(snapshot.memory))
     try:
-        pods = {each.uid: each for each in [*before.values(), *there] if each not in gone}
-        node.hold(pods, snapshot.memory)
-        filters = snapshot.policies[pod.scheduler].predicates_to_ask()
-        for predicate in prepare(filters, pod, snapshot.nodes, snapshot):
-            reasons = predicate.reasons(node)
+        predicates = snapshot.policies[pod.scheduler].predicates_to_ask()
+        for predicate in prepare(predicates, pod, supposed.nodes, supposed):
+            reasons = predicate.reasons(changed)
             if reasons:
                 return reasons
         return []
     except Rejected as error:
         return [str(error)]
-    finally:
-        node.hold(before, snapshot.memory)
 
 
 # ==== 11. KubeSchedulerConfiguration: what a Policy is called today =======================================
@@ -3072,13 +2934,17 @@ def warn_once(text):
     log.warning("%s", text)
 
 
+THREADS = 64  # that write at a time
+
+
 class Proxy:
     """The API server behind kubectl proxy."""
 
     def __init__(self, server):
         self.server = server.rstrip("/")
         timeout = urllib3.Timeout(connect=5, read=60)
-        self.pool = urllib3.connection_from_url(server, maxsize=32, retries=False, timeout=timeout)
+        # A connection for each thread that writes, one for what is read, and one for the Lease.
+        self.pool = urllib3.connection_from_url(server, maxsize=THREADS + 2, retries=False, timeout=timeout)
 
     def request(self, method, path, body=None, params=None):
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
@@ -3121,33 +2987,19 @@ class Proxy:
         return f"cannot reach {self.server}: {cause}; {hint}"
 
 
-TASKS = queue.SimpleQueue()  # what threads are to do: (Future, function, arguments)
-IDLE = queue.SimpleQueue()  # an entry for each thread that waits for a task; signal handlers may use it, too
-
-
 def in_background(function, *arguments):
-    """Call a function in a thread, for whose end Python does not wait. Return the Future of what it returns.
-
-    A new thread for each task costs a third of the speed; Python waits for those of a ThreadPoolExecutor.
-    """
+    """Call a function in a thread, for whose end Python does not wait. Return its Future."""
     future = Future()
-    TASKS.put((future, function, arguments))
-    try:
-        IDLE.get_nowait()
-    except queue.Empty:
-        threading.Thread(target=do_tasks, daemon=True).start()
-    return future
 
-
-def do_tasks():
-    """Do one task after another, for ever."""
-    while True:
-        future, function, arguments = TASKS.get()
+    def call():
+        """Pass on what the function returns or raises."""
         try:
             future.set_result(function(*arguments))
         except BaseException as error:
             future.set_exception(error)
-        IDLE.put(None)
+
+    threading.Thread(target=call, daemon=True).start()
+    return future
 
 
 def within(seconds, function, *arguments):
@@ -3159,20 +3011,14 @@ def within(seconds, function, *arguments):
 
 
 def patiently(function, *arguments):
-    """Return what a request returns. If the API server fails (5xx), send it up to three times.
-
-    Not if it took long to fail: a write must have ended before the loop gives it up, and its pod's room.
-    """
-    first = None
-    began = time.monotonic()
-    for _ in range(3):
+    """Return what a request returns. If the API server fails (5xx), send it up to three times."""
+    for _ in range(2):
         try:
             return function(*arguments)
         except ApiError as error:
-            first = first or error  # a later conflict may be with what was carried out the first time
-            if error.status < 500 or time.monotonic() > began + 3:
-                break
-    raise first
+            if error.status < 500:
+                raise
+    return function(*arguments)
 
 
 class Objects(dict):
@@ -3262,32 +3108,32 @@ class Cluster(Lists):
     def __init__(self, api, options=None):
         self.options = options or read_arguments([])  # of the command line
         super().__init__(api, is_live=isinstance(api, Proxy) and not self.options.dry_run)
-        self.pending = PendingPods()
         self.writer = Writer(api, self.options.dry_run)
-        self.execution = Execution(self.pending, self.writer)
+        self.pending = PendingPods(self.writer)
         self.unassigned = []  # the pods of our schedulers that have no node, as last read
         self.nodes = {}  # name -> Node, as last read
         self.seen = None  # what the last snapshot was made of
-        self.memory = Memory()
+        self.resting_until = 0  # monotonic seconds: not read before only to see whether it has changed
+        self.changes = []  # see Snapshot
+        self.memory = {}
 
     def look(self, policies):
-        """Find out which pods are due, and return a snapshot to decide by; None if no pod waits.
+        """Find out which pods are due, and return a snapshot to decide by; None if the cluster is not read.
 
         Others change a live cluster meanwhile: so it is good for a second, or ten times what reading took.
+        Before that time it is not read only to see whether a change ends the backoff of pods.
         """
         began = time.monotonic()
         pods = self.pending_pods(policies)
-        if not pods and not self.pending.to_undo:
+        nobody_is_due = not any(pod.record.is_due() for pod in pods)
+        if not pods or (nobody_is_due and began < self.resting_until):
             self.pending.line_up([])
             return None
-        snapshot = self.execution.snapshot = self.snapshot(policies)
-        if self.pending.to_undo:
-            while self.pending.to_undo:
-                self.execution.undo(self.pending.to_undo.pop())
-            self.execution.take_answers()
-            snapshot = self.execution.snapshot = self.snapshot(policies)  # with what that has changed
+        snapshot = self.pending.snapshot = self.snapshot(policies)
         if self.is_live:
-            snapshot.good_until = began + max(1, 10 * (time.monotonic() - began))
+            took = time.monotonic() - began
+            snapshot.good_until = began + max(1, 10 * took)
+            self.resting_until = began + 10 * took
         self.pending.line_up([pod for pod in pods if pod.uid not in snapshot.assigned])
         return snapshot
 
@@ -3299,7 +3145,7 @@ class Cluster(Lists):
             unassigned |= {pod.uid: pod for pod in pods if pod.scheduler == name and not pod.node_name}
         self.unassigned = list(unassigned.values())
         pods = [pod for pod in self.unassigned if ready(pod, policies[pod.scheduler])]
-        self.pending.meet(pods, policies, self.writer.under_way)
+        self.pending.meet(pods, policies)
         pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
         for rule in [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]:
             with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title}"):
@@ -3315,17 +3161,21 @@ class Cluster(Lists):
         for raw in unread:  # what it takes up is unknown, so nothing may be added to its node
             nodes.pop(name_in(raw, "spec", "nodeName"), None)
         assigned = {pod.uid: pod.node_name for pod in pods}
-        if nodes.keys() != self.nodes.keys():
-            self.memory = Memory()
+        if nodes.keys() != self.nodes.keys() or len(self.changes) > 100_000:
+            self.changes = []
+            self.memory = {}
+        self.nodes = nodes
         residents = self.residents(pods, assigned)
         for name, node in nodes.items():
-            node.hold(residents[name], self.memory)
-        self.nodes = nodes
+            if node.changes is not self.changes:  # it was read anew
+                node.changes = self.changes
+                node.note_change()
+            node.hold(residents[name])
         seen = (list(policies.values()), [node.scheduling_properties() for node in nodes.values()], assigned)
         if seen != self.seen:
             self.seen = seen
             self.pending.end_backoff()
-        return Snapshot(nodes, Objects(self), self.is_live, assigned.keys(), self.memory,
+        return Snapshot(nodes, Objects(self), self.is_live, assigned.keys(), self.changes, self.memory,
                         policies=policies, nominated=self.nominated_pods(policies, assigned))
 
     def residents(self, pods, assigned):
@@ -3366,20 +3216,33 @@ def key_in(thing):
     return "/".join(filter(None, parts))
 
 
-# ==== 13. The pending pods ================================================================================
+# ==== 13. The life of a pending pod =======================================================================
 
-# The life of a pending pod, in States (chapter 10):
+# A pending pod stands in one of four States:
 #
-#   UNPLACED   If it fits nowhere, or a rule refuses it, it backs off; a change of the cluster ends that.
-#              If it fits, it gets its room, and rules take note (reserve).
-#   HELD       As long as a rule does not permit the binding.
-#   PREPARING  Until what rules want written is written; then PREPARED, until they want nothing more.
-#   BINDING    Until it is bound.
+#   UNPLACED   It has no node. It is tried once its backoff of 1, 2, 4, 8 or 10 seconds is over, or the
+#              cluster has changed. If it fits, it gets its room on a node, and rules take note (reserve).
+#   HELD       As long as a rule does not permit the binding. Each pass asks the rules again.
+#   PREPARING  As long as something that rules have had written has not taken effect. Each pass asks again.
+#   BINDING    Until its Binding is answered. Then it is bound, and forgotten; or it is UNPLACED again.
 #
-# If its Binding fails, or what prepares that, it is UNPLACED, its rules unreserve, and it backs off alone,
-# for a quarter of 1, 2, 4, 8 or 10 s. A 404 or 409 is no failure to warn of: somebody else was faster. (If a
-# write was sent again, the first answer counts.) If a HELD or PREPARED pod goes, or its Policy changes, its
-# rules unreserve (PendingPods.meet, then Cluster.look); a pod that is still there is then decided about anew.
+# In all of them but UNPLACED it is assumed on its node, which keeps its room. `assume` takes it forward. It
+# falls back to UNPLACED, its rules unreserve, and it backs off,
+# - if a rule refuses (assume), or if the pod goes or its Policy changes while it is HELD or PREPARING (meet);
+# - if what is to be written fails (take_failure). That is no failure to warn of if it came too late: 404, the
+#   pod has gone; 409, somebody else was faster, or another replica leads, for which Writer.attempt sends
+#   nothing. Else, or if no answer comes, a line says so. The pod may be bound all the same, so it keeps its
+#   room until the next snapshot, which shows where it is; and a second Binding would be refused.
+# If that befalls several pods in a row, the API server is in trouble: the pass ends, and the loop waits.
+
+
+class State(enum.Enum):
+    """Where a pending pod stands."""
+
+    UNPLACED = "unplaced"
+    HELD = "held"
+    PREPARING = "preparing"
+    BINDING = "binding"
 
 
 def backoff(attempts, most):
@@ -3395,31 +3258,26 @@ class PodRecord:
     printed: tuple = None  # what was last printed of it
     attempts: int = 0  # that have failed
     retry_at: float = 0  # monotonic seconds
-    retry_on_change: bool = False  # whether a change of the cluster ends its backoff
+    state: State = State.UNPLACED
     decision: Decision = None  # by which it is assumed on a node; None while it is UNPLACED
 
-    @property
-    def state(self):
-        """The pod's State."""
-        return self.decision.state if self.decision else State.UNPLACED
+    def move(self, state, decision=None):
+        """Have the pod stand in this State. Nothing else changes that."""
+        self.state = state
+        self.decision = decision
+        if state is State.UNPLACED:
+            self.attempts += 1
+            self.retry_at = time.monotonic() + backoff(self.attempts, most=10)
 
     @property
     def waits_for_rules(self):
         """Whether the pod has a node, and rules are to be asked whether it may be bound by now."""
-        return self.state in (State.HELD, State.PREPARED)
+        return self.state in (State.HELD, State.PREPARING)
 
     def is_due(self):
         """Say whether this pass has to do with the pod."""
-        backoff_is_over = self.state is State.UNPLACED and time.monotonic() >= self.retry_at
-        return backoff_is_over or self.waits_for_rules
-
-    def back_off(self, retry_on_change):
-        """Have the pod be UNPLACED, and let it wait before it is tried again."""
-        self.decision = None
-        self.attempts += 1
-        self.retry_on_change = retry_on_change
-        share = 1 if retry_on_change else 0.25  # a write that failed may well succeed soon
-        self.retry_at = time.monotonic() + share * backoff(self.attempts, most=10)
+        backoff_is_over = time.monotonic() >= self.retry_at
+        return self.waits_for_rules or (self.state is State.UNPLACED and backoff_is_over)
 
     def is_news(self, decision):
         """Say whether a decision differs from what was last printed of the pod, which it is from now on."""
@@ -3428,38 +3286,109 @@ class PodRecord:
         return self.printed != before
 
 
-class PendingPods(dict):
-    """{uid: PodRecord} of the pending pods, and which of them are due."""
+def assume(decision, snapshot):
+    """Put the pod on its node, and take it as far as the rules let it go. If one refuses, it is UNPLACED."""
+    record = decision.pod.record
+    if decision.node is None:
+        seek_remedy(decision, snapshot)
+        record.move(State.UNPLACED)
+        return
+    decision.requests = []  # those of an earlier pass have been sent
+    node = snapshot.nodes.get(decision.node)
+    try:
+        if node is None:
+            raise Unschedulable(f"node {decision.node} has gone")
+        if record.state is State.UNPLACED:
+            reserve(decision, node, snapshot)
+            record.move(State.HELD, decision)
+        if record.state is State.HELD:
+            decision.waits = why_held(decision, node, snapshot)
+            decision.held = bool(decision.waits)
+        if record.state is State.PREPARING or not decision.waits:
+            prepare_binding(decision, node, snapshot)
+            record.move(State.PREPARING if decision.waits else State.BINDING, decision)
+    except (Exception, SystemExit) as error:
+        give_up(decision, error)
+        record.move(State.UNPLACED)
+        if node:
+            node.remove(decision.pod)
 
-    def __init__(self):
+
+def reserve(decision, node, snapshot):
+    """Put the pod on the node and have the rules take note of that. From then on it has its room there."""
+    node.add(decision.pod)
+    try:
+        for rule in decision.policy.rules_with["reserve"]:
+            rule.call("reserve", decision.pod, node, snapshot)
+    except ApiError as error:  # even if the API server is in trouble, the rules have to unreserve now
+        raise Unschedulable(str(error)) from error
+
+
+def why_held(decision, node, snapshot):
+    """Return which rule does not permit the binding yet, or "". Raises Unschedulable if time is up."""
+    limits = {}  # rule -> the seconds for which the pod may wait
+    for rule in decision.policy.rules_with["permit"]:
+        seconds = rule.call("permit", decision.pod, node, snapshot)
+        if seconds:
+            limits[rule.title or rule.name] = seconds
+    if not limits:
+        return ""
+    holder = min(limits, key=limits.get)
+    if not time.monotonic() - decision.since < limits[holder]:  # which may be NaN
+        raise Unschedulable(f'pod "{decision.pod.name}" rejected while waiting on permit: '
+                            f"rejected due to timeout after waiting {limits[holder]:g}s")
+    return f"{holder} does not permit it yet"
+
+
+def prepare_binding(decision, node, snapshot):
+    """Ask the rules what has to take effect before the binding: what is to be sent, and what it waits for."""
+    requests = []
+    waits = ""
+    for rule in decision.policy.rules_with["pre_bind"]:
+        wanted = rule.call("pre_bind", decision.pod, node, snapshot)
+        if wanted is not None and snapshot.is_live:
+            requests += wanted
+            waits = f"{rule.title or rule.name} prepares the binding to {node.name}"
+            if rule.name == "CheckVolumeBinding":
+                waits = f"volumes are being bound or provisioned on {node.name}"
+    decision.requests = requests  # only now: if a rule breaks, none are sent
+    decision.waits = waits
+
+
+class PendingPods(dict):
+    """{uid: PodRecord} of the pending pods, and what becomes of them. All this is the loop's thread's."""
+
+    SEVERAL = 10  # pods for which nothing can be written, in a row: the API server is in trouble, not they
+
+    def __init__(self, writer):
         super().__init__()
+        self.writer = writer
+        self.snapshot = None  # the latest one
         self.due = []  # Pods to try in this pass; after it, those that are left as the snapshot had grown old
         self.tried = set()  # uids of those tried in this round, which ends when no pod is due
-        self.to_undo = []  # decisions by which pods were assumed that have gone, or whose Policy has
+        self.under_way = []  # the decisions whose Bindings are being written
+        self.failing = set()  # the uids of pods whose writes have failed since one was bound
 
-    def meet(self, pods, policies, under_way):
-        """Give the listed pods their records. Forget those of others, except while something is written."""
-        records = {write.decision.pod.uid: write.decision.pod.record for write in under_way}
+    def meet(self, pods, policies):
+        """Give the listed pods their records. Forget the others, except while their Bindings are written."""
+        records = {decision.pod.uid: decision.pod.record for decision in self.under_way}
         for pod in pods:
             pod.record = records.setdefault(pod.uid, self.get(pod.uid) or PodRecord(pod.pending_message))
             if pod.record.waits_for_rules:
                 pod.record.decision.pod = pod  # as it is by now
-        listed = {pod.uid for pod in pods}
         for uid, record in self.items():
-            if record.waits_for_rules:
-                has_gone = uid not in listed
-                is_outdated = record.decision.policy not in policies.values()
-                if has_gone or is_outdated:
-                    self.to_undo.append(record.decision)
-                    record.decision = None
+            decision = record.decision
+            if record.waits_for_rules and (uid not in records or decision.policy not in policies.values()):
+                record.move(State.UNPLACED)
+                self.snapshot.objects.clear()  # so that rules see them as they are by now
+                self.undo(decision)
         self.clear()
         self.update(records)
 
     def end_backoff(self):
-        """Have the pods tried again whose backoff a change of the cluster ends."""
+        """Have all pods tried again, since the cluster has changed."""
         for record in self.values():
-            if record.retry_on_change:
-                record.retry_at = 0
+            record.retry_at = 0
 
     def line_up(self, pods):
         """Choose those of the pods that are due. Those tried in this round let the others go first."""
@@ -3467,37 +3396,35 @@ class PendingPods(dict):
             self.tried.clear()
         self.due = [pod for pod in pods if pod.record.is_due() and pod.uid not in self.tried]
 
-
-class Execution:
-    """Has decisions carried out, and takes in how that ended. It runs in the loop's thread."""
-
-    SEVERAL = 10  # pods whose writes fail in a row: the API server is in trouble, not they
-
-    def __init__(self, pending, writer):
-        self.pending = pending
-        self.writer = writer
-        self.snapshot = None  # the latest one
-        self.failing = set()  # the uids of pods whose writes have failed since one succeeded
-
     def carry_out(self, decision):
-        """Start to do what was decided."""
-        record = decision.pod.record
-        self.pending.tried.add(decision.pod.uid)
-        if decision.state is State.UNPLACED:
-            record.back_off(retry_on_change=True)
+        """Begin to do what was decided."""
+        state = decision.pod.record.state
+        self.tried.add(decision.pod.uid)
+        if state is State.BINDING:
+            if not self.writer.dry_run:
+                self.under_way.append(decision)
+                self.writer.start(self.writer.bind, decision, self.snapshot.is_live)
+        elif state is State.UNPLACED:
             self.undo(decision)
-            self.start_sending(decision, decision.requests)
+            self.send(decision.requests)
             self.say(decision, "Warning", "FailedScheduling", "Unschedulable", decision.message)
-        elif decision.state is State.BINDING:
-            self.writer.start(decision, self.writer.bind, decision, self.snapshot.is_live, is_vital=True)
         else:
-            self.start_sending(decision, decision.requests, is_vital=True)
-            self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
+            try:
+                self.writer.send(decision.requests)
+                self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
+            except ApiError as error:
+                self.take_failure(decision, error)
 
-    def start_sending(self, decision, requests, is_vital=False):
-        """Have requests sent, if there are any."""
-        if requests:
-            self.writer.start(decision, self.writer.send, requests, is_vital=is_vital)
+    def undo(self, decision):
+        """Have the rules forget that the pod was to go somewhere."""
+        self.send(unreserve(decision, self.snapshot))
+
+    def send(self, requests):
+        """Send what rules want sent, though nothing depends on it."""
+        try:
+            self.writer.send(requests)
+        except ApiError as error:
+            warn_of_failure(error, str(error))
 
     def say(self, decision, kind, event_reason, reason, message):
         """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
@@ -3507,162 +3434,126 @@ class Execution:
         pod = decision.pod
         if message != pod.record.written:
             pod.record.written = message
-            self.writer.events.tell(event(pod, kind, event_reason, message))
-            request = condition(pod, reason, message)
-            self.writer.start(decision, self.writer.note, self.writer.attempt, request)
+            for request in (event(pod, kind, event_reason, message), condition(pod, reason, message)):
+                self.writer.start(self.writer.tell, pod, self.writer.attempt, request)
 
-    def undo(self, decision):
-        """Have the rules forget that the pod was to go somewhere."""
-        self.start_sending(decision, unreserve(decision, self.snapshot))
+    def wait_for_a_free_thread(self):
+        """Take in what has been answered, and wait until a thread can write. Raises ApiError."""
+        self.take_answers(patience=0)
+        self.writer.wait_for_a_free_thread()
 
-    def wait_for_a_free_slot(self):
-        """Take in answers until there is room for another write. Raises ApiError if none comes."""
-        window = self.writer.WINDOW
-        while len(self.writer.under_way) >= window:
-            if not self.take_answers(leave=window - 1, patience=5):
-                raise ApiError(0, f"no answer to {window} writes in a row")
+    def take_answers(self, patience=0.5):
+        """Take in how Bindings have ended; for those under way wait so many seconds. Raises ApiError."""
+        until = time.monotonic() + patience
+        while self.under_way:
+            try:
+                decision, error = self.writer.answered.get(timeout=max(until - time.monotonic(), 0))
+            except queue.Empty:
+                return
+            self.under_way.remove(decision)
+            if error:
+                self.take_failure(decision, error)
+            else:
+                self.failing.clear()
+                del self[decision.pod.uid]  # the next snapshot has it on its node
+                decision.pod.record = None
 
-    def take_answers(self, leave=0, patience=0.5):
-        """Take in answers until only `leave` are missing, for a while. Return how many; raises ApiError."""
-        trouble = None
-        ended = self.writer.ended(leave, patience)
-        for write in ended:
-            record = write.decision.pod.record
-            assert not write.is_vital or record.decision is write.decision, "it is not due meanwhile"
-            if write.error:
-                trouble = self.take_failure(write) or trouble
-                continue
-            self.failing.clear()
-            if write.is_vital and record.state is State.PREPARING:
-                record.decision.state = State.PREPARED
-                self.pending.tried.discard(write.decision.pod.uid)
-            elif write.is_vital:
-                record.decision = None  # it is bound: the next snapshot has it on its node
-        if trouble:
-            self.pending.tried.clear()  # once it is over, all begins anew
-            raise trouble
-        return len(ended)
-
-    def take_failure(self, write):
-        """Have the pod back off, alone, if the write was vital. Return the error if several have failed."""
-        pod = write.decision.pod
-        status = getattr(write.error, "status", None)  # None: a rule's or an extender's error, or overdue
-        came_too_late = status in (404, 409)  # the pod is gone; it is bound; or another replica leads
-        is_trouble = getattr(write.error, "is_trouble", False)
-        is_rules = not isinstance(write.error, (ApiError, Unschedulable, TimeoutError))
-        why = what_broke(write.error) if is_rules else one_line(write.error)
-        if not came_too_late:
-            FAILURE.set()
-        if status != 0 and not came_too_late:
-            warn_once(f"{pod.key}: {why}")
-        if write.is_vital:
-            was_refused = status and status < 500  # else it may have been carried out all the same
-            self.take_back(write, was_refused)
-            if is_rules:
-                text = f"binding rejected: {why}"
-                self.say(write.decision, "Warning", "FailedScheduling", "SchedulerError", text)
-        else:
-            pod.record.written = None  # so that the next attempt writes it again
-        if is_trouble:
+    def take_failure(self, decision, error):
+        """Have a pod be UNPLACED for which something could not be written. Raises the error if many are."""
+        pod = decision.pod
+        pod.record.move(State.UNPLACED)
+        self.undo(decision)
+        is_rules = not isinstance(error, (ApiError, Unschedulable))
+        why = what_broke(error) if is_rules else one_line(error)
+        warn_of_failure(error, f"{pod.key}: {why}")
+        if is_rules:
+            self.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"binding rejected: {why}")
+        if getattr(error, "is_trouble", False):
             self.failing.add(pod.uid)
-        if len(self.failing) < self.SEVERAL:
-            return None
-        self.failing.clear()
-        return write.error
+        if len(self.failing) >= self.SEVERAL:
+            self.failing.clear()
+            self.tried.clear()  # once the trouble is over, all begins anew
+            raise error
 
-    def take_back(self, write, was_refused):
-        """Have a pod that was to be bound be UNPLACED. Its room is free only if that was refused."""
-        pod = write.decision.pod
-        pod.record.back_off(retry_on_change=False)
-        node = self.snapshot.nodes.get(write.decision.node)
-        if was_refused and node and node.pods.get(pod.uid) is pod:  # not one that others have bound there
-            log.debug("%s is not bound to %s: %s", pod.key, node.name, write.error)
-            node.remove(pod)
-        self.undo(write.decision)
 
-    def finish(self, seconds):
-        """Wait until all is written and rules have followed up all bindings, but no longer than this."""
-        until = time.monotonic() + seconds
-        events = self.writer.events
-        events.patience = 0
-        with contextlib.suppress(ApiError):
-            self.take_answers(patience=seconds)
-        while (events.waiting.unfinished_tasks or self.writer.following) and time.monotonic() < until:
-            time.sleep(0.02)
+def warn_of_failure(error, text):
+    """Note that a write has failed, unless it came too late. Where no answer came, lists will say so."""
+    status = getattr(error, "status", None)  # None: a rule's or an extender's error
+    if status not in (404, 409):
+        FAILURE.set()
+        if status != 0:
+            warn_once(text)
 
 
 # ==== 14. What is written =================================================================================
 
-# The loop's thread starts writes (Execution.carry_out) and takes in how they ended; other threads send them.
-# An attempt fails with 409 if this replica leads no more (Writer.attempt, LeaderElection.leads); nor do rules
-# or extenders bind then, and the loop ends. Events tell that a pod is bound (Writer.bind) or, if that is new,
-# why it is not (Execution.say); never in a dry run, but also without leading. A request that fails with 5xx
-# is sent up to three times (patiently); an event, also later.
-
-
-@dataclass(eq=False)
-class Write:
-    """Requests that a thread sends because of a decision about a pod."""
-
-    decision: Decision
-    is_vital: bool  # whether the pod is UNPLACED again if the write fails
-    began: float  # monotonic seconds
-    error: Exception = None  # why it has failed, once it has ended
+# Threads write Bindings, and tell people. What rules want sent, the loop sends itself, and waits for that. In
+# a dry run nothing is written. A replica that leads no more writes nothing either, except that it has bound a
+# pod (Writer.bind); its loop ends. A request that fails with 5xx is sent up to three times (patiently).
 
 
 class Writer:
-    """Carries out several writes at a time, while the loop goes on.
-
-    `start`, `ended` and `overdue` run in the loop's thread, all else in other threads.
-    """
-
-    WINDOW = 16  # writes under way at a time: more of them cost etcd less
-    LIMIT = 70  # seconds after which the loop waits for an answer no longer, though it may still come
+    """Sends requests, in threads of its own."""
 
     def __init__(self, api, dry_run):
         self.api = api
         self.dry_run = dry_run
         self.may_write = lambda: True  # with several replicas: LeaderElection.leads, see `poll`
-        self.under_way = []  # Writes that have been started, and of whose end the loop has not heard
-        self.answered = queue.SimpleQueue()  # those of them that have ended, each with its error or None
-        self.following = set()  # Futures of what rules do after bindings
-        self.events = Events(self)
+        self.threads = 0  # that have been started
+        self.tasks = queue.Queue()  # what threads are to do: (function, arguments)
+        self.answered = queue.SimpleQueue()  # for the loop: (decision, why its Binding has failed, or None)
 
-    def start(self, decision, function, *arguments, is_vital=False):
-        """Have a function called that carries out a Write; in a dry run, nothing."""
-        if not self.dry_run:
-            write = Write(decision, is_vital, time.monotonic())
-            self.under_way.append(write)
-            future = in_background(function, *arguments)
-            future.add_done_callback(lambda ended: self.answered.put((write, ended.exception())))
+    def start(self, function, *arguments):
+        """Have a thread call a function, as soon as one is free; in a dry run, none."""
+        if self.dry_run:
+            return
+        self.tasks.put((function, arguments))
+        if self.threads < THREADS:
+            self.threads += 1
+            threading.Thread(target=self.work, daemon=True).start()
 
-    def ended(self, leave, patience):
-        """Wait, for a while, until no more than `leave` writes are under way. Return those that ended."""
-        until = time.monotonic() + patience
-        ended = []
-        while len(self.under_way) > leave:
-            try:
-                write, write.error = self.answered.get(timeout=max(until - time.monotonic(), 0))
-            except queue.Empty:
-                return ended + self.overdue()
-            if write in self.under_way:  # else it was given up
-                self.under_way.remove(write)
-                ended.append(write)
-        return ended
+    def work(self):
+        """Do one task after another, for ever."""
+        while True:
+            function, arguments = self.tasks.get()
+            with warn_if_broken("what was to be written is not"):
+                function(*arguments)
+            self.tasks.task_done()
 
-    def overdue(self):
-        """Give up the writes that will not be answered any more, and return them."""
-        overdue = [write for write in self.under_way if time.monotonic() > write.began + self.LIMIT]
-        for write in overdue:
-            write.error = TimeoutError("no answer")
-            self.under_way.remove(write)
-        return overdue
+    def wait_for_a_free_thread(self):
+        """Wait until a thread has nothing to do. Raises ApiError if that takes long."""
+        until = time.monotonic() + 5
+        while self.tasks.unfinished_tasks >= THREADS:
+            if time.monotonic() > until:
+                raise ApiError(0, f"no answer to {THREADS} writes in a row")
+            time.sleep(0.002)
+
+    def finish(self, seconds):
+        """Wait until all is written, but no longer than this."""
+        until = time.monotonic() + seconds
+        while self.tasks.unfinished_tasks and time.monotonic() < until:
+            time.sleep(0.02)
 
     def bind(self, decision, is_live):
-        """Bind the pod: by a rule, an extender, or else a Binding. Tell so, and let rules follow that up."""
+        """Bind the pod, and let the loop know. If it is bound, tell people and rules so."""
+        pod = decision.pod
+        try:
+            self.place(decision, is_live)
+        except (Exception, SystemExit) as error:
+            self.answered.put((decision, error))
+            return
+        self.answered.put((decision, None))
+        request = event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {decision.node}")
+        self.tell(pod, self.api.request, request)  # even if this replica does not lead any more
+        for rule in decision.policy.rules_with["post_bind"]:
+            with warn_if_broken(pod.key):
+                rule.call("post_bind", pod, decision.node)
+
+    def place(self, decision, is_live):
+        """Bind the pod: by a rule, an extender, or else a Binding. Raises ApiError, or what a rule raises."""
         pod = decision.pod
         policy = decision.policy
-        binders = [functools.partial(rule.call, "bind") for rule in policy.rules_with["bind"]]
+        binders = [functools.partial(within, 60, rule.call, "bind") for rule in policy.rules_with["bind"]]
         if is_live:
             binders += [extender.bind for extender in policy.extenders if extender.cares("bindVerb", pod)]
         is_bound = self.may_write() and any(binder(pod, decision.node) for binder in binders)
@@ -3671,23 +3562,24 @@ class Writer:
                 "apiVersion": "v1", "kind": "Binding",
                 "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
                 "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node}})])
-        message = f"Successfully assigned {pod.key} to {decision.node}"
-        self.events.tell(event(pod, "Normal", "Scheduled", message))
-        rules = policy.rules_with["post_bind"]
-        if rules:  # in yet another thread: this write has succeeded, however long they take
-            future = in_background(self.follow_up, rules, pod, decision.node)
-            self.following.add(future)
-            future.add_done_callback(self.following.discard)
 
-    def follow_up(self, rules, pod, node_name):
-        """Tell rules that the pod is bound."""
-        for rule in rules:
-            with warn_if_broken(pod.key):
-                rule.call("post_bind", pod, node_name)
+    def tell(self, pod, send, request):
+        """Tell people about the pod; if the API server is in trouble, again after 1, 2 and 4 seconds."""
+        for pause in (0, 1, 2, 4):
+            time.sleep(pause)
+            try:
+                patiently(send, *request)
+                return
+            except ApiError as error:
+                if not error.is_trouble:
+                    if error.status != 409:  # it was written after all; or we do not lead any more
+                        warn_once(str(error))
+                    return
+        pod.record.written = None  # so that the next attempt to place it says so again
 
     def send(self, requests):
-        """Send requests, one after another, until one fails."""
-        for request in requests:
+        """Send requests, one after another, until one fails; in a dry run, none. Raises ApiError."""
+        for request in requests if not self.dry_run else ():
             patiently(self.attempt, *request)
 
     def attempt(self, *request):
@@ -3695,61 +3587,6 @@ class Writer:
         if not self.may_write():
             raise ApiError(409, "this replica does not lead any more")
         self.api.request(*request)
-
-    def note(self, send, request):
-        """Send a request that only tells people something. If it is refused, only a warning follows."""
-        try:
-            patiently(send, *request)
-        except ApiError as error:
-            if error.is_trouble:
-                raise
-            if error.status != 409:  # it was written after all; or we do not lead any more
-                warn_once(str(error))
-
-
-class Events:
-    """Tells people what has happened. A replica that has bound a pod says so, even if it leads no more.
-
-    While writes are under way, events wait for up to two seconds, so that pods are bound first.
-    """
-
-    THREADS = 8  # that write events: so many keep up with the Bindings
-    MOST = 5000  # events that may wait: if the API server takes none, they must not fill the memory
-
-    def __init__(self, writer):
-        self.writer = writer
-        self.patience = 2  # seconds
-        self.numbers = itertools.count()  # of the events that were told
-        self.waiting = queue.Queue()  # (monotonic seconds when it happened, the request)
-
-    def tell(self, request):
-        """Have an event written, soon; in a dry run, never."""
-        if self.writer.dry_run:
-            return
-        if self.waiting.unfinished_tasks >= self.MOST:
-            warn_once(f"{self.MOST} events wait to be written: no more are taken in")
-            return
-        if next(self.numbers) < self.THREADS:
-            in_background(self.write_all)
-        self.waiting.put((time.monotonic(), request))
-
-    def write_all(self):
-        """Write one event after another, for ever."""
-        while True:
-            happened, request = self.waiting.get()
-            while self.writer.under_way and time.monotonic() < happened + self.patience:
-                time.sleep(0.05)
-            with warn_if_broken("an event is not written"):
-                self.write(request)
-            self.waiting.task_done()
-
-    def write(self, request):
-        """Write an event; if the API server is in trouble, try it again after 1, 2 and 4 seconds."""
-        for pause in (0, 1, 2, 4):
-            time.sleep(pause)
-            with contextlib.suppress(ApiError):
-                self.writer.note(self.writer.api.request, request)  # whether we lead or not
-                return
 
 
 def condition(pod, reason, message):
@@ -3877,7 +3714,7 @@ class Extender:
             reasons = pick(answer, dict, "FailedNodes", of=str)
             refused = {name: {self.title: [reasons[name]] if name in reasons else []}
                        for name in nodes if name not in passing}
-            return {name: node for name, node in nodes.items() if name in passing}, failed | refused
+            return {name: node for name, node in nodes.items() if name in passing}, Failures(failed | refused)
         return nodes, failed
 
     def prioritize(self, pod, nodes):
@@ -4074,6 +3911,7 @@ class Manifests:
 
     def __init__(self, paths=()):
         self.objects = {}  # (resource, namespace, name) -> object
+        self.changes = 0  # Bindings and deletions
         for path in paths:
             try:
                 self.load(path)
@@ -4152,9 +3990,11 @@ class Manifests:
         if path.endswith("/binding"):
             pod = self.objects["pods", body["metadata"]["namespace"], body["metadata"]["name"]]
             pod["spec"] = pod["spec"] | {"nodeName": body["target"]["name"]}
+            self.changes += 1
         if method == "DELETE":
             *_, namespace, resource, name = path.split("/")
             self.objects.pop((resource, namespace, name), None)
+            self.changes += 1
         return {}
 
     def list(self, resource, selector):
@@ -4380,8 +4220,8 @@ def in_json(decision):
             "failed": {node: [*itertools.chain(*against.values())] for node, against in failed},
             "failedBy": {node: list(against) for node, against in failed},
             "raw": decision.raw, "scores": decision.scores, "total": decision.total,
-            "held": decision.state is State.HELD,
-            "waits": decision.waits, "message": decision.message, "remedy": decision.remedy}
+            "held": decision.held, "waits": decision.waits,
+            "message": decision.message, "remedy": decision.remedy}
 
 
 def in_words(decision):
@@ -4780,7 +4620,7 @@ def poll(cluster, policy_file, report, stop, options):
         if not election.lead(stop):
             return 0
     code = run(cluster, policy_file, report, stop, options.interval, options.once)
-    cluster.execution.finish(3 if stop.is_set() else 10)
+    cluster.writer.finish(3 if stop.is_set() else 10)
     stop.set()
     if elected:
         election.release()
@@ -4800,14 +4640,13 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
 def make_passes(cluster, policies, report, stop, once):
     """Make passes until one changes nothing. Return {uid: record} of held pods; a snapshot without them."""
     while not stop.is_set():
-        count = len(cluster.api.objects)  # a rule may have had some deleted
-        bound = schedule_pending_pods(cluster, policies, report, stop)
-        nothing_changed = not bound and len(cluster.api.objects) == count
-        if once or nothing_changed:
+        before = cluster.api.changes
+        schedule_pending_pods(cluster, policies, report, stop)
+        if once or cluster.api.changes == before:
             break
     held = {uid: record for uid, record in cluster.pending.items() if record.state is State.HELD}
     for record in held.values():
-        record.decision = None
+        record.move(State.UNPLACED)
     return held, cluster.snapshot(policies)
 
 

@@ -52,10 +52,8 @@ def wait_for(what, condition, seconds=30):
 
 
 def wait_until_told(cluster):
-    """Wait until all events are written, and rules have followed up all bindings."""
-    events = cluster.writer.events
-    events.patience = 0
-    wait_for("all is told", lambda: not events.waiting.unfinished_tasks and not cluster.writer.following)
+    """Wait until all is written, and rules have followed up all bindings, except Bindings that are under way."""
+    wait_for("all is told", lambda: cluster.writer.tasks.unfinished_tasks <= len(cluster.pending.under_way))
 
 
 def cluster_of(*objects):

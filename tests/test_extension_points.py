@@ -628,7 +628,7 @@ def test_a_hook_that_answers_something_else_fails_its_pod(spy, point, answer, ex
     spy.answers[point] = answer
     server = Server(node("n"), pod("p"))
     _, [decision] = make_pass(server, spy)
-    assert f"TypeError in a rule: {expected} (" in decision.message and decision.broken and not server.places()
+    assert f"TypeError in a rule: {expected} (" in decision.message and scheduler.FAILURE.is_set() and not server.places()
 
 
 def test_what_post_filter_does_to_what_it_is_shown_changes_nothing_for_others(spy):
@@ -638,10 +638,9 @@ def test_what_post_filter_does_to_what_it_is_shown_changes_nothing_for_others(sp
 
 
 @table("point, calls", {
-    "while it is made": ("reserve", ["reserve", "unreserve", "reserve", "permit", "pre_bind", "bind"]),
     "after it": ("permit", ["reserve", "permit", "permit", "pre_bind", "bind"]),
     "at the last": ("pre_bind", ["reserve", "permit", "pre_bind", "permit", "pre_bind", "bind"])})
-def test_no_reservation_is_left_over_or_made_twice_if_the_api_server_fails(spy, point, calls):
+def test_no_reservation_is_made_twice_if_the_api_server_fails(spy, point, calls):
     spy.answers[point] = scheduler.ApiError(500, "away")
     server = Server(node("n"), pod("p"))
     cluster = scheduler.Cluster(server)
@@ -652,10 +651,12 @@ def test_no_reservation_is_left_over_or_made_twice_if_the_api_server_fails(spy, 
     assert [name for name in spy.seen if name in {"unreserve", *calls}] == calls and server.places() == {"p": "n"}
 
 
-def test_a_reservation_that_the_api_server_refuses_is_forgotten_once(spy):
-    spy.answers["reserve"] = scheduler.ApiError(403, "no")
+@table("status, message", {
+    "the API server refuses": (403, "no"), "the API server fails": (500, "oops"), "no answer comes": (0, "away")})
+def test_a_reservation_that_cannot_be_made_is_forgotten_once(spy, status, message):
+    spy.answers["reserve"] = scheduler.ApiError(status, message)
     _, [decision] = make_pass(Server(node("n"), pod("p")), spy)
-    assert decision.message == "no" and spy.seen[-2:] == ["reserve", "unreserve"]
+    assert decision.message == message and spy.seen[-2:] == ["reserve", "unreserve"]
 
 
 def live_cluster(server):
@@ -946,7 +947,7 @@ def test_permit_holds_a_pod_with_its_room_until_it_approves(spy):
     spy.policies["my-scheduler"].predicates += built(["PodFitsResources"])["my-scheduler"].predicates
     spy.answers["permit"] = 60
     cluster, decisions = make_pass(server, spy)
-    assert [(decision.pod.name, decision.state) for decision in decisions] == [
+    assert [(decision.pod.name, decision.pod.record.state) for decision in decisions] == [
         ("z", scheduler.State.HELD), ("p", scheduler.State.UNPLACED)]
     assert decisions[1].message == "0/1 nodes are available: 1 Insufficient cpu."
     make_pass(server, spy, cluster)

@@ -228,8 +228,8 @@ def test_with_the_readmes_rights_nothing_is_forbidden_and_no_right_is_idle(no_le
             r"^(\w+) /apis?/(?:([\w.]+)/)?v1/(?:namespaces/[^/ ]+/)?(\w+)(?:/([^/ ]+))?(?:/(\w+))? ", log, re.M):
         used.add((group, f"{resource}/{part}" if part else resource,
                   verbs.get(method) or ("get" if name else "list")))
-    [role] = [thing for thing in yaml.safe_load(MANIFESTS)["items"] if thing["kind"] == "ClusterRole"]
-    granted = {(group, resource, verb) for rule in role["rules"] for group in rule["apiGroups"]
+    roles = [thing for thing in yaml.safe_load(MANIFESTS)["items"] if thing["kind"] in ("ClusterRole", "Role")]
+    granted = {(group, resource, verb) for role in roles for rule in role["rules"] for group in rule["apiGroups"]
                for resource in rule["resources"] for verb in rule["verbs"]}
     # These are listed for a namespaceSelector, and for a CSIDriver's storageCapacity, which this API server drops.
     unused = {("", "namespaces", "list"), ("storage.k8s.io", "csistoragecapacities", "list")}

@@ -32,7 +32,7 @@ from faulty import Choice, FaultProxy, answering
 
 ETCD, API_SERVER = 0, 1  # their places among the processes of a control plane
 CURSED = "a-cursed"  # a namespace whose pods are not bound; it comes first in the alphabet
-FEW = 16  # Bindings that may be on their way when a leader is deposed
+FEW = 64  # Bindings that may be on their way when a leader is deposed: as many as there are threads
 LEASE, DEADLINE = 3, 2  # seconds of the Lease, and to renew it
 COLUMNS = ("fault", "injected", "pods", "lost", "double", "overcommitted", "broken", "recovery")
 
