@@ -938,17 +938,25 @@ def is_sidecar(init_container):
     return init_container.get("restartPolicy") == "Always"
 
 
-def container_requests(raw):
-    """Return a pair for each container: what it requests, and whether it runs on beside the next ones.
+def while_resized(wanted, status, raw):
+    """Return what a container of a pod, or the pod as a whole, counts for while it is resized in place.
 
-    While it is resized in place, the largest counts of what it asks for, what it is granted and what it has;
-    what it asks for does not count if it can never have it. Upstream: determineContainerReqs.
+    That is the largest of what it asks for, what it is granted and what it has; what it asks for does not
+    count if it can never have it. Upstream: determineContainerReqs.
     """
+    conditions = pick(raw, list, "status", "conditions", of=dict)
+    reasons = [each.get("reason") for each in conditions if each.get("type") == "PodResizePending"]
+    largest = {} if "Infeasible" in reasons else dict(wanted)
+    raise_to(largest, amounts(status, "resources", "requests"))
+    raise_to(largest, amounts(status, "allocatedResources"))
+    return largest
+
+
+def container_requests(raw):
+    """Return a pair for each container: what it requests, and whether it runs on beside the next ones."""
     statuses = {}
     for kind in ("initContainerStatuses", "containerStatuses"):
         statuses |= {status.get("name"): status for status in pick(raw, list, "status", kind, of=dict)}
-    conditions = pick(raw, list, "status", "conditions", of=dict)
-    reasons = [each.get("reason") for each in conditions if each.get("type") == "PodResizePending"]
     pairs = []
     for kind in ("initContainers", "containers"):
         for container in pick(raw, list, "spec", kind, of=dict):
@@ -956,9 +964,7 @@ def container_requests(raw):
             runs_on = kind == "containers" or is_sidecar(container)
             status = statuses.get(container.get("name"), {}) if runs_on else {}
             if status.get("resources") is not None:
-                wanted = {} if "Infeasible" in reasons else wanted
-                raise_to(wanted, amounts(status, "resources", "requests"))
-                raise_to(wanted, amounts(status, "allocatedResources"))
+                wanted = while_resized(wanted, status, raw)
             pairs.append((wanted, runs_on))
     return pairs
 
@@ -1041,7 +1047,11 @@ class Pod:
     def read_requests(self):
         """Read what the pod requests; and for what it counts in scores, where each container counts."""
         overhead = amounts(self.spec, "overhead")
-        as_a_whole = {name: amount for name, amount in amounts(self.spec, "resources", "requests").items()
+        wanted = amounts(self.spec, "resources", "requests")
+        status = pick(self.raw, dict, "status")
+        if wanted and not status.keys().isdisjoint(["resources", "allocatedResources"]):
+            wanted = while_resized(wanted, status, self.raw)
+        as_a_whole = {name: amount for name, amount in wanted.items()
                       if name in LITTLE or name.startswith("hugepages-")}
         containers = container_requests(self.raw)
         said = pod_amounts(containers, as_a_whole, overhead, {})

@@ -116,6 +116,22 @@ def test_a_resized_sidecar_counts_too_and_another_init_container_does_not():
     assert (requests(), requests(restartPolicy="Always")) == (2000, 6000)
 
 
+@BY_BOTH
+@table("spec, status, reason, fits", {
+    "a pod that asks for nothing as a whole": (None, {"allocatedResources": {"cpu": "3"}}, None, True),
+    "one that is as it was made": ("2", {"resources": {"requests": {"cpu": "2"}}}, None, True),
+    "one that is to shrink counts as what it still has": ("1", {"resources": {"requests": {"cpu": "3"}}}, None, False),
+    "... and as what it has been granted": ("1", {"allocatedResources": {"cpu": "3"}}, None, False),
+    "one that is to grow counts as what it is to be": ("3", {"allocatedResources": {"cpu": "2"}}, "Deferred", False),
+    "... but not if it can never be that": ("3", {"allocatedResources": {"cpu": "2"}}, "Infeasible", True),
+})
+def test_a_pod_that_is_resized_as_a_whole(policies, spec, status, reason, fits):
+    conditions = [{"type": "PodResizePending", "status": "True", "reason": reason}] if reason else []
+    whole = {"resources": {"requests": {"cpu": spec}}} if spec else {}
+    there = pod("there", nodeName="n", status={"phase": "Running", "conditions": conditions, **status}, **whole)
+    assert bool(decide(policies, pod("p", {"cpu": "2"}), there, node("n")).node) == fits
+
+
 def test_pods_that_differ_in_their_size_only_are_of_different_kinds():
     kinds = {scheduler.Pod(resized("1", actual)).kind for actual in ("1", "2", "2")}
     assert len(kinds) == 2
