@@ -148,7 +148,7 @@ def nodes_that_fit(pod, snapshot, policy, known):
     feasible, failed = known.once("feasible", split_nodes, snapshot.nodes, findings)
     for extender in policy.extenders:  # web services that the Policy names; they may refuse nodes
         feasible, failed = extender.filter(pod, feasible, failed)
-    return feasible, failed
+    return nominated_alone(pod, feasible, policy), failed
 
 
 def prioritize(decision, feasible, snapshot, known):
@@ -2266,6 +2266,12 @@ def improved_balance(pod, node, arguments=(CPU_AND_MEMORY,)):
            if node.allocatable.get(name) and (name in NOTHING or name in requested)}
     then = {name: amount + pod.requests.get(name, 0) for name, amount in now.items()}
     return 50 + (50 + evenness(then, node) - evenness(now, node)) // 2
+def nominated_alone(pod, feasible, policy):
+    """Return only the node where room was made for the pod, if it fits. Upstream: evaluateNominatedNode."""
+    node = feasible.get(pod.nominated_node)
+    return {node.name: node} if node and policy.since_1_20 else feasible
+
+
 
 
 def evenness(requested, node):

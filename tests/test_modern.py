@@ -195,6 +195,18 @@ def test_room_for_pods_that_are_nominated(policies, other, node_name):
     assert snapshot.nodes["n"].pods.keys() == {"default/there"}, "all is as it was"
 
 
+@table("by, nominated_to, node_name", {
+    "the nominated node is taken, though another one is better": ("KubeSchedulerConfiguration", "full", "full"),
+    "... unless it does not fit": ("KubeSchedulerConfiguration", "cordoned", "empty"),
+    "... or has gone": ("KubeSchedulerConfiguration", "gone", "empty"),
+    "1.20 takes the best one": ("Policy", "full", "empty"),
+})
+def test_a_pod_that_is_itself_nominated_to_a_node(by, nominated_to, node_name):
+    decision = decide(BOTH[by], nominated("p", nominated_to, cpu="1"), pod("there", {"cpu": "3"}, nodeName="full"),
+                      node("full"), node("empty"), node("cordoned", unschedulable=True))
+    assert decision.node == node_name
+
+
 def test_what_is_always_asked_is_not_part_of_what_the_policy_says():
     for policies in BOTH.values():
         titles = policies["my-scheduler"].summary().keys() | {
