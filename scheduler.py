@@ -1810,7 +1810,7 @@ def storage(thing, *path):
 
 def bind_volumes(pod, node, snapshot):
     """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest."""
-    if not (pod.claims and snapshot.is_live):
+    if not pod.claims:
         return None
     failing = 'running PreBind plugin "VolumeBinding": binding volumes:'
     has_waited = pod.record.state is State.PREPARED
@@ -1824,12 +1824,13 @@ def bind_volumes(pod, node, snapshot):
     for claim, volume in find_volumes(claims.delayed, node, snapshot):
         metadata = claim["metadata"]
         if volume and not volume["spec"].get("claimRef"):
-            owner = {name: metadata[name] for name in ("namespace", "name", "uid")}
+            owner = {name: metadata.get(name) for name in ("namespace", "name", "uid")}
             volume["spec"]["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **owner}
             patches.append(patch(volume, "persistentvolumes", spec={"claimRef": volume["spec"]["claimRef"]},
                                  annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
         elif not volume and selected_node(claim) is None:
-            # The claim thereby remembers the node: the pod fits no other one until it is bound.
+            # The claim thereby remembers the node: its pods fit no other one until it is bound.
+            metadata["annotations"] = pick(metadata, dict, "annotations") | {SELECTED_NODE: node.name}
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
     if patches and has_waited:
         raise Unschedulable(f"{failing} the volume or the node that was chosen has been given up")
@@ -1852,7 +1853,7 @@ def patch(thing, resource, annotations, **more):
     metadata = thing["metadata"]
     place = f"namespaces/{metadata['namespace']}/" if "namespace" in metadata else ""
     return "PATCH", f"/api/v1/{place}{resource}/{metadata['name']}", {
-        "metadata": {"resourceVersion": metadata["resourceVersion"], "annotations": annotations}, **more}
+        "metadata": {"resourceVersion": metadata.get("resourceVersion"), "annotations": annotations}, **more}
 
 
 @predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, unreserve=release_volumes)
