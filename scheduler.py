@@ -1753,7 +1753,7 @@ ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed snapshot")
 
 
 def claims_to_bind(pod, nodes, snapshot, since_1_20=False):
-    """The volumes of the pod's bound claims; and its claims that wait for a consumer, as they are served."""
+    """The volumes of the pod's bound claims; and those that wait for a consumer, in the order of service."""
     bound = []
     delayed = []
     immediate = []
@@ -1838,12 +1838,15 @@ def bind_volumes(pod, node, snapshot):
 
 
 def release_volumes(pod, snapshot):
-    """Give up the node that unbound claims of the pod remember, since it turned out wrong."""
+    """Give up the node that unbound claims of the pod remember, unless other pods with these have a node."""
+    placed = itertools.chain.from_iterable(node.pods.values() for node in snapshot.nodes.values())
+    shared = {key for other in placed if other.uid != pod.uid for key in other.claims}
     patches = []
-    for key in pod.claims if snapshot.is_live else ():
+    for key in pod.claims:
         claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
-        remembers = SELECTED_NODE in pick(claim, dict, "metadata", "annotations")
-        if remembers and not claim["spec"].get("volumeName"):
+        is_unbound = not pick(claim, str, "spec", "volumeName")
+        if selected_node(claim) is not None and is_unbound and key not in shared:
+            del claim["metadata"]["annotations"][SELECTED_NODE]
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: None}))
     return patches
 
