@@ -1838,17 +1838,24 @@ def bind_volumes(pod, node, snapshot):
 
 
 def release_volumes(pod, snapshot):
-    """Give up the node that unbound claims of the pod remember, unless other pods with these have a node."""
-    placed = itertools.chain.from_iterable(node.pods.values() for node in snapshot.nodes.values())
-    shared = {key for other in placed if other.uid != pod.uid for key in other.claims}
+    """Give up the node that unbound claims of the pod remember, since it turned out wrong.
+
+    A claim that it shares keeps the node while others are there for it.
+    """
     patches = []
     for key in pod.claims:
         claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
         is_unbound = not pick(claim, str, "spec", "volumeName")
-        if selected_node(claim) is not None and is_unbound and key not in shared:
+        if selected_node(claim) is not None and is_unbound and not others_use(key, pod, snapshot):
             del claim["metadata"]["annotations"][SELECTED_NODE]
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: None}))
     return patches
+
+
+def others_use(key, pod, snapshot):
+    """Say whether a pod that has a node, other than this one, uses a claim."""
+    placed = (other for node in snapshot.nodes.values() for other in node.pods.values())
+    return any(other.uid != pod.uid and key in other.claims for other in placed)
 
 
 def patch(thing, resource, annotations, **more):
