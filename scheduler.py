@@ -145,7 +145,7 @@ def nodes_that_fit(pod, snapshot, policy):
         policy, pod, snapshot, snapshot.nodes, ask_predicates, basis=predicates, then=split_nodes)
     for extender in policy.extenders:  # web services that the Policy names; they may refuse nodes
         feasible, failed = extender.filter(pod, feasible, failed)
-    return feasible, failed
+    return nominated_alone(pod, feasible, policy), failed
 
 
 def prioritize(decision, feasible, snapshot):
@@ -941,17 +941,25 @@ def is_sidecar(init_container):
     return init_container.get("restartPolicy") == "Always"
 
 
-def container_requests(raw):
-    """Return a pair for each container: what it requests, and whether it runs on beside the next ones.
+def while_resized(wanted, status, raw):
+    """Return what a container of a pod, or the pod as a whole, counts for while it is resized in place.
 
-    While it is resized in place, the largest counts of what it asks for, what it is granted and what it has;
-    what it asks for does not count if it can never have it. Upstream: determineContainerReqs.
+    That is the largest of what it asks for, what it is granted and what it has; what it asks for does not
+    count if it can never have it. Upstream: determineContainerReqs.
     """
+    conditions = pick(raw, list, "status", "conditions", of=dict)
+    reasons = [each.get("reason") for each in conditions if each.get("type") == "PodResizePending"]
+    largest = {} if "Infeasible" in reasons else dict(wanted)
+    raise_to(largest, amounts(status, "resources", "requests"))
+    raise_to(largest, amounts(status, "allocatedResources"))
+    return largest
+
+
+def container_requests(raw):
+    """Return a pair for each container: what it requests, and whether it runs on beside the next ones."""
     statuses = {}
     for kind in ("initContainerStatuses", "containerStatuses"):
         statuses |= {status.get("name"): status for status in pick(raw, list, "status", kind, of=dict)}
-    conditions = pick(raw, list, "status", "conditions", of=dict)
-    reasons = [each.get("reason") for each in conditions if each.get("type") == "PodResizePending"]
     pairs = []
     for kind in ("initContainers", "containers"):
         for container in pick(raw, list, "spec", kind, of=dict):
@@ -959,9 +967,7 @@ def container_requests(raw):
             runs_on = kind == "containers" or is_sidecar(container)
             status = statuses.get(container.get("name"), {}) if runs_on else {}
             if status.get("resources") is not None:
-                wanted = {} if "Infeasible" in reasons else wanted
-                raise_to(wanted, amounts(status, "resources", "requests"))
-                raise_to(wanted, amounts(status, "allocatedResources"))
+                wanted = while_resized(wanted, status, raw)
             pairs.append((wanted, runs_on))
     return pairs
 
@@ -1025,12 +1031,14 @@ class Pod:
         self.is_affine = any(pick(affinity, dict, side) for side in ("podAffinity", "podAntiAffinity"))
         self.volumes = pick(spec, list, "volumes", of=dict)
         self.claims = []
+        self.named_claims = []  # without those that are made for its ephemeral volumes
         for volume in self.volumes:
             if volume.get("ephemeral"):  # its claim is named after the pod and the volume
                 self.claims.append(f"{self.namespace}/{self.name}-{pick(volume, str, 'name')}")
             elif volume.get("persistentVolumeClaim"):
                 name = pick(volume, str, "persistentVolumeClaim", "claimName")
                 self.claims.append(f"{self.namespace}/{name}")
+                self.named_claims.append(f"{self.namespace}/{name}")
         self.containers = pick(spec, list, "containers", of=dict)
         self.init_containers = pick(spec, list, "initContainers", of=dict)
         running = [*self.containers, *filter(is_sidecar, self.init_containers)]
@@ -1044,7 +1052,11 @@ class Pod:
     def read_requests(self):
         """Read what the pod requests; and for what it counts in scores, where each container counts."""
         overhead = amounts(self.spec, "overhead")
-        as_a_whole = {name: amount for name, amount in amounts(self.spec, "resources", "requests").items()
+        wanted = amounts(self.spec, "resources", "requests")
+        status = pick(self.raw, dict, "status")
+        if wanted and not status.keys().isdisjoint(["resources", "allocatedResources"]):
+            wanted = while_resized(wanted, status, self.raw)
+        as_a_whole = {name: amount for name, amount in wanted.items()
                       if name in LITTLE or name.startswith("hugepages-")}
         containers = container_requests(self.raw)
         said = pod_amounts(containers, as_a_whole, overhead, {})
@@ -1436,27 +1448,31 @@ def pod_fits_resources(pod, node, arguments=(), since_1_20=False):
             yield f"Insufficient {name}"
 
 
-def exclusive_claim_in_use(pod, nodes, snapshot):
+def exclusive_claim_in_use(pod, nodes, snapshot, since_1_20=False):
     """Whether a claim of the pod is for one pod at a time (ReadWriteOncePod), and another one has it."""
     if not pod.volumes:
         return nothing_against
-    exclusive = {key for key in pod.claims if "ReadWriteOncePod" in pick(
-        snapshot.objects["persistentvolumeclaims"].get(key, {}), list, "spec", "accessModes")}
-    in_use = (claim for node in nodes for other in node.pods.values() for claim in other.claims)
+    exclusive = set()
+    for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
+        if since_1_20 and not claim:
+            raise Rejected(f'persistentvolumeclaim "{name}" not found')
+        if "ReadWriteOncePod" in pick(claim, list, "spec", "accessModes"):
+            exclusive.add(f"{pod.namespace}/{name}")
+    in_use = (claim for node in nodes for other in node.pods.values() for claim in other.named_claims)
     return bool(exclusive) and not exclusive.isdisjoint(in_use)
 
 
 @predicate("NoDiskConflict", metadata=exclusive_claim_in_use)
 def no_disk_conflict(pod, node, metadata):
     """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
-    if metadata:
-        yield "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
     mine = disks_of(pod)
     for other in node.pods.values() if mine else ():
         theirs = disks_of(other)
         if any(not (mine[disk] and theirs[disk]) for disk in mine.keys() & theirs.keys()):
             yield "node(s) had no available disk"
             return
+    if metadata:
+        yield "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
 
 
 DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
@@ -1558,15 +1574,9 @@ def check_service_affinity(pod, node, metadata):
         yield "node(s) didn't match service affinity"
 
 
-def snapshot_for_volumes(pod, nodes, snapshot):
-    """The metadata of rules that follow a pod's claims to volumes and classes, or its disks."""
-    has_disks = any(volume.get(cloud.source) for volume in pod.volumes for cloud in CLOUD_DISKS.values())
-    return snapshot if has_disks or pod.claims else nothing_against
-
-
-def claims_of(pod, snapshot):
-    """Yield (name, claim, volume) for each claim of the pod; what is not there is empty."""
-    for key in pod.claims:
+def claims_of(pod, snapshot, keys=None):
+    """Yield (name, claim, volume) for each claim of the pod, or each of these; what is not there is empty."""
+    for key in pod.claims if keys is None else keys:
         claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
         volume_name = pick(claim, str, "spec", "volumeName")
         volume = snapshot.objects["persistentvolumes"].get(volume_name, {}) if claim else {}
@@ -1579,6 +1589,11 @@ def class_of(thing):
     return of_old or pick(thing, str, "spec", "storageClassName")
 
 
+def storage_class_of(claim, snapshot):
+    """Return the storage class of a claim; empty if it is not there."""
+    return snapshot.objects["storageclasses"].get(class_of(claim), {})
+
+
 CloudDisks = collections.namedtuple("CloudDisks", "source identity limit")
 CLOUD_DISKS = {  # provisioner -> volumes' source, the field with a disk's identity, how many fit on a node
     "kubernetes.io/aws-ebs": CloudDisks("awsElasticBlockStore", "volumeID", 39),  # on AWS Nitro: 25
@@ -1586,19 +1601,21 @@ CLOUD_DISKS = {  # provisioner -> volumes' source, the field with a disk's ident
     "kubernetes.io/azure-disk": CloudDisks("azureDisk", "diskName", 16),
     "kubernetes.io/cinder": CloudDisks("cinder", "volumeID", 256),
 }
+CSI_DRIVERS = {  # provisioner -> the CSI driver that has taken its place
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com", "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com", "kubernetes.io/cinder": "cinder.csi.openstack.org"}
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-ZONE_LABELS = {  # of volumes and nodes -> the label that means the same
-    f"{prefix}.kubernetes.io/{what}": f"{other}.kubernetes.io/{what}" for what in ("zone", "region")
-    for prefix, other in itertools.permutations(["topology", "failure-domain.beta"])}
+ZONE_LABELS = {  # of volumes and nodes -> what the label is called today
+    f"{prefix}.kubernetes.io/{what}": f"topology.kubernetes.io/{what}"
+    for prefix in ("topology", "failure-domain.beta") for what in ("zone", "region")}
 KUBE_MAX_PD_VOLS = os.environ.get("KUBE_MAX_PD_VOLS", "")
 KUBE_MAX_PD_VOLS = int(KUBE_MAX_PD_VOLS) if KUBE_MAX_PD_VOLS.isdigit() else 0  # 0: the limits above
 
 
-def attachments(pod, snapshot):
+def attachments(pod, snapshot, since_1_20):
     """Return the (driver, identity) of the pod's cloud disks, inline or claimed, and of its CSI volumes."""
     sources = list(pod.volumes)
     attached = set()
-    classes = snapshot.objects["storageclasses"] if pod.claims else {}
     for name, claim, volume in claims_of(pod, snapshot):
         if volume:
             sources.append(pick(volume, dict, "spec"))
@@ -1606,19 +1623,22 @@ def attachments(pod, snapshot):
             if csi:
                 attached.add((pick(csi, str, "driver"), pick(csi, str, "volumeHandle")))
         elif claim:  # what is yet to be provisioned is known by its claim
-            provisioner = classes.get(pick(claim, str, "spec", "storageClassName"), {}).get("provisioner")
+            class_name = pick(claim, str, "spec", "storageClassName")
+            provisioner = snapshot.objects["storageclasses"].get(class_name, {}).get("provisioner")
             if provisioner in CLOUD_DISKS:
                 attached.add((provisioner, (pod.namespace, name)))
-            provisioner = classes.get(class_of(claim), {}).get("provisioner")  # CSI reads the annotation, too
-            if provisioner not in CLOUD_DISKS:
+            provisioner = storage_class_of(claim, snapshot).get("provisioner")  # CSI reads annotations, too
+            if since_1_20 or provisioner not in CLOUD_DISKS:
                 attached.add((provisioner or "", (pod.namespace, name)))
     for driver, cloud in CLOUD_DISKS.items():
         attached |= {(driver, pick(volume, str, cloud.source, cloud.identity))
                      for volume in sources if volume.get(cloud.source)}
+    if since_1_20:  # by now, cloud disks have CSI drivers
+        attached = {(CSI_DRIVERS.get(driver, driver), volume) for driver, volume in attached}
     return attached
 
 
-def volume_limit(driver, node, snapshot):
+def volume_limit(driver, node, snapshot, since_1_20):
     """Return how many volumes of a driver the node can attach, as its CSINode or its allocatable says."""
     if driver in CLOUD_DISKS:
         instance_type = node.labels.get("beta.kubernetes.io/instance-type") or node.labels.get(
@@ -1630,22 +1650,46 @@ def volume_limit(driver, node, snapshot):
         limit = pick(known, dict, "allocatable").get("count")
         if known.get("name") == driver and limit is not None:
             return limit
+    if since_1_20:
+        return math.inf
     resource = f"attachable-volumes-csi-{driver}"
     if len(resource) >= 63:
         resource = f"attachable-volumes-csi-{driver[:23]}{hashlib.sha1(driver.encode()).hexdigest()[:16]}"
     return node.allocatable.get(resource, math.inf)
 
 
-def max_volume_count(pod, node, metadata, cloud=None):
+VolumeAttachments = collections.namedtuple("VolumeAttachments", "by_node snapshot")
+
+
+def volume_attachments(pod, nodes, snapshot, since_1_20=False):
+    """The CSI volumes that VolumeAttachments attach to each node; 1.20 does not look at these."""
+    has_disks = any(volume.get(cloud.source) for volume in pod.volumes for cloud in CLOUD_DISKS.values())
+    if not (has_disks or pod.claims):
+        return nothing_against
+    by_node = {}  # name of a node -> {(driver, identity)}, as of a pod's `attachments`
+    for attachment in snapshot.objects["volumeattachments"].values() if since_1_20 else ():
+        spec = pick(attachment, dict, "spec")
+        name = pick(spec, str, "source", "persistentVolumeName")
+        csi = pick(snapshot.objects["persistentvolumes"].get(name, {}), dict, "spec", "csi")
+        if csi:
+            volume = pick(spec, str, "attacher"), pick(csi, str, "volumeHandle")
+            by_node.setdefault(pick(spec, str, "nodeName"), set()).add(volume)
+    return VolumeAttachments(by_node, snapshot)
+
+
+def max_volume_count(pod, node, metadata, cloud=None, since_1_20=False):
     """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI's."""
-    wanted = {(driver, volume) for driver, volume in attachments(pod, metadata)
+    snapshot = metadata.snapshot
+    wanted = {(driver, volume) for driver, volume in attachments(pod, snapshot, since_1_20)
               if (driver == cloud if cloud else driver not in CLOUD_DISKS)}
     attached = set()
     for other in node.pods.values() if wanted else ():
-        attached |= attachments(other, metadata) if other.volumes else set()
+        attached |= attachments(other, snapshot, since_1_20) if other.volumes else set()
+    of_no_pod = metadata.by_node.get(node.name, set()) - attached
+    counted = [*(wanted | attached), *of_no_pod]  # as upstream, what is wanted and of no pod counts twice
     # Of CSI volumes only new ones are held against the node. Upstream: plugins/nodevolumelimits
     for driver in {driver for driver, _ in (wanted if cloud else wanted - attached)}:
-        if sum(of == driver for of, _ in wanted | attached) > volume_limit(driver, node, metadata):
+        if sum(of == driver for of, _ in counted) > volume_limit(driver, node, snapshot, since_1_20):
             yield "node(s) exceed max volume count"
             return
 
@@ -1653,33 +1697,62 @@ def max_volume_count(pod, node, metadata, cloud=None):
 for name, cloud in {
         "MaxEBSVolumeCount": "aws-ebs", "MaxGCEPDVolumeCount": "gce-pd", "MaxCSIVolumeCountPred": None,
         "MaxAzureDiskVolumeCount": "azure-disk", "MaxCinderVolumeCount": "cinder"}.items():
-    predicate(name, metadata=snapshot_for_volumes, steady=True)(
+    predicate(name, metadata=volume_attachments, steady=True)(
         functools.partial(max_volume_count, cloud=cloud and f"kubernetes.io/{cloud}"))
 
 
 ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed snapshot")
 
 
-def claims_to_bind(pod, nodes, snapshot):
-    """The volumes of the pod's bound claims; and its claims that wait for a consumer, smallest first."""
+def claims_to_bind(pod, nodes, snapshot, since_1_20=False):
+    """The volumes of the pod's bound claims; and those that wait for a consumer, in the order of service."""
     bound = []
-    delayed = []  # pairs of a claim and its storage class
+    delayed = []
+    immediate = []
     for name, claim, volume in claims_of(pod, snapshot):
-        if not claim:
-            raise Rejected(f'persistentvolumeclaim "{name}" not found')
-        if pick(claim, str, "metadata", "deletionTimestamp"):
-            raise Rejected(f'persistentvolumeclaim "{name}" is being deleted')
+        problem = why_unusable(name, claim, pod, since_1_20)
+        if problem:
+            raise Rejected(problem)
         has_volume = pick(claim, str, "spec", "volumeName")
         if has_volume and "pv.kubernetes.io/bind-completed" in pick(claim, dict, "metadata", "annotations"):
             bound.append(volume)
-        elif has_volume:
-            delayed.append((claim, {}))
+        elif has_volume or not waits_for_consumer(claim, snapshot):
+            immediate.append(claim)
         else:
-            delayed.append((claim, snapshot.objects["storageclasses"].get(class_of(claim), {})))
-    if any(storage_class.get("volumeBindingMode") != "WaitForFirstConsumer" for _, storage_class in delayed):
+            delayed.append(claim)
+    if immediate:
         raise Rejected("pod has unbound immediate PersistentVolumeClaims")
-    delayed.sort(key=lambda pair: storage(pair[0], "resources", "requests"))
+    delayed.sort(key=lambda claim: (selected_node(claim) is None, storage(claim, "resources", "requests")))
     return ClaimsToBind(bound, delayed, snapshot) if pod.claims else nothing_against
+
+
+def why_unusable(name, claim, pod, since_1_20):
+    """Return why the pod cannot use a claim, whatever the node, or None. Upstream: podHasPVCs."""
+    key = f"{pod.namespace}/{name}"
+    is_ephemeral = since_1_20 and key not in pod.named_claims
+    if not claim and is_ephemeral:
+        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+    if not claim:
+        return f'persistentvolumeclaim "{name}" not found'
+    if since_1_20 and pick(claim, str, "status", "phase") == "Lost":
+        volume_name = pick(claim, str, "spec", "volumeName")
+        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume_name}"'
+    if pick(claim, str, "metadata", "deletionTimestamp"):
+        return f'persistentvolumeclaim "{name}" is being deleted'
+    owners = pick(claim, list, "metadata", "ownerReferences", of=dict)
+    if is_ephemeral and pod.uid not in [owner.get("uid") for owner in owners if owner.get("controller")]:
+        return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
+    return None
+
+
+def waits_for_consumer(claim, snapshot):
+    """Say whether a claim gets a volume once a pod wants it, and not at once."""
+    return storage_class_of(claim, snapshot).get("volumeBindingMode") == "WaitForFirstConsumer"
+
+
+def selected_node(claim):
+    """Return the name of the node for which a volume is to be provisioned, or None."""
+    return pick(claim, dict, "metadata", "annotations").get(SELECTED_NODE)
 
 
 def storage(thing, *path):
@@ -1689,7 +1762,7 @@ def storage(thing, *path):
 
 def bind_volumes(pod, node, snapshot):
     """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest."""
-    if not (pod.claims and snapshot.is_live):
+    if not pod.claims:
         return None
     failing = 'running PreBind plugin "VolumeBinding": binding volumes:'
     has_waited = pod.record.state is State.PREPARING
@@ -1703,12 +1776,13 @@ def bind_volumes(pod, node, snapshot):
     for claim, volume in find_volumes(claims.delayed, node, snapshot):
         metadata = claim["metadata"]
         if volume and not volume["spec"].get("claimRef"):
-            owner = {name: metadata[name] for name in ("namespace", "name", "uid")}
+            owner = {name: metadata.get(name) for name in ("namespace", "name", "uid")}
             volume["spec"]["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **owner}
             patches.append(patch(volume, "persistentvolumes", spec={"claimRef": volume["spec"]["claimRef"]},
                                  annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
-        elif not volume and SELECTED_NODE not in pick(metadata, dict, "annotations"):
-            # The claim thereby remembers the node: the pod fits no other one until it is bound.
+        elif not volume and selected_node(claim) is None:
+            # The claim thereby remembers the node: its pods fit no other one until it is bound.
+            metadata["annotations"] = pick(metadata, dict, "annotations") | {SELECTED_NODE: node.name}
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
     if patches and has_waited:
         raise Unschedulable(f"{failing} the volume or the node that was chosen has been given up")
@@ -1716,14 +1790,24 @@ def bind_volumes(pod, node, snapshot):
 
 
 def release_volumes(pod, snapshot):
-    """Give up the node that unbound claims of the pod remember, since it turned out wrong."""
+    """Give up the node that unbound claims of the pod remember, since it turned out wrong.
+
+    A claim that it shares keeps the node while others are there for it.
+    """
     patches = []
-    for key in pod.claims if snapshot.is_live else ():
+    for key in pod.claims:
         claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
-        remembers = SELECTED_NODE in pick(claim, dict, "metadata", "annotations")
-        if remembers and not claim["spec"].get("volumeName"):
+        is_unbound = not pick(claim, str, "spec", "volumeName")
+        if selected_node(claim) is not None and is_unbound and not others_use(key, pod, snapshot):
+            del claim["metadata"]["annotations"][SELECTED_NODE]
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: None}))
     return patches
+
+
+def others_use(key, pod, snapshot):
+    """Say whether a pod that has a node, other than this one, uses a claim."""
+    placed = (other for node in snapshot.nodes.values() for other in node.pods.values())
+    return any(other.uid != pod.uid and key in other.claims for other in placed)
 
 
 def patch(thing, resource, annotations, **more):
@@ -1731,7 +1815,7 @@ def patch(thing, resource, annotations, **more):
     metadata = thing["metadata"]
     place = f"namespaces/{metadata['namespace']}/" if "namespace" in metadata else ""
     return "PATCH", f"/api/v1/{place}{resource}/{metadata['name']}", {
-        "metadata": {"resourceVersion": metadata["resourceVersion"], "annotations": annotations}, **more}
+        "metadata": {"resourceVersion": metadata.get("resourceVersion"), "annotations": annotations}, **more}
 
 
 @predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, unreserve=release_volumes)
@@ -1744,29 +1828,39 @@ def check_volume_binding(pod, node, metadata):
         if not reaches(volume, node):
             yield "node(s) had volume node affinity conflict"
             break
-    found = find_volumes(metadata.delayed, node, metadata.snapshot)
-    if found is None:
-        yield "node(s) didn't find available persistent volumes to bind"
-    elif not all(volume or has_capacity(claim, node, metadata.snapshot) for claim, volume in found):
-        yield "node(s) did not have enough free storage"
+    for claim, volume in find_volumes(metadata.delayed, node, metadata.snapshot):
+        reason = None if volume else why_not_provisioned(claim, node, metadata.snapshot)
+        if reason:  # of the first claim that has one
+            yield reason
+            break
 
 
 def find_volumes(delayed, node, snapshot):
-    """Return (claim, volume) pairs, or None if the node cannot serve them all; no volume: to be provisioned.
+    """Return (claim, volume) pairs; where there is no volume, one is to be provisioned.
 
     Upstream: plugins/volumebinding, and volume/scheduling/scheduler_binder.go.
     """
     found = []
     taken = set()
-    for claim, storage_class in delayed:
-        selected = pick(claim, dict, "metadata", "annotations").get(SELECTED_NODE)
-        volume = None if selected else smallest_volume(claim, node, snapshot, taken)
+    for claim in delayed:
+        volume = None
+        if selected_node(claim) is None:
+            volume = smallest_volume(claim, node, snapshot, taken)
         if volume:
             taken.add(volume["metadata"]["name"])
-        elif selected not in (None, node.name) or not can_provision(storage_class, node):
-            return None
         found.append((claim, volume))
     return found
+
+
+def why_not_provisioned(claim, node, snapshot):
+    """Return why no volume can be provisioned for a claim on a node, or None."""
+    storage_class = storage_class_of(claim, snapshot)
+    is_elsewhere = selected_node(claim) not in (None, node.name)
+    if is_elsewhere or not can_provision(storage_class, node):
+        return "node(s) didn't find available persistent volumes to bind"
+    if not has_capacity(claim, storage_class, node, snapshot):
+        return "node(s) did not have enough free storage"
+    return None
 
 
 def can_provision(storage_class, node):
@@ -1782,12 +1876,12 @@ def can_provision(storage_class, node):
     return not topologies
 
 
-def has_capacity(claim, node, snapshot):
+def has_capacity(claim, storage_class, node, snapshot):
     """Say whether there is storage for a new volume that the node can reach, if the CSI driver tells."""
     name = class_of(claim)
     wanted = storage(claim, "resources", "requests")
-    provisioner = pick(snapshot.objects["storageclasses"].get(name, {}), str, "provisioner")
-    if not pick(snapshot.objects["csidrivers"].get(provisioner, {}), bool, "spec", "storageCapacity"):
+    driver = snapshot.objects["csidrivers"].get(pick(storage_class, str, "provisioner"), {})
+    if not pick(driver, bool, "spec", "storageCapacity"):
         return True
     for capacity in snapshot.objects["csistoragecapacities"].values():
         largest = capacity.get("maximumVolumeSize") or capacity.get("capacity") or 0
@@ -1817,11 +1911,13 @@ def smallest_volume(claim, node, snapshot, taken):
 
 
 def could_serve(volume, claim):
-    """Say whether a volume is of the size, class and mode that a claim asks for, and is to stay."""
+    """Say whether a volume is of the size, classes and mode that a claim asks for, and is to stay."""
     modes = {pick(thing, str, "spec", "volumeMode") or "Filesystem" for thing in (volume, claim)}
+    attributes = {pick(thing, str, "spec", "volumeAttributesClassName") for thing in (volume, claim)}
+    is_alike = class_of(volume) == class_of(claim) and len(modes) == len(attributes) == 1
     is_large_enough = storage(volume, "capacity") >= storage(claim, "resources", "requests")
     stays = not pick(volume, str, "metadata", "deletionTimestamp")
-    return is_large_enough and class_of(volume) == class_of(claim) and len(modes) == 1 and stays
+    return is_large_enough and is_alike and stays
 
 
 def names_claim(owner, claim):
@@ -1838,19 +1934,28 @@ def reaches(volume, node):
     return not required or any(satisfies(node.labels, on_labels) for on_labels, _ in terms)
 
 
-@predicate("NoVolumeZoneConflict", metadata=snapshot_for_volumes)
+def snapshot_for_zones(pod, nodes, snapshot, since_1_20=False):
+    """The snapshot, to follow the pod's claims. Since 1.20, a claim to nowhere rejects the pod."""
+    for name, claim, volume in claims_of(pod, snapshot, pod.named_claims) if since_1_20 else ():
+        problem = None if volume else dangling(name, claim, snapshot)
+        if problem:
+            raise Rejected(problem)
+    return snapshot if pod.named_claims else nothing_against
+
+
+@predicate("NoVolumeZoneConflict", metadata=snapshot_for_zones)
 def no_volume_zone_conflict(pod, node, metadata, since_1_20=False):
     """The zone and region labels of the pod's volumes allow the node's. A claim to nowhere is an error."""
     if node.labels.keys().isdisjoint(ZONE_LABELS):
         return
-    for name, claim, volume in claims_of(pod, metadata):
+    for name, claim, volume in claims_of(pod, metadata, pod.named_claims):
         problem = None if volume else dangling(name, claim, metadata)
         if problem:
             raise Unschedulable(f'running "VolumeZone" filter plugin for pod "{pod.name}": {problem}')
-        for label, same in ZONE_LABELS.items():
+        for label, today in ZONE_LABELS.items():
             labels = pick(volume, dict, "metadata", "labels")
             zones = [zone.strip() for zone in labels.get(label, "").split("__")]
-            zone = node.labels.get(label, node.labels.get(same) if since_1_20 else None)
+            zone = node.labels.get(label, node.labels.get(today) if since_1_20 else None)
             if all(zones) and zone not in zones:
                 yield "node(s) had no available volume zone"
                 return
@@ -1860,14 +1965,15 @@ def dangling(name, claim, snapshot):
     """Return what is wrong with a claim that leads to no volume; None if it waits for its first consumer."""
     volume_name = pick(claim, str, "spec", "volumeName")
     class_name = class_of(claim)
-    storage_class = snapshot.objects["storageclasses"].get(class_name, {})
-    problems = {
-        f'persistentvolumeclaim "{name}" not found': not claim,
-        f'persistentvolume "{volume_name}" not found': volume_name,
-        "PersistentVolumeClaim had no pv name and storageClass name": not class_name,
-        f'StorageClass "{class_name}" claimed by PersistentVolumeClaim "{name}" not found': not storage_class,
-        "PersistentVolume had no name": storage_class.get("volumeBindingMode") != "WaitForFirstConsumer"}
-    return next((problem for problem, holds in problems.items() if holds), None)
+    if not claim:
+        return f'persistentvolumeclaim "{name}" not found'
+    if volume_name:
+        return f'persistentvolume "{volume_name}" not found'
+    if not class_name:
+        return "PersistentVolumeClaim had no pv name and storageClass name"
+    if not storage_class_of(claim, snapshot):
+        return f'StorageClass "{class_name}" claimed by PersistentVolumeClaim "{name}" not found'
+    return None if waits_for_consumer(claim, snapshot) else "PersistentVolume had no name"
 
 
 @dataclass
@@ -2116,6 +2222,12 @@ def room_for_nominated(pod, node, metadata):
     """The pod still fits once those are there that are nominated to the node. Upstream: addNominatedPods."""
     others, snapshot = metadata
     return reasons_if(pod, node, snapshot, there=others[node.name]) if node.name in others else []
+
+
+def nominated_alone(pod, feasible, policy):
+    """Return only the node where room was made for the pod, if it fits. Upstream: evaluateNominatedNode."""
+    node = feasible.get(pod.nominated_node)
+    return {node.name: node} if node and policy.since_1_20 else feasible
 
 
 NODES_NAMED = Rule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
@@ -2732,6 +2844,14 @@ SINCE_1_20 = {  # rule -> what kube-scheduler 1.36 has in place of its function 
     "HostName": {"words": {
         "node(s) didn't match the requested hostname": "node(s) didn't match the requested node name"}},
     "MatchInterPodAffinity": {"words": {"node(s) didn't match pod affinity/anti-affinity": None}},
+    "NoDiskConflict": {"words": {
+        "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode":
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
+        "by another pod"}},
+    "CheckVolumeBinding": {"words": {
+        "node(s) had volume node affinity conflict": "node(s) didn't match PersistentVolume's node affinity",
+        "pvc(s) bound to non-existent pv(s)":
+        "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"}},
 }
 
 
@@ -3044,8 +3164,8 @@ class Lists:
 
     GROUPS: ClassVar = {  # others are in the core group, api/v1
         **dict.fromkeys(["replicasets", "statefulsets"], "apis/apps/v1"),
-        **dict.fromkeys(["storageclasses", "csinodes", "csidrivers", "csistoragecapacities"],
-                        "apis/storage.k8s.io/v1")}
+        **dict.fromkeys(["storageclasses", "csinodes", "csidrivers", "csistoragecapacities",
+                         "volumeattachments"], "apis/storage.k8s.io/v1")}
 
     def __init__(self, api, is_live):
         self.api = api
@@ -3903,10 +4023,10 @@ class Manifests:
     OTHERS: ClassVar = dict(
         ns="namespaces", svc="services", rc="replicationcontrollers", rs="replicasets", sts="statefulsets",
         pv="persistentvolumes", pvc="persistentvolumeclaims", sc="storageclasses", csinodes="csinodes",
-        csidrivers="csidrivers", csistoragecapacities="csistoragecapacities", pdb="poddisruptionbudgets",
-        pc="priorityclasses")
+        csidrivers="csidrivers", csistoragecapacities="csistoragecapacities",
+        volumeattachments="volumeattachments", pdb="poddisruptionbudgets", pc="priorityclasses")
     CLUSTER_WIDE = ("nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes", "csidrivers",
-                    "priorityclasses")  # these have no namespace
+                    "volumeattachments", "priorityclasses")  # these have no namespace
     COMMAND = f"kubectl get nodes,pods,{','.join(OTHERS)} -A -o yaml"  # copies a live cluster
 
     def __init__(self, paths=()):

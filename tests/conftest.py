@@ -40,6 +40,35 @@ def pod(name, requests=None, namespace="default", labels=None, metadata=None, st
             "spec": {"schedulerName": "my-scheduler", "containers": [container], **spec}}
 
 
+def storage_class(name, provisioner="kubernetes.io/no-provisioner", **more):
+    """A StorageClass whose claims wait for their first consumer."""
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
+            "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer", **more}
+
+
+def claim(name="data", of="local", metadata=None, status=None, **spec):
+    """A PersistentVolumeClaim of a class; it is bound if it names a volume."""
+    bound = {"pv.kubernetes.io/bind-completed": "yes"} if "volumeName" in spec else {}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": "default", "annotations": bound, **(metadata or {})},
+            "status": status or {}, "spec": {
+                "storageClassName": of, "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}}, **spec}}
+
+
+def volume(name, of="local", phase="Available", metadata=None, **spec):
+    """A PersistentVolume of a class."""
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name, **(metadata or {})}, "spec": {
+        "storageClassName": of, "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **spec},
+        "status": {"phase": phase}}
+
+
+def csi_node(**limits):
+    """The CSINode of node a: how many volumes of each driver it can attach."""
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "a"}, "spec": {"drivers": [
+        {"name": name, "nodeID": "a", "allocatable": {"count": count}} for name, count in limits.items()]}}
+
+
 def wait_for(what, condition, seconds=30):
     """Poll until condition() is true; return its value."""
     deadline = time.monotonic() + seconds

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import scheduler
-from conftest import cluster_of, decide, node, pod, run_scheduler, table
+from conftest import claim, cluster_of, csi_node, decide, node, pod, run_scheduler, storage_class, table, volume
 
 MODERN = Path(__file__).parent / "golden" / "modern.jsonl.gz"
 SEQUENCES = {line["id"]: line for line in map(json.loads, gzip.open(MODERN, "rt"))}
@@ -116,6 +116,22 @@ def test_a_resized_sidecar_counts_too_and_another_init_container_does_not():
     assert (requests(), requests(restartPolicy="Always")) == (2000, 6000)
 
 
+@BY_BOTH
+@table("spec, status, reason, fits", {
+    "a pod that asks for nothing as a whole": (None, {"allocatedResources": {"cpu": "3"}}, None, True),
+    "one that is as it was made": ("2", {"resources": {"requests": {"cpu": "2"}}}, None, True),
+    "one that is to shrink counts as what it still has": ("1", {"resources": {"requests": {"cpu": "3"}}}, None, False),
+    "... and as what it has been granted": ("1", {"allocatedResources": {"cpu": "3"}}, None, False),
+    "one that is to grow counts as what it is to be": ("3", {"allocatedResources": {"cpu": "2"}}, "Deferred", False),
+    "... but not if it can never be that": ("3", {"allocatedResources": {"cpu": "2"}}, "Infeasible", True),
+})
+def test_a_pod_that_is_resized_as_a_whole(policies, spec, status, reason, fits):
+    conditions = [{"type": "PodResizePending", "status": "True", "reason": reason}] if reason else []
+    whole = {"resources": {"requests": {"cpu": spec}}} if spec else {}
+    there = pod("there", nodeName="n", status={"phase": "Running", "conditions": conditions, **status}, **whole)
+    assert bool(decide(policies, pod("p", {"cpu": "2"}), there, node("n")).node) == fits
+
+
 def test_pods_that_differ_in_their_size_only_are_of_different_kinds():
     kinds = {scheduler.Pod(resized("1", actual)).kind for actual in ("1", "2", "2")}
     assert len(kinds) == 2
@@ -179,6 +195,18 @@ def test_room_for_pods_that_are_nominated(policies, other, node_name):
     assert snapshot.nodes["n"].pods.keys() == {"default/there"}, "all is as it was"
 
 
+@table("by, nominated_to, node_name", {
+    "the nominated node is taken, though another one is better": ("KubeSchedulerConfiguration", "full", "full"),
+    "... unless it does not fit": ("KubeSchedulerConfiguration", "cordoned", "empty"),
+    "... or has gone": ("KubeSchedulerConfiguration", "gone", "empty"),
+    "1.20 takes the best one": ("Policy", "full", "empty"),
+})
+def test_a_pod_that_is_itself_nominated_to_a_node(by, nominated_to, node_name):
+    decision = decide(BOTH[by], nominated("p", nominated_to, cpu="1"), pod("there", {"cpu": "3"}, nodeName="full"),
+                      node("full"), node("empty"), node("cordoned", unschedulable=True))
+    assert decision.node == node_name
+
+
 def test_what_is_always_asked_is_not_part_of_what_the_policy_says():
     for policies in BOTH.values():
         titles = policies["my-scheduler"].summary().keys() | {
@@ -217,7 +245,8 @@ BETA, TODAY = "failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/
 @table("on_volume, on_node, fits", {
     "the same label": (TODAY, TODAY, True),
     "an old volume, and a node of today": (BETA, TODAY, True),
-    "a volume of today, and an old node": (TODAY, BETA, True),
+    "both old": (BETA, BETA, True),
+    "a volume of today, and an old node": (TODAY, BETA, False),
     "another label": (TODAY, "topology.kubernetes.io/region", False),
 })
 def test_zone_labels_of_volumes(on_volume, on_node, fits):
@@ -262,6 +291,96 @@ def test_storage_capacity(monkeypatch, policies, tells, capacities, fits):
     decision = scheduler.schedule(incoming, snapshot, policies["my-scheduler"])
     assert (decision.node is not None) == fits
     assert fits or "1 node(s) did not have enough free storage" in decision.message
+
+
+def using(*claims, ephemeral=(), disks=(), **more):
+    """A pod with these claims, ephemeral volumes and EBS disks; its uid is its key."""
+    return pod("p", volumes=[
+        *({"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims),
+        *({"name": name, "ephemeral": {"volumeClaimTemplate": {}}} for name in ephemeral),
+        *({"name": name, "awsElasticBlockStore": {"volumeID": name}} for name in disks)], **more)
+
+
+def attachment(driver="driver", node_name="a", volume_name="v"):
+    """A VolumeAttachment of no pod's."""
+    return {"kind": "VolumeAttachment", "metadata": {"name": "attachment"}, "spec": {
+        "attacher": driver, "nodeName": node_name, "source": {"persistentVolumeName": volume_name}}}
+
+
+def of_csi(name):
+    """A volume of a CSI driver's."""
+    return volume(name, "made", csi={"driver": "driver", "volumeHandle": name})
+
+
+LOCAL, MADE, EBS = storage_class("local"), storage_class("made", "driver"), storage_class("ebs", "kubernetes.io/aws-ebs")
+ELSEWHERE = {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+    {"key": "zone", "operator": "In", "values": ["elsewhere"]}]}]}}
+OWNED = {"ownerReferences": [{"kind": "Pod", "name": "p", "uid": "default/p", "controller": True}]}
+BOUND = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+TELLING = {"kind": "CSIDriver", "metadata": {"name": "driver"}, "spec": {"storageCapacity": True}}
+NO_VOLUME = "1 node(s) didn't find available persistent volumes to bind"
+TOO_MANY = "1 node(s) exceed max volume count"
+IN_USE = ("1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
+          "another pod")
+
+
+@table("incoming, objects, reason", {
+    "a bound volume out of reach": (
+        using("c"), [claim("c", volumeName="v"), volume("v", nodeAffinity=ELSEWHERE)],
+        "1 node(s) didn't match PersistentVolume's node affinity"),
+    "a volume of another attributes class": (
+        using("c"), [LOCAL, claim("c"), volume("v", volumeAttributesClassName="gold")], NO_VOLUME),
+    "a volume of the same one": (
+        using("c"), [LOCAL, claim("c", volumeAttributesClassName="gold"),
+                     volume("v", volumeAttributesClassName="gold")], None),
+    "a bound volume that is gone": (
+        using("c"), [claim("c", volumeName="v")], 'persistentvolume "v" not found'),
+    "... of an ephemeral volume": (
+        using(ephemeral=["e"]), [claim("p-e", volumeName="v", metadata=OWNED | BOUND)],
+        "1 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"),
+    "a claim that has lost its volume": (
+        using("c"), [claim("c", volumeName="v", status={"phase": "Lost"})],
+        'persistentvolumeclaim "c" bound to non-existent persistentvolume "v"'),
+    "a claim that is going, and one that is missing": (
+        using("c", "d"), [LOCAL, claim("c", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"})],
+        'persistentvolumeclaim "d" not found'),
+    "an ephemeral volume's claim that is still to be made": (
+        using(ephemeral=["e"]), [],
+        'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-e"'),
+    "one that is another's": (
+        using(ephemeral=["e"]), [MADE, claim("p-e", "made")],
+        "PVC default/p-e was not created for pod default/p (pod is not owner)"),
+    "one that is the pod's": (using(ephemeral=["e"]), [MADE, claim("p-e", "made", metadata=OWNED)], None),
+    "one whose volume is in another zone": (
+        using(ephemeral=["e"]), [claim("p-e", volumeName="v", metadata=OWNED | BOUND),
+                                 volume("v", metadata={"labels": {TODAY: "elsewhere"}})], None),
+    "a claim for one pod at a time that another one has": (
+        using("c"), [LOCAL, claim("c", accessModes=["ReadWriteOncePod"]),
+                     using("c") | {"metadata": {"name": "q"}, "spec": using("c", nodeName="a")["spec"]}], IN_USE),
+    "too little storage for the smaller of two claims, and none for the other": (
+        using("small", "large"), [LOCAL, MADE, TELLING, claim("small", "made"),
+                                  claim("large", resources={"requests": {"storage": "9Gi"}})],
+        "1 node(s) did not have enough free storage"),
+    "as many EBS disks as their CSI driver can attach": (
+        using(disks=["d"]), [csi_node(**{"ebs.csi.aws.com": 1})], None),
+    "one more": (using(disks=["d", "e"]), [csi_node(**{"ebs.csi.aws.com": 1})], TOO_MANY),
+    "one more, which is to be provisioned": (
+        using("c", disks=["d"]), [csi_node(**{"ebs.csi.aws.com": 1}), EBS, claim("c", "ebs")], TOO_MANY),
+    "one more where nothing says how many": (using(disks=["d", "e"]), [], None),
+    "a limit that only the node tells": (
+        using("c"), [node("a", status={"allocatable": {"pods": "9", "attachable-volumes-csi-driver": "0"}}), MADE,
+                     claim("c", "made")], None),
+    "a volume that is attached, but no pod's": (
+        using("c"), [csi_node(driver=1), MADE, claim("c", "made"), of_csi("v"), attachment()], TOO_MANY),
+    "one that is attached to another node": (
+        using("c"), [csi_node(driver=1), MADE, claim("c", "made"), of_csi("v"), attachment(node_name="b")], None),
+    "one that is attached for a pod there": (
+        using("c"), [csi_node(driver=2), MADE, claim("c", "made"), of_csi("v"), attachment(),
+                     claim("d", "made", volumeName="v"), using("d", nodeName="a") | {"metadata": {"name": "q"}}], None),
+})
+def test_volumes_of_today(incoming, objects, reason):
+    decision = decide(BOTH["KubeSchedulerConfiguration"], incoming, node("a", labels={TODAY: "here"}), *objects)
+    assert decision.message == (reason and f"0/1 nodes are available: {reason}.")
 
 
 @table("status, known", {"an API server that does not know them has none": (404, True),

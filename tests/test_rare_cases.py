@@ -2,7 +2,7 @@
 
 import conftest
 import scheduler
-from conftest import node, pod, table
+from conftest import claim, csi_node, node, pod, storage_class, table, volume
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 ZONES = {"a": "east", "b": "east", "c": "west"}
@@ -47,25 +47,6 @@ def service(selector):
         "ports": [{"port": 80}], **({} if selector is None else {"selector": selector})}}
 
 
-def storage_class(name, provisioner="kubernetes.io/no-provisioner", **more):
-    return {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
-            "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer", **more}
-
-
-def claim(name="data", of="local", **spec):
-    bound = {"pv.kubernetes.io/bind-completed": "yes"} if "volumeName" in spec else {}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-            "metadata": {"name": name, "namespace": "default", "annotations": bound}, "spec": {
-                "storageClassName": of, "accessModes": ["ReadWriteOnce"],
-                "resources": {"requests": {"storage": "1Gi"}}, **spec}}
-
-
-def volume(name, of="local", phase="Available", metadata=None, **spec):
-    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name, **(metadata or {})}, "spec": {
-        "storageClassName": of, "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **spec},
-        "status": {"phase": phase}}
-
-
 def mounting(*claims, disks=()):
     """A pod with these claims, and with EBS disks."""
     return pod("p", volumes=[
@@ -76,11 +57,6 @@ def mounting(*claims, disks=()):
 def on_nitro(count, label="beta.kubernetes.io/instance-type"):
     """A pod with so many disks, and a node of AWS's Nitro."""
     return mounting(disks=[f"disk-{i}" for i in range(count)]), [node("a", labels={label: "m5.large"})]
-
-
-def csi_node(**limits):
-    return {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "a"}, "spec": {"drivers": [
-        {"name": name, "nodeID": "a", "allocatable": {"count": count}} for name, count in limits.items()]}}
 
 
 SET_ASIDE = {"claimRef": {"namespace": "default", "name": "data"}}

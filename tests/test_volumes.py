@@ -1,9 +1,13 @@
-"""CheckVolumeBinding to its end: on a real control plane, with kube-controller-manager's PV controller."""
+"""CheckVolumeBinding to its end: on a real control plane, with kube-controller-manager's PV controller; and without."""
 
+import copy
 import json
+import threading
 
+import conftest
 import pytest
-from conftest import node, pod, wait_for
+import scheduler
+from conftest import node, pod, table, wait_for
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -139,3 +143,48 @@ def test_the_room_of_a_pod_that_waits_for_its_volume_is_kept(cluster):
         "default/greedy"])
     volume(cluster, "new", "a", claim=claimed(cluster, "data"))
     wait_for("the pod is bound", lambda: cluster.places() == {"default/db": "a"})
+
+
+@pytest.mark.parametrize("is_live", [False, True], ids=["manifests", "live"])
+@table("objects, places", {
+    "a volume is for one claim": (
+        [conftest.storage_class("c"), conftest.claim("first", "c"), conftest.claim("second", "c"),
+         conftest.volume("v", "c"), with_claim("db-1", "first"), with_claim("db-2", "second")], ["a or b", None]),
+    "pods that share a claim go to one node, also where its volume is yet to be made": (
+        [conftest.storage_class("c", "example.com/fake"), conftest.claim("data", "c"),
+         *(with_claim(f"db-{i}", "data") for i in range(3))], ["a or b"] * 3),
+    "... and where the node is full, stay": (
+        [conftest.storage_class("c", "example.com/fake"), conftest.claim("data", "c"),
+         *(with_claim(f"db-{i}", "data", cpu="600m") for i in range(2))], ["a or b", None]),
+})
+def test_volumes_are_set_aside_within_a_pass(is_live, objects, places):
+    """Whether or not controllers act on what is written."""
+    cluster = conftest.cluster_of(node("a", cpu="1"), node("b", cpu="1"), *copy.deepcopy(objects))
+    cluster.is_live = is_live
+    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})}
+    decisions = []
+    scheduler.schedule_pending_pods(cluster, policies, decisions.append, threading.Event())
+    nodes = [decision.node for decision in decisions]
+    assert [name and "a or b" for name in nodes] == places
+    assert len({*nodes} - {None}) == 1
+    scheduler.make_passes(cluster, policies, decisions.append, threading.Event(), once=False)
+    assert {decision.node for decision in decisions} == {*nodes}, "what is set aside stays so"
+
+
+@pytest.mark.parametrize("is_live", [False, True], ids=["manifests", "live"])
+@table("there, nodes", {
+    "and goes elsewhere": (with_claim("there", "another", cpu="1"), [None, "b"]),
+    "but not if a pod that shares the claim is there": (with_claim("there", "data", cpu="1"), [None]),
+})
+def test_who_does_not_fit_where_its_claim_is_to_be_provisioned_gives_that_up(is_live, there, nodes):
+    data = conftest.claim("data", "c", metadata={"annotations": {"volume.kubernetes.io/selected-node": "a"}})
+    there = there | {"spec": there["spec"] | {"nodeName": "a"}}
+    cluster = conftest.cluster_of(node("a", cpu="1"), node("b", cpu="1"), there, data, with_claim("db", "data"),
+                                  conftest.storage_class("c", "example.com/fake"))
+    cluster.is_live = is_live
+    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})}
+    decisions = []
+    for _ in range(2):
+        scheduler.schedule_pending_pods(cluster, policies, decisions.append, threading.Event())
+        cluster.pending.end_backoff()
+    assert [decision.node for decision in decisions] == nodes

@@ -1,0 +1,34 @@
+"""Copies of live clusters of Kubernetes 1.36.2 (tests/golden/), each with a pod about which kube-scheduler decided there:
+volumes by hand and by chance, pods and nodes of today."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+import scheduler
+from conftest import cluster_of
+
+CLUSTERS = Path(__file__).parent / "golden" / "clusters.jsonl.gz"
+CASES = {f"{case['group']}: {case['name']}": case for case in map(json.loads, gzip.open(CLUSTERS, "rt"))}
+CONFIGURATION = {"apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration",
+                 "profiles": [{"schedulerName": "kube"}]}
+
+
+def parts(message):
+    """What a message says, whatever the order of its reasons."""
+    return message and sorted(re.split(r"nodes are available: |, |\.$", message))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_pod_goes_where_kube_scheduler_sent_it_or_is_told_the_same(name):
+    case = CASES[name]
+    policies = scheduler.read_configuration(CONFIGURATION, "my-scheduler")
+    cluster = cluster_of(*case["cluster"])
+    [pod] = [pod for pod in cluster.pending_pods(policies) if pod.key == case["key"]]
+    decision = scheduler.schedule(pod, cluster.snapshot(policies), policies["kube"])
+    highest = max(decision.total.values(), default=None)
+    best = [node for node, total in decision.total.items() if total == highest]
+    assert case["node"] in (best or [None]), (best, decision.message)
+    assert parts(decision.message) == parts(case["message"])
