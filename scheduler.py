@@ -199,7 +199,6 @@ class Rule:
     entry: str = ""  # where it does so, such as priorities[0]
     arguments: list = field(default_factory=list)  # what functions take as `arguments`; else their defaults
     weight: int = 1
-    words: dict = field(default_factory=dict)  # reason -> what kube-scheduler says today; None: nothing
 
     def call(self, point, *things):
         """Call its function for an extension point. Raises TypeError if the answer is of another kind."""
@@ -245,17 +244,13 @@ class Prepared:
         return same_rule and self.rule.steady and self.metadata == other.metadata
 
     def reasons(self, node):
-        """Return the reasons that a predicate has against a node, in the words of the version."""
+        """Return the reasons that a predicate has against a node."""
         reasons = self.function(self.pod, node)
         if isinstance(reasons, types.GeneratorType):
             reasons = list(reasons)
         if reasons == []:  # as mostly, so that this is to be fast
             return reasons
-        reasons = strings_of(self.rule, reasons, "the reasons")
-        words = self.rule.words
-        if words:  # what a reason says in detail is behind it, in braces
-            reasons = [words.get(reason.partition(" {")[0], reason) for reason in reasons]
-        return [reason for reason in reasons if reason is not None]
+        return strings_of(self.rule, reasons, "the reasons")
 
     def score(self, node):
         """Return the score that a priority gives a node."""
@@ -1400,10 +1395,10 @@ def check_node_unschedulable(pod, node):
 
 
 @predicate("HostName")
-def host_name(pod, node):
+def host_name(pod, node, since_1_20=False):
     """The pod names no node, or this one."""
     if pod.node_name not in ("", node.name):
-        yield "node(s) didn't match the requested hostname"
+        yield f"node(s) didn't match the requested {'node name' if since_1_20 else 'hostname'}"
 
 
 @predicate("PodFitsHostPorts")
@@ -1420,7 +1415,7 @@ def pod_fits_host_ports(pod, node):
 
 
 @predicate("MatchNodeSelector")
-def match_node_selector(pod, node, arguments=()):
+def match_node_selector(pod, node, arguments=(), since_1_20=False):
     """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity.
 
     `arguments` are terms of which the node has to meet one whatever the pod (addedAffinity).
@@ -1428,7 +1423,7 @@ def match_node_selector(pod, node, arguments=()):
     if arguments and not any(term_matches(term, node) for term in valid_terms(arguments)):
         yield "node(s) didn't match scheduler-enforced node affinity"
     elif not wants_node(pod, node):
-        yield "node(s) didn't match Pod's node affinity"
+        yield "node(s) didn't match Pod's node affinity" + ("/selector" if since_1_20 else "")
 
 
 def wants_node(pod, node):
@@ -1528,10 +1523,13 @@ def disks_of(pod):
 
 
 @predicate("PodToleratesNodeTaints")
-def pod_tolerates_node_taints(pod, node):
+def pod_tolerates_node_taints(pod, node, since_1_20=False):
     """The pod tolerates the node's NoSchedule and NoExecute taints; the first other one is the reason."""
     for taint in hostile_taints(pod, node)[:1]:
-        yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
+        if since_1_20:
+            yield "node(s) had untolerated taint(s)"
+        else:
+            yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
 
 
 def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
@@ -2129,7 +2127,7 @@ def affine_domains(pod, nodes, snapshot):
 
 
 @predicate("MatchInterPodAffinity", metadata=affine_domains)
-def match_inter_pod_affinity(pod, node, metadata):
+def match_inter_pod_affinity(pod, node, metadata, since_1_20=False):
     """In the node's domains are the pods that it must be with, none that it must not, none that repel it."""
     here = node.labels.items()
     wanted = {(key, node.labels.get(key)) for key in metadata.keys}
@@ -2142,7 +2140,9 @@ def match_inter_pod_affinity(pod, node, metadata):
         reason = "node(s) didn't satisfy existing pods anti-affinity rules"
     else:
         return
-    yield from ("node(s) didn't match pod affinity/anti-affinity", reason)
+    if not since_1_20:
+        yield "node(s) didn't match pod affinity/anti-affinity"
+    yield reason
 
 
 def claims_of_devices(pod, nodes, snapshot):
@@ -2240,19 +2240,21 @@ def most_requested(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
 
 
 @priority("BalancedResourceAllocation")
-def balanced_resource_allocation(pod, node):
+def balanced_resource_allocation(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
     """100 where cpu and memory are used to the same degree, less otherwise; 0 where one is used up."""
+    if since_1_20:
+        return improved_balance(pod, node, arguments[0])
     shares = usage(pod, node, CPU_AND_MEMORY).values()
     cpu, memory = [used / there if there else 1.0 for used, there in shares]
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
 
 
-def improved_balance(pod, node, arguments=(CPU_AND_MEMORY,)):
+def improved_balance(pod, node, resources):
     """75 where the use of the resources stays as even as it is; more where the pod evens it. Since 1.36."""
-    requested = [name for name in arguments[0] if pod.requests.get(name)]
+    requested = [name for name in resources if pod.requests.get(name)]
     if not requested:
         return 0
-    now = {name: node.requested.get(name, 0) for name in arguments[0]
+    now = {name: node.requested.get(name, 0) for name in resources
            if node.allocatable.get(name) and (name in NOTHING or name in requested)}
     then = {name: amount + pod.requests.get(name, 0) for name, amount in now.items()}
     return 50 + (50 + evenness(then, node) - evenness(now, node)) // 2
@@ -2861,16 +2863,6 @@ PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
         "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
     "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]}}
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
-SINCE_1_20 = {  # rule -> what kube-scheduler 1.36 has in place of its function or its words
-    # Functions with a parameter `since_1_20` say themselves what is different.
-    "BalancedResourceAllocation": {"function": improved_balance},
-    "PodToleratesNodeTaints": {"words": {"node(s) had taint": "node(s) had untolerated taint(s)"}},
-    "MatchNodeSelector": {"words": {
-        "node(s) didn't match Pod's node affinity": "node(s) didn't match Pod's node affinity/selector"}},
-    "HostName": {"words": {
-        "node(s) didn't match the requested hostname": "node(s) didn't match the requested node name"}},
-    "MatchInterPodAffinity": {"words": {"node(s) didn't match pod affinity/anti-affinity": None}},
-}
 
 
 def read_configuration(document, scheduler_name):
@@ -2933,7 +2925,7 @@ def read_profile(profile, place, problems):
                     hooks = {hook: function for hook, function in catalogue[name].hooks.items()
                              if plugin in running[HOOKS[hook]]}
                     rule = replace(
-                        catalogue[name], **SINCE_1_20.get(name, {}), title=plugin, weight=weight or 1,
+                        catalogue[name], title=plugin, weight=weight or 1,
                         entry=f"{place}.plugins.{point}: {plugin}", arguments=given, hooks=hooks)
                     rules[name] = set_up(rule, problems, since_1_20=True)
         return rules
