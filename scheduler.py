@@ -196,32 +196,22 @@ class Rule:
 
     # What the Policy says:
     title: str = ""  # what it calls the rule
-    entry: str = ""  # where it does so, such as priorities[0]
     arguments: list = field(default_factory=list)  # what functions take as `arguments`; else their defaults
     weight: int = 1
 
-    def call(self, point, *things):
-        """Call its function for an extension point. Raises TypeError if the answer is of another kind."""
-        answer = self.hooks[point](*things)
-        if answer is None or point not in ANSWERS:
-            return answer
-        kinds, expected = ANSWERS[point]
-        is_stray_bool = isinstance(answer, bool) and kinds is not bool
-        if is_stray_bool or not isinstance(answer, kinds):
-            raise wrong_answer(self, f"{point}: return None or {expected}", answer, self.hooks[point])
-        if point in ("unreserve", "pre_bind"):
-            self.check_requests(point, answer)
-        elif point == "post_filter" and answer:
-            self.check_requests(point, answer[0])
-        return answer
+    @property
+    def has_own_fields(self):
+        """Whether an entry's argument has the rule's fields, not a member that says which rule is meant."""
+        return bool(self.argument) and not self.member
 
-    def check_requests(self, point, requests):
-        """Raise TypeError if one of these is no request that writes something."""
-        for request in requests:
-            is_triple = isinstance(request, (list, tuple)) and len(request) == 3
-            if not is_triple or request[0] not in ("POST", "PUT", "PATCH", "DELETE"):
-                expected = f"{point}: write a request as (method, path, body)"
-                raise wrong_answer(self, expected, request, self.hooks[point])
+    def call(self, point, *things):
+        """Call its function for an extension point. Raises TypeError if that answers what it may not."""
+        answer = self.hooks[point](*things)
+        if answer is not None and point in ANSWERS:
+            is_fine, expected = ANSWERS[point]
+            if not is_fine(answer):
+                raise wrong_answer(self, f"{point}: return None or {expected}", answer, self.hooks[point])
+        return answer
 
 
 class Prepared:
@@ -314,8 +304,6 @@ def place_of(rule, function=None):
 
 def wrong_answer(rule, expected, answer, function=None):
     """Return the error that says what a rule has to answer, what it did answer, and where it is."""
-    if inspect.iscoroutine(answer):
-        answer.close()  # else Python warns that nobody awaited it
     return TypeError(f"{expected}, not {answer!r:.40} ({place_of(rule, function)})")
 
 
@@ -333,8 +321,7 @@ def strings_of(rule, answer, what, function=None):
 def check_points(rule, points):
     """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100."""
     for name, score in points.items():
-        is_number = type(score) in (int, float) or (
-            isinstance(score, numbers.Real) and not isinstance(score, bool))
+        is_number = isinstance(score, (int, float, numbers.Real)) and not isinstance(score, bool)
         if not is_number:
             raise wrong_answer(rule, "return a number from 0 to 100", score)
         if not 0 <= score <= 100:
@@ -389,7 +376,7 @@ class Policy:
     priorities: list
     extenders: list = field(default_factory=list)
     always_check_all: bool = False
-    notices: list = field(default_factory=list)  # what the user should know of it, a line each
+    notices: list = field(default_factory=list)  # what the file says without effect here, a line each
     others: list = field(default_factory=list)  # rules of which only other extension points are active
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
     since_1_20: bool = False  # True: its answers are kube-scheduler 1.36's. False: 1.20's.
@@ -413,23 +400,28 @@ class Policy:
         """Return what the user's file calls, or would call, a rule: under a configuration, by its plugin."""
         return PLUGIN_OF.get(rule_name, rule_name) if self.since_1_20 else rule_name
 
-    def summary(self):
-        """Return what it consists of, for comparison: {title: (weight or None, details)}."""
-        details = collections.defaultdict(list)
-        for rule in self.rules():  # a plugin's predicate and priority have one title
-            details[rule.title].append((rule.name, rule.arguments, sorted(rule.hooks)))
-        for extender in self.extenders:
-            details[extender.title].append(extender.config)
+    def lines(self):
+        """Return all that it says, a line for each rule and setting."""
+        lines = []
+        for rule in self.rules():
+            words = [rule.title]
+            if rule.name != rule.title:
+                words.append(f"({rule.name})")
+            if rule in self.priorities:
+                words.append(f"×{rule.weight}")
+            if rule.arguments:
+                words.append(json.dumps(rule.arguments))
+            lines.append(" ".join([*words, *rule.hooks]))
+        lines += [f"{extender.title} {json.dumps(extender.config)}" for extender in self.extenders]
         if self.always_check_all:
-            details["alwaysCheckAllPredicates"].append(True)
+            lines.append("alwaysCheckAllPredicates")
         if self.election.get("leaderElect"):
-            details["leaderElection"].append(self.election)
-        weights = {scoring.title: scoring.weight for scoring in self.priorities + self.extenders}
-        return {title: (weights.get(title), said) for title, said in details.items()}
+            lines.append(f"leaderElection {json.dumps(self.election)}")
+        return lines
 
 
-class PolicyError(Exception):
-    """The Policy cannot be used. Each argument is a line: the entry, what is wrong, what would be right."""
+class PolicyError(ValueError):
+    """A file cannot be used. The text is a line: the entry, what is wrong with it, what would be right."""
 
 
 def load_policies(path, scheduler_name):
@@ -439,10 +431,9 @@ def load_policies(path, scheduler_name):
         if isinstance(document, dict) and document.get("kind") == "KubeSchedulerConfiguration":
             return read_configuration(document, scheduler_name)
         policy = read_policy(document)
-    except (OSError, ValueError, PolicyError) as error:
-        lines = error.args if isinstance(error, PolicyError) else [one_line(error)]
+    except (OSError, ValueError) as error:
         hint = did_you_mean(path, PROVIDERS, "") if isinstance(error, FileNotFoundError) else ""
-        raise PolicyError(*(f"{path}: {line[:500]}{hint}" for line in lines)) from error
+        raise PolicyError(f"{path}: {one_line(error)[:500]}{hint}") from error
     if path in PROVIDERS:  # their predicates run in the order of the plugins
         order = list(PLUGIN_OF)
         policy.predicates.sort(key=lambda rule: order.index(rule.name))
@@ -472,19 +463,17 @@ class PolicyFile:
                 stat = Path(path).stat()
                 seen[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
         if seen != self.seen or not self.policies:
-            changed = [path for path in seen if seen[path] != self.seen.get(path)]
             self.seen = seen
             try:
-                self.load(changed)
+                self.load()
             except PolicyError as error:
                 if not self.policies:
                     raise
-                for line in error.args:
-                    log.error("%s; the last good Policy stays", line)
+                log.error("%s; the last good Policy stays", error)
         return self.policies
 
-    def load(self, changed):
-        """Read the files, of which these have changed, and say what is different. Raises PolicyError."""
+    def load(self):
+        """Read the files, and say what is different. Raises PolicyError."""
         code = load_plugins(self.plugins)
         policies = load_policies(self.path, self.scheduler_name)
         lines = changes(self.policies, policies) if self.policies else []
@@ -493,34 +482,23 @@ class PolicyFile:
             self.policies = policies
             self.code = code
         else:
-            log.warning("%s: says the same as before", ", ".join(map(str, changed)) or self.path)
+            lines = ["says the same as before"]
         for line in lines + [notice for policy in policies.values() for notice in policy.notices]:
             log.warning("%s: %s", self.path, line)
 
 
 def changes(before, after):
-    """Return a line for each profile on what is different: "+ HostName, - ...", ...; none if nothing is."""
-    lines = [f"+ profile {name}" for name in after if name not in before]
-    lines += [f"- profile {name}" for name in before if name not in after]
-    for name in [name for name in after if name in before]:
-        old = before[name].summary()
-        new = after[name].summary()
-        parts = [f"+ {title}" for title in new if title not in old]
-        parts += [f"- {title}" for title in old if title not in new]
-        for title in [title for title in new if title in old and new[title] != old[title]]:
-            weights = [old[title][0], new[title][0]]
-            is_reweighed = None not in weights and weights[0] != weights[1]
-            change = f"weight {weights[0]} → {weights[1]}" if is_reweighed else "changed"
-            parts.append(f"{title} {change}")
-        if not parts and list(old) != list(new):
-            parts = ["another order"]
-        if parts:
-            lines.append((f"{name}: " if len(after) > 1 else "") + ", ".join(parts))
-    return lines
+    """Return the lines in which Policies differ from those before, such as "- HostName"."""
+    texts = []
+    for policies in (before, after):
+        heads = {name: f"{name}: " if len(policies) > 1 else "" for name in policies}
+        texts.append([heads[name] + line for name, policy in policies.items() for line in policy.lines()])
+    return [line for line in difflib.ndiff(*texts) if line.startswith(("- ", "+ "))]
 
 
 # What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any
-# of these}. What an argument may say is said with each rule. Upstream: kube-scheduler/config/v1/types.go.
+# of these}; a function that reads a value. What an argument may say is said with each rule.
+# Upstream: kube-scheduler/config/v1/types.go.
 WEIGHT = range(1, 2**31)
 EXTENDER = {
     "urlPrefix": str, "filterVerb": str, "preemptVerb": str, "prioritizeVerb": str, "bindVerb": str,
@@ -544,104 +522,97 @@ def read_policy(document):
         got = "nothing" if document is None else json.dumps(document, default=str)[:60]
         raise PolicyError(
             f"expected an object with kind Policy, apiVersion v1, predicates and priorities, got {got}")
-    problems = []
-    notices = []
-    said = decode(document, POLICY, "", problems)
-    if problems:
-        raise PolicyError(*problems)
+    said = decode(document, POLICY, "")
     predicate_entries = said.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
     predicate_entries += [{"name": name} for name in MANDATORY_PREDICATES]
     priority_entries = said.get("priorities", [
         {"name": name, "weight": weight} for name, weight in DEFAULT_PRIORITIES.items()])
     configs = said.get("extenders", [])
-    resources = [resource for config in configs for resource in config.get("managedResources", [])]
     said_elsewhere = {  # rule -> its arguments
-        "PodFitsResources": [each.get("name") for each in resources if each.get("ignoredByScheduler")],
+        "PodFitsResources": left_to_extenders(configs),
         "InterPodAffinityPriority": [said.get("hardPodAffinitySymmetricWeight") or 1]}
-    predicates = rules_named("predicates", predicate_entries, said_elsewhere, problems, notices)
-    priorities = rules_named("priorities", priority_entries, said_elsewhere, problems, notices)
-    extenders = extenders_of(configs, problems)
-    if problems:
-        raise PolicyError(*problems)
+    notices = []
+    predicates = rules_named("predicates", predicate_entries, said_elsewhere, notices)
+    priorities = rules_named("priorities", priority_entries, said_elsewhere, notices)
     order = list(PREDICATES)
     if any(entry.get("name") == "GeneralPredicates" for entry in predicate_entries):
         order[1:1] = ALIASES["predicates"]["GeneralPredicates"]  # right behind CheckNodeUnschedulable
     predicates.sort(key=lambda rule: order.index(rule.name))
-    return Policy(predicates, priorities, extenders, said.get("alwaysCheckAllPredicates", False), notices)
+    check_all = said.get("alwaysCheckAllPredicates", False)
+    return Policy(predicates, priorities, extenders_of(configs), check_all, notices)
 
 
-def rules_named(where, entries, said_elsewhere, problems, notices):
+def rules_named(where, entries, said_elsewhere, notices):
     """Return the rules that entries name, each once, with the arguments of all of these."""
-    uses_by_rule = collections.defaultdict(list)
-    for use in uses_of(where, entries, problems, notices):
-        uses_by_rule[use.name].append(use)
+    uses_by_rule = uses_of(where, entries, notices)
     if {"SelectorSpreadPriority", "EvenPodsSpreadPriority"} <= uses_by_rule.keys():  # one plugin
         uses_by_rule["SelectorSpreadPriority"] += uses_by_rule.pop("EvenPodsSpreadPriority")
     rules = []
     for name, uses in uses_by_rule.items():
         first, last = uses[0], uses[-1]
         arguments = [argument for use in uses for argument in use.arguments]
-        problems += [f"{use.entry}.weight: must be {first.weight} as in {first.entry}; they are one rule"
-                     for use in uses if arguments and use.weight != first.weight]
+        for use in uses:
+            if arguments and use.weight != first.weight:
+                expected = f"{first.weight} as in {first.entry}"
+                raise PolicyError(f"{use.entry}.weight: must be {expected}; they are one rule")
         title = "+".join(dict.fromkeys(use.title for use in uses))
         while any(title == other.title for other in rules):  # so that the scores of the two can be told apart
             title = f"{title} ({name})"
         # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
-        rule = replace(first, title=title, entry=last.entry, weight=last.weight * max(1, len(arguments)),
-                       arguments=arguments or said_elsewhere.get(name, []))
-        rules.append(set_up(rule, problems))
+        weight = last.weight * max(1, len(arguments))
+        arguments = arguments or said_elsewhere.get(name, [])
+        rules.append(set_up(CATALOGUES[where][name], title, last.entry, weight, arguments))
     return rules
 
 
-def uses_of(where, entries, problems, notices):
-    """Return the rules that entries mean, each with what its entry says: title, weight, arguments."""
-    uses = []
+Use = collections.namedtuple("Use", "entry title weight arguments")  # what an entry says of a rule
+
+
+def uses_of(where, entries, notices):
+    """Return {rule: its Uses} of the rules that entries mean. Raises PolicyError."""
+    uses = collections.defaultdict(list)
     for i, entry in enumerate(entries):
         place = f"{where}[{i}]"
-        title = entry.get("name", "")
+        names, arguments = meaning_of(where, entry, place, notices)
         if where == "priorities" and "weight" not in entry:
-            problems.append(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
-        if title in SAID_BY_TAINTS:
-            notices.append(
-                f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
-        rules, arguments = meaning_of(where, entry, place, problems, notices)
-        for rule in rules:
-            own_title = title if len(rules) == 1 else rule.name
-            weight = entry.get("weight", 1)
-            uses.append(replace(rule, title=own_title, entry=place, weight=weight, arguments=arguments))
+            raise PolicyError(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
+        for name in names:
+            title = entry.get("name", "") if len(names) == 1 else name
+            uses[name].append(Use(place, title, entry.get("weight", 1), arguments))
     return uses
 
 
-def meaning_of(where, entry, place, problems, notices):
-    """Return the rules that an entry means, by its name or else by its argument; and a list: its argument.
+def meaning_of(where, entry, place, notices):
+    """Return the names of the rules that an entry means, and a list: its argument, if they are to have it.
 
     An argument of one of the user's own rules has the rule's fields. One of kube-scheduler's has a single
     member, which says what rule it is for: the entry may then have any name but one of a rule.
     """
-    catalogue = CATALOGUES[where]
+    rules = CATALOGUES[where]
     title = entry.get("name", "")
+    given = entry.get("argument", {})
     names = known_names(where).get(title)
-    rules = [catalogue[name] for name in names or []]
-    if any(rule.argument and not rule.member for rule in rules):
-        return rules, [argument_of(rules[0], entry.get("argument"), f"{place}.argument", problems)]
-    by_member = {rule.member: rule for rule in catalogue.values() if rule.member}
-    schema = {member: rule.argument for member, rule in by_member.items()}
-    given = entry.get("argument") or {}
-    if rules and not given.keys() <= schema.keys():
-        problems.append(f'{place}.argument: "{title}" takes none')
-        return rules, []
-    said = decode(given, schema, f"{place}.argument", problems)
-    if names is None and not said:
-        problems.append(f"{place}: {unknown_rule(where, title)}")
-    elif "argument" in entry and len(said) != 1:
-        problems.append(f"{place}: the argument must have exactly one member")
-    elif rules and said:
+    if names == [title] and rules[title].has_own_fields:
+        return names, [decode(given, rules[title].argument, f"{place}.argument")]
+    rule_for = {rule.member: name for name, rule in rules.items() if rule.member}
+    if names is None and not any(did_you_mean(member, rule_for, "") for member in given):
+        raise PolicyError(f"{place}: {unknown_rule(where, title)}")
+    if names is not None and not given.keys() <= rule_for.keys():
+        raise PolicyError(f'{place}.argument: "{title}" takes none')
+    schema = {member: rules[name].argument for member, name in rule_for.items()}
+    said = decode(given, schema, f"{place}.argument")
+    if "argument" in entry and len(said) != 1:
+        raise PolicyError(f"{place}: the argument must have exactly one member")
+    if names is None or (said and title in SAID_BY_TAINTS):  # which to 1.20 is a name of the user's own
+        [(member, argument)] = said.items()
+        return [rule_for[member]], [argument]
+    if names and said:
         notices.append(
             f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
-    elif said:
-        [(member, argument)] = said.items()
-        return [by_member[member]], [argument]
-    return rules, []
+    if title in SAID_BY_TAINTS:
+        notices.append(
+            f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
+    return names, []
 
 
 def known_names(where):
@@ -658,28 +629,14 @@ def unknown_rule(where, title):
     return f'unknown {NOUNS[where]} "{title}"{did_you_mean(meant, known_names(where))}'
 
 
-def argument_of(rule, given, place, problems):
-    """Return the argument that is given to a rule, with the defaults; append what is wrong with it."""
-    argument = (rule.default or {}) | decode(given, rule.argument, place, problems)
-    if not rule.member:  # of kube-scheduler's own arguments all may be left out
-        problems += [f'{place}.{name}: is missing; "{rule.name}" needs it'
-                     for name in rule.argument if name not in argument]
-    return argument
-
-
-def set_up(rule, problems, since_1_20=False):
-    """Return a rule whose functions know its arguments, and the version; append what is wrong with these."""
-    if rule.member and rule.name in PRIORITIES and not rule.arguments:
-        problems.append(f"{rule.entry}: needs an argument; in a Policy, under a name of your own")
-    elif rule.check and not problems:  # else the arguments may not be what they should be
-        try:
-            found = strings_of(rule, rule.check(rule.arguments), "what is wrong", rule.check)
-            problems += [f"{rule.entry}: {problem}" for problem in found]
-        except (Exception, SystemExit) as error:
-            problems.append(f"{rule.entry}: {what_broke(error)}")
+def set_up(rule, title, entry, weight, arguments, since_1_20=False):
+    """Return a rule with what a file says of it, filled in where its functions take that."""
+    if rule.has_own_fields:
+        arguments = [(rule.default or {}) | argument for argument in arguments or [{}]]
+    check_arguments(rule, arguments, entry)
     known = {"since_1_20": since_1_20}
-    if rule.arguments or rule.argument is not None:
-        known["arguments"] = rule.arguments
+    if arguments or rule.argument is not None:
+        known["arguments"] = arguments
 
     def fill_in(function):
         """Return a function that needs no more of what is known already."""
@@ -689,13 +646,30 @@ def set_up(rule, problems, since_1_20=False):
 
     hooks = {point: fill_in(hook) for point, hook in rule.hooks.items()}
     functions = {option: fill_in(getattr(rule, option)) for option in ("function", "metadata", "reduce")}
-    return replace(rule, hooks=hooks, **functions)
+    return replace(rule, title=title, weight=weight, arguments=arguments, hooks=hooks, **functions)
+
+
+def check_arguments(rule, arguments, entry):
+    """Raise PolicyError if a rule does not have the arguments that it needs, or says that they are wrong."""
+    if rule.member and rule.name in PRIORITIES and not arguments:
+        raise PolicyError(f"{entry}: needs an argument; in a Policy, under a name of your own")
+    if rule.has_own_fields:  # of the others all may be left out
+        for name in rule.argument:
+            if any(name not in argument for argument in arguments):
+                raise PolicyError(f'{entry}: the argument lacks "{name}"; "{rule.name}" needs it')
+    if rule.check:
+        try:
+            problems = strings_of(rule, rule.check(arguments), "what is wrong", rule.check)
+        except (Exception, SystemExit) as error:
+            problems = [what_broke(error)]
+        if problems:
+            raise PolicyError(f"{entry}: {problems[0]}")
 
 
 # ==== 4. Rules of one's own ===============================================================================
 
-# A decorator makes a function a rule (`register`): here, or in a file of --plugins. What is wrong with the rule
-# as it is written is said when that file is loaded (`problems_of`, `load_plugins`).
+# A decorator makes a function a rule (`register`): here, or in a file of --plugins. What is wrong with the
+# rule as it is written is said when that file is loaded.
 
 
 HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
@@ -717,18 +691,17 @@ def register(where, name=None, **options):
     """Return a decorator that makes a function the rule of this name."""
     if not isinstance(name, str) or not name:
         function = getattr(name, "__name__", "the rule")
-        raise ValueError(f'expected the name that a Policy has for {function}, as in @{NOUNS[where]}("Name")')
+        example = f'@{NOUNS[where]}("Name")'
+        raise PolicyError(f"expected the name that a Policy has for {function}, as in {example}")
     for option in sorted(options.keys() - OPTIONS):
         hint = did_you_mean(OPTION_MEANT.get(option, option), OPTIONS, "")
         hint = "; the Policy says it" if option == "weight" else hint
-        raise ValueError(f'rule "{name}": there is no option "{option}"{hint}')
-    if where == "predicates" and options.get("reduce"):
-        raise ValueError(f'rule "{name}", reduce: that is for priorities')
+        raise PolicyError(f'rule "{name}": there is no option "{option}"{hint}')
 
     def decorate(function):
         """Register the function."""
         if name in CATALOGUES[where]:
-            raise ValueError(f'there is a rule "{name}" already')
+            raise PolicyError(f'there is a rule "{name}" already')
         functions = {"function": function}
         functions |= {option: options[option] for option in PARAMETERS if options.get(option) is not None}
         hooks = {option: functions[option] for option in HOOKS if option in functions}
@@ -736,8 +709,8 @@ def register(where, name=None, **options):
         others = {"steady": is_built_in}  # unless the rule says otherwise
         others |= {option: value for option, value in options.items() if option not in HOOKS}
         rule = Rule(name, function, hooks=hooks, **others)
-        for problem in problems_of(rule, functions):
-            raise ValueError(f'rule "{name}"{problem}')
+        if not is_built_in:
+            check_rule(rule, functions)
         CATALOGUES[where][name] = rule
         RULE_OF.update((getattr(each, "__code__", None), name) for each in functions.values())
         return function
@@ -751,71 +724,50 @@ predicate = functools.partial(register, "predicates")
 priority = functools.partial(register, "priorities")
 
 
-def problems_of(rule, functions):
-    """Yield what is wrong with a rule as it is written, and with its functions: {option: function}."""
+def check_rule(rule, functions):
+    """Raise PolicyError if a rule of the user's own cannot work as it is written."""
     for option, function in functions.items():
-        place = "" if option == "function" else f", {option}"
-        if not callable(function):
-            yield f"{place}: expected a function, got {function!r:.40}"
-        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            yield f"{place}: write def, not async def: nobody awaits the answer"
-        parameters = inspect.signature(function).parameters
-        first = PARAMETERS[option].split()
-        more = []
-        if option == "function" and rule.metadata:
-            more.append("metadata")
-        if option != "check" and not {"arguments", "argument"}.isdisjoint(parameters):
-            more.append("arguments")
-            given = parameters.get("arguments")
-            if rule.argument is None and given and given.default is given.empty:
-                yield f"{place}: to take `arguments`, the rule needs the option argument={{field: type}}"
-        if not takes(parameters, first, more):
-            expected = ", ".join(first + more)
-            yield f"{place}: expected the parameters ({expected}), got ({', '.join(parameters)})"
-    if rule.argument is not None:
-        yield from schema_problems(rule.argument, ", argument")
-    elif rule.member or rule.default:
-        yield ": to have a default or a member, it needs the option argument={field: type}"
-    yield from default_problems(rule.default or {}, rule.argument)
+        check_function(rule, option, function)
+    argument = {} if rule.argument is None else rule.argument
+    if not isinstance(argument, dict):
+        raise PolicyError(f'rule "{rule.name}", argument: expected {{field: type}}, got {argument!r:.40}')
+    check_schema(argument, f'rule "{rule.name}", argument')
+    if rule.default:
+        decode(rule.default, argument, f'rule "{rule.name}", default')
 
 
-def default_problems(default, schema):
-    """Yield what is wrong with the values of the fields of an `argument` that may be left out."""
-    if not isinstance(default, dict):
-        yield f", default: expected {{field: value}}, got {default!r:.40}"
-        return
-    for name, value in default.items():
-        kind = schema.get(name)
-        kinds = (int, float) if kind is float else kind
-        if name not in schema:
-            yield f", default.{name}: unknown field{did_you_mean(name, schema, '')}"
-        elif value is not None and isinstance(kind, type) and not isinstance(value, kinds):
-            yield f", default.{name}: expected {TYPE_NAMES[kind]}, got {value!r:.40}"
+def check_function(rule, option, function):
+    """Raise PolicyError if a function of a rule cannot be called with what it is to get."""
+    place = f'rule "{rule.name}"' + ("" if option == "function" else f", {option}")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise PolicyError(f"{place}: write def, not async def: nobody awaits the answer")
+    signature = inspect.signature(function)
+    first = PARAMETERS[option].split()
+    more = ["metadata"] if option == "function" and rule.metadata else []
+    takes_arguments = option != "check" and not {"arguments", "argument"}.isdisjoint(signature.parameters)
+    if takes_arguments and rule.argument is not None:
+        more.append("arguments")
+    try:
+        bound = signature.bind(*first, **{name: name for name in more}).arguments
+        fits = all(name == given for name, given in bound.items() if name in first)  # else they are swapped
+    except TypeError:
+        fits = False
+    if not fits:
+        expected, got = ", ".join(first + more), ", ".join(signature.parameters)
+        needs_option = takes_arguments and rule.argument is None
+        hint = "; `arguments` needs the option argument={field: type}" if needs_option else ""
+        raise PolicyError(f"{place}: expected the parameters ({expected}), got ({got}){hint}")
 
 
-def takes(parameters, first, more):
-    """Say whether a function has the parameters `first`, in this order, and then `more`, in any order."""
-    if any(each.kind is each.VAR_POSITIONAL for each in parameters.values()):
-        return True
-    wanted = first + more
-    names = [name for name, each in parameters.items() if each.default is each.empty or name in wanted]
-    if len(names) == len(wanted) == 1:  # it may call it what it likes
-        return True
-    return names[:len(first)] == first and {*names} == {*wanted}
-
-
-def schema_problems(schema, place):
-    """Yield where a schema has what is no type of a field."""
-    is_choice = isinstance(schema, set) and all(isinstance(each, str) for each in schema)
-    if type(schema) is dict:
+def check_schema(schema, place):
+    """Raise PolicyError if a schema, or what is in it, is no type of a field."""
+    if isinstance(schema, dict):
         for name, inner in schema.items():
-            yield from schema_problems(inner, f"{place}.{name}")
-    elif place == ", argument":
-        yield f"{place}: expected {{field: type}}, got {schema!r:.40}"
+            check_schema(inner, f"{place}.{name}")
     elif isinstance(schema, list) and len(schema) == 1:
-        yield from schema_problems(schema[0], f"{place}[..]")
-    elif not (schema in (str, int, float, bool, dict, list) or isinstance(schema, range) or is_choice):
-        yield f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}"
+        check_schema(schema[0], f"{place}[..]")
+    elif not isinstance(schema, (set, range)) and schema not in [*TYPE_NAMES, list]:
+        raise PolicyError(f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}")
 
 
 def load_plugins(paths):
@@ -834,7 +786,8 @@ def load_plugins(paths):
             frames = traceback.extract_tb(error.__traceback__)
             lines = [frame.lineno for frame in frames if frame.filename == str(path)]
             place = f"{path}, line {lines[-1]}" if lines else path
-            raise PolicyError(f"{place}: {type(error).__name__}: {one_line(error)}") from error
+            kind = "" if isinstance(error, PolicyError) else f"{type(error).__name__}: "
+            raise PolicyError(f"{place}: {kind}{one_line(error)}") from error
         finally:
             PLUGGED_IN.update((PREDICATES.keys() | PRIORITIES.keys()) - others)
     return code
@@ -2535,13 +2488,25 @@ def random_priority(pod, node):
 # A hook that breaks, or calls sys.exit, does harm to its pod only (queue_sort: has no effect).
 
 
-ANSWERS = {  # option -> the types of what the function may return, except None; and that in words
-    "post_filter": (tuple, "(a list of requests, what they do)"),
-    "reserve": (object, "raise Unschedulable"),
-    "unreserve": ((list, tuple), "a list of requests, (method, path, body)"),
-    "permit": ((int, float), "seconds"),
-    "pre_bind": (list, "a list of requests, (method, path, body)"),
-    "bind": (bool, "True if it has bound the pod")}
+def are_requests(answer):
+    """Say whether an answer is a list of requests, each of which writes something."""
+    return isinstance(answer, (list, tuple)) and all(
+        isinstance(each, (list, tuple)) and len(each) == 3 and each[0] in ("POST", "PUT", "PATCH", "DELETE")
+        for each in answer)
+
+
+def is_remedy(answer):
+    """Say whether an answer is a pair: a list of requests, and what they do; or empty."""
+    return isinstance(answer, tuple) and (not answer or (len(answer) == 2 and are_requests(answer[0])))
+
+
+ANSWERS = {  # option -> whether what the function returns, except None, is fine; and what would be, in words
+    "post_filter": (is_remedy, "(a list of requests, what they do)"),
+    "reserve": (lambda answer: answer is not False, "raise Unschedulable"),
+    "unreserve": (are_requests, "a list of requests, (method, path, body)"),
+    "permit": (lambda answer: type(answer) in (int, float), "seconds"),
+    "pre_bind": (are_requests, "a list of requests, (method, path, body)"),
+    "bind": (lambda answer: isinstance(answer, bool), "True if it has bound the pod")}
 FAILURE = threading.Event()  # set once a rule breaks, or a write fails that is not just too late: exit code 1
 
 
@@ -2835,6 +2800,16 @@ PLUGIN_OF = {rule: plugin for plugin, rules in PLUGINS.items() for rule in rules
 POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *dict.fromkeys(HOOKS.values()),
           "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"]
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"
+
+
+def seconds(text, place):
+    """Return a duration such as 15s, 1m30s or 500ms in seconds. Raises PolicyError."""
+    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", str(text))
+    if "".join(map("".join, parts)) != text:
+        raise PolicyError(f"{place}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
+    return sum(float(count) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for count, unit in parts)
+
+
 READ_OVER = {  # since nothing here depends on it
     "clientConnection": dict, "parallelism": int, "podInitialBackoffSeconds": int,
     "podMaxBackoffSeconds": int, "enableProfiling": bool, "enableContentionProfiling": bool,
@@ -2846,9 +2821,10 @@ CONFIGURATION = READ_OVER | {
         "pluginConfig": [{"name": str, "args": dict}],
         "plugins": {point: {part: [{"name": str, "weight": range(2**31)}] for part in ("enabled", "disabled")}
                     for point in POINTS}}],
-    "leaderElection": {"leaderElect": bool, "leaseDuration": str, "renewDeadline": str, "retryPeriod": str,
-                       "resourceLock": str, "resourceName": str, "resourceNamespace": str},
-    "extenders": [EXTENDER | {"httpTimeout": str, "enableHTTPS": bool}]}
+    "leaderElection": {"leaderElect": bool, "leaseDuration": seconds, "renewDeadline": seconds,
+                       "retryPeriod": seconds, "resourceLock": str, "resourceName": str,
+                       "resourceNamespace": str},
+    "extenders": [EXTENDER | {"httpTimeout": seconds, "enableHTTPS": bool}]}
 EXPRESSIONS = [{"key": str, "operator": {*OPERATORS}, "values": [str]}]
 NODE_SELECTOR_TERM = {"matchExpressions": EXPRESSIONS, "matchFields": EXPRESSIONS}
 PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
@@ -2869,52 +2845,42 @@ def read_configuration(document, scheduler_name):
     """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises PolicyError."""
     if document.get("apiVersion") != CONFIGURATION_VERSION:
         raise PolicyError(f'apiVersion "{document.get("apiVersion")}": write {CONFIGURATION_VERSION}')
-    problems = []
-    policies = {}
-    body = decode(document, CONFIGURATION, "", problems)
+    body = decode(document, CONFIGURATION, "")
     configs = body.get("extenders", [])
-    for i, config in enumerate(configs):  # a Policy has nanoseconds, and writes enableHttps
-        config["httpTimeout"] = int(seconds_in(config, "httpTimeout", f"extenders[{i}]", problems) * 10**9)
+    for config in configs:  # a Policy has nanoseconds, and writes enableHttps
+        config["httpTimeout"] = int(config.get("httpTimeout", 0) * 10**9)
         config["enableHttps"] = config.get("enableHttps") or config.get("enableHTTPS")
-    extenders = extenders_of(configs, problems)
+    extenders = extenders_of(configs)
     election = body.get("leaderElection", {})
     for name, default in ELECTION.items():
-        election[name] = seconds_in(election, name, "leaderElection", problems) or default
+        election[name] = election.get(name) or default
     if not election["leaseDuration"] > election["renewDeadline"] > election["retryPeriod"]:
-        problems.append("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
-    read_over = [name for name in READ_OVER if name in body]
+        raise PolicyError("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
+    policies = {}
+    notices = []
     profiles = body.get("profiles") or [{}]
     for i, profile in enumerate(profiles):
         place = f"profiles[{i}]"
         name = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else "")
         if not name or name in policies:
-            problems.append(f"{place}.schedulerName: each profile needs one of its own")
-        policy = read_profile(profile, place, problems)
+            raise PolicyError(f"{place}.schedulerName: each profile needs one of its own")
+        policy = read_profile(profile, place, notices)
         policies[name] = replace(policy, extenders=extenders, election=election)
-        read_over += [f"{place}.{each}" for each in READ_OVER if each in profile]
-    if problems:
-        raise PolicyError(*problems)
+    read_over = [name for name in READ_OVER if name in body]
+    read_over += [f"profiles[{i}].{name}" for i, profile in enumerate(profiles)
+                  for name in READ_OVER if name in profile]
     if read_over:
-        policies[name].notices.append(f"nothing here depends on {', '.join(read_over)}")
+        notices.append(f"nothing here depends on {', '.join(read_over)}")
+    policies[name].notices += notices
     return policies
 
 
-def seconds_in(thing, name, place, problems):
-    """Return a field with a duration such as 15s, 1m30s or 500ms in seconds, 0 if it is not there."""
-    text = thing.get(name, "")
-    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", text)
-    if "".join(map("".join, parts)) != text:
-        problems.append(f"{place}.{name}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
-    return sum(float(number) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for number, unit in parts)
-
-
-def read_profile(profile, place, problems):
-    """Return a profile as a Policy; append what is wrong with it."""
-    notices = []
+def read_profile(profile, place, notices):
+    """Return a profile as a Policy. Raises PolicyError."""
     plugins = profile.get("plugins", {})
-    check_plugins(plugins, f"{place}.plugins", problems, notices)
+    check_plugins(plugins, f"{place}.plugins", notices)
     running = running_plugins(plugins)
-    arguments = plugin_arguments(profile, running, place, problems, notices)
+    arguments = plugin_arguments(profile, place, notices)
 
     def rules_at(point, catalogue):
         """Return {name: rule} of the plugins that run at a point, with the hooks at which they run, too."""
@@ -2924,10 +2890,9 @@ def read_profile(profile, place, problems):
                 if name in catalogue:
                     hooks = {hook: function for hook, function in catalogue[name].hooks.items()
                              if plugin in running[HOOKS[hook]]}
-                    rule = replace(
-                        catalogue[name], title=plugin, weight=weight or 1,
-                        entry=f"{place}.plugins.{point}: {plugin}", arguments=given, hooks=hooks)
-                    rules[name] = set_up(rule, problems, since_1_20=True)
+                    rule = replace(catalogue[name], hooks=hooks)
+                    entry = f"{place}.plugins.{point}: {plugin}"
+                    rules[name] = set_up(rule, plugin, entry, weight or 1, given, since_1_20=True)
         return rules
 
     predicates = rules_at("filter", PREDICATES)
@@ -2937,8 +2902,7 @@ def read_profile(profile, place, problems):
         known = PLUGIN_OF | predicates | priorities | others
         own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items() if name not in known}
         others |= rules_at(point, own)
-    return Policy([*predicates.values()], [*priorities.values()], others=[*others.values()],
-                  notices=notices, since_1_20=True)
+    return Policy([*predicates.values()], [*priorities.values()], others=[*others.values()], since_1_20=True)
 
 
 def rules_of(plugin, args):
@@ -2974,9 +2938,10 @@ def rules_of(plugin, args):
     return {rule: arguments for rule in PLUGINS.get(plugin, [plugin])}
 
 
-def plugin_arguments(profile, running, place, problems, notices):
-    """Return {plugin: its arguments}; append what is wrong with them, or of no use."""
-    own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items() if rule.argument}
+def plugin_arguments(profile, place, notices):
+    """Return {plugin: its arguments}. Raises PolicyError."""
+    own = {name: rule.argument for name, rule in (PRIORITIES | PREDICATES).items() if rule.argument}
+    schemas = own | PLUGIN_ARGUMENTS
     arguments = {}
     for i, config in enumerate(profile.get("pluginConfig", [])):
         name = config.get("name", "")
@@ -2984,25 +2949,19 @@ def plugin_arguments(profile, running, place, problems, notices):
         args = {key: value for key, value in config.get("args", {}).items()
                 if key not in ("kind", "apiVersion")}
         if name in arguments:
-            problems.append(f'{where}: there are arguments for "{name}" already')
-        elif name in PLUGIN_ARGUMENTS:
-            arguments[name] = decode(args, PLUGIN_ARGUMENTS[name], f"{where}.args", problems)
-            if any(len(constraint) < 3 for constraint in arguments[name].get("defaultConstraints", [])):
-                problems.append(
-                    f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
-        elif name in own:
-            arguments[name] = argument_of(own[name], args, f"{where}.args", problems)
-        elif args:
-            hint = did_you_mean(name, PLUGIN_ARGUMENTS.keys() | own, "") if name not in PLUGINS else ""
+            raise PolicyError(f'{where}: there are arguments for "{name}" already')
+        if args and name not in schemas:
+            hint = did_you_mean(name, schemas, "") if name not in PLUGINS else ""
             notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
-    for name, rule in own.items():
-        if name not in arguments and any(name in plugins for plugins in running.values()):
-            arguments[name] = argument_of(rule, {}, f"{place}.pluginConfig: {name}: args", problems)
+        arguments[name] = decode(args, schemas.get(name, dict), f"{where}.args")
+        if any(len(constraint) < 3 for constraint in arguments[name].get("defaultConstraints", [])):
+            raise PolicyError(
+                f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
     return arguments
 
 
-def check_plugins(plugins, place, problems, notices):
-    """Append what is wrong with the plugins that a profile names, or what the user should know of them."""
+def check_plugins(plugins, place, notices):
+    """Raise PolicyError if a profile enables what is no plugin, or not one of that extension point."""
     known = {*PLUGINS, *WITHOUT_EFFECT, *PREDICATES, *PRIORITIES} - PLUGIN_OF.keys()
     for point, chosen in plugins.items():
         catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
@@ -3013,11 +2972,11 @@ def check_plugins(plugins, place, problems, notices):
             where = f"{place}.{point}.enabled[{i}]"
             if name not in known:
                 hint = did_you_mean(PLUGIN_OF.get(name, name), fitting)
-                problems.append(f'{where}: unknown plugin "{name}"{hint}')
-            elif name in WITHOUT_EFFECT:
+                raise PolicyError(f'{where}: unknown plugin "{name}"{hint}')
+            if name in WITHOUT_EFFECT:
                 notices.append(f"{where}: {name} does nothing here")
             elif name not in fitting:
-                problems.append(f'{where}: plugin "{name}" does not {point}')
+                raise PolicyError(f'{where}: plugin "{name}" does not {point}')
         for i, entry in enumerate(chosen.get("disabled", [])):
             name = entry.get("name", "")
             if name not in known and name != "*":
@@ -3773,22 +3732,28 @@ def now(microseconds=False):
 # ==== 15. Extenders =======================================================================================
 
 
-def extenders_of(configs, problems):
-    """Return the extenders, ignorable ones last; append what is wrong. Upstream: validateExtenders."""
+def extenders_of(configs):
+    """Return the extenders, ignorable ones last. Raises PolicyError. Upstream: validateExtenders."""
     extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
     for extender in extenders:
         tls = extender.config.get("tlsConfig", {})
         if extender.config.get("prioritizeVerb") and extender.weight <= 0:
-            problems.append(f"{extender.title}.weight: must be positive where there is a prioritizeVerb")
+            raise PolicyError(f"{extender.title}.weight: must be positive where there is a prioritizeVerb")
         if tls.get("insecure") and tls.get("caFile"):
-            problems.append(f"{extender.title}.tlsConfig: give either caFile or insecure")
+            raise PolicyError(f"{extender.title}.tlsConfig: give either caFile or insecure")
         for name in ("caFile", "certFile", "keyFile"):
             if tls.get(name) and not Path(tls[name]).is_file():
-                problems.append(f"{extender.title}.tlsConfig.{name}: there is no file {tls[name]}")
+                raise PolicyError(f"{extender.title}.tlsConfig.{name}: there is no file {tls[name]}")
     binders = [extender.title for extender in extenders if extender.config.get("bindVerb")]
     if len(binders) > 1:
-        problems.append(f"{binders[1]}.bindVerb: only one extender may bind, and {binders[0]} does")
+        raise PolicyError(f"{binders[1]}.bindVerb: only one extender may bind, and {binders[0]} does")
     return sorted(extenders, key=lambda extender: extender.ignorable)
+
+
+def left_to_extenders(configs):
+    """Return the names of the resources that extenders see to, so that the scheduler does not."""
+    resources = [resource for config in configs for resource in config.get("managedResources", [])]
+    return [resource.get("name") for resource in resources if resource.get("ignoredByScheduler")]
 
 
 class Extender:
@@ -4167,11 +4132,13 @@ TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole 
               bool: "true or false"}
 
 
-def decode(value, schema, where, problems, lenient=False):
-    """Check a value against a schema, append what is wrong to `problems`, and return it without nulls.
+def decode(value, schema, where, lenient=False):
+    """Check a value against a schema, and return it without nulls. Raises PolicyError.
 
     lenient: as kube-scheduler reads extenders, whatever the case of a field's name, and with unknown fields.
     """
+    if inspect.isfunction(schema):
+        return schema(value, where)
     kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
     if value is None:
         return kind()
@@ -4186,16 +4153,15 @@ def decode(value, schema, where, problems, lenient=False):
     elif kind in (int, float):
         fits = fits and abs(value) < (2**63 if kind is int else math.inf)
     if not fits:
-        problems.append(f"{where}: expected {expected}, got {json.dumps(value, default=str)[:60]}")
-        return kind()
+        raise PolicyError(f"{where}: expected {expected}, got {json.dumps(value, default=str)[:60]}")
     if isinstance(schema, list):
-        return [decode(item, schema[0], f"{where}[{i}]", problems, lenient) for i, item in enumerate(value)]
+        return [decode(item, schema[0], f"{where}[{i}]", lenient) for i, item in enumerate(value)]
     if isinstance(schema, dict):
-        return decode_fields(value, schema, where, problems, lenient or schema is EXTENDER)
+        return decode_fields(value, schema, where, lenient or schema is EXTENDER)
     return value
 
 
-def decode_fields(value, schema, where, problems, lenient):
+def decode_fields(value, schema, where, lenient):
     """Check the fields of an object, and return those that are known and not null."""
     names = {name.lower() if lenient else name: name for name in schema}
     decoded = {}
@@ -4203,9 +4169,9 @@ def decode_fields(value, schema, where, problems, lenient):
         place = f"{where}.{key}".lstrip(".")
         name = names.get(key.lower() if lenient else key)
         if name and item is not None:
-            decoded[name] = decode(item, schema[name], place, problems, lenient)
+            decoded[name] = decode(item, schema[name], place, lenient)
         elif not name and (not lenient or where.endswith("tlsConfig")):  # where nothing may be passed over
-            problems.append(f"{place}: unknown field{did_you_mean(key, names, '')}")
+            raise PolicyError(f"{place}: unknown field{did_you_mean(key, names, '')}")
     return decoded
 
 
