@@ -517,12 +517,12 @@ def read_policy(document):
 
     Upstream: createFromConfig in pkg/scheduler/factory.go.
     """
-    head = [document.get("kind"), document.get("apiVersion")] if isinstance(document, dict) else []
-    if head not in (["Policy", "v1"], ["Policy", "kubescheduler.config.k8s.io/v1"]):
+    is_policy = isinstance(document, dict) and document.get("kind") == "Policy"
+    said = decode(document, POLICY, "") if is_policy else {}
+    if said.get("apiVersion") not in ("v1", "kubescheduler.config.k8s.io/v1"):
         got = "nothing" if document is None else json.dumps(document, default=str)[:60]
         raise PolicyError(
             f"expected an object with kind Policy, apiVersion v1, predicates and priorities, got {got}")
-    said = decode(document, POLICY, "")
     predicate_entries = said.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
     predicate_entries += [{"name": name} for name in MANDATORY_PREDICATES]
     priority_entries = said.get("priorities", [
@@ -2788,6 +2788,7 @@ PLUGINS = {  # plugin -> its predicate and its priority, as far as it has them
 # Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
 WITHOUT_EFFECT = ["DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
                   "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"]
+GONE = {"EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits", "NodePreferAvoidPods"}  # since 1.20
 DEFAULT_PLUGINS = {  # with their weights, in the order of getDefaultPlugins in apis/config/v1 upstream
     "NodeUnschedulable": 1, "NodeName": 1, "TaintToleration": 3, "NodeAffinity": 2, "NodePorts": 1,
     "NodeResourcesFit": 1, "VolumeRestrictions": 1, "NodeVolumeLimits": 1, "VolumeBinding": 1,
@@ -2864,7 +2865,7 @@ def read_configuration(document, scheduler_name):
         name = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else "")
         if not name or name in policies:
             raise PolicyError(f"{place}.schedulerName: each profile needs one of its own")
-        policy = read_profile(profile, place, notices)
+        policy = read_profile(profile, place, left_to_extenders(configs), notices)
         policies[name] = replace(policy, extenders=extenders, election=election)
     read_over = [name for name in READ_OVER if name in body]
     read_over += [f"profiles[{i}].{name}" for i, profile in enumerate(profiles)
@@ -2875,12 +2876,14 @@ def read_configuration(document, scheduler_name):
     return policies
 
 
-def read_profile(profile, place, notices):
-    """Return a profile as a Policy. Raises PolicyError."""
+def read_profile(profile, place, left_out, notices):
+    """Return a profile as a Policy, whose NodeResourcesFit leaves resources out. Raises PolicyError."""
     plugins = profile.get("plugins", {})
     check_plugins(plugins, f"{place}.plugins", notices)
     running = running_plugins(plugins)
     arguments = plugin_arguments(profile, place, notices)
+    if left_out:  # upstream: buildExtenders
+        arguments.setdefault("NodeResourcesFit", {})["ignoredResources"] = left_out
 
     def rules_at(point, catalogue):
         """Return {name: rule} of the plugins that run at a point, with the hooks at which they run, too."""
@@ -2950,6 +2953,8 @@ def plugin_arguments(profile, place, notices):
                 if key not in ("kind", "apiVersion")}
         if name in arguments:
             raise PolicyError(f'{where}: there are arguments for "{name}" already')
+        if name in GONE:
+            raise PolicyError(f'{where}: unknown plugin "{name}"{did_you_mean(name, ())}')
         if args and name not in schemas:
             hint = did_you_mean(name, schemas, "") if name not in PLUGINS else ""
             notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
@@ -2962,7 +2967,7 @@ def plugin_arguments(profile, place, notices):
 
 def check_plugins(plugins, place, notices):
     """Raise PolicyError if a profile enables what is no plugin, or not one of that extension point."""
-    known = {*PLUGINS, *WITHOUT_EFFECT, *PREDICATES, *PRIORITIES} - PLUGIN_OF.keys()
+    known = {*PLUGINS, *WITHOUT_EFFECT, *PREDICATES, *PRIORITIES} - PLUGIN_OF.keys() - GONE
     for point, chosen in plugins.items():
         catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
         fitting = [name for name in known
@@ -3509,7 +3514,7 @@ class Execution:
         if write.is_vital:
             was_refused = status and status < 500  # else it may have been carried out all the same
             self.take_back(write, was_refused)
-            if is_rules:
+            if is_rules or isinstance(write.error, Unschedulable):  # as extenders' errors are
                 text = f"binding rejected: {why}"
                 self.say(write.decision, "Warning", "FailedScheduling", "SchedulerError", text)
         else:
@@ -3756,6 +3761,14 @@ def left_to_extenders(configs):
     return [resource.get("name") for resource in resources if resource.get("ignoredByScheduler")]
 
 
+# What extenders answer. Whatever the case of the fields' names, as Go reads them: see `decode`.
+# Upstream: kube-scheduler/extender/v1/types.go.
+FILTERED = {"Nodes": {"items": [{"metadata": {"name": str}}]}, "NodeNames": [str], "FailedNodes": dict,
+            "Error": str}
+SCORED = [{"Host": str, "Score": int}]
+BOUND = {"Error": str}
+
+
 class Extender:
     """An HTTP extender of the Policy: a web service that has a say. Upstream: scheduler/core/extender.go."""
 
@@ -3796,8 +3809,8 @@ class Extender:
                 raise Unschedulable(blame) from error
             warn_once(f"{blame}; {otherwise}")
 
-    def ask(self, verb, body):
-        """POST to a verb; return the answer's JSON. Raises HTTPError, OSError, ValueError, RecursionError."""
+    def ask(self, verb, body, schema):
+        """POST to a verb; return the answer. Raises HTTPError, OSError, ValueError, RecursionError."""
         most = 2**26  # bytes
         url = f"{self.url}/{self.config[verb]}"
         with self.session.post(url, json=body, stream=True, allow_redirects=False,
@@ -3807,16 +3820,17 @@ class Extender:
             text = response.raw.read(most + 1, decode_content=True)
         if len(text) > most:
             raise ValueError(f"its answer has more than {most} bytes")
-        answer = json.loads(text)
+        answer = decode(json.loads(text), schema, "the answer", lenient=True)
         if isinstance(answer, dict) and answer.get("Error"):
             raise ValueError(answer["Error"])
         return answer
 
-    def ask_about(self, nodes, verb, pod):
+    def ask_about(self, nodes, verb, pod, schema):
         """Return what a verb answers in time about nodes: to their names, or to all that they are."""
         names = [node.name for node in nodes] if self.names_only else None
         whole = None if self.names_only else {"metadata": {}, "items": [node.raw for node in nodes]}
-        return within(self.timeout, self.ask, verb, {"Pod": pod.raw, "NodeNames": names, "Nodes": whole})
+        body = {"Pod": pod.raw, "NodeNames": names, "Nodes": whole}
+        return within(self.timeout, self.ask, verb, body, schema)
 
     def filter(self, pod, nodes, failed):
         """Return those of the nodes that the extender lets pass, and `failed` with the others added."""
@@ -3824,11 +3838,10 @@ class Extender:
             return nodes, failed
         otherwise = "it is ignorable, so the pods go on without it" if self.ignorable else ""
         with self.blamed("filterVerb", otherwise):
-            answer = self.ask_about(nodes.values(), "filterVerb", pod)
-            items = pick(answer, list, "Nodes", "items", of=dict)
-            passing = {pick(item, str, "metadata", "name") for item in items}
-            if self.names_only and answer.get("NodeNames") is not None:
-                passing = set(pick(answer, list, "NodeNames", of=str))
+            answer = self.ask_about(nodes.values(), "filterVerb", pod, FILTERED)
+            passing = {pick(item, str, "metadata", "name") for item in pick(answer, list, "Nodes", "items")}
+            if self.names_only and "NodeNames" in answer:
+                passing = set(answer["NodeNames"])
             if not passing <= nodes.keys():
                 raise Malformed("passes nodes it was not asked about")
             reasons = pick(answer, dict, "FailedNodes", of=str)
@@ -3842,9 +3855,8 @@ class Extender:
         if len(nodes) == 1 or not self.cares("prioritizeVerb", pod):
             return []
         with self.blamed("prioritizeVerb", "its scores are left out"):
-            answer = {"the answer": self.ask_about(nodes.values(), "prioritizeVerb", pod)}
-            scores = {pick(score, str, "Host"): pick(score, int, "Score")
-                      for score in pick(answer, list, "the answer")}
+            answer = self.ask_about(nodes.values(), "prioritizeVerb", pod, SCORED)
+            scores = {each.get("Host", ""): each.get("Score", 0) for each in answer}
             if not all(0 <= score <= 10 for score in scores.values()):
                 raise Malformed("its scores are not all from 0 to 10")
             points = {name: scores.get(name, 0) * self.weight * 10 for name in nodes}
@@ -3855,7 +3867,7 @@ class Extender:
         """Have the extender bind the pod. Return True."""
         with self.blamed("bindVerb"):
             body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
-            within(self.timeout, self.ask, "bindVerb", body)
+            within(self.timeout, self.ask, "bindVerb", body, BOUND)
         return True
 
 
@@ -4175,8 +4187,27 @@ def decode_fields(value, schema, where, lenient):
     return decoded
 
 
+NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag -> how that is said today
+    "NodeResourcesLeastAllocated": "NodeResourcesFit (in a Policy: LeastRequestedPriority)",
+    "NodeResourcesMostAllocated":
+        "NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
+    **dict.fromkeys(["SelectorSpread", "DefaultPodTopologySpread"],
+                    "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
+    **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"], "NodeVolumeLimits"),
+    "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
+    **dict.fromkeys(["NodeResourceLimits", "ResourceLimitsPriority"], "nothing, leave it out"),
+    "NoVolumeNodeConflict": "CheckVolumeBinding", "version": "apiVersion",
+    "algorithmSource": "--policy with the Policy's own file",
+    "schedulerName": "profiles[0].schedulerName, or --scheduler-name",
+    "plugins": "profiles[0].plugins", "pluginConfig": "profiles[0].pluginConfig",
+    "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity",
+    "--kubeconfig": "kubectl --kubeconfig FILE proxy", "--master": "--server"}
+
+
 def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
-    """Return a hint at the known word nearest to this one, or another hint if there is none near."""
+    """Return a hint: today's way to say it, or the known word nearest to it, or another hint."""
+    if word in NAMES_OF_OLD and word not in known:
+        return f"; today: {NAMES_OF_OLD[word]}"
     near = difflib.get_close_matches(str(word), known, 1)
     return f'; did you mean "{near[0]}"?' if near else otherwise
 
@@ -4642,7 +4673,10 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("--color", choices=["always", "auto", "never"], default="auto", help="always: for less -R")
     add("--output", choices=["text", "json"], default="text", help="json: an object for each decision")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
-    options = parser.parse_args(argv)
+    options, unknown = parser.parse_known_args(argv)
+    if unknown:
+        hint = did_you_mean(unknown[0].partition("=")[0], (), "")
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     if not re.fullmatch("https?://[^/?#]+/?", options.server):
         parser.error(f"--server {options.server}: expected a URL such as http://127.0.0.1:8001")
     try:

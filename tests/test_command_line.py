@@ -156,6 +156,9 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
 
 @table("arguments, said", {
     "an unknown flag": (["--frobnicate"], "unrecognized arguments: --frobnicate"),
+    "kube-scheduler's --kubeconfig": (
+        ["--kubeconfig=x"], "unrecognized arguments: --kubeconfig=x; today: kubectl --kubeconfig FILE proxy"),
+    "kube-scheduler's --master": (["--master", "x"], "unrecognized arguments: --master x; today: --server"),
     "an interval that is no time": (["--interval=never"], "argument --interval: invalid float value: 'never'"),
     "an interval of nothing": (["--interval=0"], "--interval 0.0: expected a number of seconds above 0"),
     "an interval that is no number": (["--interval=nan"], "--interval nan: expected a number of seconds above 0"),

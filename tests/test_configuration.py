@@ -153,8 +153,9 @@ ENABLED, DISABLED = "profiles[0].plugins.{}.enabled[0]", "profiles[0].plugins.{}
     "a plugin of another's is disabled": (
         {"plugins": {"score": {"disabled": plugins("Yesteryear")}}}, {},
         [f'{DISABLED.format("score")}: there is no plugin "Yesteryear"']),
-    "plugins that have gone are disabled, and enabled": (
-        {"plugins": {"filter": {"disabled": plugins("EBSLimits"), "enabled": plugins("GCEPDLimits")}}}, {}, []),
+    "a plugin that has gone is disabled": (
+        {"plugins": {"filter": {"disabled": plugins("EBSLimits")}}}, {},
+        [f'{DISABLED.format("filter")}: there is no plugin "EBSLimits"; today: NodeVolumeLimits']),
     "fields on which nothing depends": (
         {"percentageOfNodesToScore": 50}, {"percentageOfNodesToScore": 0, "parallelism": 16, "clientConnection": {"qps": 5},
                                            "podMaxBackoffSeconds": 10, "enableProfiling": True},
@@ -176,9 +177,35 @@ def test_what_is_read_without_effect_is_said(profile, more, notices):
     assert policy.notices == notices
 
 
-def test_disks_of_clouds_are_counted_where_that_is_asked_for():
-    [policy] = load({"plugins": {"filter": {"enabled": plugins("EBSLimits")}}}).values()
-    assert rules(policy)[0] == [*FILTERS, "MaxEBSVolumeCount"]
+VOLUMES, TAINTS = "NodeVolumeLimits", "TaintToleration, and taints on the nodes"
+
+
+@table("point, name, today", {
+    "EBSLimits": ("filter", "EBSLimits", VOLUMES), "GCEPDLimits": ("filter", "GCEPDLimits", VOLUMES),
+    "AzureDiskLimits": ("multiPoint", "AzureDiskLimits", VOLUMES), "CinderLimits": ("filter", "CinderLimits", VOLUMES),
+    "NodePreferAvoidPods": ("score", "NodePreferAvoidPods", TAINTS)})
+def test_plugins_that_have_gone_since_1_20_are_refused(point, name, today):
+    with pytest.raises(scheduler.PolicyError) as error:
+        load({"plugins": {point: {"enabled": plugins(name)}}})
+    assert str(error.value) == f'profiles[0].plugins.{point}.enabled[0]: unknown plugin "{name}"; today: {today}'
+    with pytest.raises(scheduler.PolicyError) as error:
+        load({"pluginConfig": [{"name": name, "args": {}}]})
+    assert str(error.value) == f'profiles[0].pluginConfig[0]: unknown plugin "{name}"; today: {today}'
+
+
+@table("ignored, args, reasons", {
+    "a resource that an extender sees to": (True, {}, []),
+    "one that it has a say about only": (False, {}, ["Insufficient example.com/fpga"]),
+    "its word takes precedence over the plugin's arguments": (
+        True, {"ignoredResources": ["example.com/gpu"]}, ["Insufficient example.com/gpu"]),
+    "... but not over their groups": (True, {"ignoredResourceGroups": ["example.com"]}, []),
+})
+def test_resources_that_extenders_see_to_are_not_held_against_nodes(ignored, args, reasons):
+    wanted = {"example.com/fpga": "1"} | ({"example.com/gpu": "1"} if args else {})
+    [policy] = load({"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}, extenders=[
+        {"urlPrefix": "http://x", "managedResources": [{"name": "example.com/fpga", "ignoredByScheduler": ignored}]}]).values()
+    fits = {rule.name: rule for rule in policy.predicates}["PodFitsResources"]
+    assert list(fits.function(scheduler.Pod(pod("p", wanted)), scheduler.Node(node("n")))) == reasons
 
 
 SSD, FAST = ({"matchExpressions": [{"key": "disk", "operator": "In", "values": [value]}]} for value in ("ssd", "nvme"))
@@ -314,6 +341,21 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
     "a predicate's name, whose plugin is suggested": (
         configuration({"plugins": {"filter": {"enabled": plugins("PodToleratesNodeTaints")}}}),
         'unknown plugin "PodToleratesNodeTaints"; did you mean "TaintToleration"?'),
+    "a plugin of v1beta1, and today's way": (
+        configuration({"plugins": {"score": {"enabled": plugins("NodeResourcesMostAllocated")}}}),
+        'enabled[0]: unknown plugin "NodeResourcesMostAllocated"; today: NodeResourcesFit with scoringStrategy.type '
+        "MostAllocated (in a Policy: MostRequestedPriority)"),
+    "a plugin of v1beta1 that is much like another one": (
+        configuration({"plugins": {"score": {"enabled": plugins("NodeResourcesLeastAllocated")}}}),
+        'unknown plugin "NodeResourcesLeastAllocated"; today: NodeResourcesFit (in a Policy: LeastRequestedPriority)'),
+    "a plugin of v1beta1 whose name has changed": (
+        configuration({"plugins": {"score": {"enabled": plugins("SelectorSpread")}}}),
+        'unknown plugin "SelectorSpread"; today: PodTopologySpread with its default constraints'),
+    "v1alpha1's algorithm": (configuration(algorithmSource={"provider": "DefaultProvider"}),
+                             "algorithmSource: unknown field; today: --policy with the Policy's own file"),
+    "v1alpha1's name of the scheduler": (
+        configuration(schedulerName="x"), "schedulerName: unknown field; today: profiles[0].schedulerName, or"),
+    "v1alpha1's plugins": (configuration(plugins={}), "plugins: unknown field; today: profiles[0].plugins"),
     "half of a priority's name": (
         configuration({"plugins": {"score": {"enabled": plugins("LeastRequested")}}}),
         'unknown plugin "LeastRequested"; is a file missing in --plugins?'),

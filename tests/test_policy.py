@@ -73,6 +73,17 @@ EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and p
     "a plugin's name that is like that of its priority": (
         policy([{"name": "TaintToleration"}]),
         'predicates[0]: unknown predicate "TaintToleration"; did you mean "PodToleratesNodeTaints"?'),
+    "a priority that has gone": (
+        policy((), [{"name": "ResourceLimitsPriority", "weight": 1}]),
+        'priorities[0]: unknown priority "ResourceLimitsPriority"; today: nothing, leave it out'),
+    "a predicate that was renamed": (
+        policy([{"name": "NoVolumeNodeConflict"}]),
+        'predicates[0]: unknown predicate "NoVolumeNodeConflict"; today: CheckVolumeBinding'),
+    "a plugin of v1beta1 in a Policy": (
+        policy((), [{"name": "NodeResourcesMostAllocated", "weight": 1}]),
+        'priorities[0]: unknown priority "NodeResourcesMostAllocated"; today: NodeResourcesFit with '
+        "scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)"),
+    "a version": ('{"kind": "Policy", "version": "v1"}', "version: unknown field; today: apiVersion"),
     "a field with a typo": (
         policy(hardPodAffinitySymetricWeight=1),
         'hardPodAffinitySymetricWeight: unknown field; did you mean "hardPodAffinitySymmetricWeight"?'),
