@@ -779,6 +779,9 @@ def load_plugins(paths):
     others = PREDICATES.keys() | PRIORITIES.keys()
     code = {}
     for path in paths:
+        folder = str(Path(path).resolve().parent)
+        if folder not in sys.path:
+            sys.path.append(folder)  # so that the file may import others beside it
         try:
             code[path] = Path(path).read_bytes()
             runpy.run_path(path)
@@ -937,8 +940,24 @@ Taint = collections.namedtuple("Taint", "key value effect")
 Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
 
 
-class Pod:
+class Listed:
+    """What the API server has listed. Once that is read, rules look at it, and cannot set its attributes."""
+
+    OURS: ClassVar = set()  # attributes that the scheduler itself sets later
+    is_read = False
+
+    def __setattr__(self, name, value):
+        """Set an attribute. Raises AttributeError if that is not for rules to change."""
+        if self.is_read and name not in self.OURS:
+            kind = type(self).__name__.lower()
+            raise AttributeError(f"rules must not change what they look at: {kind}.{name}")
+        object.__setattr__(self, name, value)
+
+
+class Pod(Listed):
     """What the scheduler knows of a pod, read once from the API's JSON. Raises Malformed."""
+
+    OURS: ClassVar = {"record", "node_name", "nominated_node"}
 
     def __init__(self, raw):
         self.raw = raw
@@ -985,6 +1004,7 @@ class Pod:
                      port["hostPort"]) for port in ports if pick(port, int, "hostPort") > 0]
         self.read_requests()
         self.record = None  # of a pending pod: its PodRecord
+        self.is_read = True
 
     def read_requests(self):
         """Read what the pod requests; and for what it counts in scores, where each container counts."""
@@ -1029,8 +1049,10 @@ def remembered(function):
     return recalled
 
 
-class Node:
+class Node(Listed):
     """A node and the pods on it (kube-scheduler's NodeInfo), read from the API's JSON. Raises Malformed."""
+
+    OURS: ClassVar = {"pods", "memory", "affine", "tallies", "requested", "nonzero"}  # see `hold`
 
     def __init__(self, raw):
         self.name = pick(raw, str, "metadata", "name")
@@ -1051,6 +1073,7 @@ class Node:
         self.pods = {}  # uid -> Pod
         self.memory = None
         self.hold({}, Memory())
+        self.is_read = True
 
     def hold(self, pods, memory):
         """Have these pods on the node, {uid: Pod}, also assumed ones; the memory notes when that changes."""
@@ -3139,6 +3162,10 @@ class Objects(dict):
 
     def __missing__(self, resource):
         """List a resource; an API server that does not know it yet has none."""
+        known = [*Lists.CORE, *Lists.GROUPS]
+        if "/" not in resource and resource not in known:
+            expected = f"apis/GROUP/VERSION/RESOURCE or one of {', '.join(known)}"
+            raise LookupError(f'snapshot.objects["{resource}"]: expected {expected}')
         things = {}
         try:
             things = {key_in(thing): thing for thing in self.cluster.list(resource)}
@@ -3152,6 +3179,10 @@ class Objects(dict):
 class Lists:
     """The lists of an API server."""
 
+    CORE: ClassVar = [
+        "configmaps", "endpoints", "events", "limitranges", "namespaces", "nodes", "persistentvolumeclaims",
+        "persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "resourcequotas", "secrets",
+        "serviceaccounts", "services"]
     GROUPS: ClassVar = {  # others are in the core group, api/v1
         **dict.fromkeys(["replicasets", "statefulsets"], "apis/apps/v1"),
         **dict.fromkeys(["storageclasses", "csinodes", "csidrivers", "csistoragecapacities"],

@@ -339,6 +339,50 @@ def test_a_rule_that_calls_sys_exit_fails_its_pod_only(tmp_path):
         scheduler.load_plugins([tmp_path / "my_rules.py"])
 
 
+@table("body, attribute", {
+    "a pod's name": ("pod.name = 'other'", "pod.name"), "its namespace": ("pod.namespace = 'other'", "pod.namespace"),
+    "its uid": ("pod.uid = '2'", "pod.uid"), "its labels": ("pod.labels = {}", "pod.labels"),
+    "its requests": ("pod.requests = {}", "pod.requests"), "a node's labels": ("node.labels = {}", "node.labels"),
+    "a node's name": ("node.name = 'b'", "node.name"), "a node's room": ("node.max_pods += 1", "node.max_pods")})
+def test_a_rule_that_changes_what_it_looks_at_breaks(body, attribute, tmp_path):
+    assert decision_under(tmp_path, "predicate", f"{body}\n    return []") == (
+        f"AttributeError in a rule: rules must not change what they look at: {attribute} (Mine: my_rules.py, line 7)")
+
+
+def test_what_is_bound_is_what_was_listed(spy):
+    def rename(pod, node, snapshot):
+        pod.name = "other"
+
+    spy.answers["reserve"] = rename
+    server = Server(node("n"), pod("p"), pod("other", schedulerName="somebody-else"))
+    _, [decision] = make_pass(server, spy)
+    assert server.places() == {} and "rules must not change what they look at: pod.name" in decision.message
+
+
+def test_an_unknown_resource_is_an_error_that_lists_the_known_ones(tmp_path):
+    said = decision_under(tmp_path, "predicate", "return []", metadata="snapshot.objects['service']")
+    assert said.startswith('LookupError in a rule: snapshot.objects["service"]: expected '
+                           "apis/GROUP/VERSION/RESOURCE or one of configmaps, ") and ", services, " in said and "my_rules.py, line 5)" in said
+    for known in ("services", "pods", "apis/example.com/v1/widgets"):
+        assert decision_under(tmp_path, "predicate", "return []", metadata=f"snapshot.objects['{known}']") is None
+
+
+def test_a_file_of_rules_may_import_another_one_beside_it(tmp_path):
+    (tmp_path / "helper_of_mine.py").write_text("REASON = 'closed'\n")
+    assert decision_under(tmp_path, "predicate", "from helper_of_mine import REASON; return [REASON]") == (
+        "0/2 nodes are available: 2 closed.")
+
+
+def test_metadata_may_take_arguments():
+    scheduler.priority("Mine", argument={"zone": str}, metadata=lambda pod, nodes, snapshot, arguments: arguments)(
+        lambda pod, node, metadata: len(metadata[0]["zone"]))
+    try:
+        policies = built((), [{"name": "Mine", "weight": 1, "argument": {"zone": "east"}}])
+    finally:
+        del scheduler.PRIORITIES["Mine"]
+    assert decide(policies, pod("p"), node("a"), node("b")).total == {"a": 4, "b": 4}
+
+
 YIELD, NUMBER = "yield the reasons, or return a list of them", "return a number from 0 to 100"
 STRINGS = "TypeError in a rule: yield the reasons as strings"
 
@@ -382,12 +426,14 @@ def test_a_priority_that_fails_or_returns_no_number_is_named(body, said, tmp_pat
     assert decision_under(tmp_path, "priority", body) == said
 
 
-def decision_under(folder, kind, body):
+def decision_under(folder, kind, body, metadata=None):
     """Return why a pod waits if the only rule is one of the user's own; line 7 of its file is the body."""
+    options, parameter = ("", "") if metadata is None else (
+        f", metadata=lambda pod, nodes, snapshot: {metadata}", ", metadata")
     (folder / "my_rules.py").write_text(
         "from scheduler import predicate, priority\n"
         "def far_away(node):\n    return 1 / 0\n\n"
-        f"@{kind}('Mine')\ndef mine(pod, node):\n    {body}\n")
+        f"@{kind}('Mine'{options})\ndef mine(pod, node{parameter}):\n    {body}\n")
     return said_of_mine(folder, **{"predicates" if kind == "predicate" else "priorities": ["Mine"]})[0]
 
 
