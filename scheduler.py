@@ -193,6 +193,11 @@ class Rule:
     check: callable = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 10
     steady: bool = False  # it says the same to pods that differ in name only, of the same node and metadata
+    aliases: list = ()  # other names that a Policy may have for it, alone or together with others
+    always: bool = False  # it is active whatever a Policy names
+    by_default: int = 0  # it is active where a Policy leaves the list out; of a priority, with this weight
+    plugin: str = ""  # the plugin that it is part of today; else it is one under its own name
+    plugin_weight: int = 1  # the weight of that by default; 0: today there is no such plugin
 
     # What the Policy says:
     title: str = ""  # what it calls the rule
@@ -342,30 +347,33 @@ PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
 CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
 NOUNS = {"predicates": "predicate", "priorities": "priority"}
 
-# Upstream: pkg/scheduler/framework/plugins/legacy_registry.go.
-MANDATORY_PREDICATES = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]
-DEFAULT_PREDICATES = [
-    "GeneralPredicates", "NoDiskConflict", "MaxEBSVolumeCount", "MaxGCEPDVolumeCount",
-    "MaxCSIVolumeCountPred", "MaxAzureDiskVolumeCount", "CheckVolumeBinding", "NoVolumeZoneConflict",
-    "EvenPodsSpread", "MatchInterPodAffinity"]
-DEFAULT_PRIORITIES = {
-    "SelectorSpreadPriority": 1, "InterPodAffinityPriority": 1, "LeastRequestedPriority": 1,
-    "BalancedResourceAllocation": 1, "NodePreferAvoidPodsPriority": 10000, "NodeAffinityPriority": 1,
-    "TaintTolerationPriority": 1, "ImageLocalityPriority": 1, "EvenPodsSpreadPriority": 2}
+# The order in which a Policy has them run; those of the user's own come last.
+# Upstream: predicatesOrdering in pkg/scheduler/framework/plugins/legacy_registry.go.
+PREDICATE_ORDER = [
+    "CheckNodeUnschedulable", "HostName", "PodFitsHostPorts", "MatchNodeSelector", "PodFitsResources",
+    "NoDiskConflict", "PodToleratesNodeTaints", "CheckNodeLabelPresence", "CheckServiceAffinity",
+    "MaxEBSVolumeCount", "MaxGCEPDVolumeCount", "MaxCSIVolumeCountPred", "MaxAzureDiskVolumeCount",
+    "MaxCinderVolumeCount", "CheckVolumeBinding", "NoVolumeZoneConflict", "EvenPodsSpread",
+    "MatchInterPodAffinity"]
+GENERAL_FIRST = ["CheckNodeUnschedulable", "PodFitsResources"]  # then the others; with GeneralPredicates
 SAID_BY_TAINTS = [  # names of predicates up to 1.18
     "CheckNodeCondition", "CheckNodeMemoryPressure", "CheckNodeDiskPressure", "CheckNodePIDPressure",
     "PodToleratesNodeNoExecuteTaints"]
-ALIASES = {  # names that stand for others
-    "predicates": {name: [] for name in SAID_BY_TAINTS} | {
-        "GeneralPredicates": ["PodFitsResources", "HostName", "PodFitsHostPorts", "MatchNodeSelector"],
-        "PodFitsPorts": ["PodFitsHostPorts"]},
-    "priorities": {"ServiceSpreadingPriority": ["SelectorSpreadPriority"],
-                   "EqualPriority": []}}  # a constant changes no ranking
-PROVIDERS = {  # what --policy may name instead of a file. Upstream: algorithmprovider/registry.go
-    "DefaultProvider": {"kind": "Policy", "apiVersion": "v1"},
-    "ClusterAutoscalerProvider": {"kind": "Policy", "apiVersion": "v1", "priorities": [
-        {"name": name.replace("Least", "Most"), "weight": weight}
-        for name, weight in DEFAULT_PRIORITIES.items()]}}
+WITHOUT_RULE = {"predicates": SAID_BY_TAINTS, "priorities": ["EqualPriority"]}  # a constant ranks nothing
+
+
+def providers():
+    """Return what --policy may name instead of a file. Upstream: algorithmprovider/registry.go."""
+    head = {"kind": "Policy", "apiVersion": "v1"}
+    packing = [entry | {"name": entry["name"].replace("Least", "Most")}
+               for entry in default_entries("priorities")]
+    return {"DefaultProvider": head, "ClusterAutoscalerProvider": head | {"priorities": packing}}
+
+
+def default_entries(where):
+    """Return the entries that stand for a list that a Policy leaves out."""
+    return [{"name": rule.name, "weight": int(rule.by_default)}
+            for rule in CATALOGUES[where].values() if rule.by_default]
 
 
 @dataclass(eq=False)
@@ -396,9 +404,9 @@ class Policy:
         """The active rules that have a function for an extension point, {point: [Rule]}."""
         return {point: [rule for rule in self.rules() if point in rule.hooks] for point in HOOKS}
 
-    def name_for(self, rule_name):
+    def name_for(self, rule):
         """Return what the user's file calls, or would call, a rule: under a configuration, by its plugin."""
-        return PLUGIN_OF.get(rule_name, rule_name) if self.since_1_20 else rule_name
+        return rule.plugin if self.since_1_20 else rule.name
 
     def lines(self):
         """Return all that it says, a line for each rule and setting."""
@@ -427,16 +435,15 @@ class PolicyError(ValueError):
 def load_policies(path, scheduler_name):
     """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises PolicyError."""
     try:  # like kube-scheduler, with a file's first document only
-        document = PROVIDERS.get(path) or next(parse(Path(path).read_text("utf-8-sig")), None)
+        document = providers().get(path) or next(parse(Path(path).read_text("utf-8-sig")), None)
         if isinstance(document, dict) and document.get("kind") == "KubeSchedulerConfiguration":
             return read_configuration(document, scheduler_name)
         policy = read_policy(document)
     except (OSError, ValueError) as error:
-        hint = did_you_mean(path, PROVIDERS, "") if isinstance(error, FileNotFoundError) else ""
+        hint = did_you_mean(path, providers(), "") if isinstance(error, FileNotFoundError) else ""
         raise PolicyError(f"{path}: {one_line(error)[:500]}{hint}") from error
-    if path in PROVIDERS:  # their predicates run in the order of the plugins
-        order = list(PLUGIN_OF)
-        policy.predicates.sort(key=lambda rule: order.index(rule.name))
+    if path in providers():  # their predicates run in the order of the plugins
+        policy.predicates.sort(key=lambda rule: PLUGIN_ORDER.index(rule.plugin))
     return {scheduler_name: policy}
 
 
@@ -523,10 +530,11 @@ def read_policy(document):
         got = "nothing" if document is None else json.dumps(document, default=str)[:60]
         raise PolicyError(
             f"expected an object with kind Policy, apiVersion v1, predicates and priorities, got {got}")
-    predicate_entries = said.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
-    predicate_entries += [{"name": name} for name in MANDATORY_PREDICATES]
-    priority_entries = said.get("priorities", [
-        {"name": name, "weight": weight} for name, weight in DEFAULT_PRIORITIES.items()])
+    predicate_entries = said.get("predicates", default_entries("predicates"))
+    has_general = "predicates" not in said or any(
+        entry.get("name") == "GeneralPredicates" for entry in predicate_entries)
+    predicate_entries += [{"name": rule.name} for rule in PREDICATES.values() if rule.always]
+    priority_entries = said.get("priorities", default_entries("priorities"))
     configs = said.get("extenders", [])
     said_elsewhere = {  # rule -> its arguments
         "PodFitsResources": left_to_extenders(configs),
@@ -534,9 +542,7 @@ def read_policy(document):
     notices = []
     predicates = rules_named("predicates", predicate_entries, said_elsewhere, notices)
     priorities = rules_named("priorities", priority_entries, said_elsewhere, notices)
-    order = list(PREDICATES)
-    if any(entry.get("name") == "GeneralPredicates" for entry in predicate_entries):
-        order[1:1] = ALIASES["predicates"]["GeneralPredicates"]  # right behind CheckNodeUnschedulable
+    order = [*(GENERAL_FIRST if has_general else []), *PREDICATE_ORDER, *PREDICATES]
     predicates.sort(key=lambda rule: order.index(rule.name))
     check_all = said.get("alwaysCheckAllPredicates", False)
     return Policy(predicates, priorities, extenders_of(configs), check_all, notices)
@@ -617,7 +623,11 @@ def meaning_of(where, entry, place, notices):
 
 def known_names(where):
     """Return {name: the rules that it stands for} of all names that a list of the Policy may have."""
-    return {name: [name] for name in CATALOGUES[where]} | ALIASES[where]
+    names = {name: [] for name in WITHOUT_RULE[where]}
+    for rule in CATALOGUES[where].values():
+        for name in (rule.name, *rule.aliases):
+            names.setdefault(name, []).append(rule.name)
+    return names
 
 
 def unknown_rule(where, title):
@@ -625,7 +635,7 @@ def unknown_rule(where, title):
     [elsewhere] = CATALOGUES.keys() - {where}
     if title in known_names(elsewhere):
         return f'"{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}'
-    meant = next((name for name in PLUGINS.get(title, []) if name in CATALOGUES[where]), title)
+    meant = next((rule.name for rule in CATALOGUES[where].values() if rule.plugin == title), title)
     return f'unknown {NOUNS[where]} "{title}"{did_you_mean(meant, known_names(where))}'
 
 
@@ -676,7 +686,8 @@ HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls th
     "pre_enqueue": "preEnqueue", "queue_sort": "queueSort", "post_filter": "postFilter",
     "reserve": "reserve", "unreserve": "reserve", "permit": "permit",
     "pre_bind": "preBind", "bind": "bind", "post_bind": "postBind"}
-OPTIONS = {"metadata", "reduce", "argument", "default", "member", "check", "steady", *HOOKS}
+OPTIONS = {"metadata", "reduce", "argument", "default", "member", "check", "steady", *HOOKS,
+           "aliases", "always", "by_default", "plugin", "plugin_weight"}
 OPTION_MEANT = {"pre_filter": "metadata", "pre_score": "metadata", "normalize": "reduce"}
 PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
     "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
@@ -706,7 +717,7 @@ def register(where, name=None, **options):
         functions |= {option: options[option] for option in PARAMETERS if options.get(option) is not None}
         hooks = {option: functions[option] for option in HOOKS if option in functions}
         is_built_in = getattr(function, "__module__", None) == __name__
-        others = {"steady": is_built_in}  # unless the rule says otherwise
+        others = {"steady": is_built_in, "plugin": name}  # unless the rule says otherwise
         others |= {option: value for option, value in options.items() if option not in HOOKS}
         rule = Rule(name, function, hooks=hooks, **others)
         if not is_built_in:
@@ -1359,25 +1370,23 @@ def recall(subject, pod, snapshot):
 
 # ==== 8. Predicates =======================================================================================
 
-# A Policy has them run in this order, except that GeneralPredicates moves its four behind the first.
-# Providers and configurations have them run in the order of the plugins.
 
-
-@predicate("CheckNodeUnschedulable")
+@predicate("CheckNodeUnschedulable", plugin="NodeUnschedulable", always=True)
 def check_node_unschedulable(pod, node):
     """The node is not cordoned, or the pod tolerates that."""
     if node.unschedulable and not tolerates(pod, Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")):
         yield "node(s) were unschedulable"
 
 
-@predicate("HostName")
+@predicate("HostName", plugin="NodeName", by_default=True, aliases=["GeneralPredicates"])
 def host_name(pod, node, since_1_20=False):
     """The pod names no node, or this one."""
     if pod.node_name not in ("", node.name):
         yield f"node(s) didn't match the requested {'node name' if since_1_20 else 'hostname'}"
 
 
-@predicate("PodFitsHostPorts")
+@predicate("PodFitsHostPorts", plugin="NodePorts", by_default=True,
+           aliases=["PodFitsPorts", "GeneralPredicates"])
 def pod_fits_host_ports(pod, node):
     """No pod there has a host port that this pod wants: number and protocol, on the same IP or on all."""
     if not pod.host_ports:
@@ -1390,7 +1399,7 @@ def pod_fits_host_ports(pod, node):
             return
 
 
-@predicate("MatchNodeSelector")
+@predicate("MatchNodeSelector", plugin="NodeAffinity", by_default=True, aliases=["GeneralPredicates"])
 def match_node_selector(pod, node, arguments=(), since_1_20=False):
     """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity.
 
@@ -1439,7 +1448,7 @@ def is_named(pod, node, metadata):
         yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
-@predicate("PodFitsResources")
+@predicate("PodFitsResources", plugin="NodeResourcesFit", by_default=True, aliases=["GeneralPredicates"])
 def pod_fits_resources(pod, node, arguments=(), since_1_20=False):
     """The node has room for one more pod, and free what it requests, except what `arguments` name."""
     if len(node.pods) + 1 > node.max_pods:
@@ -1465,7 +1474,7 @@ def exclusive_claim_in_use(pod, nodes, snapshot):
     return bool(exclusive) and not exclusive.isdisjoint(in_use)
 
 
-@predicate("NoDiskConflict", metadata=exclusive_claim_in_use)
+@predicate("NoDiskConflict", metadata=exclusive_claim_in_use, plugin="VolumeRestrictions", by_default=True)
 def no_disk_conflict(pod, node, metadata):
     """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
     if metadata:
@@ -1498,7 +1507,7 @@ def disks_of(pod):
     return disks
 
 
-@predicate("PodToleratesNodeTaints")
+@predicate("PodToleratesNodeTaints", plugin="TaintToleration", always=True)
 def pod_tolerates_node_taints(pod, node, since_1_20=False):
     """The pod tolerates the node's NoSchedule and NoExecute taints; the first other one is the reason."""
     for taint in hostile_taints(pod, node)[:1]:
@@ -1658,6 +1667,7 @@ def volume_limit(driver, node, snapshot):
     return node.allocatable.get(resource, math.inf)
 
 
+@predicate("MaxCSIVolumeCountPred", metadata=snapshot_for_volumes, plugin="NodeVolumeLimits", by_default=True)
 def max_volume_count(pod, node, metadata, cloud=None):
     """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI's."""
     wanted = {(driver, volume) for driver, volume in attachments(pod, metadata)
@@ -1672,11 +1682,13 @@ def max_volume_count(pod, node, metadata, cloud=None):
             return
 
 
-for name, cloud in {
-        "MaxEBSVolumeCount": "aws-ebs", "MaxGCEPDVolumeCount": "gce-pd", "MaxCSIVolumeCountPred": None,
-        "MaxAzureDiskVolumeCount": "azure-disk", "MaxCinderVolumeCount": "cinder"}.items():
-    predicate(name, metadata=snapshot_for_volumes, steady=True)(
-        functools.partial(max_volume_count, cloud=cloud and f"kubernetes.io/{cloud}"))
+for name, cloud, plugin in [("MaxEBSVolumeCount", "aws-ebs", "EBSLimits"),
+                            ("MaxGCEPDVolumeCount", "gce-pd", "GCEPDLimits"),
+                            ("MaxAzureDiskVolumeCount", "azure-disk", "AzureDiskLimits"),
+                            ("MaxCinderVolumeCount", "cinder", "CinderLimits")]:
+    predicate(name, metadata=snapshot_for_volumes, steady=True, plugin=plugin, plugin_weight=0,
+              by_default=cloud != "cinder")(
+        functools.partial(max_volume_count, cloud=f"kubernetes.io/{cloud}"))
 
 
 ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed snapshot")
@@ -1756,7 +1768,8 @@ def patch(thing, resource, annotations, **more):
         "metadata": {"resourceVersion": metadata["resourceVersion"], "annotations": annotations}, **more}
 
 
-@predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, unreserve=release_volumes)
+@predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, unreserve=release_volumes,
+           plugin="VolumeBinding", by_default=True)
 def check_volume_binding(pod, node, metadata):
     """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
     for volume in metadata.bound:
@@ -1860,7 +1873,7 @@ def reaches(volume, node):
     return not required or any(satisfies(node.labels, on_labels) for on_labels, _ in terms)
 
 
-@predicate("NoVolumeZoneConflict", metadata=snapshot_for_volumes)
+@predicate("NoVolumeZoneConflict", metadata=snapshot_for_volumes, plugin="VolumeZone", by_default=True)
 def no_volume_zone_conflict(pod, node, metadata, since_1_20=False):
     """The zone and region labels of the pod's volumes allow the node's. A claim to nowhere is an error."""
     if node.labels.keys().isdisjoint(ZONE_LABELS):
@@ -1970,7 +1983,7 @@ def hard_spread(pod, nodes, snapshot, arguments=(), since_1_20=False):
     return spread or nothing_against
 
 
-@predicate("EvenPodsSpread", metadata=hard_spread)
+@predicate("EvenPodsSpread", metadata=hard_spread, plugin="PodTopologySpread", by_default=True)
 def even_pods_spread(pod, node, metadata):
     """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
     for constraint in metadata:
@@ -2102,7 +2115,7 @@ def affine_domains(pod, nodes, snapshot):
     return AffineDomains({term.key for term in wanted}, is_first, *domains)
 
 
-@predicate("MatchInterPodAffinity", metadata=affine_domains)
+@predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=True)
 def match_inter_pod_affinity(pod, node, metadata, since_1_20=False):
     """In the node's domains are the pods that it must be with, none that it must not, none that repel it."""
     here = node.labels.items()
@@ -2198,7 +2211,7 @@ def mean(scores, weights):
     return total // (divisor or 1)
 
 
-@priority("LeastRequestedPriority")
+@priority("LeastRequestedPriority", plugin="NodeResourcesFit", by_default=1)
 def least_requested(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
     """The percentage of cpu and memory that stays free, averaged by {resource: weight}: spreads the load."""
     free = {name: 100 * (there - used) // there if there > used else 0
@@ -2206,7 +2219,7 @@ def least_requested(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
     return mean(free, arguments[0])
 
 
-@priority("MostRequestedPriority")
+@priority("MostRequestedPriority", plugin="NodeResourcesFit")
 def most_requested(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
     """The percentage of cpu and memory that is then requested, averaged: fills node after node."""
     overcommitted = 100 if since_1_20 else 0
@@ -2215,7 +2228,7 @@ def most_requested(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
     return mean(full, arguments[0])
 
 
-@priority("BalancedResourceAllocation")
+@priority("BalancedResourceAllocation", plugin="NodeResourcesBalancedAllocation", by_default=1)
 def balanced_resource_allocation(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
     """100 where cpu and memory are used to the same degree, less otherwise; 0 where one is used up."""
     if since_1_20:
@@ -2258,7 +2271,8 @@ def shape_problems(arguments):
         yield "each of the resources needs a weight"
 
 
-@priority("RequestedToCapacityRatio", member="requestedToCapacityRatioArguments", check=shape_problems,
+@priority("RequestedToCapacityRatio", plugin="NodeResourcesFit", check=shape_problems,
+          member="requestedToCapacityRatioArguments",
           argument={"shape": SHAPE, "resources": [{"name": str, "weight": WEIGHT}]})
 def requested_to_capacity_ratio(pod, node, arguments, since_1_20=False):
     """The weighted mean, over the Policy's resources, of a function of their utilization: `shape`."""
@@ -2285,7 +2299,7 @@ def along(shape, x):
     return left_score
 
 
-@priority("NodeAffinityPriority", reduce=stretch)
+@priority("NodeAffinityPriority", reduce=stretch, plugin="NodeAffinity", plugin_weight=2, by_default=1)
 def node_affinity(pod, node, arguments=()):
     """The summed weights of the preferred node affinity terms that the node meets, and of `arguments`."""
     terms = preferred_terms(pod) + weighted_terms(arguments) if arguments else preferred_terms(pod)
@@ -2316,7 +2330,8 @@ def weighted_terms(raws):
     return pairs
 
 
-@priority("TaintTolerationPriority", reduce=functools.partial(stretch, few_are_best=True))
+@priority("TaintTolerationPriority", reduce=functools.partial(stretch, few_are_best=True),
+          plugin="TaintToleration", plugin_weight=3, by_default=1)
 def taint_toleration(pod, node):
     """The number of PreferNoSchedule taints that the pod does not tolerate; the fewer, the better."""
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
@@ -2340,7 +2355,7 @@ def image_shares(pod, nodes, snapshot, since_1_20=False):
     return shares
 
 
-@priority("ImageLocalityPriority", metadata=image_shares)
+@priority("ImageLocalityPriority", metadata=image_shares, plugin="ImageLocality", by_default=1)
 def image_locality(pod, node, metadata, since_1_20=False):
     """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100)."""
     containers = len(pod.containers) + (len(pod.init_containers) if since_1_20 else 0)
@@ -2350,7 +2365,7 @@ def image_locality(pod, node, metadata, since_1_20=False):
     return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
 
 
-@priority("NodePreferAvoidPodsPriority")
+@priority("NodePreferAvoidPodsPriority", plugin="NodePreferAvoidPods", plugin_weight=0, by_default=10000)
 def node_prefer_avoid_pods(pod, node):
     """0 where an annotation names the pod's ReplicationController or ReplicaSet as one to avoid; else 100."""
     annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
@@ -2407,8 +2422,10 @@ def normalize_spread(points):
 
 
 @priority("SelectorSpreadPriority", metadata=functools.partial(soft_spread, arguments=[DEFAULT_SPREAD]),
-          reduce=normalize_spread)
-@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread)
+          reduce=normalize_spread, aliases=["ServiceSpreadingPriority"], by_default=1,
+          plugin="PodTopologySpread", plugin_weight=2)
+@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, by_default=2,
+          plugin_weight=0)
 def even_pods_spread_priority(pod, node, metadata, since_1_20=False):
     """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
     score = 0.0
@@ -2469,7 +2486,8 @@ def normalize_affinity(points, since_1_20=False):
     return {name: int(100 * ((score - low) / span)) if span else 0 for name, score in points.items()}
 
 
-@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity)
+@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity,
+          plugin="InterPodAffinity", plugin_weight=2, by_default=1)
 def inter_pod_affinity(pod, node, metadata):
     """The summed weights of the preferences for and against the domains that the node is in."""
     return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0
@@ -2793,34 +2811,18 @@ def reasons_if(pod, node, snapshot, gone=(), there=()):
 # ==== 11. KubeSchedulerConfiguration: what a Policy is called today =======================================
 
 
-PLUGINS = {  # plugin -> its predicate and its priority, as far as it has them
-    "NodeUnschedulable": ["CheckNodeUnschedulable"], "NodeName": ["HostName"],
-    "TaintToleration": ["PodToleratesNodeTaints", "TaintTolerationPriority"],
-    "NodeAffinity": ["MatchNodeSelector", "NodeAffinityPriority"], "NodePorts": ["PodFitsHostPorts"],
-    "NodeResourcesFit": ["PodFitsResources", "LeastRequestedPriority"],
-    "VolumeRestrictions": ["NoDiskConflict"], "EBSLimits": ["MaxEBSVolumeCount"],
-    "GCEPDLimits": ["MaxGCEPDVolumeCount"], "NodeVolumeLimits": ["MaxCSIVolumeCountPred"],
-    "AzureDiskLimits": ["MaxAzureDiskVolumeCount"],
-    "VolumeBinding": ["CheckVolumeBinding"], "VolumeZone": ["NoVolumeZoneConflict"],
-    "PodTopologySpread": ["EvenPodsSpread", "SelectorSpreadPriority"],
-    "InterPodAffinity": ["MatchInterPodAffinity", "InterPodAffinityPriority"],
-    "NodeResourcesBalancedAllocation": ["BalancedResourceAllocation"],
-    "ImageLocality": ["ImageLocalityPriority"], "NodePreferAvoidPods": ["NodePreferAvoidPodsPriority"],
-    "CinderLimits": ["MaxCinderVolumeCount"],
-    "PrioritySort": [], "SchedulingGates": [], "DefaultBinder": []}  # what these do is done without them
+# The order in which plugins run; those of the user's own come last.
+# Upstream: getDefaultPlugins in apis/config/v1, and before that algorithmprovider/registry.go.
+PLUGIN_ORDER = [
+    "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
+    "VolumeRestrictions", "EBSLimits", "GCEPDLimits", "NodeVolumeLimits", "AzureDiskLimits", "VolumeBinding",
+    "VolumeZone", "PodTopologySpread", "InterPodAffinity", "NodeResourcesBalancedAllocation", "ImageLocality"]
+DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
 # Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
 WITHOUT_EFFECT = ["DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
                   "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"]
-GONE = {"EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits", "NodePreferAvoidPods"}  # since 1.20
-DEFAULT_PLUGINS = {  # with their weights, in the order of getDefaultPlugins in apis/config/v1 upstream
-    "NodeUnschedulable": 1, "NodeName": 1, "TaintToleration": 3, "NodeAffinity": 2, "NodePorts": 1,
-    "NodeResourcesFit": 1, "VolumeRestrictions": 1, "NodeVolumeLimits": 1, "VolumeBinding": 1,
-    "VolumeZone": 1, "PodTopologySpread": 2, "InterPodAffinity": 2, "NodeResourcesBalancedAllocation": 1,
-    "ImageLocality": 1}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
-PLUGIN_OF = {rule: plugin for plugin, rules in PLUGINS.items() for rule in rules} | {
-    rule: "NodeResourcesFit" for rule in STRATEGIES.values()}
 POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *dict.fromkeys(HOOKS.values()),
           "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"]
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"
@@ -2863,6 +2865,22 @@ PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
         "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
     "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]}}
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
+
+
+def plugins_of_today():
+    """Return {plugin: its rules} in the order in which they run; the user's own rules are plugins, too."""
+    found = {plugin: [] for plugin in PLUGIN_ORDER}
+    for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
+        found.setdefault(rule.plugin, [])
+        if rule.plugin_weight:
+            found[rule.plugin].append(rule)
+    return {plugin: rules for plugin, rules in found.items() if rules}
+
+
+def default_plugins():
+    """Return {plugin: weight} of those that run by default."""
+    return {plugin: max(rule.plugin_weight for rule in rules) for plugin, rules in plugins_of_today().items()
+            if any(rule.by_default or rule.always for rule in rules)}
 
 
 def read_configuration(document, scheduler_name):
@@ -2925,8 +2943,9 @@ def read_profile(profile, place, left_out, notices):
     priorities = rules_at("score", PRIORITIES)
     others = {}  # of the user's own rules, those that neither filter nor score here
     for point in HOOKS.values():
-        known = PLUGIN_OF | predicates | priorities | others
-        own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items() if name not in known}
+        known = predicates | priorities | others
+        own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
+               if rule.plugin == name and name not in known}
         others |= rules_at(point, own)
     return Policy([*predicates.values()], [*priorities.values()], others=[*others.values()], since_1_20=True)
 
@@ -2961,13 +2980,14 @@ def rules_of(plugin, args):
     elif plugin == "NodeResourcesBalancedAllocation":
         names = [resource.get("name", "") for resource in args.get("resources", [])]
         arguments = [dict.fromkeys(names, 1)] if names else []
-    return {rule: arguments for rule in PLUGINS.get(plugin, [plugin])}
+    return {rule.name: arguments for rule in plugins_of_today().get(plugin, [])}
 
 
 def plugin_arguments(profile, place, notices):
     """Return {plugin: its arguments}. Raises PolicyError."""
-    own = {name: rule.argument for name, rule in (PRIORITIES | PREDICATES).items() if rule.argument}
-    schemas = own | PLUGIN_ARGUMENTS
+    rules = [*PREDICATES.values(), *PRIORITIES.values()]
+    schemas = {rule.plugin: rule.argument for rule in rules if rule.argument} | PLUGIN_ARGUMENTS
+    gone = {rule.plugin for rule in rules if not rule.plugin_weight}
     arguments = {}
     for i, config in enumerate(profile.get("pluginConfig", [])):
         name = config.get("name", "")
@@ -2976,10 +2996,10 @@ def plugin_arguments(profile, place, notices):
                 if key not in ("kind", "apiVersion")}
         if name in arguments:
             raise PolicyError(f'{where}: there are arguments for "{name}" already')
-        if name in GONE:
+        if name in gone:
             raise PolicyError(f'{where}: unknown plugin "{name}"{did_you_mean(name, ())}')
         if args and name not in schemas:
-            hint = did_you_mean(name, schemas, "") if name not in PLUGINS else ""
+            hint = did_you_mean(name, schemas, "") if name not in plugins_of_today() else ""
             notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
         arguments[name] = decode(args, schemas.get(name, dict), f"{where}.args")
         if any(len(constraint) < 3 for constraint in arguments[name].get("defaultConstraints", [])):
@@ -2990,7 +3010,9 @@ def plugin_arguments(profile, place, notices):
 
 def check_plugins(plugins, place, notices):
     """Raise PolicyError if a profile enables what is no plugin, or not one of that extension point."""
-    known = {*PLUGINS, *WITHOUT_EFFECT, *PREDICATES, *PRIORITIES} - PLUGIN_OF.keys() - GONE
+    today = plugins_of_today()
+    known = {*today, *DONE_ANYWAY, *WITHOUT_EFFECT}
+    plugin_of = {rule.name: plugin for plugin, rules in today.items() for rule in rules}
     for point, chosen in plugins.items():
         catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
         fitting = [name for name in known
@@ -2999,7 +3021,7 @@ def check_plugins(plugins, place, notices):
             name = entry.get("name", "")
             where = f"{place}.{point}.enabled[{i}]"
             if name not in known:
-                hint = did_you_mean(PLUGIN_OF.get(name, name), fitting)
+                hint = did_you_mean(plugin_of.get(name, name), fitting)
                 raise PolicyError(f'{where}: unknown plugin "{name}"{hint}')
             if name in WITHOUT_EFFECT:
                 notices.append(f"{where}: {name} does nothing here")
@@ -3008,7 +3030,7 @@ def check_plugins(plugins, place, notices):
         for i, entry in enumerate(chosen.get("disabled", [])):
             name = entry.get("name", "")
             if name not in known and name != "*":
-                hint = did_you_mean(PLUGIN_OF.get(name, name), known, "")
+                hint = did_you_mean(plugin_of.get(name, name), known, "")
                 notices.append(f'{place}.{point}.disabled[{i}]: there is no plugin "{name}"{hint}')
 
 
@@ -3019,7 +3041,7 @@ def running_plugins(plugins):
         chosen = plugins.get(point, {})
         enabled = {entry.get("name", ""): entry.get("weight", 0) for entry in chosen.get("enabled", [])}
         disabled = {entry.get("name", "") for entry in chosen.get("disabled", [])}
-        anyway = running.get("multiPoint", DEFAULT_PLUGINS)
+        anyway = running.get("multiPoint", default_plugins())
         kept = {name: weight for name, weight in anyway.items() if disabled.isdisjoint([name, "*"])}
         # What runs anyway, and is enabled at the point itself, comes first.
         first = {name: weight for name, weight in enabled.items() if name in anyway and point != "multiPoint"}
@@ -4453,7 +4475,8 @@ def unheeded(decision):
     }
     for (what, rule), is_asked in asks.items():
         if is_asked and rule not in active:
-            yield f"has {what}, and {decision.policy.name_for(rule)}, which looks at that, is not active"
+            name = decision.policy.name_for(PREDICATES[rule])
+            yield f"has {what}, and {name}, which looks at that, is not active"
 
 
 def best_nodes(decision, screen):
@@ -4650,8 +4673,8 @@ RULE_NAMED = re.compile(  # how messages name rules, of which files may be elsew
 def not_active(text, policy):
     """Return the rules that a text names, such as a pod's event, and that a Policy does not have active."""
     active = {rule.name for rule in policy.rules()} | {rule.title for rule in policy.rules()}
-    active |= {plugin for plugin, names in PLUGINS.items() if not names or not active.isdisjoint(names)}
-    named = {*re.findall(r"[\w-]+", text)} & {*PREDICATES, *PRIORITIES, *PLUGINS}
+    active |= {rule.plugin for rule in policy.rules()}
+    named = {*re.findall(r"[\w-]+", text)} & {*PREDICATES, *PRIORITIES, *plugins_of_today()}
     named |= {*itertools.chain(*RULE_NAMED.findall(text))} - {""}
     if "extender" in text and not policy.extenders:
         named.add("extenders")

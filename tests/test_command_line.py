@@ -467,8 +467,7 @@ def test_the_script_says_itself_what_it_requires():
 def test_the_readme_lists_every_rule_and_every_flag():
     readme = (ROOT / "README.md").read_text()
     tutorial = (ROOT / "tests" / "tutorial_rules.py").read_text()  # which other tests have registered
-    aliases = [name for names in scheduler.ALIASES.values() for name in names]
-    names = [name for name in [*scheduler.PREDICATES, *scheduler.PRIORITIES, *aliases]
+    names = [name for name in [*scheduler.known_names("predicates"), *scheduler.known_names("priorities")]
              if f'("{name}"' not in tutorial]
     arguments = {rule.name: rule.member for rule in [*scheduler.PREDICATES.values(), *scheduler.PRIORITIES.values()]}
     assert [name for name in names if f"`{arguments.get(name) or name}`" not in readme] == []

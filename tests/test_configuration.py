@@ -547,3 +547,41 @@ def test_nodes_that_affinity_names_are_not_asked_for_where_the_plugin_is_disable
 def test_a_plugin_of_1_20_that_needs_an_argument_is_refused_without_it(name):
     with pytest.raises(scheduler.PolicyError, match=f"profiles.0..plugins.score: {name}: needs an argument"):
         load({"plugins": {"score": {"enabled": plugins(name)}}})
+
+
+@pytest.fixture
+def quiet_hours():
+    """A rule that is said in one place: its plugin, that one's weight, an argument, a difference between versions."""
+    @scheduler.priority("QuietHoursPriority", plugin="QuietHours", plugin_weight=4, by_default=3, aliases=["OldHours"],
+                        argument={"hour": int}, default={"hour": 7})
+    def quiet(pod, node, arguments, since_1_20=False):
+        return arguments[0]["hour"] + since_1_20
+
+    yield
+    scheduler.PRIORITIES.pop("QuietHoursPriority", None)
+
+
+def test_a_rule_is_added_and_removed_in_one_place(quiet_hours):
+    documents = {"by default": {}, "by its name": {"priorities": [{"name": "QuietHoursPriority", "weight": 3}]},
+                 "by another name": {"priorities": [{"name": "OldHours", "weight": 3}]}}
+    for how, more in documents.items():
+        policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **more})
+        rule = policy.priorities[-1]
+        assert (rule.name, rule.weight, rule.function(None, None)) == ("QuietHoursPriority", 3, 7), how
+    profile = {"pluginConfig": [{"name": "QuietHours", "args": {"hour": 9}}]}
+    for more, score in ({}, 8), (profile, 10):
+        rule = load(more)["my-scheduler"].priorities[-1]
+        assert (rule.title, rule.weight, rule.function(None, None)) == ("QuietHours", 4, score)
+    assert rules(load({"plugins": {"score": {"disabled": plugins("QuietHours")}}})["my-scheduler"]) == (FILTERS, SCORES)
+    del scheduler.PRIORITIES["QuietHoursPriority"]
+    assert rules(load()["my-scheduler"]) == (FILTERS, SCORES)
+    with pytest.raises(scheduler.PolicyError, match='unknown plugin "QuietHours"'):
+        load({"plugins": {"score": {"enabled": plugins("QuietHours")}}})
+
+
+def test_a_built_in_rule_may_be_taken_out_with_its_plugin(monkeypatch):
+    monkeypatch.delitem(scheduler.PREDICATES, "NoVolumeZoneConflict")
+    assert rules(load()["my-scheduler"])[0] == [name for name in FILTERS if name != "NoVolumeZoneConflict"]
+    for policy in (scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"}),
+                   *scheduler.load_policies("DefaultProvider", "x").values()):
+        assert "NoVolumeZoneConflict" not in rules(policy)[0] and len(policy.predicates) == 14

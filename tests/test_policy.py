@@ -369,7 +369,7 @@ def test_the_order_of_priorities_is_said(tmp_path, caplog):
 @table("name", {name: (name,) for name in scheduler.SAID_BY_TAINTS})
 def test_predicates_that_taints_have_replaced_are_accepted_with_a_notice(name):
     built = scheduler.read_policy(json.loads(policy([{"name": name[0]}])))
-    assert [rule.name for rule in built.predicates] == scheduler.MANDATORY_PREDICATES
+    assert [rule.name for rule in built.predicates] == ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]
     assert built.notices == [
         f"predicates[0]: today taints say what {name[0]} asked, and PodToleratesNodeTaints is always on"]
 

@@ -4,16 +4,16 @@ import json
 import random
 
 import scheduler
-from conftest import node, pod, run_scheduler, table, wait_for
+from conftest import DEFAULT_PREDICATES, DEFAULT_PRIORITIES, node, pod, run_scheduler, table, wait_for
 from test_extenders import Service
 
 ZONE = "topology.kubernetes.io/zone"
 DEFAULTS = {"kind": "Policy", "apiVersion": "v1"}
 ALL = DEFAULTS | {
     "alwaysCheckAllPredicates": True, "hardPodAffinitySymmetricWeight": 7,
-    "predicates": [{"name": name} for name in [*scheduler.DEFAULT_PREDICATES, "PodFitsHostPorts"]] + [
+    "predicates": [{"name": name} for name in [*DEFAULT_PREDICATES, "PodFitsHostPorts"]] + [
         {"name": "Labelled", "argument": {"labelsPresence": {"labels": ["retiring"], "presence": False}}}],
-    "priorities": [{"name": name, "weight": i + 1} for i, name in enumerate(scheduler.DEFAULT_PRIORITIES)] + [
+    "priorities": [{"name": name, "weight": i + 1} for i, name in enumerate(DEFAULT_PRIORITIES)] + [
         {"name": "MostRequestedPriority", "weight": 2},
         {"name": "Fast", "weight": 3, "argument": {"labelPreference": {"label": "fast", "presence": True}}},
         {"name": "Racks", "weight": 2, "argument": {"serviceAntiAffinity": {"label": "rack"}}},
@@ -76,11 +76,11 @@ def random_policy(chance):
     utilizations = sorted(chance.sample(range(101), 3))
     return DEFAULTS | {
         "alwaysCheckAllPredicates": chance.random() < 0.5, "hardPodAffinitySymmetricWeight": chance.randint(0, 100),
-        "predicates": [{"name": name} for name in some([*scheduler.DEFAULT_PREDICATES, "HostName", "PodFitsPorts"])] + [
+        "predicates": [{"name": name} for name in some([*DEFAULT_PREDICATES, "HostName", "PodFitsPorts"])] + [
             {"name": f"with {label}", "argument": {"labelsPresence": {
                 "labels": [label], "presence": chance.random() < 0.5}}} for label in some(["retiring", "disk"])],
         "priorities": [{"name": name, "weight": chance.randint(1, 100)} for name in some(
-            [*scheduler.DEFAULT_PRIORITIES, "MostRequestedPriority", "ServiceSpreadingPriority"])] + [
+            [*DEFAULT_PRIORITIES, "MostRequestedPriority", "ServiceSpreadingPriority"])] + [
             {"name": f"prefer {label}", "weight": 2, "argument": {"labelPreference": {
                 "label": label, "presence": chance.random() < 0.5}}} for label in some(["fast", "disk"])] + [
             {"name": f"spread over {label}", "weight": 3, "argument": {"serviceAntiAffinity": {"label": label}}}
