@@ -193,6 +193,7 @@ class Rule:
     check: callable = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 10
     steady: bool = False  # it says the same to pods that differ in name only, of the same node and metadata
+    looks_at: dict = field(default_factory=dict)  # what pods ask for -> function: does the pod, on the node?
     aliases: list = ()  # other names that a Policy may have for it, alone or together with others
     always: bool = False  # it is active whatever a Policy names
     by_default: int = 0  # it is active where a Policy leaves the list out; of a priority, with this weight
@@ -443,7 +444,8 @@ def load_policies(path, scheduler_name):
         hint = did_you_mean(path, providers(), "") if isinstance(error, FileNotFoundError) else ""
         raise PolicyError(f"{path}: {one_line(error)[:500]}{hint}") from error
     if path in providers():  # their predicates run in the order of the plugins
-        policy.predicates.sort(key=lambda rule: PLUGIN_ORDER.index(rule.plugin))
+        order = PLUGIN_ORDER + [rule.plugin for rule in policy.predicates]
+        policy.predicates.sort(key=lambda rule: order.index(rule.plugin))
     return {scheduler_name: policy}
 
 
@@ -687,7 +689,7 @@ HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls th
     "reserve": "reserve", "unreserve": "reserve", "permit": "permit",
     "pre_bind": "preBind", "bind": "bind", "post_bind": "postBind"}
 OPTIONS = {"metadata", "reduce", "argument", "default", "member", "check", "steady", *HOOKS,
-           "aliases", "always", "by_default", "plugin", "plugin_weight"}
+           "looks_at", "aliases", "always", "by_default", "plugin", "plugin_weight"}
 OPTION_MEANT = {"pre_filter": "metadata", "pre_score": "metadata", "normalize": "reduce"}
 PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
     "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
@@ -1386,7 +1388,8 @@ def host_name(pod, node, since_1_20=False):
 
 
 @predicate("PodFitsHostPorts", plugin="NodePorts", by_default=True,
-           aliases=["PodFitsPorts", "GeneralPredicates"])
+           aliases=["PodFitsPorts", "GeneralPredicates"],
+           looks_at={"host ports": lambda pod, node: pod.host_ports})
 def pod_fits_host_ports(pod, node):
     """No pod there has a host port that this pod wants: number and protocol, on the same IP or on all."""
     if not pod.host_ports:
@@ -1399,7 +1402,14 @@ def pod_fits_host_ports(pod, node):
             return
 
 
-@predicate("MatchNodeSelector", plugin="NodeAffinity", by_default=True, aliases=["GeneralPredicates"])
+def requires(side, pod, node):
+    """Say whether the pod has required affinity of a kind, such as podAntiAffinity."""
+    return pick(pod.spec, dict, "affinity", side).get(f"required{WHEN}")
+
+
+@predicate("MatchNodeSelector", plugin="NodeAffinity", by_default=True, aliases=["GeneralPredicates"],
+           looks_at={"a node selector": lambda pod, node: pod.node_selector,
+                     "required node affinity": functools.partial(requires, "nodeAffinity")})
 def match_node_selector(pod, node, arguments=(), since_1_20=False):
     """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity.
 
@@ -1448,7 +1458,8 @@ def is_named(pod, node, metadata):
         yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
-@predicate("PodFitsResources", plugin="NodeResourcesFit", by_default=True, aliases=["GeneralPredicates"])
+@predicate("PodFitsResources", plugin="NodeResourcesFit", by_default=True, aliases=["GeneralPredicates"],
+           looks_at={"resource requests": lambda pod, node: any(pod.requests.values())})
 def pod_fits_resources(pod, node, arguments=(), since_1_20=False):
     """The node has room for one more pod, and free what it requests, except what `arguments` name."""
     if len(node.pods) + 1 > node.max_pods:
@@ -1474,7 +1485,8 @@ def exclusive_claim_in_use(pod, nodes, snapshot):
     return bool(exclusive) and not exclusive.isdisjoint(in_use)
 
 
-@predicate("NoDiskConflict", metadata=exclusive_claim_in_use, plugin="VolumeRestrictions", by_default=True)
+@predicate("NoDiskConflict", metadata=exclusive_claim_in_use, plugin="VolumeRestrictions", by_default=True,
+           looks_at={"a network disk": lambda pod, node: disks_of(pod)})
 def no_disk_conflict(pod, node, metadata):
     """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
     if metadata:
@@ -1507,7 +1519,8 @@ def disks_of(pod):
     return disks
 
 
-@predicate("PodToleratesNodeTaints", plugin="TaintToleration", always=True)
+@predicate("PodToleratesNodeTaints", plugin="TaintToleration", always=True, looks_at={
+    "no toleration for taints there": lambda pod, node: node and hostile_taints(pod, node)})
 def pod_tolerates_node_taints(pod, node, since_1_20=False):
     """The pod tolerates the node's NoSchedule and NoExecute taints; the first other one is the reason."""
     for taint in hostile_taints(pod, node)[:1]:
@@ -1769,7 +1782,7 @@ def patch(thing, resource, annotations, **more):
 
 
 @predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, unreserve=release_volumes,
-           plugin="VolumeBinding", by_default=True)
+           plugin="VolumeBinding", by_default=True, looks_at={"claims": lambda pod, node: pod.claims})
 def check_volume_binding(pod, node, metadata):
     """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
     for volume in metadata.bound:
@@ -1983,7 +1996,14 @@ def hard_spread(pod, nodes, snapshot, arguments=(), since_1_20=False):
     return spread or nothing_against
 
 
-@predicate("EvenPodsSpread", metadata=hard_spread, plugin="PodTopologySpread", by_default=True)
+def must_spread(pod, node):
+    """Say whether the pod has a constraint with DoNotSchedule."""
+    constraints = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
+    return any(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints)
+
+
+@predicate("EvenPodsSpread", metadata=hard_spread, plugin="PodTopologySpread", by_default=True,
+           looks_at={"required spreading": must_spread})
 def even_pods_spread(pod, node, metadata):
     """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
     for constraint in metadata:
@@ -2115,7 +2135,9 @@ def affine_domains(pod, nodes, snapshot):
     return AffineDomains({term.key for term in wanted}, is_first, *domains)
 
 
-@predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=True)
+@predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=True,
+           looks_at={"required pod affinity": functools.partial(requires, "podAffinity"),
+                     "required pod anti-affinity": functools.partial(requires, "podAntiAffinity")})
 def match_inter_pod_affinity(pod, node, metadata, since_1_20=False):
     """In the node's domains are the pods that it must be with, none that it must not, none that repel it."""
     here = node.labels.items()
@@ -2945,7 +2967,7 @@ def read_profile(profile, place, left_out, notices):
     for point in HOOKS.values():
         known = predicates | priorities | others
         own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
-               if rule.plugin == name and name not in known}
+               if rule.plugin not in PLUGIN_ORDER and name not in known}
         others |= rules_at(point, own)
     return Policy([*predicates.values()], [*priorities.values()], others=[*others.values()], since_1_20=True)
 
@@ -3002,7 +3024,8 @@ def plugin_arguments(profile, place, notices):
             hint = did_you_mean(name, schemas, "") if name not in plugins_of_today() else ""
             notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
         arguments[name] = decode(args, schemas.get(name, dict), f"{where}.args")
-        if any(len(constraint) < 3 for constraint in arguments[name].get("defaultConstraints", [])):
+        constraints = arguments[name].get("defaultConstraints", []) if name == "PodTopologySpread" else []
+        if any(len(constraint) < 3 for constraint in constraints):
             raise PolicyError(
                 f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
     return arguments
@@ -4457,26 +4480,12 @@ def unheeded(decision):
     """Yield what the pod requires though no active rule looks at that, and the rule that would look."""
     pod, node = decision.pod, decision.nodes.get(decision.node)
     active = {rule.name for rule in decision.policy.rules()}
-    affinity = pick(pod.spec, dict, "affinity")
-    required = {side for side, terms in affinity.items() if f"required{WHEN}" in str(terms)}
-    has_disk = any(volume.keys() & DISK_IDENTITIES.keys() for volume in pod.volumes)
-    must_spread = "DoNotSchedule" in str(pod.spec.get("topologySpreadConstraints"))
-    asks = {  # (what the pod may ask for, the rule that looks at it): whether it does
-        ("resource requests", "PodFitsResources"): any(pod.requests.values()),
-        ("host ports", "PodFitsHostPorts"): pod.host_ports,
-        ("a node selector", "MatchNodeSelector"): pod.node_selector,
-        ("required node affinity", "MatchNodeSelector"): "nodeAffinity" in required,
-        ("no toleration for taints there", "PodToleratesNodeTaints"): node and hostile_taints(pod, node),
-        ("a network disk", "NoDiskConflict"): has_disk,
-        ("claims", "CheckVolumeBinding"): pod.claims,
-        ("required spreading", "EvenPodsSpread"): must_spread,
-        ("required pod affinity", "MatchInterPodAffinity"): "podAffinity" in required,
-        ("required pod anti-affinity", "MatchInterPodAffinity"): "podAntiAffinity" in required,
-    }
-    for (what, rule), is_asked in asks.items():
-        if is_asked and rule not in active:
-            name = decision.policy.name_for(PREDICATES[rule])
-            yield f"has {what}, and {name}, which looks at that, is not active"
+    for rule in PREDICATES.values():
+        name = decision.policy.name_for(rule)
+        for what, is_asked in rule.looks_at.items():
+            with contextlib.suppress(Malformed):  # what no active rule has read may be anything
+                if rule.name not in active and is_asked(pod, node):
+                    yield f"has {what}, and {name}, which looks at that, is not active"
 
 
 def best_nodes(decision, screen):

@@ -579,6 +579,25 @@ def test_a_rule_is_added_and_removed_in_one_place(quiet_hours):
         load({"plugins": {"score": {"enabled": plugins("QuietHours")}}})
 
 
+def test_a_predicate_is_added_in_one_place():
+    scheduler.predicate("FreshNodes", plugin="Freshness", by_default=True, permit=lambda pod, node, snapshot: None)(
+        lambda pod, node: ())
+    try:
+        assert rules(load()["my-scheduler"])[0] == [*FILTERS, "FreshNodes"]
+        [policy] = load({"plugins": {"multiPoint": {"disabled": plugins("Freshness")},
+                                     "permit": {"enabled": plugins("Freshness")}}}).values()
+        assert rules(policy)[0] == FILTERS and [rule.name for rule in policy.others] == ["FreshNodes"]
+        [policy] = scheduler.load_policies("DefaultProvider", "my-scheduler").values()
+        assert rules(policy)[0][-1] == "FreshNodes"
+    finally:
+        del scheduler.PREDICATES["FreshNodes"]
+
+
+def test_arguments_of_a_plugin_that_nobody_knows_may_be_anything():
+    [policy] = load({"pluginConfig": [{"name": "Nobody", "args": {"defaultConstraints": 5}}]}).values()
+    assert len(policy.notices) == 1
+
+
 def test_a_built_in_rule_may_be_taken_out_with_its_plugin(monkeypatch):
     monkeypatch.delitem(scheduler.PREDICATES, "NoVolumeZoneConflict")
     assert rules(load()["my-scheduler"])[0] == [name for name in FILTERS if name != "NoVolumeZoneConflict"]

@@ -475,6 +475,18 @@ def test_what_no_rule_looks_at_is_said_of_each_pod_and_once_where_pods_are_place
     assert "! " not in run_scheduler("--cluster", path, "--policy", tmp_path / "one.json", "--explain").stdout
 
 
+@table("spec", {
+    "a label value that is a word of constraints": ({"topologySpreadConstraints": [{
+        "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"rule": "DoNotSchedule"}}}]},),
+    "preferred affinity": ({"affinity": {"podAffinity": {f"preferred{scheduler.WHEN}": [
+        {"weight": 1, "podAffinityTerm": {"topologyKey": REQUIRED}}]}}},),
+    "no required terms": ({"affinity": {"podAffinity": {REQUIRED: []}}},),
+    "what nobody can read": ({"topologySpreadConstraints": [7], "affinity": {"nodeAffinity": 5}},),
+})
+def test_what_is_not_required_is_not_missed(spec):
+    assert [*scheduler.unheeded(decide(policy(predicates=[], priorities=[]), pod("p", **spec[0]), node("a")))] == []
+
+
 def test_where_taints_are_not_looked_at_that_is_said_too():
     [configured] = scheduler.read_configuration({
         "kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION, "profiles": [
