@@ -189,36 +189,31 @@ class Rule:
     check: callable = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 10
     steady: bool = False  # it says the same to pods that differ in name only, of the same node and metadata
+    looks_at: dict = field(default_factory=dict)  # what pods ask for -> function: does the pod, on the node?
+    aliases: list = ()  # other names that a Policy may have for it, alone or together with others
+    always: bool = False  # it is active whatever a Policy names
+    by_default: int = 0  # it is active where a Policy leaves the list out; of a priority, with this weight
+    plugin: str = ""  # the plugin that it is part of today; else it is one under its own name
+    plugin_weight: int = 1  # the weight of that by default; 0: today there is no such plugin
 
     # What the Policy says:
     title: str = ""  # what it calls the rule
-    entry: str = ""  # where it does so, such as priorities[0]
     arguments: list = field(default_factory=list)  # what functions take as `arguments`; else their defaults
     weight: int = 1
-    words: dict = field(default_factory=dict)  # reason -> what kube-scheduler says today; None: nothing
+
+    @property
+    def has_own_fields(self):
+        """Whether an entry's argument has the rule's fields, not a member that says which rule is meant."""
+        return bool(self.argument) and not self.member
 
     def call(self, point, *things):
-        """Call its function for an extension point. Raises TypeError if the answer is of another kind."""
+        """Call its function for an extension point. Raises TypeError if that answers what it may not."""
         answer = self.hooks[point](*things)
-        if answer is None or point not in ANSWERS:
-            return answer
-        kinds, expected = ANSWERS[point]
-        is_stray_bool = isinstance(answer, bool) and kinds is not bool
-        if is_stray_bool or not isinstance(answer, kinds):
-            raise wrong_answer(self, f"{point}: return None or {expected}", answer, self.hooks[point])
-        if point in ("unreserve", "pre_bind"):
-            self.check_requests(point, answer)
-        elif point == "post_filter" and answer:
-            self.check_requests(point, answer[0])
+        if answer is not None and point in ANSWERS:
+            is_fine, expected = ANSWERS[point]
+            if not is_fine(answer):
+                raise wrong_answer(self, f"{point}: return None or {expected}", answer, self.hooks[point])
         return answer
-
-    def check_requests(self, point, requests):
-        """Raise TypeError if one of these is no request that writes something."""
-        for request in requests:
-            is_triple = isinstance(request, (list, tuple)) and len(request) == 3
-            if not is_triple or request[0] not in ("POST", "PUT", "PATCH", "DELETE"):
-                expected = f"{point}: write a request as (method, path, body)"
-                raise wrong_answer(self, expected, request, self.hooks[point])
 
 
 class Prepared:
@@ -239,17 +234,13 @@ class Prepared:
         return same_rule and self.rule.steady and self.metadata == other.metadata
 
     def reasons(self, node):
-        """Return the reasons that a predicate has against a node, in the words of the version."""
+        """Return the reasons that a predicate has against a node."""
         reasons = self.function(self.pod, node)
         if isinstance(reasons, types.GeneratorType):
             reasons = list(reasons)
         if reasons == []:  # as mostly, so that this is to be fast
             return reasons
-        reasons = strings_of(self.rule, reasons, "the reasons")
-        words = self.rule.words
-        if words:  # what a reason says in detail is behind it, in braces
-            reasons = [words.get(reason.partition(" {")[0], reason) for reason in reasons]
-        return [reason for reason in reasons if reason is not None]
+        return strings_of(self.rule, reasons, "the reasons")
 
     def score(self, node):
         """Return the score that a priority gives a node."""
@@ -322,8 +313,6 @@ def place_of(rule, function=None):
 
 def wrong_answer(rule, expected, answer, function=None):
     """Return the error that says what a rule has to answer, what it did answer, and where it is."""
-    if inspect.iscoroutine(answer):
-        answer.close()  # else Python warns that nobody awaited it
     return TypeError(f"{expected}, not {answer!r:.40} ({place_of(rule, function)})")
 
 
@@ -341,8 +330,7 @@ def strings_of(rule, answer, what, function=None):
 def check_points(rule, points):
     """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100."""
     for name, score in points.items():
-        is_number = type(score) in (int, float) or (
-            isinstance(score, numbers.Real) and not isinstance(score, bool))
+        is_number = isinstance(score, (int, float, numbers.Real)) and not isinstance(score, bool)
         if not is_number:
             raise wrong_answer(rule, "return a number from 0 to 100", score)
         if not 0 <= score <= 100:
@@ -363,30 +351,33 @@ PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
 CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
 NOUNS = {"predicates": "predicate", "priorities": "priority"}
 
-# Upstream: pkg/scheduler/framework/plugins/legacy_registry.go.
-MANDATORY_PREDICATES = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]
-DEFAULT_PREDICATES = [
-    "GeneralPredicates", "NoDiskConflict", "MaxEBSVolumeCount", "MaxGCEPDVolumeCount",
-    "MaxCSIVolumeCountPred", "MaxAzureDiskVolumeCount", "CheckVolumeBinding", "NoVolumeZoneConflict",
-    "EvenPodsSpread", "MatchInterPodAffinity"]
-DEFAULT_PRIORITIES = {
-    "SelectorSpreadPriority": 1, "InterPodAffinityPriority": 1, "LeastRequestedPriority": 1,
-    "BalancedResourceAllocation": 1, "NodePreferAvoidPodsPriority": 10000, "NodeAffinityPriority": 1,
-    "TaintTolerationPriority": 1, "ImageLocalityPriority": 1, "EvenPodsSpreadPriority": 2}
+# The order in which a Policy has them run; those of the user's own come last.
+# Upstream: predicatesOrdering in pkg/scheduler/framework/plugins/legacy_registry.go.
+PREDICATE_ORDER = [
+    "CheckNodeUnschedulable", "HostName", "PodFitsHostPorts", "MatchNodeSelector", "PodFitsResources",
+    "NoDiskConflict", "PodToleratesNodeTaints", "CheckNodeLabelPresence", "CheckServiceAffinity",
+    "MaxEBSVolumeCount", "MaxGCEPDVolumeCount", "MaxCSIVolumeCountPred", "MaxAzureDiskVolumeCount",
+    "MaxCinderVolumeCount", "CheckVolumeBinding", "NoVolumeZoneConflict", "EvenPodsSpread",
+    "MatchInterPodAffinity"]
+GENERAL_FIRST = ["CheckNodeUnschedulable", "PodFitsResources"]  # then the others; with GeneralPredicates
 SAID_BY_TAINTS = [  # names of predicates up to 1.18
     "CheckNodeCondition", "CheckNodeMemoryPressure", "CheckNodeDiskPressure", "CheckNodePIDPressure",
     "PodToleratesNodeNoExecuteTaints"]
-ALIASES = {  # names that stand for others
-    "predicates": {name: [] for name in SAID_BY_TAINTS} | {
-        "GeneralPredicates": ["PodFitsResources", "HostName", "PodFitsHostPorts", "MatchNodeSelector"],
-        "PodFitsPorts": ["PodFitsHostPorts"]},
-    "priorities": {"ServiceSpreadingPriority": ["SelectorSpreadPriority"],
-                   "EqualPriority": []}}  # a constant changes no ranking
-PROVIDERS = {  # what --policy may name instead of a file. Upstream: algorithmprovider/registry.go
-    "DefaultProvider": {"kind": "Policy", "apiVersion": "v1"},
-    "ClusterAutoscalerProvider": {"kind": "Policy", "apiVersion": "v1", "priorities": [
-        {"name": name.replace("Least", "Most"), "weight": weight}
-        for name, weight in DEFAULT_PRIORITIES.items()]}}
+WITHOUT_RULE = {"predicates": SAID_BY_TAINTS, "priorities": ["EqualPriority"]}  # a constant ranks nothing
+
+
+def providers():
+    """Return what --policy may name instead of a file. Upstream: algorithmprovider/registry.go."""
+    head = {"kind": "Policy", "apiVersion": "v1"}
+    packing = [entry | {"name": entry["name"].replace("Least", "Most")}
+               for entry in default_entries("priorities")]
+    return {"DefaultProvider": head, "ClusterAutoscalerProvider": head | {"priorities": packing}}
+
+
+def default_entries(where):
+    """Return the entries that stand for a list that a Policy leaves out."""
+    return [{"name": rule.name, "weight": int(rule.by_default)}
+            for rule in CATALOGUES[where].values() if rule.by_default]
 
 
 @dataclass(eq=False)
@@ -397,7 +388,7 @@ class Policy:
     priorities: list
     extenders: list = field(default_factory=list)
     always_check_all: bool = False
-    notices: list = field(default_factory=list)  # what the user should know of it, a line each
+    notices: list = field(default_factory=list)  # what the file says without effect here, a line each
     others: list = field(default_factory=list)  # rules of which only other extension points are active
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
     since_1_20: bool = False  # True: its answers are kube-scheduler 1.36's. False: 1.20's.
@@ -417,43 +408,47 @@ class Policy:
         """The active rules that have a function for an extension point, {point: [Rule]}."""
         return {point: [rule for rule in self.rules() if point in rule.hooks] for point in HOOKS}
 
-    def name_for(self, rule_name):
+    def name_for(self, rule):
         """Return what the user's file calls, or would call, a rule: under a configuration, by its plugin."""
-        return PLUGIN_OF.get(rule_name, rule_name) if self.since_1_20 else rule_name
+        return rule.plugin if self.since_1_20 else rule.name
 
-    def summary(self):
-        """Return what it consists of, for comparison: {title: (weight or None, details)}."""
-        details = collections.defaultdict(list)
-        for rule in self.rules():  # a plugin's predicate and priority have one title
-            details[rule.title].append((rule.name, rule.arguments, sorted(rule.hooks)))
-        for extender in self.extenders:
-            details[extender.title].append(extender.config)
+    def lines(self):
+        """Return all that it says, a line for each rule and setting."""
+        lines = []
+        for rule in self.rules():
+            words = [rule.title]
+            if rule.name != rule.title:
+                words.append(f"({rule.name})")
+            if rule in self.priorities:
+                words.append(f"×{rule.weight}")
+            if rule.arguments:
+                words.append(json.dumps(rule.arguments))
+            lines.append(" ".join([*words, *rule.hooks]))
+        lines += [f"{extender.title} {json.dumps(extender.config)}" for extender in self.extenders]
         if self.always_check_all:
-            details["alwaysCheckAllPredicates"].append(True)
+            lines.append("alwaysCheckAllPredicates")
         if self.election.get("leaderElect"):
-            details["leaderElection"].append(self.election)
-        weights = {scoring.title: scoring.weight for scoring in self.priorities + self.extenders}
-        return {title: (weights.get(title), said) for title, said in details.items()}
+            lines.append(f"leaderElection {json.dumps(self.election)}")
+        return lines
 
 
-class PolicyError(Exception):
-    """The Policy cannot be used. Each argument is a line: the entry, what is wrong, what would be right."""
+class PolicyError(ValueError):
+    """A file cannot be used. The text is a line: the entry, what is wrong with it, what would be right."""
 
 
 def load_policies(path, scheduler_name):
     """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises PolicyError."""
     try:  # like kube-scheduler, with a file's first document only
-        document = PROVIDERS.get(path) or next(parse(Path(path).read_text("utf-8-sig")), None)
+        document = providers().get(path) or next(parse(Path(path).read_text("utf-8-sig")), None)
         if isinstance(document, dict) and document.get("kind") == "KubeSchedulerConfiguration":
             return read_configuration(document, scheduler_name)
         policy = read_policy(document)
-    except (OSError, ValueError, PolicyError) as error:
-        lines = error.args if isinstance(error, PolicyError) else [one_line(error)]
-        hint = did_you_mean(path, PROVIDERS, "") if isinstance(error, FileNotFoundError) else ""
-        raise PolicyError(*(f"{path}: {line[:500]}{hint}" for line in lines)) from error
-    if path in PROVIDERS:  # their predicates run in the order of the plugins
-        order = list(PLUGIN_OF)
-        policy.predicates.sort(key=lambda rule: order.index(rule.name))
+    except (OSError, ValueError) as error:
+        hint = did_you_mean(path, providers(), "") if isinstance(error, FileNotFoundError) else ""
+        raise PolicyError(f"{path}: {one_line(error)[:500]}{hint}") from error
+    if path in providers():  # their predicates run in the order of the plugins
+        order = PLUGIN_ORDER + [rule.plugin for rule in policy.predicates]
+        policy.predicates.sort(key=lambda rule: order.index(rule.plugin))
     return {scheduler_name: policy}
 
 
@@ -480,19 +475,17 @@ class PolicyFile:
                 stat = Path(path).stat()
                 seen[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
         if seen != self.seen or not self.policies:
-            changed = [path for path in seen if seen[path] != self.seen.get(path)]
             self.seen = seen
             try:
-                self.load(changed)
+                self.load()
             except PolicyError as error:
                 if not self.policies:
                     raise
-                for line in error.args:
-                    log.error("%s; the last good Policy stays", line)
+                log.error("%s; the last good Policy stays", error)
         return self.policies
 
-    def load(self, changed):
-        """Read the files, of which these have changed, and say what is different. Raises PolicyError."""
+    def load(self):
+        """Read the files, and say what is different. Raises PolicyError."""
         code = load_plugins(self.plugins)
         policies = load_policies(self.path, self.scheduler_name)
         lines = changes(self.policies, policies) if self.policies else []
@@ -501,34 +494,23 @@ class PolicyFile:
             self.policies = policies
             self.code = code
         else:
-            log.warning("%s: says the same as before", ", ".join(map(str, changed)) or self.path)
+            lines = ["says the same as before"]
         for line in lines + [notice for policy in policies.values() for notice in policy.notices]:
             log.warning("%s: %s", self.path, line)
 
 
 def changes(before, after):
-    """Return a line for each profile on what is different: "+ HostName, - ...", ...; none if nothing is."""
-    lines = [f"+ profile {name}" for name in after if name not in before]
-    lines += [f"- profile {name}" for name in before if name not in after]
-    for name in [name for name in after if name in before]:
-        old = before[name].summary()
-        new = after[name].summary()
-        parts = [f"+ {title}" for title in new if title not in old]
-        parts += [f"- {title}" for title in old if title not in new]
-        for title in [title for title in new if title in old and new[title] != old[title]]:
-            weights = [old[title][0], new[title][0]]
-            is_reweighed = None not in weights and weights[0] != weights[1]
-            change = f"weight {weights[0]} → {weights[1]}" if is_reweighed else "changed"
-            parts.append(f"{title} {change}")
-        if not parts and list(old) != list(new):
-            parts = ["another order"]
-        if parts:
-            lines.append((f"{name}: " if len(after) > 1 else "") + ", ".join(parts))
-    return lines
+    """Return the lines in which Policies differ from those before, such as "- HostName"."""
+    texts = []
+    for policies in (before, after):
+        heads = {name: f"{name}: " if len(policies) > 1 else "" for name in policies}
+        texts.append([heads[name] + line for name, policy in policies.items() for line in policy.lines()])
+    return [line for line in difflib.ndiff(*texts) if line.startswith(("- ", "+ "))]
 
 
 # What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any
-# of these}. What an argument may say is said with each rule. Upstream: kube-scheduler/config/v1/types.go.
+# of these}; a function that reads a value. What an argument may say is said with each rule.
+# Upstream: kube-scheduler/config/v1/types.go.
 WEIGHT = range(1, 2**31)
 EXTENDER = {
     "urlPrefix": str, "filterVerb": str, "preemptVerb": str, "prioritizeVerb": str, "bindVerb": str,
@@ -547,114 +529,110 @@ def read_policy(document):
 
     Upstream: createFromConfig in pkg/scheduler/factory.go.
     """
-    head = [document.get("kind"), document.get("apiVersion")] if isinstance(document, dict) else []
-    if head not in (["Policy", "v1"], ["Policy", "kubescheduler.config.k8s.io/v1"]):
+    is_policy = isinstance(document, dict) and document.get("kind") == "Policy"
+    said = decode(document, POLICY, "") if is_policy else {}
+    if said.get("apiVersion") not in ("v1", "kubescheduler.config.k8s.io/v1"):
         got = "nothing" if document is None else json.dumps(document, default=str)[:60]
         raise PolicyError(
             f"expected an object with kind Policy, apiVersion v1, predicates and priorities, got {got}")
-    problems = []
-    notices = []
-    said = decode(document, POLICY, "", problems)
-    if problems:
-        raise PolicyError(*problems)
-    predicate_entries = said.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
-    predicate_entries += [{"name": name} for name in MANDATORY_PREDICATES]
-    priority_entries = said.get("priorities", [
-        {"name": name, "weight": weight} for name, weight in DEFAULT_PRIORITIES.items()])
+    predicate_entries = said.get("predicates", default_entries("predicates"))
+    has_general = "predicates" not in said or any(
+        entry.get("name") == "GeneralPredicates" for entry in predicate_entries)
+    predicate_entries += [{"name": rule.name} for rule in PREDICATES.values() if rule.always]
+    priority_entries = said.get("priorities", default_entries("priorities"))
     configs = said.get("extenders", [])
-    resources = [resource for config in configs for resource in config.get("managedResources", [])]
     said_elsewhere = {  # rule -> its arguments
-        "PodFitsResources": [each.get("name") for each in resources if each.get("ignoredByScheduler")],
+        "PodFitsResources": left_to_extenders(configs),
         "InterPodAffinityPriority": [said.get("hardPodAffinitySymmetricWeight") or 1]}
-    predicates = rules_named("predicates", predicate_entries, said_elsewhere, problems, notices)
-    priorities = rules_named("priorities", priority_entries, said_elsewhere, problems, notices)
-    extenders = extenders_of(configs, problems)
-    if problems:
-        raise PolicyError(*problems)
-    order = list(PREDICATES)
-    if any(entry.get("name") == "GeneralPredicates" for entry in predicate_entries):
-        order[1:1] = ALIASES["predicates"]["GeneralPredicates"]  # right behind CheckNodeUnschedulable
+    notices = []
+    predicates = rules_named("predicates", predicate_entries, said_elsewhere, notices)
+    priorities = rules_named("priorities", priority_entries, said_elsewhere, notices)
+    order = [*(GENERAL_FIRST if has_general else []), *PREDICATE_ORDER, *PREDICATES]
     predicates.sort(key=lambda rule: order.index(rule.name))
-    return Policy(predicates, priorities, extenders, said.get("alwaysCheckAllPredicates", False), notices)
+    check_all = said.get("alwaysCheckAllPredicates", False)
+    return Policy(predicates, priorities, extenders_of(configs), check_all, notices)
 
 
-def rules_named(where, entries, said_elsewhere, problems, notices):
+def rules_named(where, entries, said_elsewhere, notices):
     """Return the rules that entries name, each once, with the arguments of all of these."""
-    uses_by_rule = collections.defaultdict(list)
-    for use in uses_of(where, entries, problems, notices):
-        uses_by_rule[use.name].append(use)
+    uses_by_rule = uses_of(where, entries, notices)
     if {"SelectorSpreadPriority", "EvenPodsSpreadPriority"} <= uses_by_rule.keys():  # one plugin
         uses_by_rule["SelectorSpreadPriority"] += uses_by_rule.pop("EvenPodsSpreadPriority")
     rules = []
     for name, uses in uses_by_rule.items():
         first, last = uses[0], uses[-1]
         arguments = [argument for use in uses for argument in use.arguments]
-        problems += [f"{use.entry}.weight: must be {first.weight} as in {first.entry}; they are one rule"
-                     for use in uses if arguments and use.weight != first.weight]
+        for use in uses:
+            if arguments and use.weight != first.weight:
+                expected = f"{first.weight} as in {first.entry}"
+                raise PolicyError(f"{use.entry}.weight: must be {expected}; they are one rule")
         title = "+".join(dict.fromkeys(use.title for use in uses))
         while any(title == other.title for other in rules):  # so that the scores of the two can be told apart
             title = f"{title} ({name})"
         # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
-        rule = replace(first, title=title, entry=last.entry, weight=last.weight * max(1, len(arguments)),
-                       arguments=arguments or said_elsewhere.get(name, []))
-        rules.append(set_up(rule, problems))
+        weight = last.weight * max(1, len(arguments))
+        arguments = arguments or said_elsewhere.get(name, [])
+        rules.append(set_up(CATALOGUES[where][name], title, last.entry, weight, arguments))
     return rules
 
 
-def uses_of(where, entries, problems, notices):
-    """Return the rules that entries mean, each with what its entry says: title, weight, arguments."""
-    uses = []
+Use = collections.namedtuple("Use", "entry title weight arguments")  # what an entry says of a rule
+
+
+def uses_of(where, entries, notices):
+    """Return {rule: its Uses} of the rules that entries mean. Raises PolicyError."""
+    uses = collections.defaultdict(list)
     for i, entry in enumerate(entries):
         place = f"{where}[{i}]"
-        title = entry.get("name", "")
+        names, arguments = meaning_of(where, entry, place, notices)
         if where == "priorities" and "weight" not in entry:
-            problems.append(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
-        if title in SAID_BY_TAINTS:
-            notices.append(
-                f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
-        rules, arguments = meaning_of(where, entry, place, problems, notices)
-        for rule in rules:
-            own_title = title if len(rules) == 1 else rule.name
-            weight = entry.get("weight", 1)
-            uses.append(replace(rule, title=own_title, entry=place, weight=weight, arguments=arguments))
+            raise PolicyError(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
+        for name in names:
+            title = entry.get("name", "") if len(names) == 1 else name
+            uses[name].append(Use(place, title, entry.get("weight", 1), arguments))
     return uses
 
 
-def meaning_of(where, entry, place, problems, notices):
-    """Return the rules that an entry means, by its name or else by its argument; and a list: its argument.
+def meaning_of(where, entry, place, notices):
+    """Return the names of the rules that an entry means, and a list: its argument, if they are to have it.
 
     An argument of one of the user's own rules has the rule's fields. One of kube-scheduler's has a single
     member, which says what rule it is for: the entry may then have any name but one of a rule.
     """
-    catalogue = CATALOGUES[where]
+    rules = CATALOGUES[where]
     title = entry.get("name", "")
+    given = entry.get("argument", {})
     names = known_names(where).get(title)
-    rules = [catalogue[name] for name in names or []]
-    if any(rule.argument and not rule.member for rule in rules):
-        return rules, [argument_of(rules[0], entry.get("argument"), f"{place}.argument", problems)]
-    by_member = {rule.member: rule for rule in catalogue.values() if rule.member}
-    schema = {member: rule.argument for member, rule in by_member.items()}
-    given = entry.get("argument") or {}
-    if rules and not given.keys() <= schema.keys():
-        problems.append(f'{place}.argument: "{title}" takes none')
-        return rules, []
-    said = decode(given, schema, f"{place}.argument", problems)
-    if names is None and not said:
-        problems.append(f"{place}: {unknown_rule(where, title)}")
-    elif "argument" in entry and len(said) != 1:
-        problems.append(f"{place}: the argument must have exactly one member")
-    elif rules and said:
+    if names == [title] and rules[title].has_own_fields:
+        return names, [decode(given, rules[title].argument, f"{place}.argument")]
+    rule_for = {rule.member: name for name, rule in rules.items() if rule.member}
+    if names is None and not any(did_you_mean(member, rule_for, "") for member in given):
+        raise PolicyError(f"{place}: {unknown_rule(where, title)}")
+    if names is not None and not given.keys() <= rule_for.keys():
+        raise PolicyError(f'{place}.argument: "{title}" takes none')
+    schema = {member: rules[name].argument for member, name in rule_for.items()}
+    said = decode(given, schema, f"{place}.argument")
+    if "argument" in entry and len(said) != 1:
+        raise PolicyError(f"{place}: the argument must have exactly one member")
+    if names is None or (said and title in SAID_BY_TAINTS):  # which to 1.20 is a name of the user's own
+        [(member, argument)] = said.items()
+        return [rule_for[member]], [argument]
+    if names and said:
         notices.append(
             f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
-    elif said:
-        [(member, argument)] = said.items()
-        return [by_member[member]], [argument]
-    return rules, []
+    if title in SAID_BY_TAINTS:
+        notices.append(
+            f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
+    return names, []
 
 
 def known_names(where):
     """Return {name: the rules that it stands for} of all names that a list of the Policy may have."""
-    return {name: [name] for name in CATALOGUES[where]} | ALIASES[where]
+    names = {name: [] for name in WITHOUT_RULE[where]}
+    for rule in CATALOGUES[where].values():
+        for name in (rule.name, *rule.aliases):
+            names.setdefault(name, []).append(rule.name)
+    return names
 
 
 def unknown_rule(where, title):
@@ -662,32 +640,18 @@ def unknown_rule(where, title):
     [elsewhere] = CATALOGUES.keys() - {where}
     if title in known_names(elsewhere):
         return f'"{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}'
-    meant = next((name for name in PLUGINS.get(title, []) if name in CATALOGUES[where]), title)
+    meant = next((rule.name for rule in CATALOGUES[where].values() if rule.plugin == title), title)
     return f'unknown {NOUNS[where]} "{title}"{did_you_mean(meant, known_names(where))}'
 
 
-def argument_of(rule, given, place, problems):
-    """Return the argument that is given to a rule, with the defaults; append what is wrong with it."""
-    argument = (rule.default or {}) | decode(given, rule.argument, place, problems)
-    if not rule.member:  # of kube-scheduler's own arguments all may be left out
-        problems += [f'{place}.{name}: is missing; "{rule.name}" needs it'
-                     for name in rule.argument if name not in argument]
-    return argument
-
-
-def set_up(rule, problems, since_1_20=False):
-    """Return a rule whose functions know its arguments, and the version; append what is wrong with these."""
-    if rule.member and rule.name in PRIORITIES and not rule.arguments:
-        problems.append(f"{rule.entry}: needs an argument; in a Policy, under a name of your own")
-    elif rule.check and not problems:  # else the arguments may not be what they should be
-        try:
-            found = strings_of(rule, rule.check(rule.arguments), "what is wrong", rule.check)
-            problems += [f"{rule.entry}: {problem}" for problem in found]
-        except (Exception, SystemExit) as error:
-            problems.append(f"{rule.entry}: {what_broke(error)}")
+def set_up(rule, title, entry, weight, arguments, since_1_20=False):
+    """Return a rule with what a file says of it, filled in where its functions take that."""
+    if rule.has_own_fields:
+        arguments = [(rule.default or {}) | argument for argument in arguments or [{}]]
+    check_arguments(rule, arguments, entry)
     known = {"since_1_20": since_1_20}
-    if rule.arguments or rule.argument is not None:
-        known["arguments"] = rule.arguments
+    if arguments or rule.argument is not None:
+        known["arguments"] = arguments
 
     def fill_in(function):
         """Return a function that needs no more of what is known already."""
@@ -697,20 +661,38 @@ def set_up(rule, problems, since_1_20=False):
 
     hooks = {point: fill_in(hook) for point, hook in rule.hooks.items()}
     functions = {option: fill_in(getattr(rule, option)) for option in ("function", "metadata", "reduce")}
-    return replace(rule, hooks=hooks, **functions)
+    return replace(rule, title=title, weight=weight, arguments=arguments, hooks=hooks, **functions)
+
+
+def check_arguments(rule, arguments, entry):
+    """Raise PolicyError if a rule does not have the arguments that it needs, or says that they are wrong."""
+    if rule.member and rule.name in PRIORITIES and not arguments:
+        raise PolicyError(f"{entry}: needs an argument; in a Policy, under a name of your own")
+    if rule.has_own_fields:  # of the others all may be left out
+        for name in rule.argument:
+            if any(name not in argument for argument in arguments):
+                raise PolicyError(f'{entry}: the argument lacks "{name}"; "{rule.name}" needs it')
+    if rule.check:
+        try:
+            problems = strings_of(rule, rule.check(arguments), "what is wrong", rule.check)
+        except (Exception, SystemExit) as error:
+            problems = [what_broke(error)]
+        if problems:
+            raise PolicyError(f"{entry}: {problems[0]}")
 
 
 # ==== 4. Rules of one's own ===============================================================================
 
 # A decorator makes a function a rule (`register`): here, or in a file of --plugins. What is wrong with the
-# rule as it is written is said when that file is loaded (`problems_of`, `load_plugins`).
+# rule as it is written is said when that file is loaded.
 
 
 HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
     "pre_enqueue": "preEnqueue", "queue_sort": "queueSort", "post_filter": "postFilter",
     "reserve": "reserve", "unreserve": "reserve", "permit": "permit",
     "pre_bind": "preBind", "bind": "bind", "post_bind": "postBind"}
-OPTIONS = {"metadata", "reduce", "argument", "default", "member", "check", "steady", *HOOKS}
+OPTIONS = {"metadata", "reduce", "argument", "default", "member", "check", "steady", *HOOKS,
+           "looks_at", "aliases", "always", "by_default", "plugin", "plugin_weight"}
 OPTION_MEANT = {"pre_filter": "metadata", "pre_score": "metadata", "normalize": "reduce"}
 PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
     "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
@@ -725,27 +707,26 @@ def register(where, name=None, **options):
     """Return a decorator that makes a function the rule of this name."""
     if not isinstance(name, str) or not name:
         function = getattr(name, "__name__", "the rule")
-        raise ValueError(f'expected the name that a Policy has for {function}, as in @{NOUNS[where]}("Name")')
+        example = f'@{NOUNS[where]}("Name")'
+        raise PolicyError(f"expected the name that a Policy has for {function}, as in {example}")
     for option in sorted(options.keys() - OPTIONS):
         hint = did_you_mean(OPTION_MEANT.get(option, option), OPTIONS, "")
         hint = "; the Policy says it" if option == "weight" else hint
-        raise ValueError(f'rule "{name}": there is no option "{option}"{hint}')
-    if where == "predicates" and options.get("reduce"):
-        raise ValueError(f'rule "{name}", reduce: that is for priorities')
+        raise PolicyError(f'rule "{name}": there is no option "{option}"{hint}')
 
     def decorate(function):
         """Register the function."""
         if name in CATALOGUES[where]:
-            raise ValueError(f'there is a rule "{name}" already')
+            raise PolicyError(f'there is a rule "{name}" already')
         functions = {"function": function}
         functions |= {option: options[option] for option in PARAMETERS if options.get(option) is not None}
         hooks = {option: functions[option] for option in HOOKS if option in functions}
         is_built_in = getattr(function, "__module__", None) == __name__
-        others = {"steady": is_built_in}  # unless the rule says otherwise
+        others = {"steady": is_built_in, "plugin": name}  # unless the rule says otherwise
         others |= {option: value for option, value in options.items() if option not in HOOKS}
         rule = Rule(name, function, hooks=hooks, **others)
-        for problem in problems_of(rule, functions):
-            raise ValueError(f'rule "{name}"{problem}')
+        if not is_built_in:
+            check_rule(rule, functions)
         CATALOGUES[where][name] = rule
         RULE_OF.update((getattr(each, "__code__", None), name) for each in functions.values())
         return function
@@ -759,71 +740,50 @@ predicate = functools.partial(register, "predicates")
 priority = functools.partial(register, "priorities")
 
 
-def problems_of(rule, functions):
-    """Yield what is wrong with a rule as it is written, and with its functions: {option: function}."""
+def check_rule(rule, functions):
+    """Raise PolicyError if a rule of the user's own cannot work as it is written."""
     for option, function in functions.items():
-        place = "" if option == "function" else f", {option}"
-        if not callable(function):
-            yield f"{place}: expected a function, got {function!r:.40}"
-        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            yield f"{place}: write def, not async def: nobody awaits the answer"
-        parameters = inspect.signature(function).parameters
-        first = PARAMETERS[option].split()
-        more = []
-        if option == "function" and rule.metadata:
-            more.append("metadata")
-        if option != "check" and not {"arguments", "argument"}.isdisjoint(parameters):
-            more.append("arguments")
-            given = parameters.get("arguments")
-            if rule.argument is None and given and given.default is given.empty:
-                yield f"{place}: to take `arguments`, the rule needs the option argument={{field: type}}"
-        if not takes(parameters, first, more):
-            expected = ", ".join(first + more)
-            yield f"{place}: expected the parameters ({expected}), got ({', '.join(parameters)})"
-    if rule.argument is not None:
-        yield from schema_problems(rule.argument, ", argument")
-    elif rule.member or rule.default:
-        yield ": to have a default or a member, it needs the option argument={field: type}"
-    yield from default_problems(rule.default or {}, rule.argument)
+        check_function(rule, option, function)
+    argument = {} if rule.argument is None else rule.argument
+    if not isinstance(argument, dict):
+        raise PolicyError(f'rule "{rule.name}", argument: expected {{field: type}}, got {argument!r:.40}')
+    check_schema(argument, f'rule "{rule.name}", argument')
+    if rule.default:
+        decode(rule.default, argument, f'rule "{rule.name}", default')
 
 
-def default_problems(default, schema):
-    """Yield what is wrong with the values of the fields of an `argument` that may be left out."""
-    if not isinstance(default, dict):
-        yield f", default: expected {{field: value}}, got {default!r:.40}"
-        return
-    for name, value in default.items():
-        kind = schema.get(name)
-        kinds = (int, float) if kind is float else kind
-        if name not in schema:
-            yield f", default.{name}: unknown field{did_you_mean(name, schema, '')}"
-        elif value is not None and isinstance(kind, type) and not isinstance(value, kinds):
-            yield f", default.{name}: expected {TYPE_NAMES[kind]}, got {value!r:.40}"
+def check_function(rule, option, function):
+    """Raise PolicyError if a function of a rule cannot be called with what it is to get."""
+    place = f'rule "{rule.name}"' + ("" if option == "function" else f", {option}")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise PolicyError(f"{place}: write def, not async def: nobody awaits the answer")
+    signature = inspect.signature(function)
+    first = PARAMETERS[option].split()
+    more = ["metadata"] if option == "function" and rule.metadata else []
+    takes_arguments = option != "check" and not {"arguments", "argument"}.isdisjoint(signature.parameters)
+    if takes_arguments and rule.argument is not None:
+        more.append("arguments")
+    try:
+        bound = signature.bind(*first, **{name: name for name in more}).arguments
+        fits = all(name == given for name, given in bound.items() if name in first)  # else they are swapped
+    except TypeError:
+        fits = False
+    if not fits:
+        expected, got = ", ".join(first + more), ", ".join(signature.parameters)
+        needs_option = takes_arguments and rule.argument is None
+        hint = "; `arguments` needs the option argument={field: type}" if needs_option else ""
+        raise PolicyError(f"{place}: expected the parameters ({expected}), got ({got}){hint}")
 
 
-def takes(parameters, first, more):
-    """Say whether a function has the parameters `first`, in this order, and then `more`, in any order."""
-    if any(each.kind is each.VAR_POSITIONAL for each in parameters.values()):
-        return True
-    wanted = first + more
-    names = [name for name, each in parameters.items() if each.default is each.empty or name in wanted]
-    if len(names) == len(wanted) == 1:  # it may call it what it likes
-        return True
-    return names[:len(first)] == first and {*names} == {*wanted}
-
-
-def schema_problems(schema, place):
-    """Yield where a schema has what is no type of a field."""
-    is_choice = isinstance(schema, set) and all(isinstance(each, str) for each in schema)
-    if type(schema) is dict:
+def check_schema(schema, place):
+    """Raise PolicyError if a schema, or what is in it, is no type of a field."""
+    if isinstance(schema, dict):
         for name, inner in schema.items():
-            yield from schema_problems(inner, f"{place}.{name}")
-    elif place == ", argument":
-        yield f"{place}: expected {{field: type}}, got {schema!r:.40}"
+            check_schema(inner, f"{place}.{name}")
     elif isinstance(schema, list) and len(schema) == 1:
-        yield from schema_problems(schema[0], f"{place}[..]")
-    elif not (schema in (str, int, float, bool, dict, list) or isinstance(schema, range) or is_choice):
-        yield f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}"
+        check_schema(schema[0], f"{place}[..]")
+    elif not isinstance(schema, (set, range)) and schema not in [*TYPE_NAMES, list]:
+        raise PolicyError(f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}")
 
 
 def load_plugins(paths):
@@ -835,6 +795,9 @@ def load_plugins(paths):
     others = PREDICATES.keys() | PRIORITIES.keys()
     code = {}
     for path in paths:
+        folder = str(Path(path).resolve().parent)
+        if folder not in sys.path:
+            sys.path.append(folder)  # so that the file may import others beside it
         try:
             code[path] = Path(path).read_bytes()
             runpy.run_path(path)
@@ -842,7 +805,8 @@ def load_plugins(paths):
             frames = traceback.extract_tb(error.__traceback__)
             lines = [frame.lineno for frame in frames if frame.filename == str(path)]
             place = f"{path}, line {lines[-1]}" if lines else path
-            raise PolicyError(f"{place}: {type(error).__name__}: {one_line(error)}") from error
+            kind = "" if isinstance(error, PolicyError) else f"{type(error).__name__}: "
+            raise PolicyError(f"{place}: {kind}{one_line(error)}") from error
         finally:
             PLUGGED_IN.update((PREDICATES.keys() | PRIORITIES.keys()) - others)
     return code
@@ -998,8 +962,24 @@ Taint = collections.namedtuple("Taint", "key value effect")
 Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
 
 
-class Pod:
+class Listed:
+    """What the API server has listed. Once that is read, rules look at it, and cannot set its attributes."""
+
+    OURS: ClassVar = set()  # attributes that the scheduler itself sets later
+    is_read = False
+
+    def __setattr__(self, name, value):
+        """Set an attribute. Raises AttributeError if that is not for rules to change."""
+        if self.is_read and name not in self.OURS:
+            kind = type(self).__name__.lower()
+            raise AttributeError(f"rules must not change what they look at: {kind}.{name}")
+        object.__setattr__(self, name, value)
+
+
+class Pod(Listed):
     """What the scheduler knows of a pod, read once from the API's JSON. Raises Malformed."""
+
+    OURS: ClassVar = {"record", "node_name", "nominated_node"}
 
     def __init__(self, raw):
         self.raw = raw
@@ -1048,6 +1028,7 @@ class Pod:
                      port["hostPort"]) for port in ports if pick(port, int, "hostPort") > 0]
         self.read_requests()
         self.record = None  # of a pending pod: its PodRecord
+        self.is_read = True
 
     def read_requests(self):
         """Read what the pod requests; and for what it counts in scores, where each container counts."""
@@ -1080,8 +1061,10 @@ class Pod:
         return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # a random name
 
 
-class Node:
+class Node(Listed):
     """A node and the pods on it (kube-scheduler's NodeInfo), read from the API's JSON. Raises Malformed."""
+
+    OURS: ClassVar = {"changes", "pods", "affine", "tallies", "requested", "nonzero"}  # see `hold`
 
     def __init__(self, raw):
         self.name = pick(raw, str, "metadata", "name")
@@ -1102,6 +1085,7 @@ class Node:
         self.changes = []  # takes the name of each node that changes; all nodes of a snapshot have one list
         self.pods = None  # uid -> Pod
         self.hold({})
+        self.is_read = True
 
     def hold(self, pods):
         """Have these pods on the node, {uid: Pod}, also assumed ones."""
@@ -1352,25 +1336,24 @@ def recall(subject, pod, snapshot, nodes, function, basis=None, then=lambda node
 
 # ==== 8. Predicates =======================================================================================
 
-# A Policy has them run in this order, except that GeneralPredicates moves its four behind the first.
-# Providers and configurations have them run in the order of the plugins.
 
-
-@predicate("CheckNodeUnschedulable")
+@predicate("CheckNodeUnschedulable", plugin="NodeUnschedulable", always=True)
 def check_node_unschedulable(pod, node):
     """The node is not cordoned, or the pod tolerates that."""
     if node.unschedulable and not tolerates(pod, Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")):
         yield "node(s) were unschedulable"
 
 
-@predicate("HostName")
-def host_name(pod, node):
+@predicate("HostName", plugin="NodeName", by_default=True, aliases=["GeneralPredicates"])
+def host_name(pod, node, since_1_20=False):
     """The pod names no node, or this one."""
     if pod.node_name not in ("", node.name):
-        yield "node(s) didn't match the requested hostname"
+        yield f"node(s) didn't match the requested {'node name' if since_1_20 else 'hostname'}"
 
 
-@predicate("PodFitsHostPorts")
+@predicate("PodFitsHostPorts", plugin="NodePorts", by_default=True,
+           aliases=["PodFitsPorts", "GeneralPredicates"],
+           looks_at={"host ports": lambda pod, node: pod.host_ports})
 def pod_fits_host_ports(pod, node):
     """No pod there has a host port that this pod wants: number and protocol, on the same IP or on all."""
     if not pod.host_ports:
@@ -1383,8 +1366,15 @@ def pod_fits_host_ports(pod, node):
             return
 
 
-@predicate("MatchNodeSelector")
-def match_node_selector(pod, node, arguments=()):
+def requires(side, pod, node):
+    """Say whether the pod has required affinity of a kind, such as podAntiAffinity."""
+    return pick(pod.spec, dict, "affinity", side).get(f"required{WHEN}")
+
+
+@predicate("MatchNodeSelector", plugin="NodeAffinity", by_default=True, aliases=["GeneralPredicates"],
+           looks_at={"a node selector": lambda pod, node: pod.node_selector,
+                     "required node affinity": functools.partial(requires, "nodeAffinity")})
+def match_node_selector(pod, node, arguments=(), since_1_20=False):
     """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity.
 
     `arguments` are terms of which the node has to meet one whatever the pod (addedAffinity).
@@ -1392,7 +1382,7 @@ def match_node_selector(pod, node, arguments=()):
     if arguments and not any(term_matches(term, node) for term in valid_terms(arguments)):
         yield "node(s) didn't match scheduler-enforced node affinity"
     elif not wants_node(pod, node):
-        yield "node(s) didn't match Pod's node affinity"
+        yield "node(s) didn't match Pod's node affinity" + ("/selector" if since_1_20 else "")
 
 
 def wants_node(pod, node):
@@ -1432,7 +1422,8 @@ def is_named(pod, node, metadata):
         yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
-@predicate("PodFitsResources")
+@predicate("PodFitsResources", plugin="NodeResourcesFit", by_default=True, aliases=["GeneralPredicates"],
+           looks_at={"resource requests": lambda pod, node: any(pod.requests.values())})
 def pod_fits_resources(pod, node, arguments=(), since_1_20=False):
     """The node has room for one more pod, and free what it requests, except what `arguments` name."""
     if len(node.pods) + 1 > node.max_pods:
@@ -1462,7 +1453,8 @@ def exclusive_claim_in_use(pod, nodes, snapshot, since_1_20=False):
     return bool(exclusive) and not exclusive.isdisjoint(in_use)
 
 
-@predicate("NoDiskConflict", metadata=exclusive_claim_in_use)
+@predicate("NoDiskConflict", metadata=exclusive_claim_in_use, plugin="VolumeRestrictions", by_default=True,
+           looks_at={"a network disk": lambda pod, node: disks_of(pod)})
 def no_disk_conflict(pod, node, metadata):
     """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
     mine = disks_of(pod)
@@ -1472,7 +1464,8 @@ def no_disk_conflict(pod, node, metadata):
             yield "node(s) had no available disk"
             return
     if metadata:
-        yield "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+        yield ("node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+               "already in-use by another pod")
 
 
 DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
@@ -1495,11 +1488,15 @@ def disks_of(pod):
     return disks
 
 
-@predicate("PodToleratesNodeTaints")
-def pod_tolerates_node_taints(pod, node):
+@predicate("PodToleratesNodeTaints", plugin="TaintToleration", always=True, looks_at={
+    "no toleration for taints there": lambda pod, node: node and hostile_taints(pod, node)})
+def pod_tolerates_node_taints(pod, node, since_1_20=False):
     """The pod tolerates the node's NoSchedule and NoExecute taints; the first other one is the reason."""
     for taint in hostile_taints(pod, node)[:1]:
-        yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
+        if since_1_20:
+            yield "node(s) had untolerated taint(s)"
+        else:
+            yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
 
 
 def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
@@ -1677,6 +1674,7 @@ def volume_attachments(pod, nodes, snapshot, since_1_20=False):
     return VolumeAttachments(by_node, snapshot)
 
 
+@predicate("MaxCSIVolumeCountPred", metadata=volume_attachments, plugin="NodeVolumeLimits", by_default=True)
 def max_volume_count(pod, node, metadata, cloud=None, since_1_20=False):
     """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI's."""
     snapshot = metadata.snapshot
@@ -1694,11 +1692,13 @@ def max_volume_count(pod, node, metadata, cloud=None, since_1_20=False):
             return
 
 
-for name, cloud in {
-        "MaxEBSVolumeCount": "aws-ebs", "MaxGCEPDVolumeCount": "gce-pd", "MaxCSIVolumeCountPred": None,
-        "MaxAzureDiskVolumeCount": "azure-disk", "MaxCinderVolumeCount": "cinder"}.items():
-    predicate(name, metadata=volume_attachments, steady=True)(
-        functools.partial(max_volume_count, cloud=cloud and f"kubernetes.io/{cloud}"))
+for name, cloud, plugin in [("MaxEBSVolumeCount", "aws-ebs", "EBSLimits"),
+                            ("MaxGCEPDVolumeCount", "gce-pd", "GCEPDLimits"),
+                            ("MaxAzureDiskVolumeCount", "azure-disk", "AzureDiskLimits"),
+                            ("MaxCinderVolumeCount", "cinder", "CinderLimits")]:
+    predicate(name, metadata=volume_attachments, steady=True, plugin=plugin, plugin_weight=0,
+              by_default=cloud != "cinder")(
+        functools.partial(max_volume_count, cloud=f"kubernetes.io/{cloud}"))
 
 
 ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed snapshot")
@@ -1818,15 +1818,20 @@ def patch(thing, resource, annotations, **more):
         "metadata": {"resourceVersion": metadata.get("resourceVersion"), "annotations": annotations}, **more}
 
 
-@predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, unreserve=release_volumes)
-def check_volume_binding(pod, node, metadata):
+@predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, unreserve=release_volumes,
+           plugin="VolumeBinding", by_default=True, looks_at={"claims": lambda pod, node: pod.claims})
+def check_volume_binding(pod, node, metadata, since_1_20=False):
     """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
+    gone, out_of_reach = "pvc(s) bound to non-existent pv(s)", "node(s) had volume node affinity conflict"
+    if since_1_20:
+        gone = f"node(s) unavailable due to one or more {gone}"
+        out_of_reach = "node(s) didn't match PersistentVolume's node affinity"
     for volume in metadata.bound:
         if not volume:
-            yield "pvc(s) bound to non-existent pv(s)"
+            yield gone
             break
         if not reaches(volume, node):
-            yield "node(s) had volume node affinity conflict"
+            yield out_of_reach
             break
     for claim, volume in find_volumes(metadata.delayed, node, metadata.snapshot):
         reason = None if volume else why_not_provisioned(claim, node, metadata.snapshot)
@@ -1943,7 +1948,7 @@ def snapshot_for_zones(pod, nodes, snapshot, since_1_20=False):
     return snapshot if pod.named_claims else nothing_against
 
 
-@predicate("NoVolumeZoneConflict", metadata=snapshot_for_zones)
+@predicate("NoVolumeZoneConflict", metadata=snapshot_for_zones, plugin="VolumeZone", by_default=True)
 def no_volume_zone_conflict(pod, node, metadata, since_1_20=False):
     """The zone and region labels of the pod's volumes allow the node's. A claim to nowhere is an error."""
     if node.labels.keys().isdisjoint(ZONE_LABELS):
@@ -2054,7 +2059,14 @@ def hard_spread(pod, nodes, snapshot, arguments=(), since_1_20=False):
     return spread or nothing_against
 
 
-@predicate("EvenPodsSpread", metadata=hard_spread)
+def must_spread(pod, node):
+    """Say whether the pod has a constraint with DoNotSchedule."""
+    constraints = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
+    return any(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints)
+
+
+@predicate("EvenPodsSpread", metadata=hard_spread, plugin="PodTopologySpread", by_default=True,
+           looks_at={"required spreading": must_spread})
 def even_pods_spread(pod, node, metadata):
     """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
     for constraint in metadata:
@@ -2182,8 +2194,10 @@ def affine_domains(pod, nodes, snapshot):
     return AffineDomains({term.key for term in wanted}, is_first, *domains)
 
 
-@predicate("MatchInterPodAffinity", metadata=affine_domains)
-def match_inter_pod_affinity(pod, node, metadata):
+@predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=True,
+           looks_at={"required pod affinity": functools.partial(requires, "podAffinity"),
+                     "required pod anti-affinity": functools.partial(requires, "podAntiAffinity")})
+def match_inter_pod_affinity(pod, node, metadata, since_1_20=False):
     """In the node's domains are the pods that it must be with, none that it must not, none that repel it."""
     here = node.labels.items()
     wanted = {(key, node.labels.get(key)) for key in metadata.keys}
@@ -2196,7 +2210,9 @@ def match_inter_pod_affinity(pod, node, metadata):
         reason = "node(s) didn't satisfy existing pods anti-affinity rules"
     else:
         return
-    yield from ("node(s) didn't match pod affinity/anti-affinity", reason)
+    if not since_1_20:
+        yield "node(s) didn't match pod affinity/anti-affinity"
+    yield reason
 
 
 def claims_of_devices(pod, nodes, snapshot):
@@ -2282,7 +2298,7 @@ def mean(scores, weights):
     return total // (divisor or 1)
 
 
-@priority("LeastRequestedPriority")
+@priority("LeastRequestedPriority", plugin="NodeResourcesFit", by_default=1)
 def least_requested(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
     """The percentage of cpu and memory that stays free, averaged by {resource: weight}: spreads the load."""
     free = {name: 100 * (there - used) // there if there > used else 0
@@ -2290,7 +2306,7 @@ def least_requested(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
     return mean(free, arguments[0])
 
 
-@priority("MostRequestedPriority")
+@priority("MostRequestedPriority", plugin="NodeResourcesFit")
 def most_requested(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
     """The percentage of cpu and memory that is then requested, averaged: fills node after node."""
     overcommitted = 100 if since_1_20 else 0
@@ -2299,20 +2315,22 @@ def most_requested(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
     return mean(full, arguments[0])
 
 
-@priority("BalancedResourceAllocation")
-def balanced_resource_allocation(pod, node):
+@priority("BalancedResourceAllocation", plugin="NodeResourcesBalancedAllocation", by_default=1)
+def balanced_resource_allocation(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
     """100 where cpu and memory are used to the same degree, less otherwise; 0 where one is used up."""
+    if since_1_20:
+        return improved_balance(pod, node, arguments[0])
     shares = usage(pod, node, CPU_AND_MEMORY).values()
     cpu, memory = [used / there if there else 1.0 for used, there in shares]
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
 
 
-def improved_balance(pod, node, arguments=(CPU_AND_MEMORY,)):
+def improved_balance(pod, node, resources):
     """75 where the use of the resources stays as even as it is; more where the pod evens it. Since 1.36."""
-    requested = [name for name in arguments[0] if pod.requests.get(name)]
+    requested = [name for name in resources if pod.requests.get(name)]
     if not requested:
         return 0
-    now = {name: node.requested.get(name, 0) for name in arguments[0]
+    now = {name: node.requested.get(name, 0) for name in resources
            if node.allocatable.get(name) and (name in NOTHING or name in requested)}
     then = {name: amount + pod.requests.get(name, 0) for name, amount in now.items()}
     return 50 + (50 + evenness(then, node) - evenness(now, node)) // 2
@@ -2340,7 +2358,8 @@ def shape_problems(arguments):
         yield "each of the resources needs a weight"
 
 
-@priority("RequestedToCapacityRatio", member="requestedToCapacityRatioArguments", check=shape_problems,
+@priority("RequestedToCapacityRatio", plugin="NodeResourcesFit", check=shape_problems,
+          member="requestedToCapacityRatioArguments",
           argument={"shape": SHAPE, "resources": [{"name": str, "weight": WEIGHT}]})
 def requested_to_capacity_ratio(pod, node, arguments, since_1_20=False):
     """The weighted mean, over the Policy's resources, of a function of their utilization: `shape`."""
@@ -2367,7 +2386,7 @@ def along(shape, x):
     return left_score
 
 
-@priority("NodeAffinityPriority", reduce=stretch)
+@priority("NodeAffinityPriority", reduce=stretch, plugin="NodeAffinity", plugin_weight=2, by_default=1)
 def node_affinity(pod, node, arguments=()):
     """The summed weights of the preferred node affinity terms that the node meets, and of `arguments`."""
     terms = preferred_terms(pod) + weighted_terms(arguments) if arguments else preferred_terms(pod)
@@ -2398,7 +2417,8 @@ def weighted_terms(raws):
     return pairs
 
 
-@priority("TaintTolerationPriority", reduce=functools.partial(stretch, few_are_best=True))
+@priority("TaintTolerationPriority", reduce=functools.partial(stretch, few_are_best=True),
+          plugin="TaintToleration", plugin_weight=3, by_default=1)
 def taint_toleration(pod, node):
     """The number of PreferNoSchedule taints that the pod does not tolerate; the fewer, the better."""
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
@@ -2422,7 +2442,7 @@ def image_shares(pod, nodes, snapshot, since_1_20=False):
     return shares
 
 
-@priority("ImageLocalityPriority", metadata=image_shares)
+@priority("ImageLocalityPriority", metadata=image_shares, plugin="ImageLocality", by_default=1)
 def image_locality(pod, node, metadata, since_1_20=False):
     """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100)."""
     containers = len(pod.containers) + (len(pod.init_containers) if since_1_20 else 0)
@@ -2432,7 +2452,7 @@ def image_locality(pod, node, metadata, since_1_20=False):
     return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
 
 
-@priority("NodePreferAvoidPodsPriority")
+@priority("NodePreferAvoidPodsPriority", plugin="NodePreferAvoidPods", plugin_weight=0, by_default=10000)
 def node_prefer_avoid_pods(pod, node):
     """0 where an annotation names the pod's ReplicationController or ReplicaSet as one to avoid; else 100."""
     annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
@@ -2489,8 +2509,10 @@ def normalize_spread(points):
 
 
 @priority("SelectorSpreadPriority", metadata=functools.partial(soft_spread, arguments=[DEFAULT_SPREAD]),
-          reduce=normalize_spread)
-@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread)
+          reduce=normalize_spread, aliases=["ServiceSpreadingPriority"], by_default=1,
+          plugin="PodTopologySpread", plugin_weight=2)
+@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, by_default=2,
+          plugin_weight=0)
 def even_pods_spread_priority(pod, node, metadata, since_1_20=False):
     """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
     score = 0.0
@@ -2551,7 +2573,8 @@ def normalize_affinity(points, since_1_20=False):
     return {name: int(100 * ((score - low) / span)) if span else 0 for name, score in points.items()}
 
 
-@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity)
+@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity,
+          plugin="InterPodAffinity", plugin_weight=2, by_default=1)
 def inter_pod_affinity(pod, node, metadata):
     """The summed weights of the preferences for and against the domains that the node is in."""
     return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0
@@ -2592,13 +2615,25 @@ def random_priority(pod, node):
 # A hook that breaks, or calls sys.exit, does harm to its pod only (queue_sort: has no effect).
 
 
-ANSWERS = {  # option -> the types of what the function may return, except None; and that in words
-    "post_filter": (tuple, "(a list of requests, what they do)"),
-    "reserve": (object, "raise Unschedulable"),
-    "unreserve": ((list, tuple), "a list of requests, (method, path, body)"),
-    "permit": ((int, float), "seconds"),
-    "pre_bind": (list, "a list of requests, (method, path, body)"),
-    "bind": (bool, "True if it has bound the pod")}
+def are_requests(answer):
+    """Say whether an answer is a list of requests, each of which writes something."""
+    return isinstance(answer, (list, tuple)) and all(
+        isinstance(each, (list, tuple)) and len(each) == 3 and each[0] in ("POST", "PUT", "PATCH", "DELETE")
+        for each in answer)
+
+
+def is_remedy(answer):
+    """Say whether an answer is a pair: a list of requests, and what they do; or empty."""
+    return isinstance(answer, tuple) and (not answer or (len(answer) == 2 and are_requests(answer[0])))
+
+
+ANSWERS = {  # option -> whether what the function returns, except None, is fine; and what would be, in words
+    "post_filter": (is_remedy, "(a list of requests, what they do)"),
+    "reserve": (lambda answer: answer is not False, "raise Unschedulable"),
+    "unreserve": (are_requests, "a list of requests, (method, path, body)"),
+    "permit": (lambda answer: type(answer) in (int, float), "seconds"),
+    "pre_bind": (are_requests, "a list of requests, (method, path, body)"),
+    "bind": (lambda answer: isinstance(answer, bool), "True if it has bound the pod")}
 FAILURE = threading.Event()  # set once a rule breaks, or a write fails that is not just too late: exit code 1
 
 
@@ -2777,36 +2812,31 @@ def reasons_if(pod, node, snapshot, gone=(), there=()):
 # ==== 11. KubeSchedulerConfiguration: what a Policy is called today =======================================
 
 
-PLUGINS = {  # plugin -> its predicate and its priority, as far as it has them
-    "NodeUnschedulable": ["CheckNodeUnschedulable"], "NodeName": ["HostName"],
-    "TaintToleration": ["PodToleratesNodeTaints", "TaintTolerationPriority"],
-    "NodeAffinity": ["MatchNodeSelector", "NodeAffinityPriority"], "NodePorts": ["PodFitsHostPorts"],
-    "NodeResourcesFit": ["PodFitsResources", "LeastRequestedPriority"],
-    "VolumeRestrictions": ["NoDiskConflict"], "EBSLimits": ["MaxEBSVolumeCount"],
-    "GCEPDLimits": ["MaxGCEPDVolumeCount"], "NodeVolumeLimits": ["MaxCSIVolumeCountPred"],
-    "AzureDiskLimits": ["MaxAzureDiskVolumeCount"],
-    "VolumeBinding": ["CheckVolumeBinding"], "VolumeZone": ["NoVolumeZoneConflict"],
-    "PodTopologySpread": ["EvenPodsSpread", "SelectorSpreadPriority"],
-    "InterPodAffinity": ["MatchInterPodAffinity", "InterPodAffinityPriority"],
-    "NodeResourcesBalancedAllocation": ["BalancedResourceAllocation"],
-    "ImageLocality": ["ImageLocalityPriority"], "NodePreferAvoidPods": ["NodePreferAvoidPodsPriority"],
-    "CinderLimits": ["MaxCinderVolumeCount"],
-    "PrioritySort": [], "SchedulingGates": [], "DefaultBinder": []}  # what these do is done without them
+# The order in which plugins run; those of the user's own come last.
+# Upstream: getDefaultPlugins in apis/config/v1, and before that algorithmprovider/registry.go.
+PLUGIN_ORDER = [
+    "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
+    "VolumeRestrictions", "EBSLimits", "GCEPDLimits", "NodeVolumeLimits", "AzureDiskLimits", "VolumeBinding",
+    "VolumeZone", "PodTopologySpread", "InterPodAffinity", "NodeResourcesBalancedAllocation", "ImageLocality"]
+DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
 # Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
 WITHOUT_EFFECT = ["DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
                   "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"]
-DEFAULT_PLUGINS = {  # with their weights, in the order of getDefaultPlugins in apis/config/v1 upstream
-    "NodeUnschedulable": 1, "NodeName": 1, "TaintToleration": 3, "NodeAffinity": 2, "NodePorts": 1,
-    "NodeResourcesFit": 1, "VolumeRestrictions": 1, "NodeVolumeLimits": 1, "VolumeBinding": 1,
-    "VolumeZone": 1, "PodTopologySpread": 2, "InterPodAffinity": 2, "NodeResourcesBalancedAllocation": 1,
-    "ImageLocality": 1}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
-PLUGIN_OF = {rule: plugin for plugin, rules in PLUGINS.items() for rule in rules} | {
-    rule: "NodeResourcesFit" for rule in STRATEGIES.values()}
 POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *dict.fromkeys(HOOKS.values()),
           "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"]
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"
+
+
+def seconds(text, place):
+    """Return a duration such as 15s, 1m30s or 500ms in seconds. Raises PolicyError."""
+    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", str(text))
+    if "".join(map("".join, parts)) != text:
+        raise PolicyError(f"{place}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
+    return sum(float(count) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for count, unit in parts)
+
+
 READ_OVER = {  # since nothing here depends on it
     "clientConnection": dict, "parallelism": int, "podInitialBackoffSeconds": int,
     "podMaxBackoffSeconds": int, "enableProfiling": bool, "enableContentionProfiling": bool,
@@ -2818,9 +2848,10 @@ CONFIGURATION = READ_OVER | {
         "pluginConfig": [{"name": str, "args": dict}],
         "plugins": {point: {part: [{"name": str, "weight": range(2**31)}] for part in ("enabled", "disabled")}
                     for point in POINTS}}],
-    "leaderElection": {"leaderElect": bool, "leaseDuration": str, "renewDeadline": str, "retryPeriod": str,
-                       "resourceLock": str, "resourceName": str, "resourceNamespace": str},
-    "extenders": [EXTENDER | {"httpTimeout": str, "enableHTTPS": bool}]}
+    "leaderElection": {"leaderElect": bool, "leaseDuration": seconds, "renewDeadline": seconds,
+                       "retryPeriod": seconds, "resourceLock": str, "resourceName": str,
+                       "resourceNamespace": str},
+    "extenders": [EXTENDER | {"httpTimeout": seconds, "enableHTTPS": bool}]}
 EXPRESSIONS = [{"key": str, "operator": {*OPERATORS}, "values": [str]}]
 NODE_SELECTOR_TERM = {"matchExpressions": EXPRESSIONS, "matchFields": EXPRESSIONS}
 PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
@@ -2835,76 +2866,66 @@ PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
         "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
     "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]}}
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
-SINCE_1_20 = {  # rule -> what kube-scheduler 1.36 has in place of its function or its words
-    # Functions with a parameter `since_1_20` say themselves what is different.
-    "BalancedResourceAllocation": {"function": improved_balance},
-    "PodToleratesNodeTaints": {"words": {"node(s) had taint": "node(s) had untolerated taint(s)"}},
-    "MatchNodeSelector": {"words": {
-        "node(s) didn't match Pod's node affinity": "node(s) didn't match Pod's node affinity/selector"}},
-    "HostName": {"words": {
-        "node(s) didn't match the requested hostname": "node(s) didn't match the requested node name"}},
-    "MatchInterPodAffinity": {"words": {"node(s) didn't match pod affinity/anti-affinity": None}},
-    "NoDiskConflict": {"words": {
-        "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode":
-        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
-        "by another pod"}},
-    "CheckVolumeBinding": {"words": {
-        "node(s) had volume node affinity conflict": "node(s) didn't match PersistentVolume's node affinity",
-        "pvc(s) bound to non-existent pv(s)":
-        "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"}},
-}
+
+
+def plugins_of_today():
+    """Return {plugin: its rules} in the order in which they run; the user's own rules are plugins, too."""
+    found = {plugin: [] for plugin in PLUGIN_ORDER}
+    for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
+        found.setdefault(rule.plugin, [])
+        if rule.plugin_weight:
+            found[rule.plugin].append(rule)
+    return {plugin: rules for plugin, rules in found.items() if rules}
+
+
+def default_plugins():
+    """Return {plugin: weight} of those that run by default."""
+    return {plugin: max(rule.plugin_weight for rule in rules) for plugin, rules in plugins_of_today().items()
+            if any(rule.by_default or rule.always for rule in rules)}
 
 
 def read_configuration(document, scheduler_name):
     """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises PolicyError."""
     if document.get("apiVersion") != CONFIGURATION_VERSION:
         raise PolicyError(f'apiVersion "{document.get("apiVersion")}": write {CONFIGURATION_VERSION}')
-    problems = []
-    policies = {}
-    body = decode(document, CONFIGURATION, "", problems)
+    body = decode(document, CONFIGURATION, "")
     configs = body.get("extenders", [])
-    for i, config in enumerate(configs):  # a Policy has nanoseconds, and writes enableHttps
-        config["httpTimeout"] = int(seconds_in(config, "httpTimeout", f"extenders[{i}]", problems) * 10**9)
+    for config in configs:  # a Policy has nanoseconds, and writes enableHttps
+        config["httpTimeout"] = int(config.get("httpTimeout", 0) * 10**9)
         config["enableHttps"] = config.get("enableHttps") or config.get("enableHTTPS")
-    extenders = extenders_of(configs, problems)
+    extenders = extenders_of(configs)
     election = body.get("leaderElection", {})
     for name, default in ELECTION.items():
-        election[name] = seconds_in(election, name, "leaderElection", problems) or default
+        election[name] = election.get(name) or default
     if not election["leaseDuration"] > election["renewDeadline"] > election["retryPeriod"]:
-        problems.append("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
-    read_over = [name for name in READ_OVER if name in body]
+        raise PolicyError("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
+    policies = {}
+    notices = []
     profiles = body.get("profiles") or [{}]
     for i, profile in enumerate(profiles):
         place = f"profiles[{i}]"
         name = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else "")
         if not name or name in policies:
-            problems.append(f"{place}.schedulerName: each profile needs one of its own")
-        policy = read_profile(profile, place, problems)
+            raise PolicyError(f"{place}.schedulerName: each profile needs one of its own")
+        policy = read_profile(profile, place, left_to_extenders(configs), notices)
         policies[name] = replace(policy, extenders=extenders, election=election)
-        read_over += [f"{place}.{each}" for each in READ_OVER if each in profile]
-    if problems:
-        raise PolicyError(*problems)
+    read_over = [name for name in READ_OVER if name in body]
+    read_over += [f"profiles[{i}].{name}" for i, profile in enumerate(profiles)
+                  for name in READ_OVER if name in profile]
     if read_over:
-        policies[name].notices.append(f"nothing here depends on {', '.join(read_over)}")
+        notices.append(f"nothing here depends on {', '.join(read_over)}")
+    policies[name].notices += notices
     return policies
 
 
-def seconds_in(thing, name, place, problems):
-    """Return a field with a duration such as 15s, 1m30s or 500ms in seconds, 0 if it is not there."""
-    text = thing.get(name, "")
-    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", text)
-    if "".join(map("".join, parts)) != text:
-        problems.append(f"{place}.{name}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
-    return sum(float(number) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for number, unit in parts)
-
-
-def read_profile(profile, place, problems):
-    """Return a profile as a Policy; append what is wrong with it."""
-    notices = []
+def read_profile(profile, place, left_out, notices):
+    """Return a profile as a Policy, whose NodeResourcesFit leaves resources out. Raises PolicyError."""
     plugins = profile.get("plugins", {})
-    check_plugins(plugins, f"{place}.plugins", problems, notices)
+    check_plugins(plugins, f"{place}.plugins", notices)
     running = running_plugins(plugins)
-    arguments = plugin_arguments(profile, running, place, problems, notices)
+    arguments = plugin_arguments(profile, place, notices)
+    if left_out:  # upstream: buildExtenders
+        arguments.setdefault("NodeResourcesFit", {})["ignoredResources"] = left_out
 
     def rules_at(point, catalogue):
         """Return {name: rule} of the plugins that run at a point, with the hooks at which they run, too."""
@@ -2914,21 +2935,20 @@ def read_profile(profile, place, problems):
                 if name in catalogue:
                     hooks = {hook: function for hook, function in catalogue[name].hooks.items()
                              if plugin in running[HOOKS[hook]]}
-                    rule = replace(
-                        catalogue[name], **SINCE_1_20.get(name, {}), title=plugin, weight=weight or 1,
-                        entry=f"{place}.plugins.{point}: {plugin}", arguments=given, hooks=hooks)
-                    rules[name] = set_up(rule, problems, since_1_20=True)
+                    rule = replace(catalogue[name], hooks=hooks)
+                    entry = f"{place}.plugins.{point}: {plugin}"
+                    rules[name] = set_up(rule, plugin, entry, weight or 1, given, since_1_20=True)
         return rules
 
     predicates = rules_at("filter", PREDICATES)
     priorities = rules_at("score", PRIORITIES)
     others = {}  # of the user's own rules, those that neither filter nor score here
     for point in HOOKS.values():
-        known = PLUGIN_OF | predicates | priorities | others
-        own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items() if name not in known}
+        known = predicates | priorities | others
+        own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
+               if rule.plugin not in PLUGIN_ORDER and name not in known}
         others |= rules_at(point, own)
-    return Policy([*predicates.values()], [*priorities.values()], others=[*others.values()],
-                  notices=notices, since_1_20=True)
+    return Policy([*predicates.values()], [*priorities.values()], others=[*others.values()], since_1_20=True)
 
 
 def rules_of(plugin, args):
@@ -2961,12 +2981,14 @@ def rules_of(plugin, args):
     elif plugin == "NodeResourcesBalancedAllocation":
         names = [resource.get("name", "") for resource in args.get("resources", [])]
         arguments = [dict.fromkeys(names, 1)] if names else []
-    return {rule: arguments for rule in PLUGINS.get(plugin, [plugin])}
+    return {rule.name: arguments for rule in plugins_of_today().get(plugin, [])}
 
 
-def plugin_arguments(profile, running, place, problems, notices):
-    """Return {plugin: its arguments}; append what is wrong with them, or of no use."""
-    own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items() if rule.argument}
+def plugin_arguments(profile, place, notices):
+    """Return {plugin: its arguments}. Raises PolicyError."""
+    rules = [*PREDICATES.values(), *PRIORITIES.values()]
+    schemas = {rule.plugin: rule.argument for rule in rules if rule.argument} | PLUGIN_ARGUMENTS
+    gone = {rule.plugin for rule in rules if not rule.plugin_weight}
     arguments = {}
     for i, config in enumerate(profile.get("pluginConfig", [])):
         name = config.get("name", "")
@@ -2974,26 +2996,25 @@ def plugin_arguments(profile, running, place, problems, notices):
         args = {key: value for key, value in config.get("args", {}).items()
                 if key not in ("kind", "apiVersion")}
         if name in arguments:
-            problems.append(f'{where}: there are arguments for "{name}" already')
-        elif name in PLUGIN_ARGUMENTS:
-            arguments[name] = decode(args, PLUGIN_ARGUMENTS[name], f"{where}.args", problems)
-            if any(len(constraint) < 3 for constraint in arguments[name].get("defaultConstraints", [])):
-                problems.append(
-                    f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
-        elif name in own:
-            arguments[name] = argument_of(own[name], args, f"{where}.args", problems)
-        elif args:
-            hint = did_you_mean(name, PLUGIN_ARGUMENTS.keys() | own, "") if name not in PLUGINS else ""
+            raise PolicyError(f'{where}: there are arguments for "{name}" already')
+        if name in gone:
+            raise PolicyError(f'{where}: unknown plugin "{name}"{did_you_mean(name, ())}')
+        if args and name not in schemas:
+            hint = did_you_mean(name, schemas, "") if name not in plugins_of_today() else ""
             notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
-    for name, rule in own.items():
-        if name not in arguments and any(name in plugins for plugins in running.values()):
-            arguments[name] = argument_of(rule, {}, f"{place}.pluginConfig: {name}: args", problems)
+        arguments[name] = decode(args, schemas.get(name, dict), f"{where}.args")
+        constraints = arguments[name].get("defaultConstraints", []) if name == "PodTopologySpread" else []
+        if any(len(constraint) < 3 for constraint in constraints):
+            raise PolicyError(
+                f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
     return arguments
 
 
-def check_plugins(plugins, place, problems, notices):
-    """Append what is wrong with the plugins that a profile names, or what the user should know of them."""
-    known = {*PLUGINS, *WITHOUT_EFFECT, *PREDICATES, *PRIORITIES} - PLUGIN_OF.keys()
+def check_plugins(plugins, place, notices):
+    """Raise PolicyError if a profile enables what is no plugin, or not one of that extension point."""
+    today = plugins_of_today()
+    known = {*today, *DONE_ANYWAY, *WITHOUT_EFFECT}
+    plugin_of = {rule.name: plugin for plugin, rules in today.items() for rule in rules}
     for point, chosen in plugins.items():
         catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
         fitting = [name for name in known
@@ -3002,16 +3023,16 @@ def check_plugins(plugins, place, problems, notices):
             name = entry.get("name", "")
             where = f"{place}.{point}.enabled[{i}]"
             if name not in known:
-                hint = did_you_mean(PLUGIN_OF.get(name, name), fitting)
-                problems.append(f'{where}: unknown plugin "{name}"{hint}')
-            elif name in WITHOUT_EFFECT:
+                hint = did_you_mean(plugin_of.get(name, name), fitting)
+                raise PolicyError(f'{where}: unknown plugin "{name}"{hint}')
+            if name in WITHOUT_EFFECT:
                 notices.append(f"{where}: {name} does nothing here")
             elif name not in fitting:
-                problems.append(f'{where}: plugin "{name}" does not {point}')
+                raise PolicyError(f'{where}: plugin "{name}" does not {point}')
         for i, entry in enumerate(chosen.get("disabled", [])):
             name = entry.get("name", "")
             if name not in known and name != "*":
-                hint = did_you_mean(PLUGIN_OF.get(name, name), known, "")
+                hint = did_you_mean(plugin_of.get(name, name), known, "")
                 notices.append(f'{place}.{point}.disabled[{i}]: there is no plugin "{name}"{hint}')
 
 
@@ -3022,7 +3043,7 @@ def running_plugins(plugins):
         chosen = plugins.get(point, {})
         enabled = {entry.get("name", ""): entry.get("weight", 0) for entry in chosen.get("enabled", [])}
         disabled = {entry.get("name", "") for entry in chosen.get("disabled", [])}
-        anyway = running.get("multiPoint", DEFAULT_PLUGINS)
+        anyway = running.get("multiPoint", default_plugins())
         kept = {name: weight for name, weight in anyway.items() if disabled.isdisjoint([name, "*"])}
         # What runs anyway, and is enabled at the point itself, comes first.
         first = {name: weight for name, weight in enabled.items() if name in anyway and point != "multiPoint"}
@@ -3149,6 +3170,10 @@ class Objects(dict):
 
     def __missing__(self, resource):
         """List a resource; an API server that does not know it yet has none."""
+        known = [*Lists.CORE, *Lists.GROUPS]
+        if "/" not in resource and resource not in known:
+            expected = f"apis/GROUP/VERSION/RESOURCE or one of {', '.join(known)}"
+            raise LookupError(f'snapshot.objects["{resource}"]: expected {expected}')
         things = {}
         try:
             things = {key_in(thing): thing for thing in self.cluster.list(resource)}
@@ -3162,6 +3187,10 @@ class Objects(dict):
 class Lists:
     """The lists of an API server."""
 
+    CORE: ClassVar = [
+        "configmaps", "endpoints", "events", "limitranges", "namespaces", "nodes", "persistentvolumeclaims",
+        "persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "resourcequotas", "secrets",
+        "serviceaccounts", "services"]
     GROUPS: ClassVar = {  # others are in the core group, api/v1
         **dict.fromkeys(["replicasets", "statefulsets"], "apis/apps/v1"),
         **dict.fromkeys(["storageclasses", "csinodes", "csidrivers", "csistoragecapacities",
@@ -3586,7 +3615,7 @@ class PendingPods(dict):
         is_rules = not isinstance(error, (ApiError, Unschedulable))
         why = what_broke(error) if is_rules else one_line(error)
         warn_of_failure(error, f"{pod.key}: {why}")
-        if is_rules:
+        if is_rules or isinstance(error, Unschedulable):  # as extenders' errors are
             self.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"binding rejected: {why}")
         if getattr(error, "is_trouble", False):
             self.failing.add(pod.uid)
@@ -3738,22 +3767,36 @@ def now(microseconds=False):
 # ==== 15. Extenders =======================================================================================
 
 
-def extenders_of(configs, problems):
-    """Return the extenders, ignorable ones last; append what is wrong. Upstream: validateExtenders."""
+def extenders_of(configs):
+    """Return the extenders, ignorable ones last. Raises PolicyError. Upstream: validateExtenders."""
     extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
     for extender in extenders:
         tls = extender.config.get("tlsConfig", {})
         if extender.config.get("prioritizeVerb") and extender.weight <= 0:
-            problems.append(f"{extender.title}.weight: must be positive where there is a prioritizeVerb")
+            raise PolicyError(f"{extender.title}.weight: must be positive where there is a prioritizeVerb")
         if tls.get("insecure") and tls.get("caFile"):
-            problems.append(f"{extender.title}.tlsConfig: give either caFile or insecure")
+            raise PolicyError(f"{extender.title}.tlsConfig: give either caFile or insecure")
         for name in ("caFile", "certFile", "keyFile"):
             if tls.get(name) and not Path(tls[name]).is_file():
-                problems.append(f"{extender.title}.tlsConfig.{name}: there is no file {tls[name]}")
+                raise PolicyError(f"{extender.title}.tlsConfig.{name}: there is no file {tls[name]}")
     binders = [extender.title for extender in extenders if extender.config.get("bindVerb")]
     if len(binders) > 1:
-        problems.append(f"{binders[1]}.bindVerb: only one extender may bind, and {binders[0]} does")
+        raise PolicyError(f"{binders[1]}.bindVerb: only one extender may bind, and {binders[0]} does")
     return sorted(extenders, key=lambda extender: extender.ignorable)
+
+
+def left_to_extenders(configs):
+    """Return the names of the resources that extenders see to, so that the scheduler does not."""
+    resources = [resource for config in configs for resource in config.get("managedResources", [])]
+    return [resource.get("name") for resource in resources if resource.get("ignoredByScheduler")]
+
+
+# What extenders answer. Whatever the case of the fields' names, as Go reads them: see `decode`.
+# Upstream: kube-scheduler/extender/v1/types.go.
+FILTERED = {"Nodes": {"items": [{"metadata": {"name": str}}]}, "NodeNames": [str], "FailedNodes": dict,
+            "Error": str}
+SCORED = [{"Host": str, "Score": int}]
+BOUND = {"Error": str}
 
 
 class Extender:
@@ -3796,8 +3839,8 @@ class Extender:
                 raise Unschedulable(blame) from error
             warn_once(f"{blame}; {otherwise}")
 
-    def ask(self, verb, body):
-        """POST to a verb; return the answer's JSON. Raises HTTPError, OSError, ValueError, RecursionError."""
+    def ask(self, verb, body, schema):
+        """POST to a verb; return the answer. Raises HTTPError, OSError, ValueError, RecursionError."""
         most = 2**26  # bytes
         url = f"{self.url}/{self.config[verb]}"
         with self.session.post(url, json=body, stream=True, allow_redirects=False,
@@ -3807,16 +3850,17 @@ class Extender:
             text = response.raw.read(most + 1, decode_content=True)
         if len(text) > most:
             raise ValueError(f"its answer has more than {most} bytes")
-        answer = json.loads(text)
+        answer = decode(json.loads(text), schema, "the answer", lenient=True)
         if isinstance(answer, dict) and answer.get("Error"):
             raise ValueError(answer["Error"])
         return answer
 
-    def ask_about(self, nodes, verb, pod):
+    def ask_about(self, nodes, verb, pod, schema):
         """Return what a verb answers in time about nodes: to their names, or to all that they are."""
         names = [node.name for node in nodes] if self.names_only else None
         whole = None if self.names_only else {"metadata": {}, "items": [node.raw for node in nodes]}
-        return within(self.timeout, self.ask, verb, {"Pod": pod.raw, "NodeNames": names, "Nodes": whole})
+        body = {"Pod": pod.raw, "NodeNames": names, "Nodes": whole}
+        return within(self.timeout, self.ask, verb, body, schema)
 
     def filter(self, pod, nodes, failed):
         """Return those of the nodes that the extender lets pass, and `failed` with the others added."""
@@ -3824,11 +3868,10 @@ class Extender:
             return nodes, failed
         otherwise = "it is ignorable, so the pods go on without it" if self.ignorable else ""
         with self.blamed("filterVerb", otherwise):
-            answer = self.ask_about(nodes.values(), "filterVerb", pod)
-            items = pick(answer, list, "Nodes", "items", of=dict)
-            passing = {pick(item, str, "metadata", "name") for item in items}
-            if self.names_only and answer.get("NodeNames") is not None:
-                passing = set(pick(answer, list, "NodeNames", of=str))
+            answer = self.ask_about(nodes.values(), "filterVerb", pod, FILTERED)
+            passing = {pick(item, str, "metadata", "name") for item in pick(answer, list, "Nodes", "items")}
+            if self.names_only and "NodeNames" in answer:
+                passing = set(answer["NodeNames"])
             if not passing <= nodes.keys():
                 raise Malformed("passes nodes it was not asked about")
             reasons = pick(answer, dict, "FailedNodes", of=str)
@@ -3842,9 +3885,8 @@ class Extender:
         if len(nodes) == 1 or not self.cares("prioritizeVerb", pod):
             return []
         with self.blamed("prioritizeVerb", "its scores are left out"):
-            answer = {"the answer": self.ask_about(nodes.values(), "prioritizeVerb", pod)}
-            scores = {pick(score, str, "Host"): pick(score, int, "Score")
-                      for score in pick(answer, list, "the answer")}
+            answer = self.ask_about(nodes.values(), "prioritizeVerb", pod, SCORED)
+            scores = {each.get("Host", ""): each.get("Score", 0) for each in answer}
             if not all(0 <= score <= 10 for score in scores.values()):
                 raise Malformed("its scores are not all from 0 to 10")
             points = {name: scores.get(name, 0) * self.weight * 10 for name in nodes}
@@ -3855,7 +3897,7 @@ class Extender:
         """Have the extender bind the pod. Return True."""
         with self.blamed("bindVerb"):
             body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
-            within(self.timeout, self.ask, "bindVerb", body)
+            within(self.timeout, self.ask, "bindVerb", body, BOUND)
         return True
 
 
@@ -4135,11 +4177,13 @@ TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole 
               bool: "true or false"}
 
 
-def decode(value, schema, where, problems, lenient=False):
-    """Check a value against a schema, append what is wrong to `problems`, and return it without nulls.
+def decode(value, schema, where, lenient=False):
+    """Check a value against a schema, and return it without nulls. Raises PolicyError.
 
     lenient: as kube-scheduler reads extenders, whatever the case of a field's name, and with unknown fields.
     """
+    if inspect.isfunction(schema):
+        return schema(value, where)
     kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
     if value is None:
         return kind()
@@ -4154,16 +4198,15 @@ def decode(value, schema, where, problems, lenient=False):
     elif kind in (int, float):
         fits = fits and abs(value) < (2**63 if kind is int else math.inf)
     if not fits:
-        problems.append(f"{where}: expected {expected}, got {json.dumps(value, default=str)[:60]}")
-        return kind()
+        raise PolicyError(f"{where}: expected {expected}, got {json.dumps(value, default=str)[:60]}")
     if isinstance(schema, list):
-        return [decode(item, schema[0], f"{where}[{i}]", problems, lenient) for i, item in enumerate(value)]
+        return [decode(item, schema[0], f"{where}[{i}]", lenient) for i, item in enumerate(value)]
     if isinstance(schema, dict):
-        return decode_fields(value, schema, where, problems, lenient or schema is EXTENDER)
+        return decode_fields(value, schema, where, lenient or schema is EXTENDER)
     return value
 
 
-def decode_fields(value, schema, where, problems, lenient):
+def decode_fields(value, schema, where, lenient):
     """Check the fields of an object, and return those that are known and not null."""
     names = {name.lower() if lenient else name: name for name in schema}
     decoded = {}
@@ -4171,14 +4214,33 @@ def decode_fields(value, schema, where, problems, lenient):
         place = f"{where}.{key}".lstrip(".")
         name = names.get(key.lower() if lenient else key)
         if name and item is not None:
-            decoded[name] = decode(item, schema[name], place, problems, lenient)
+            decoded[name] = decode(item, schema[name], place, lenient)
         elif not name and (not lenient or where.endswith("tlsConfig")):  # where nothing may be passed over
-            problems.append(f"{place}: unknown field{did_you_mean(key, names, '')}")
+            raise PolicyError(f"{place}: unknown field{did_you_mean(key, names, '')}")
     return decoded
 
 
+NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag -> how that is said today
+    "NodeResourcesLeastAllocated": "NodeResourcesFit (in a Policy: LeastRequestedPriority)",
+    "NodeResourcesMostAllocated":
+        "NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
+    **dict.fromkeys(["SelectorSpread", "DefaultPodTopologySpread"],
+                    "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
+    **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"], "NodeVolumeLimits"),
+    "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
+    **dict.fromkeys(["NodeResourceLimits", "ResourceLimitsPriority"], "nothing, leave it out"),
+    "NoVolumeNodeConflict": "CheckVolumeBinding", "version": "apiVersion",
+    "algorithmSource": "--policy with the Policy's own file",
+    "schedulerName": "profiles[0].schedulerName, or --scheduler-name",
+    "plugins": "profiles[0].plugins", "pluginConfig": "profiles[0].pluginConfig",
+    "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity",
+    "--kubeconfig": "kubectl --kubeconfig FILE proxy", "--master": "--server"}
+
+
 def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
-    """Return a hint at the known word nearest to this one, or another hint if there is none near."""
+    """Return a hint: today's way to say it, or the known word nearest to it, or another hint."""
+    if word in NAMES_OF_OLD and word not in known:
+        return f"; today: {NAMES_OF_OLD[word]}"
     near = difflib.get_close_matches(str(word), known, 1)
     return f'; did you mean "{near[0]}"?' if near else otherwise
 
@@ -4375,25 +4437,12 @@ def unheeded(decision):
     """Yield what the pod requires though no active rule looks at that, and the rule that would look."""
     pod, node = decision.pod, decision.nodes.get(decision.node)
     active = {rule.name for rule in decision.policy.rules()}
-    affinity = pick(pod.spec, dict, "affinity")
-    required = {side for side, terms in affinity.items() if f"required{WHEN}" in str(terms)}
-    has_disk = any(volume.keys() & DISK_IDENTITIES.keys() for volume in pod.volumes)
-    must_spread = "DoNotSchedule" in str(pod.spec.get("topologySpreadConstraints"))
-    asks = {  # (what the pod may ask for, the rule that looks at it): whether it does
-        ("resource requests", "PodFitsResources"): any(pod.requests.values()),
-        ("host ports", "PodFitsHostPorts"): pod.host_ports,
-        ("a node selector", "MatchNodeSelector"): pod.node_selector,
-        ("required node affinity", "MatchNodeSelector"): "nodeAffinity" in required,
-        ("no toleration for taints there", "PodToleratesNodeTaints"): node and hostile_taints(pod, node),
-        ("a network disk", "NoDiskConflict"): has_disk,
-        ("claims", "CheckVolumeBinding"): pod.claims,
-        ("required spreading", "EvenPodsSpread"): must_spread,
-        ("required pod affinity", "MatchInterPodAffinity"): "podAffinity" in required,
-        ("required pod anti-affinity", "MatchInterPodAffinity"): "podAntiAffinity" in required,
-    }
-    for (what, rule), is_asked in asks.items():
-        if is_asked and rule not in active:
-            yield f"has {what}, and {decision.policy.name_for(rule)}, which looks at that, is not active"
+    for rule in PREDICATES.values():
+        name = decision.policy.name_for(rule)
+        for what, is_asked in rule.looks_at.items():
+            with contextlib.suppress(Malformed):  # what no active rule has read may be anything
+                if rule.name not in active and is_asked(pod, node):
+                    yield f"has {what}, and {name}, which looks at that, is not active"
 
 
 def best_nodes(decision, screen):
@@ -4590,8 +4639,8 @@ RULE_NAMED = re.compile(  # how messages name rules, of which files may be elsew
 def not_active(text, policy):
     """Return the rules that a text names, such as a pod's event, and that a Policy does not have active."""
     active = {rule.name for rule in policy.rules()} | {rule.title for rule in policy.rules()}
-    active |= {plugin for plugin, names in PLUGINS.items() if not names or not active.isdisjoint(names)}
-    named = {*re.findall(r"[\w-]+", text)} & {*PREDICATES, *PRIORITIES, *PLUGINS}
+    active |= {rule.plugin for rule in policy.rules()}
+    named = {*re.findall(r"[\w-]+", text)} & {*PREDICATES, *PRIORITIES, *plugins_of_today()}
     named |= {*itertools.chain(*RULE_NAMED.findall(text))} - {""}
     if "extender" in text and not policy.extenders:
         named.add("extenders")
@@ -4644,7 +4693,10 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("--color", choices=["always", "auto", "never"], default="auto", help="always: for less -R")
     add("--output", choices=["text", "json"], default="text", help="json: an object for each decision")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
-    options = parser.parse_args(argv)
+    options, unknown = parser.parse_known_args(argv)
+    if unknown:
+        hint = did_you_mean(unknown[0].partition("=")[0], (), "")
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     if not re.fullmatch("https?://[^/?#]+/?", options.server):
         parser.error(f"--server {options.server}: expected a URL such as http://127.0.0.1:8001")
     try:

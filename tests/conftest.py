@@ -17,6 +17,8 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 import scheduler  # noqa: E402
 
+DEFAULT_PREDICATES = ["GeneralPredicates", *(entry["name"] for entry in scheduler.default_entries("predicates"))]
+DEFAULT_PRIORITIES = [entry["name"] for entry in scheduler.default_entries("priorities")]
 SCHEDULER = [sys.executable, str(ROOT / "scheduler.py")]
 
 

@@ -156,6 +156,9 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
 
 @table("arguments, said", {
     "an unknown flag": (["--frobnicate"], "unrecognized arguments: --frobnicate"),
+    "kube-scheduler's --kubeconfig": (
+        ["--kubeconfig=x"], "unrecognized arguments: --kubeconfig=x; today: kubectl --kubeconfig FILE proxy"),
+    "kube-scheduler's --master": (["--master", "x"], "unrecognized arguments: --master x; today: --server"),
     "an interval that is no time": (["--interval=never"], "argument --interval: invalid float value: 'never'"),
     "an interval of nothing": (["--interval=0"], "--interval 0.0: expected a number of seconds above 0"),
     "an interval that is no number": (["--interval=nan"], "--interval nan: expected a number of seconds above 0"),
@@ -414,7 +417,7 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
         assert caplog.messages == [f"{path}: says the same as before"], "of rules that nobody has edited nothing is said"
         caplog.clear()
         os.utime(rules, (1, 1))
-        assert reasons() == ["the second"] and caplog.messages == [f"{rules}: says the same as before"]
+        assert reasons() == ["the second"] and caplog.messages == [f"{path}: says the same as before"]
         for text, said in (("1 / 0", "line 1: ZeroDivisionError: division by zero"),
                            (RULE.format("Other", "return []"), 'unknown predicate "Mine"')):
             caplog.clear()
@@ -464,8 +467,7 @@ def test_the_script_says_itself_what_it_requires():
 def test_the_readme_lists_every_rule_and_every_flag():
     readme = (ROOT / "README.md").read_text()
     tutorial = (ROOT / "tests" / "tutorial_rules.py").read_text()  # which other tests have registered
-    aliases = [name for names in scheduler.ALIASES.values() for name in names]
-    names = [name for name in [*scheduler.PREDICATES, *scheduler.PRIORITIES, *aliases]
+    names = [name for name in [*scheduler.known_names("predicates"), *scheduler.known_names("priorities")]
              if f'("{name}"' not in tutorial]
     arguments = {rule.name: rule.member for rule in [*scheduler.PREDICATES.values(), *scheduler.PRIORITIES.values()]}
     assert [name for name in names if f"`{arguments.get(name) or name}`" not in readme] == []

@@ -153,8 +153,9 @@ ENABLED, DISABLED = "profiles[0].plugins.{}.enabled[0]", "profiles[0].plugins.{}
     "a plugin of another's is disabled": (
         {"plugins": {"score": {"disabled": plugins("Yesteryear")}}}, {},
         [f'{DISABLED.format("score")}: there is no plugin "Yesteryear"']),
-    "plugins that have gone are disabled, and enabled": (
-        {"plugins": {"filter": {"disabled": plugins("EBSLimits"), "enabled": plugins("GCEPDLimits")}}}, {}, []),
+    "a plugin that has gone is disabled": (
+        {"plugins": {"filter": {"disabled": plugins("EBSLimits")}}}, {},
+        [f'{DISABLED.format("filter")}: there is no plugin "EBSLimits"; today: NodeVolumeLimits']),
     "fields on which nothing depends": (
         {"percentageOfNodesToScore": 50}, {"percentageOfNodesToScore": 0, "parallelism": 16, "clientConnection": {"qps": 5},
                                            "podMaxBackoffSeconds": 10, "enableProfiling": True},
@@ -176,9 +177,35 @@ def test_what_is_read_without_effect_is_said(profile, more, notices):
     assert policy.notices == notices
 
 
-def test_disks_of_clouds_are_counted_where_that_is_asked_for():
-    [policy] = load({"plugins": {"filter": {"enabled": plugins("EBSLimits")}}}).values()
-    assert rules(policy)[0] == [*FILTERS, "MaxEBSVolumeCount"]
+VOLUMES, TAINTS = "NodeVolumeLimits", "TaintToleration, and taints on the nodes"
+
+
+@table("point, name, today", {
+    "EBSLimits": ("filter", "EBSLimits", VOLUMES), "GCEPDLimits": ("filter", "GCEPDLimits", VOLUMES),
+    "AzureDiskLimits": ("multiPoint", "AzureDiskLimits", VOLUMES), "CinderLimits": ("filter", "CinderLimits", VOLUMES),
+    "NodePreferAvoidPods": ("score", "NodePreferAvoidPods", TAINTS)})
+def test_plugins_that_have_gone_since_1_20_are_refused(point, name, today):
+    with pytest.raises(scheduler.PolicyError) as error:
+        load({"plugins": {point: {"enabled": plugins(name)}}})
+    assert str(error.value) == f'profiles[0].plugins.{point}.enabled[0]: unknown plugin "{name}"; today: {today}'
+    with pytest.raises(scheduler.PolicyError) as error:
+        load({"pluginConfig": [{"name": name, "args": {}}]})
+    assert str(error.value) == f'profiles[0].pluginConfig[0]: unknown plugin "{name}"; today: {today}'
+
+
+@table("ignored, args, reasons", {
+    "a resource that an extender sees to": (True, {}, []),
+    "one that it has a say about only": (False, {}, ["Insufficient example.com/fpga"]),
+    "its word takes precedence over the plugin's arguments": (
+        True, {"ignoredResources": ["example.com/gpu"]}, ["Insufficient example.com/gpu"]),
+    "... but not over their groups": (True, {"ignoredResourceGroups": ["example.com"]}, []),
+})
+def test_resources_that_extenders_see_to_are_not_held_against_nodes(ignored, args, reasons):
+    wanted = {"example.com/fpga": "1"} | ({"example.com/gpu": "1"} if args else {})
+    [policy] = load({"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}, extenders=[
+        {"urlPrefix": "http://x", "managedResources": [{"name": "example.com/fpga", "ignoredByScheduler": ignored}]}]).values()
+    fits = {rule.name: rule for rule in policy.predicates}["PodFitsResources"]
+    assert list(fits.function(scheduler.Pod(pod("p", wanted)), scheduler.Node(node("n")))) == reasons
 
 
 SSD, FAST = ({"matchExpressions": [{"key": "disk", "operator": "In", "values": [value]}]} for value in ("ssd", "nvme"))
@@ -274,10 +301,9 @@ def test_a_resource_that_is_neither_there_nor_wanted_scores_0(kind):
     assert policy.priorities[0].function(scheduler.Pod(pod("p")), scheduler.Node(node("n"))) == 0
 
 
-def test_an_unknown_plugin_is_said_once():
-    with pytest.raises(scheduler.PolicyError) as error:
+def test_an_unknown_plugin_is_said_at_every_point():
+    with pytest.raises(scheduler.PolicyError, match="permit.enabled.0.: unknown plugin"):
         load({"plugins": {"permit": {"enabled": plugins("Nobody")}}})
-    assert len(error.value.args) == 1
 
 
 @pytest.mark.parametrize("https", ["enableHTTPS", "enableHttps"])
@@ -315,6 +341,21 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
     "a predicate's name, whose plugin is suggested": (
         configuration({"plugins": {"filter": {"enabled": plugins("PodToleratesNodeTaints")}}}),
         'unknown plugin "PodToleratesNodeTaints"; did you mean "TaintToleration"?'),
+    "a plugin of v1beta1, and today's way": (
+        configuration({"plugins": {"score": {"enabled": plugins("NodeResourcesMostAllocated")}}}),
+        'enabled[0]: unknown plugin "NodeResourcesMostAllocated"; today: NodeResourcesFit with scoringStrategy.type '
+        "MostAllocated (in a Policy: MostRequestedPriority)"),
+    "a plugin of v1beta1 that is much like another one": (
+        configuration({"plugins": {"score": {"enabled": plugins("NodeResourcesLeastAllocated")}}}),
+        'unknown plugin "NodeResourcesLeastAllocated"; today: NodeResourcesFit (in a Policy: LeastRequestedPriority)'),
+    "a plugin of v1beta1 whose name has changed": (
+        configuration({"plugins": {"score": {"enabled": plugins("SelectorSpread")}}}),
+        'unknown plugin "SelectorSpread"; today: PodTopologySpread with its default constraints'),
+    "v1alpha1's algorithm": (configuration(algorithmSource={"provider": "DefaultProvider"}),
+                             "algorithmSource: unknown field; today: --policy with the Policy's own file"),
+    "v1alpha1's name of the scheduler": (
+        configuration(schedulerName="x"), "schedulerName: unknown field; today: profiles[0].schedulerName, or"),
+    "v1alpha1's plugins": (configuration(plugins={}), "plugins: unknown field; today: profiles[0].plugins"),
     "half of a priority's name": (
         configuration({"plugins": {"score": {"enabled": plugins("LeastRequested")}}}),
         'unknown plugin "LeastRequested"; is a file missing in --plugins?'),
@@ -453,10 +494,19 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
 
 
 @table("disabled, said", {
-    "a plugin that filters and scores": ({"multiPoint": {"disabled": plugins("NodeResourcesFit")}}, "- NodeResourcesFit"),
-    "one of its parts": ({"score": {"disabled": plugins("NodeResourcesFit")}}, "NodeResourcesFit changed"),
-    "a plugin that filters": ({"filter": {"disabled": plugins("NodePorts")}}, "- NodePorts"),
-    "the order in which plugins filter": ({"filter": {"enabled": plugins("VolumeZone")}}, "another order"),
+    "a plugin that filters and scores": (
+        {"multiPoint": {"disabled": plugins("NodeResourcesFit")}},
+        ["- NodeResourcesFit (PodFitsResources)",
+         '- NodeResourcesFit (LeastRequestedPriority) ×1 [{"cpu": 1, "memory": 1}]']),
+    "one of its parts": ({"score": {"disabled": plugins("NodeResourcesFit")}},
+                         ['- NodeResourcesFit (LeastRequestedPriority) ×1 [{"cpu": 1, "memory": 1}]']),
+    "a plugin that filters": ({"filter": {"disabled": plugins("NodePorts")}}, ["- NodePorts (PodFitsHostPorts)"]),
+    "the order in which plugins filter": (
+        {"filter": {"enabled": plugins("VolumeZone")}},
+        ["+ VolumeZone (NoVolumeZoneConflict)", "- VolumeZone (NoVolumeZoneConflict)"]),
+    "a rule's functions for other extension points": (
+        {"reserve": {"disabled": plugins("VolumeBinding")}},
+        ["- VolumeBinding (CheckVolumeBinding) unreserve pre_bind", "+ VolumeBinding (CheckVolumeBinding) pre_bind"]),
 })
 def test_an_edit_of_plugins_is_said_by_their_names(disabled, said, tmp_path, caplog):
     path = tmp_path / "config.json"
@@ -464,7 +514,7 @@ def test_an_edit_of_plugins_is_said_by_their_names(disabled, said, tmp_path, cap
     file = scheduler.PolicyFile(path, "my-scheduler")
     path.write_text(json.dumps(configuration({"plugins": disabled})))
     file.current()
-    assert caplog.messages == [f"{path}: {said}"]
+    assert caplog.messages == [f"{path}: {line}" for line in said]
 
 
 def test_an_edit_of_a_profile_is_said_by_its_name(tmp_path, caplog):
@@ -478,8 +528,10 @@ def test_an_edit_of_a_profile_is_said_by_its_name(tmp_path, caplog):
     write({"schedulerName": "a", "plugins": {"score": {"enabled": plugins(ImageLocality=5)},
                                              "permit": {"enabled": plugins("Coscheduling")}}}, {"schedulerName": "c"})
     file.current()
-    assert caplog.messages == [f"{path}: + profile c", f"{path}: - profile b",
-                               f"{path}: a: + Coscheduling, ImageLocality weight 1 → 5"]
+    lines = [message.removeprefix(f"{path}: ") for message in caplog.messages]
+    assert {"- a: ImageLocality (ImageLocalityPriority) ×1", "+ a: ImageLocality (ImageLocalityPriority) ×5",
+            "+ a: Coscheduling permit"} == {line for line in lines if line[2:].startswith("a: ")}
+    assert "- b: NodePorts (PodFitsHostPorts)" in lines and "+ c: NodePorts (PodFitsHostPorts)" in lines
     assert list(file.policies) == ["a", "c"]
 
 
@@ -495,3 +547,60 @@ def test_nodes_that_affinity_names_are_not_asked_for_where_the_plugin_is_disable
 def test_a_plugin_of_1_20_that_needs_an_argument_is_refused_without_it(name):
     with pytest.raises(scheduler.PolicyError, match=f"profiles.0..plugins.score: {name}: needs an argument"):
         load({"plugins": {"score": {"enabled": plugins(name)}}})
+
+
+@pytest.fixture
+def quiet_hours():
+    """A rule that is said in one place: its plugin, that one's weight, an argument, a difference between versions."""
+    @scheduler.priority("QuietHoursPriority", plugin="QuietHours", plugin_weight=4, by_default=3, aliases=["OldHours"],
+                        argument={"hour": int}, default={"hour": 7})
+    def quiet(pod, node, arguments, since_1_20=False):
+        return arguments[0]["hour"] + since_1_20
+
+    yield
+    scheduler.PRIORITIES.pop("QuietHoursPriority", None)
+
+
+def test_a_rule_is_added_and_removed_in_one_place(quiet_hours):
+    documents = {"by default": {}, "by its name": {"priorities": [{"name": "QuietHoursPriority", "weight": 3}]},
+                 "by another name": {"priorities": [{"name": "OldHours", "weight": 3}]}}
+    for how, more in documents.items():
+        policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **more})
+        rule = policy.priorities[-1]
+        assert (rule.name, rule.weight, rule.function(None, None)) == ("QuietHoursPriority", 3, 7), how
+    profile = {"pluginConfig": [{"name": "QuietHours", "args": {"hour": 9}}]}
+    for more, score in ({}, 8), (profile, 10):
+        rule = load(more)["my-scheduler"].priorities[-1]
+        assert (rule.title, rule.weight, rule.function(None, None)) == ("QuietHours", 4, score)
+    assert rules(load({"plugins": {"score": {"disabled": plugins("QuietHours")}}})["my-scheduler"]) == (FILTERS, SCORES)
+    del scheduler.PRIORITIES["QuietHoursPriority"]
+    assert rules(load()["my-scheduler"]) == (FILTERS, SCORES)
+    with pytest.raises(scheduler.PolicyError, match='unknown plugin "QuietHours"'):
+        load({"plugins": {"score": {"enabled": plugins("QuietHours")}}})
+
+
+def test_a_predicate_is_added_in_one_place():
+    scheduler.predicate("FreshNodes", plugin="Freshness", by_default=True, permit=lambda pod, node, snapshot: None)(
+        lambda pod, node: ())
+    try:
+        assert rules(load()["my-scheduler"])[0] == [*FILTERS, "FreshNodes"]
+        [policy] = load({"plugins": {"multiPoint": {"disabled": plugins("Freshness")},
+                                     "permit": {"enabled": plugins("Freshness")}}}).values()
+        assert rules(policy)[0] == FILTERS and [rule.name for rule in policy.others] == ["FreshNodes"]
+        [policy] = scheduler.load_policies("DefaultProvider", "my-scheduler").values()
+        assert rules(policy)[0][-1] == "FreshNodes"
+    finally:
+        del scheduler.PREDICATES["FreshNodes"]
+
+
+def test_arguments_of_a_plugin_that_nobody_knows_may_be_anything():
+    [policy] = load({"pluginConfig": [{"name": "Nobody", "args": {"defaultConstraints": 5}}]}).values()
+    assert len(policy.notices) == 1
+
+
+def test_a_built_in_rule_may_be_taken_out_with_its_plugin(monkeypatch):
+    monkeypatch.delitem(scheduler.PREDICATES, "NoVolumeZoneConflict")
+    assert rules(load()["my-scheduler"])[0] == [name for name in FILTERS if name != "NoVolumeZoneConflict"]
+    for policy in (scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"}),
+                   *scheduler.load_policies("DefaultProvider", "x").values()):
+        assert "NoVolumeZoneConflict" not in rules(policy)[0] and len(policy.predicates) == 14

@@ -11,11 +11,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import conftest
 import pytest
 import scheduler
-from conftest import free_port, node, pod, run_scheduler, table
+from conftest import free_port, node, pod, run_scheduler, table, wait_until_told
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
+from test_loop import Server
 
 
 class Service:
@@ -83,6 +84,12 @@ def test_a_filter_is_asked_about_the_nodes_and_its_reasons_are_kept(service, nam
     "nodes, though it was asked about names": (True, {"Nodes": {"items": [node("b")]}}, ["b"]),
     "names, though it was asked about nodes": (False, {"NodeNames": ["b"], "Nodes": {"items": [node("c")]}}, ["c"]),
     "nothing": (False, {}, []),
+    "null": (False, None, []),
+    "names in lower case, as many extenders answer": (True, {"nodenames": ["b"]}, ["b"]),
+    "names that begin with a small letter": (True, {"nodeNames": ["b"]}, ["b"]),
+    "nodes in lower case": (False, {"nodes": {"Items": [{"Metadata": {"name": "b", "labels": {"x": "y"}}}]}}, ["b"]),
+    "what nobody asked for, too": (False, {"nodes": {"items": [node("b")], "kind": "NodeList"}, "took": 3}, ["b"]),
+    "names that are null": (True, {"nodeNames": None, "nodes": {"items": [node("b")]}}, ["b"]),
 })
 def test_what_a_filter_may_answer(service, names_only, answer, feasible):
     service.answers["filter"] = 200, answer
@@ -90,14 +97,16 @@ def test_what_a_filter_may_answer(service, names_only, answer, feasible):
     assert list(decision.total) == feasible
 
 
-def test_what_no_extender_lets_pass_is_counted_in_the_message(service):
-    service.answers["filter"] = 200, {"Nodes": {"items": []}, "FailedNodes": {"a": "a is haunted", "b": "a is haunted"}}
+@pytest.mark.parametrize("field", ["FailedNodes", "failedNodes"])
+def test_what_no_extender_lets_pass_is_counted_in_the_message(service, field):
+    service.answers["filter"] = 200, {"Nodes": {"items": []}, field: {"a": "a is haunted", "b": "a is haunted"}}
     decision = decide([{"urlPrefix": service.url, "filterVerb": "filter"}])
     assert decision.message == "0/3 nodes are available: 2 a is haunted."
 
 
-def test_scores_are_multiplied_by_the_weight_and_by_ten_and_added(service):
-    service.answers["prioritize"] = 200, [{"Host": "a", "Score": 1}, {"Host": "b", "Score": 10}]
+@table("host, score", {"as Go writes them": ("Host", "Score"), "in lower case": ("host", "score")})
+def test_scores_are_multiplied_by_the_weight_and_by_ten_and_added(service, host, score):
+    service.answers["prioritize"] = 200, [{host: "a", score: 1}, {host: "b", score: 10}]
     decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 3}],
                       priorities=[{"name": "LeastRequestedPriority", "weight": 1}])
     assert decision.scores[f"extenders[0] {service.url}"] == {"a": 30, "b": 300, "c": 0}
@@ -132,9 +141,11 @@ def test_an_extender_is_asked_about_pods_with_its_resources_only(service, resour
 
 @table("status, answer, why", {
     "an error of its own": (200, {"Error": "the licence has expired"}, "the licence has expired"),
+    "an error in lower case": (200, {"error": "the licence has expired"}, "the licence has expired"),
     "a failure": (500, "oops", "it answers 500 Internal Server Error"),
     "no JSON": (200, "<html>", "Expecting value: line 1 column 1 (char 0)"),
-    "JSON of another kind": (200, [], "it: expected an object, got []"),
+    "JSON of another kind": (200, [], "the answer: expected an object, got []"),
+    "a name that is none": (200, {"nodeNames": [1]}, "the answer.nodeNames[0]: expected a string, got 1"),
     "nodes that it was not asked about": (
         200, {"Nodes": {"items": [node("z")]}}, "passes nodes it was not asked about"),
     "reasons that are none": (200, {"FailedNodes": {"a": 1}}, "FailedNodes[a]: expected a string, got 1"),
@@ -206,6 +217,26 @@ def test_a_timeout_is_in_nanoseconds(service):
     policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "extenders": [
         {"urlPrefix": service.url, "httpTimeout": 1500000000}, {"urlPrefix": service.url}]})
     assert [extender.timeout for extender in policy.extenders] == [1.5, 5]
+
+
+@table("answer, said", {
+    "an error of its own": ((200, {"error": "disk quota exceeded"}), "disk quota exceeded"),
+    "a failure": ((500, "oops"), "it answers 500 Internal Server Error"),
+})
+def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(service, answer, said):
+    service.answers["bind"] = answer
+    server = Server(node("a"), pod("p"))
+    policies = {"my-scheduler": scheduler.read_policy({
+        "kind": "Policy", "apiVersion": "v1", "extenders": [{"urlPrefix": service.url, "bindVerb": "bind"}]})}
+    cluster = scheduler.Cluster(server)
+    cluster.is_live = True
+    for _ in range(2):
+        scheduler.schedule_pending_pods(cluster, policies, lambda decision: None, threading.Event())
+    wait_until_told(cluster)
+    [record] = cluster.pending.values()
+    assert (len(service.asked), record.attempts, server.places()) == (1, 1, {})
+    assert [body["message"] for *_, body in server.sent("POST", "/events")] == [
+        f"binding rejected: extender {service.url}: bind: {said}"]
 
 
 @table("answer, bound", {"it binds": ({}, True), "it fails": ({"Error": "no"}, False)})

@@ -21,8 +21,9 @@ def policy_of(case):
     return scheduler.read_policy(dict(case["policy"]))
 
 
-PLUGIN = {rule: plugin for plugin, rules in reversed(scheduler.PLUGINS.items()) for rule in rules} | {
+PLUGIN = {rule.name: rule.plugin for rule in [*scheduler.PREDICATES.values(), *scheduler.PRIORITIES.values()]} | {
     "LeastRequestedPriority": "NodeResourcesLeastAllocated", "MostRequestedPriority": "NodeResourcesMostAllocated",
+    "RequestedToCapacityRatio": "RequestedToCapacityRatio",
     "EvenPodsSpreadPriority": "PodTopologySpread", "CheckNodeLabelPresence": "NodeLabel",
     "CheckServiceAffinity": "ServiceAffinity"}
 

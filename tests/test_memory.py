@@ -13,11 +13,11 @@ import threading
 import weakref
 
 import pytest
-from conftest import ROOT, node, pod, scheduler
+from conftest import DEFAULT_PREDICATES, ROOT, node, pod, scheduler
 
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
-EVERYTHING = [*scheduler.DEFAULT_PREDICATES, "MatchInterPodAffinity", "EvenPodsSpread"]
+EVERYTHING = [*DEFAULT_PREDICATES, "MatchInterPodAffinity", "EvenPodsSpread"]
 POLICIES = {  # several, between which the sequences change
     "the default Policy": {},
     "rules that look at other pods": {

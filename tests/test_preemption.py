@@ -12,12 +12,12 @@ from collections import Counter
 import pytest
 import scheduler
 import tutorial_rules
-from conftest import ROOT, cluster_of, free_port, node, pod, run_scheduler, table, wait_for
+from conftest import DEFAULT_PREDICATES, ROOT, cluster_of, free_port, node, pod, run_scheduler, table, wait_for
 from test_in_cluster import MANIFESTS
 
 RULES = ROOT / "tests" / "tutorial_rules.py"
 POLICY = {"kind": "Policy", "apiVersion": "v1", "priorities": [],
-          "predicates": [{"name": name} for name in [*scheduler.DEFAULT_PREDICATES, "Preemption"]]}
+          "predicates": [{"name": name} for name in [*DEFAULT_PREDICATES, "Preemption"]]}
 UNNAMED = "rules of --plugins that the Policy does not name: ((?!Preemption).)*\n"
 
 

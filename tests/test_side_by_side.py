@@ -4,15 +4,16 @@ import json
 import random
 
 import scheduler
-from conftest import node, pod, table, wait_for
+from conftest import DEFAULT_PREDICATES, DEFAULT_PRIORITIES, node, pod, run_scheduler, table, wait_for
+from test_extenders import Service
 
 ZONE = "topology.kubernetes.io/zone"
 DEFAULTS = {"kind": "Policy", "apiVersion": "v1"}
 ALL = DEFAULTS | {
     "alwaysCheckAllPredicates": True, "hardPodAffinitySymmetricWeight": 7,
-    "predicates": [{"name": name} for name in [*scheduler.DEFAULT_PREDICATES, "PodFitsHostPorts"]] + [
+    "predicates": [{"name": name} for name in [*DEFAULT_PREDICATES, "PodFitsHostPorts"]] + [
         {"name": "Labelled", "argument": {"labelsPresence": {"labels": ["retiring"], "presence": False}}}],
-    "priorities": [{"name": name, "weight": i + 1} for i, name in enumerate(scheduler.DEFAULT_PRIORITIES)] + [
+    "priorities": [{"name": name, "weight": i + 1} for i, name in enumerate(DEFAULT_PRIORITIES)] + [
         {"name": "MostRequestedPriority", "weight": 2},
         {"name": "Fast", "weight": 3, "argument": {"labelPreference": {"label": "fast", "presence": True}}},
         {"name": "Racks", "weight": 2, "argument": {"serviceAntiAffinity": {"label": "rack"}}},
@@ -75,11 +76,11 @@ def random_policy(chance):
     utilizations = sorted(chance.sample(range(101), 3))
     return DEFAULTS | {
         "alwaysCheckAllPredicates": chance.random() < 0.5, "hardPodAffinitySymmetricWeight": chance.randint(0, 100),
-        "predicates": [{"name": name} for name in some([*scheduler.DEFAULT_PREDICATES, "HostName", "PodFitsPorts"])] + [
+        "predicates": [{"name": name} for name in some([*DEFAULT_PREDICATES, "HostName", "PodFitsPorts"])] + [
             {"name": f"with {label}", "argument": {"labelsPresence": {
                 "labels": [label], "presence": chance.random() < 0.5}}} for label in some(["retiring", "disk"])],
         "priorities": [{"name": name, "weight": chance.randint(1, 100)} for name in some(
-            [*scheduler.DEFAULT_PRIORITIES, "MostRequestedPriority", "ServiceSpreadingPriority"])] + [
+            [*DEFAULT_PRIORITIES, "MostRequestedPriority", "ServiceSpreadingPriority"])] + [
             {"name": f"prefer {label}", "weight": 2, "argument": {"labelPreference": {
                 "label": label, "presence": chance.random() < 0.5}}} for label in some(["fast", "disk"])] + [
             {"name": f"spread over {label}", "weight": 3, "argument": {"serviceAntiAffinity": {"label": label}}}
@@ -145,3 +146,39 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
         control_plane.request("DELETE", f"namespaces/default/services/{app}")
     if count > 100:
         assert unique > count / 3 and pending > 2, "the pods are various enough to tell"
+
+
+@table("verb, answer, place, said", {
+    "no node passes its filter": (
+        "filter", {"nodenames": [], "failednodes": {"a": "a is haunted", "b": "a is haunted"}}, None,
+        "0/2 nodes are available: 2 a is haunted."),
+    "it prefers a node": ("prioritize", [{"host": "a", "score": 1}, {"host": "b", "score": 9}], "b", None),
+    "it fails to bind": ("bind", {"error": "disk quota exceeded"}, None, "binding rejected: ... disk quota exceeded"),
+})
+def test_an_extender_that_answers_in_lower_case(control_plane, tmp_path, verb, answer, place, said):
+    """Go's decoder takes a field's name in any case: both take the same from what the extender answers."""
+    service = Service()
+    service.answers[verb] = 200, answer
+    policy = DEFAULTS | {"predicates": [], "priorities": [], "extenders": [
+        {"urlPrefix": service.url, f"{verb}Verb": verb, "weight": 1, "nodeCacheCapable": True}]}
+    theirs, ours = flags(policy, tmp_path)
+    control_plane.create(node("a"), node("b"), pod("theirs", schedulerName="kube"), pod("ours"))
+    kube_scheduler = control_plane.start(
+        "kube-scheduler", f"--kubeconfig={control_plane.kubeconfig()}", "--leader-elect=false", "--port=0",
+        "--secure-port=0", "--scheduler-name=kube", *theirs)
+    run_scheduler("--server", control_plane.server, "--policy", ours, "--once")
+
+    def outcome(name):
+        """The pod's node, and why it has none; nothing as long as neither is known."""
+        thing = control_plane.get(f"namespaces/default/pods/{name}")
+        message = next((each.get("message") for each in thing["status"].get("conditions", [])), None)
+        return [thing["spec"].get("nodeName"), message] if thing["spec"].get("nodeName") or message else None
+
+    outcomes = [wait_for(f"{name} is decided about", lambda name=name: outcome(name)) for name in ("theirs", "ours")]
+    kube_scheduler.kill()
+    kube_scheduler.wait()
+    service.stop()
+    for node_name, message in outcomes:
+        head, _, tail = (said or "").partition("... ")
+        assert node_name == place and (message or "").startswith(head) and (message or "").endswith(tail), outcomes
+    assert {verb for verb, _ in service.asked} == {verb}
