@@ -603,8 +603,8 @@ def meaning_of(where, entry, place, notices):
     title = entry.get("name", "")
     given = entry.get("argument", {})
     names = known_names(where).get(title)
-    if names == [title] and rules[title].has_own_fields:
-        return names, [decode(given, rules[title].argument, f"{place}.argument")]
+    if names and rules[names[0]].has_own_fields:
+        return names, [decode(given, rules[names[0]].argument, f"{place}.argument")]
     rule_for = {rule.member: name for name, rule in rules.items() if rule.member}
     if names is None and not any(did_you_mean(member, rule_for, "") for member in given):
         raise PolicyError(f"{place}: {unknown_rule(where, title)}")

@@ -568,6 +568,9 @@ def test_a_rule_is_added_and_removed_in_one_place(quiet_hours):
         policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **more})
         rule = policy.priorities[-1]
         assert (rule.name, rule.weight, rule.function(None, None)) == ("QuietHoursPriority", 3, 7), how
+    policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "priorities": [
+        {"name": "OldHours", "weight": 1, "argument": {"hour": 5}}]})
+    assert policy.priorities[-1].function(None, None) == 5, "another name takes the same argument"
     profile = {"pluginConfig": [{"name": "QuietHours", "args": {"hour": 9}}]}
     for more, score in ({}, 8), (profile, 10):
         rule = load(more)["my-scheduler"].priorities[-1]
