@@ -3065,10 +3065,18 @@ class ApiError(Exception):
         self.is_trouble = status in (0, 429) or status >= 500  # whether other requests may well fail, too
 
 
-@functools.lru_cache(maxsize=10000)
-def warn_once(text):
-    """Log a warning, unless it has been logged already."""
-    log.warning("%s", text)
+WARNED = {}  # what warnings were about -> when they were logged, in monotonic seconds
+
+
+def warn_once(text, about=None):
+    """Log a warning, unless it, or another one `about` the same, was logged in the last ten minutes."""
+    subject = about or text
+    moment = time.monotonic()
+    if moment - WARNED.get(subject, -math.inf) > 600:
+        if len(WARNED) > 10_000:
+            WARNED.clear()
+        WARNED[subject] = moment
+        log.warning("%s", text)
 
 
 class Proxy:
@@ -3913,7 +3921,12 @@ class LeaderElection:
 
     def lead(self, stop):
         """Wait until this replica leads; return whether it does. Then it renews, or sets `stop`, `lost`."""
+        leader = None  # the one of whom was said that it leads
         while not self.acquire():
+            holder = name_in(self.observed, "holderIdentity")
+            if holder and holder != leader:
+                log.info("%s waits: %s leads", self.identity, holder)
+                leader = holder
             if stop.wait(self.retry_period):
                 return False
         log.info("%s became leader", self.identity)
@@ -4259,15 +4272,16 @@ class Screen:
     """What is printed on: a terminal, with colours unless NO_COLOR is set, or 80 columns without colours."""
 
     def __init__(self):
+        self.output = sys.stdout
         with contextlib.suppress(AttributeError):  # in a notebook, standard output has no such method
-            sys.stdout.reconfigure(errors="replace")
-        is_terminal = sys.stdout.isatty()
+            self.output.reconfigure(errors="replace")
+        is_terminal = self.output.isatty()
         self.width = max(60, shutil.get_terminal_size().columns) if is_terminal else 80
         self.colours = is_terminal and not os.environ.get("NO_COLOR")
 
     def print(self, *lines):
         """Print lines that belong together."""
-        print(*lines, sep="\n", flush=True)
+        print(*lines, sep="\n", file=self.output, flush=True)
 
     def paint(self, text, colour):
         """Return the text as it may be shown, in a colour, if there are any."""
@@ -4304,7 +4318,7 @@ def show(decision, options, screen, stands=""):
 def warn_of_unheeded(decision, under=""):
     """Warn, once for all pods, of what a pod that is placed requires though no active rule looks at that."""
     for what in unheeded(decision) if decision.node else ():
-        warn_once(f"{under}a pod is placed that {what}")
+        warn_once(f"{under}{decision.pod.key} is placed, though it {what}", about=f"{under}{what}")
 
 
 def in_json(decision):
@@ -4350,9 +4364,12 @@ def unheeded(decision):
     pod, node = decision.pod, decision.nodes.get(decision.node)
     active = {rule.name for rule in decision.policy.rules()}
     affinity = pick(pod.spec, dict, "affinity")
-    required = {side for side, terms in affinity.items() if f"required{WHEN}" in str(terms)}
+    required = [side for side, terms in affinity.items()
+                if isinstance(terms, dict) and f"required{WHEN}" in terms]
     has_disk = any(volume.keys() & DISK_IDENTITIES.keys() for volume in pod.volumes)
-    must_spread = "DoNotSchedule" in str(pod.spec.get("topologySpreadConstraints"))
+    constraints = pod.spec.get("topologySpreadConstraints")
+    must_spread = isinstance(constraints, list) and any(
+        name_in(constraint, "whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints)
     asks = {  # (what the pod may ask for, the rule that looks at it): whether it does
         ("resource requests", "PodFitsResources"): any(pod.requests.values()),
         ("host ports", "PodFitsHostPorts"): pod.host_ports,
@@ -4664,7 +4681,7 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("--explain", nargs="?", const=True, metavar="POD", help="show decisions, or where POD would go")
     add("--compare", metavar="FILE", help="with --cluster: schedule by this, too; show what differs")
     add("--seed", help="make the choice among equally good nodes repeatable")
-    add("--output", choices=["text", "json"], default="text", help="json: an object for each decision")
+    add("-o", "--output", choices=["text", "json"], default="text", help="json: an object for each decision")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
     options = parser.parse_args(argv)
     if not re.fullmatch("https?://[^/?#]+/?", options.server):
@@ -4695,8 +4712,12 @@ def main(argv=None):
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler])
     log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
+    screen = Screen()
+    rules_print_to = sys.stderr if options.output == "json" else sys.stdout
+    in_background(watch_rules, threading.get_ident())
     try:
-        return int(carry_out(options, Screen()))
+        with contextlib.redirect_stdout(rules_print_to):
+            return int(carry_out(options, screen))
     except (ApiError, PolicyError) as error:
         for line in error.args:
             log.error("%s", line)
@@ -4730,6 +4751,20 @@ def carry_out(options, screen):
     if options.cluster:
         return schedule_manifests(cluster, policies, report, stop, options, screen)
     return poll(cluster, files[0], report, stop, options)
+
+
+def watch_rules(thread, seconds=10):
+    """Warn of each rule that has not returned for so long, to which a thread, the loop's, is waiting."""
+    before = None  # the call of a rule that was under way at the last look
+    while True:
+        time.sleep(seconds)
+        frame = sys._current_frames().get(thread)
+        while frame and frame.f_code not in RULE_OF:
+            frame = frame.f_back
+        if frame and frame is before:
+            place = f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
+            warn_once(f"{RULE_OF[frame.f_code]} has not returned for {seconds} s ({place})")
+        before = frame
 
 
 def stop_on_signals():
@@ -4823,8 +4858,10 @@ def explain_pod(cluster, policy_file, options, screen):
 
 def compare(manifests, files, stop, options, screen):
     """Show what comes of manifests under each of several Policies. Return whether something failed."""
-    clusters = {file.path: Cluster(copy.deepcopy(manifests), options) for file in files}
-    outcomes = {file.path: outcome(clusters[file.path], file, stop, options) for file in files}
+    outcomes = {}
+    for file in files:
+        title = f"{file.path}, again" if file.path in outcomes else file.path
+        outcomes[title] = outcome(Cluster(copy.deepcopy(manifests), options), file, stop, options)
     screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
     return FAILURE.is_set()
 

@@ -83,7 +83,7 @@ def table(names, rows):
 @pytest.fixture(autouse=True)
 def nothing_said_yet():
     """What is said once is said once in each test, and none has failed before it."""
-    scheduler.warn_once.cache_clear()
+    scheduler.WARNED.clear()
     scheduler.FAILURE.clear()
 
 

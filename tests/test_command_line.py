@@ -415,6 +415,44 @@ def rule(pod, node):
 """
 
 
+def own_rule(folder, body):
+    """The arguments that have a rule of one's own decide, of which this is the body."""
+    (folder / "rules.py").write_text("import sys, time\n" + RULE.format("Mine", body))
+    (folder / "policy.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}]}')
+    return ["--cluster", str(DEMO), "--plugins", str(folder / "rules.py"), "--policy", str(folder / "policy.json")]
+
+
+def test_what_a_rule_prints_does_not_get_between_the_lines_of_json(tmp_path):
+    run = run_scheduler(*own_rule(tmp_path, "print('looking at', node.name); return []"), "-o", "json")
+    assert len([json.loads(line) for line in run.stdout.splitlines()]) == 8
+    assert "looking at node-a\n" in run.stderr and "looking at" not in run.stdout
+    assert "looking at node-a\n" in run_scheduler(*own_rule(tmp_path, "print('looking at', node.name); return []")).stdout
+
+
+IMPATIENT = """import sys, scheduler
+scheduler.watch_rules.__defaults__ = (0.5,)
+sys.exit(scheduler.main())"""
+
+
+def test_a_rule_that_does_not_return_is_named_and_an_end_by_force_is_exit_code_1(tmp_path):
+    """After ten seconds, or here half a second; and it ends four seconds after a signal."""
+    stuck = subprocess.Popen([SCHEDULER[0], "-c", IMPATIENT, *own_rule(tmp_path, "time.sleep(60)")], cwd=ROOT, text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert stuck.stderr.readline() == "Mine has not returned for 0.5 s (rules.py, line 6)\n"
+    stuck.send_signal(signal.SIGTERM)
+    assert stuck.wait(8) == 1
+    stuck.communicate()
+
+
+@table("seconds, times", {"at once": (0, 1), "after five minutes": (300, 1), "after ten minutes": (601, 2)})
+def test_a_warning_is_said_again_after_ten_minutes(seconds, times, monkeypatch, caplog):
+    clock = iter([1000, 1000 + seconds])
+    monkeypatch.setattr(scheduler.time, "monotonic", lambda: next(clock))
+    for name in ("first", "second"):
+        scheduler.warn_once(f"{name} pod", about="pods")
+    assert caplog.messages == ["first pod", "second pod"][:times]
+
+
 def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothing(tmp_path, caplog):
     rules, path = tmp_path / "rules.py", tmp_path / "policy.json"
     path.write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}], "priorities": []}')

@@ -459,12 +459,24 @@ def test_what_no_rule_looks_at_is_said_of_each_pod_and_once_where_pods_are_place
     (tmp_path / "none.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": []}')
     run = run_scheduler("--cluster", path, "--policy", tmp_path / "none.json")
     said = f"has {what}, and {rule}, which looks at that, is not active"
-    assert run.stderr == f"a pod is placed that {said}\n"
+    assert run.stderr == f"default/p is placed, though it {said}\n"
     lines = explained("--cluster", path, "--policy", tmp_path / "none.json")
     assert [f"!{key}{squeeze(said)}" in squeeze("".join(lines[key])) for key in ("default/p", "default/q")] == [True] * 2
     (tmp_path / "one.json").write_text(json.dumps({
         "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": rule}], "priorities": []}))
     assert "! " not in run_scheduler("--cluster", path, "--policy", tmp_path / "one.json", "--explain").stdout
+
+
+@table("asks", {
+    "a label's value is no constraint": {"topologySpreadConstraints": [
+        {"whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"x": "DoNotSchedule"}}}]},
+    "nor is one affinity": {"affinity": {"podAffinity": {f"preferred{scheduler.WHEN}": [
+        {"podAffinityTerm": {"labelSelector": {"matchLabels": {"x": f"required{scheduler.WHEN}"}}}}]}}},
+    "what cannot be read": {"topologySpreadConstraints": 7, "affinity": {"nodeAffinity": 7}},
+})
+def test_of_what_a_pod_does_not_require_nothing_is_said(asks):
+    decision = decide(policy(predicates=[], priorities=[]), pod("p", **asks), node("a"))
+    assert [*scheduler.unheeded(decision)] == []
 
 
 def test_where_taints_are_not_looked_at_that_is_said_too():
@@ -598,9 +610,9 @@ def test_compare_says_under_which_policy_nobody_looks_at_what_a_pod_requires(tmp
     path = manifest(tmp_path, node("a"), pod("p", {"cpu": "1"}))
     run = run_scheduler("--cluster", path, "--compare", tmp_path / "blind.json")
     assert run.stderr.splitlines()[-1] == (
-        f"{tmp_path / 'blind.json'}: a pod is placed that has resource requests, and PodFitsResources, which looks "
+        f"{tmp_path / 'blind.json'}: default/p is placed, though it has resource requests, and PodFitsResources, which looks "
         "at that, is not active")
-    assert "policy.json: a pod" not in run.stderr
+    assert "policy.json: default/p" not in run.stderr
 
 
 def test_compare_gives_the_same_as_json(tmp_path):
@@ -636,6 +648,13 @@ def test_compared_with_itself_no_pod_lands_elsewhere_though_nodes_tie(tmp_path):
     (tmp_path / "same.json").write_text((ROOT / "policy.json").read_text())
     run = run_scheduler("--cluster", path, "--compare", tmp_path / "same.json")
     assert run.stdout.startswith("0 of 8 pods land elsewhere.\n")
+
+
+def test_the_policy_in_force_compared_with_itself_gives_the_same_twice(tmp_path):
+    path = manifest(tmp_path, node("a"), pod("p", {"cpu": "1"}))
+    run = run_scheduler("--cluster", path, "--policy", "policy.json", "--compare", "policy.json", cwd=ROOT)
+    head, fit, *_ = [re.split("  +", line.strip()) for line in run.stdout.splitlines()[2:]]
+    assert (head, fit) == (["policy.json", "policy.json, again"], ["pods that fit", "1 of 1", "1 of 1"])
 
 
 @table("arguments, said", {

@@ -410,7 +410,7 @@ sys.exit(main())
                         script=script)
     assert "default/training -> node-gpu" in run.stdout
     assert " node(s) were for other work" in run.stdout
-    assert run.stderr == ("a pod is placed that has resource requests, and PodFitsResources, which looks at that, is "
+    assert run.stderr == ("default/p is placed, though it has resource requests, and PodFitsResources, which looks at that, is "
                           "not active\n")
 
 

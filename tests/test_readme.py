@@ -17,7 +17,7 @@ from conftest import ROOT, free_port, node, pod, run_scheduler, table, wait_for
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"^```\w+\n((?:.*\n)*?)```$|^(    .*\n(?:\n*    .*\n)*)", re.M)
 PASTED = []  # the blocks that tests have asked for
-NOTICES = "a pod is placed that "
+NOTICES = "default/.* is placed, though it "
 
 
 def text_of(match):
