@@ -44,6 +44,7 @@ import queue
 import random
 import re
 import runpy
+import select
 import shutil
 import signal
 import socket
@@ -97,8 +98,10 @@ def schedule_pending_pods(cluster, policies, report, stop):
     try:
         snapshot = cluster.look(policies)  # lists nodes and pods; due are those pending that do not back off
         while cluster.pending.due and not stop.is_set():
+            if cluster.options.step:
+                wait_for_enter(cluster.pending.due[0], stop)
             cluster.execution.wait_for_a_free_slot()  # as only so many requests are under way at a time
-            if time.monotonic() > snapshot.good_until:
+            if stop.is_set() or time.monotonic() > snapshot.good_until:
                 break  # others may have changed the cluster meanwhile
             pod = cluster.pending.due.pop(0)
             decision = pod.record.decision  # None, unless a rule has told a pod that has a node to wait
@@ -555,6 +558,9 @@ def read_policy(document):
     if problems:
         raise PolicyError(*problems)
     predicate_entries = said.get("predicates", [{"name": name} for name in DEFAULT_PREDICATES])
+    unnamed = {*MANDATORY_PREDICATES} - {entry.get("name") for entry in predicate_entries}
+    if unnamed and "predicates" in said:
+        notices.append(f"always on, though not among the predicates: {', '.join(sorted(unnamed))}")
     predicate_entries += [{"name": name} for name in MANDATORY_PREDICATES]
     priority_entries = said.get("priorities", [
         {"name": name, "weight": weight} for name, weight in DEFAULT_PRIORITIES.items()])
@@ -2241,7 +2247,7 @@ def most_requested(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
 
 @priority("BalancedResourceAllocation")
 def balanced_resource_allocation(pod, node):
-    """100 where cpu and memory are used to the same degree, less otherwise; 0 where one is used up."""
+    """100 where cpu and memory are used to the same degree, else less; in 1.20, 0 where one is used up."""
     shares = usage(pod, node, CPU_AND_MEMORY).values()
     cpu, memory = [used / there if there else 1.0 for used, there in shares]
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
@@ -3386,6 +3392,7 @@ class PodRecord:
 
     written: str = None  # the message of its last event, and of its condition PodScheduled
     printed: tuple = None  # what was last printed of it
+    asked: bool = False  # with --step: whether somebody was asked where the pod will go
     attempts: int = 0  # that have failed
     retry_at: float = 0  # monotonic seconds
     retry_on_change: bool = False  # whether a change of the cluster ends its backoff
@@ -4275,9 +4282,9 @@ class Screen:
         self.output = sys.stdout
         with contextlib.suppress(AttributeError):  # in a notebook, standard output has no such method
             self.output.reconfigure(errors="replace")
-        is_terminal = self.output.isatty()
-        self.width = max(60, shutil.get_terminal_size().columns) if is_terminal else 80
-        self.colours = is_terminal and not os.environ.get("NO_COLOR")
+        self.is_terminal = self.output.isatty()
+        self.width = max(60, shutil.get_terminal_size().columns) if self.is_terminal else 80
+        self.colours = self.is_terminal and not os.environ.get("NO_COLOR")
 
     def print(self, *lines):
         """Print lines that belong together."""
@@ -4311,7 +4318,8 @@ def show(decision, options, screen, stands=""):
         screen.print(*heading, *explain(decision, screen))
         return  # which has said of each pod what no rule looks at
     else:
-        screen.print(in_words(decision).translate(ESCAPES))
+        text = in_words(decision)
+        screen.print(*(screen.fold(text, rest="    ") if screen.is_terminal else [text.translate(ESCAPES)]))
     warn_of_unheeded(decision)
 
 
@@ -4409,9 +4417,23 @@ def best_nodes(decision, screen):
     if more:
         down_to = number(total[more[-1]])
         lines += screen.fold(f"more nodes that fit: {len(more)}, down to a total of {down_to}", "  ", DIM)
+    if chosen and len(ties) < len(ranked):
+        lines += screen.fold(what_decided(decision, chosen, ranked[len(ties)]), "  ")
     if len(ties) > 1:
         lines += screen.fold(f"{len(ties)} nodes (* and =) tie: any of them is taken, at random", "  ", DIM)
     return lines
+
+
+def what_decided(decision, first, second):
+    """Say by how much one node is ahead of another, and what each priority adds to that."""
+    leads = {vote.title: vote.weight * (vote.points[first] - vote.points[second]) for vote in decision.votes}
+    parts = []
+    for title in sorted(leads, key=leads.get, reverse=True):
+        if leads[title]:
+            sign = "+" if leads[title] > 0 else ""
+            parts.append(f"{title} {sign}{number(leads[title])}")
+    ahead = number(decision.total[first] - decision.total[second])
+    return f"{shorten(first)} is {ahead} ahead of {shorten(second)}: {', '.join(parts)}"
 
 
 def titles_of(decision, screen):
@@ -4526,16 +4548,18 @@ def picture(pods, snapshot, screen, new, reasons):
     new: the uids of the pods that this run had to place. reasons: {uid: why it has no node}.
     """
     nodes = nodes_to_show(snapshot.nodes.values(), new)
+    others = len(snapshot.nodes) - len(nodes)
     heads, *fills = fill_table(nodes, pods, screen)
     yield from ["", heads]
     for node, fill in zip(nodes, fills, strict=True):
         yield fill
         placed_now = sorted(f"+{name_of(pod)}" for uid, pod in node.pods.items() if uid in new)
-        others = sorted(name_of(pod) for uid, pod in node.pods.items() if uid not in new)
-        for line in screen.fold(", ".join(placed_now + others), "    ", max_lines=2):
+        placed_before = sorted(name_of(pod) for uid, pod in node.pods.items() if uid not in new)
+        names = ", ".join(placed_now + placed_before)
+        for line in screen.fold(names, "    ", max_lines=1 if others else 2):
             yield re.sub(r"\+[^ ,]+", lambda name: screen.paint(name.group(), GREEN), line)
-    if len(nodes) < len(snapshot.nodes):
-        yield f"and {len(snapshot.nodes) - len(nodes)} other nodes"
+    if others:
+        yield f"and {others} other nodes"
     yield from homeless(pods, snapshot, screen, reasons)
 
 
@@ -4583,8 +4607,11 @@ def fill(node, resource, length):
     if not used and not room:
         return ""
     filled = min(round(length * share_in_use(node, resource)), length)
+    units = {"cpu": (1000, ""), "memory": (2**30, "Gi"), "ephemeral-storage": (2**30, "Gi")}
+    unit, suffix = units.get(resource, (1, ""))
+    numbers = [number(round(each / unit, 2)) for each in (used, room)]
     bar = "█" * filled + "░" * (length - filled)
-    return f"{bar} {amount(resource, used)}/{amount(resource, room)}"
+    return f"{bar} {'/'.join(numbers)}{suffix}"
 
 
 def name_of(pod):
@@ -4680,6 +4707,7 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("--cluster", nargs="+", default=[], metavar="FILE", help="schedule manifests (-: standard input)")
     add("--explain", nargs="?", const=True, metavar="POD", help="show decisions, or where POD would go")
     add("--compare", metavar="FILE", help="with --cluster: schedule by this, too; show what differs")
+    add("--step", action="store_true", help="wait for Enter before each pod is decided about (q: end)")
     add("--seed", help="make the choice among equally good nodes repeatable")
     add("-o", "--output", choices=["text", "json"], default="text", help="json: an object for each decision")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
@@ -4751,6 +4779,24 @@ def carry_out(options, screen):
     if options.cluster:
         return schedule_manifests(cluster, policies, report, stop, options, screen)
     return poll(cluster, files[0], report, stop, options)
+
+
+def wait_for_enter(pod, stop):
+    """Wait, before a pod is first decided about, until somebody presses Enter; after q, set `stop`."""
+    if pod.record.asked:
+        return
+    pod.record.asked = True
+    wanted = [f"{resource} {amount(resource, wish)}" for resource, wish in pod.requests.items() if wish]
+    question = f"{pod.key} requests {', '.join(wanted) or 'nothing'}. Where will it go? (Enter; q ends) "
+    try:
+        with open("/dev/tty") as terminal:  # as manifests may come from standard input
+            print(question, end="", file=sys.stderr, flush=True)
+            while not (stop.is_set() or select.select([terminal], [], [], 0.2)[0]):
+                pass
+            if not stop.is_set() and terminal.readline().strip() == "q":
+                stop.set()
+    except OSError as error:
+        raise PolicyError("--step: there is no terminal at which to press Enter") from error
 
 
 def watch_rules(thread, seconds=10):

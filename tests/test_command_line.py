@@ -31,15 +31,15 @@ def test_the_demo_tells_what_its_comments_say():
                       "training": "node-gpu", "ingress-1": "node-b", "ingress-2": "node-a"}
     assert decisions.splitlines()[-1].startswith("default/warehouse stays pending: 0/5 nodes are available: 1 ")
     assert picture == """\
-NODE           PODS   CPU                   MEMORY                  GPU
-control-plane  0/110  ░░░░░░░ 0m/4000m      ░░░░░░░ 0Mi/8192Mi
-node-a         4/110  █████░░ 3000m/4000m   █████░░ 5376Mi/8192Mi
+NODE           PODS   CPU                MEMORY                 GPU
+control-plane  0/110  ░░░░░░░░░░░░ 0/4   ░░░░░░░░░░░░ 0/8Gi
+node-a         4/110  █████████░░░ 3/4   ████████░░░░ 5.25/8Gi
     +cache, +ingress-2, +report, database
-node-b         3/110  █░░░░░░ 1000m/8000m   ░░░░░░░ 1024Mi/16384Mi
+node-b         3/110  ██░░░░░░░░░░ 1/8   █░░░░░░░░░░░ 1/16Gi
     +ingress-1, +web-1, +web-2
-node-gpu       1/110  ██░░░░░ 4000m/16000m  █░░░░░░ 8192Mi/65536Mi  ████░░░ 1/2
+node-gpu       1/110  ███░░░░░░░░░ 4/16  ██░░░░░░░░░░ 8/64Gi    ██████░░░░░░ 1/2
     +training
-node-old       0/110  ░░░░░░░ 0m/4000m      ░░░░░░░ 0Mi/8192Mi"""
+node-old       0/110  ░░░░░░░░░░░░ 0/4   ░░░░░░░░░░░░ 0/8Gi"""
     assert homeless == """\
 default/warehouse stays pending: 0/5 nodes are available: 1 Insufficient memory,
     1 node(s) had taint {gpu: true}, that the pod didn't tolerate, 1 node(s) …
@@ -100,14 +100,14 @@ def test_the_pods_of_a_node_are_below_it_and_new_ones_are_marked():
     nodes, below = pictured(node("n"), node("no-room", pods="0"), pod("old", {"cpu": "1"}, nodeName="n"),
                             pod("new", {"cpu": "2900m"}), pod("far", namespace="kube-system", nodeName="n"))
     assert nodes["n"][1] == ["+new", "kube-system/far", "old"] and nodes["no-room"][1] == below == []
-    assert nodes["n"][0][0] == "3/110" and nodes["n"][0][1].endswith("█ 3900m/4000m") and nodes["no-room"][0][0] == "0/0"
+    assert nodes["n"][0][0] == "3/110" and nodes["n"][0][1].endswith("█ 3.9/4") and nodes["no-room"][0][0] == "0/0"
 
 
 @table("things, where, cell", {
     "a device that a pod requests": ([pod("p", {"example.com/gpu": "1"})], "n", "█+░+ 1/2"),
     "a node without it has no bar": ([pod("p", {"example.com/gpu": "1"})], "other", ""),
     "a device that nobody requests": ([pod("p")], "n", ""),
-    "local storage": ([pod("p", {"ephemeral-storage": "1Gi"})], "n", "█+░+ 1024Mi/2048Mi"),
+    "local storage": ([pod("p", {"ephemeral-storage": "1Gi"})], "n", "█+░+ 1/2Gi"),
     "more than there is": ([pod("p", {"example.com/gpu": "3"}, nodeName="n")], "n", "█+ 3/2"),
 })
 def test_a_resource_has_bars_where_some_pod_requests_it(things, where, cell):
@@ -438,6 +438,7 @@ def test_a_rule_that_does_not_return_is_named_and_an_end_by_force_is_exit_code_1
     """After ten seconds, or here half a second; and it ends four seconds after a signal."""
     stuck = subprocess.Popen([SCHEDULER[0], "-c", IMPATIENT, *own_rule(tmp_path, "time.sleep(60)")], cwd=ROOT, text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    stuck.stderr.readline()  # that two predicates are always on
     assert stuck.stderr.readline() == "Mine has not returned for 0.5 s (rules.py, line 6)\n"
     stuck.send_signal(signal.SIGTERM)
     assert stuck.wait(8) == 1
@@ -455,7 +456,8 @@ def test_a_warning_is_said_again_after_ten_minutes(seconds, times, monkeypatch, 
 
 def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothing(tmp_path, caplog):
     rules, path = tmp_path / "rules.py", tmp_path / "policy.json"
-    path.write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}], "priorities": []}')
+    path.write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}, '
+                    '{"name": "CheckNodeUnschedulable"}, {"name": "PodToleratesNodeTaints"}], "priorities": []}')
     rules.write_text(RULE.format("Mine", "yield 'first'"))
     file = scheduler.PolicyFile(str(path), "my-scheduler", [str(rules)])
 
@@ -470,7 +472,7 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
         assert reasons() == ["the second"]
         assert caplog.messages == [f"{path}: {rules} is loaded again"]
         caplog.clear()
-        path.write_text(path.read_text().replace("[]", "[]\n"))
+        path.write_text(path.read_text() + "\n")
         assert reasons() == ["the second"]
         assert caplog.messages == [f"{path}: says the same as before"], "of rules that nobody has edited nothing is said"
         caplog.clear()

@@ -75,6 +75,8 @@ default/report -> node-a  (2 of 5 nodes fit, score 419)
   NodeAffinityPriority        1→100×2   0→0×2
   TaintTolerationPriority     0→100×1   0→100×1
   Total                       419       280
+  node-a is 139 ahead of node-b: NodeAffinityPriority +200,
+  BalancedResourceAllocation -2, LeastRequestedPriority -59
   ✗ control-plane  PodToleratesNodeTaints: node(s) had taint
                    {node-role.kubernetes.io/control-plane: }, that the pod
                    didn't tolerate
@@ -237,6 +239,21 @@ def test_ties_are_shown_as_ties(tmp_path):
     assert lines[-1] == "  2 nodes (* and =) tie: any of them is taken, at random"
 
 
+@table("nodes, said", {
+    "one is ahead of the next": ({"a": "4", "b": "2"}, ["  a is 26 ahead of b: LeastRequestedPriority +26"]),
+    "several are ahead of the next": (
+        {"a": "4", "b": "4", "c": "2"}, ["  * is 26 ahead of c: LeastRequestedPriority +26"]),
+    "all tie": ({"a": "4", "b": "4"}, []),
+    "there is just one": ({"a": "4"}, []),
+})
+def test_what_decided_is_said(nodes, said):
+    rules = policy(predicates=[], priorities=[{"name": "LeastRequestedPriority", "weight": 2},
+                                              {"name": "TaintTolerationPriority", "weight": 3}])
+    decision = decide(rules, pod("p", {"cpu": "1"}), *(node(name, cpu) for name, cpu in nodes.items()))
+    lines = [line for line in shown(decision) if " ahead of " in line]
+    assert lines == [line.replace("*", decision.node) for line in said]
+
+
 def test_where_none_tie_nothing_is_said_of_ties():
     lines = shown(decide(policy(), pod("p", {"cpu": "1"}), node("a"), node("b", cpu="2")))
     assert [*read_scores(lines)] == ["* a", "b"]
@@ -342,7 +359,7 @@ def test_extenders_have_a_say_in_the_table():
     decision.votes = [scheduler.Vote("extenders[0] http://10.0.0.1", 1, None, {"a": 200, "b": 0}),
                       scheduler.Vote(f"extenders[1] {url}", 1, None, {"a": 100, "b": 20})]
     decision.failed = {"c": {"extenders[0]": ["c is haunted"]}, "d": {"extenders[0]": []}, "e": {"extenders[0]": []}}
-    assert shown(decision) == [*"""default/p -> a  (2 of 5 nodes fit, score 300)\n                                          * a  b\n  extenders[0] http://10.0.0.1            200  0\n  extenders[1] https://scorer.sched…r/v1  100  20\n  Total                                   300  20\n  ✗ 2 nodes  extenders[0]: no reason given\n             d, e\n  ✗ c        extenders[0]: c is haunted\n""".splitlines(), ""]
+    assert shown(decision) == [*"""default/p -> a  (2 of 5 nodes fit, score 300)\n                                          * a  b\n  extenders[0] http://10.0.0.1            200  0\n  extenders[1] https://scorer.sched…r/v1  100  20\n  Total                                   300  20\n  a is 280 ahead of b: extenders[0] http://10.0.0.1 +200, extenders[1]\n  https://scorer.scheduling.svc.cluster.local:8443/scheduler/v1 +80\n  ✗ 2 nodes  extenders[0]: no reason given\n             d, e\n  ✗ c        extenders[0]: c is haunted\n""".splitlines(), ""]
 
 
 def on_a_terminal(*arguments, **environment):
@@ -375,6 +392,80 @@ def test_colours(environment, coloured):
     assert len(wide) == 1 and "that the pod" in wide[0], "it uses the width of the terminal"
 
 
+def at_a_terminal(keys, *arguments, columns=80):
+    """Run the scheduler at a terminal, where these lines are typed, one for each question; return what it shows."""
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execve(SCHEDULER[0], [*SCHEDULER, *map(str, arguments)], {
+            **os.environ, "COLUMNS": str(columns), "LINES": "40", "NO_COLOR": "1"})
+    shown, keys = b"", [*keys]
+    while True:
+        try:
+            shown += os.read(terminal, 65536)
+        except OSError:  # it has ended
+            break
+        if shown.endswith(b"q ends) ") and keys:
+            os.write(terminal, f"{keys.pop(0)}\n".encode())
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    return shown.decode().replace("\r", "")
+
+
+def test_step_by_step_each_pod_waits_for_enter(tmp_path):
+    shown = at_a_terminal(["", "", "q"], "--cluster", DEMO, "--step")
+    assert shown.partition("\nNODE ")[0].replace("ends) \n", "ends)\n") == """\
+default/web-1 requests cpu 500m, memory 512Mi. Where will it go? (Enter; q ends)
+default/web-1 -> node-b  (2 of 5 nodes fit, score 290)
+default/web-2 requests cpu 500m, memory 512Mi. Where will it go? (Enter; q ends)
+default/web-2 -> node-b  (2 of 5 nodes fit, score 283)
+default/cache requests cpu 250m, memory 1024Mi. Where will it go? (Enter; q ends) q
+"""
+    assert "+web-1, +web-2" in shown and "cache is pending\n" in shown
+
+
+def test_step_by_step_on_a_cluster_nobody_is_asked_twice():
+    server = ApiServer(node("a"), pod("p", {"cpu": "1"}), pod("q"), pod("big", {"cpu": "9"}))
+    try:
+        shown = at_a_terminal(["", "", ""], "--server", server.url, "--once", "--step")
+    finally:
+        server.stop()
+    assert shown.count("Where will it go?") == 3 and server.places() == {"default/p": "a", "default/q": "a"}
+
+
+def test_without_a_terminal_there_are_no_steps():
+    run = run_scheduler("--cluster", DEMO, "--step", start_new_session=True)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == "--step: there is no terminal at which to press Enter\n"
+
+
+def test_decisions_are_folded_at_a_terminal_only():
+    text = "default/warehouse stays pending: 0/5 nodes are available: 1 Insufficient memory,"
+    shown = at_a_terminal([], "--cluster", DEMO, columns=80)
+    assert max(map(len, shown.splitlines())) <= 80 and f"\n{text}\n    1 node(s) had taint " in shown
+    assert f"\n{text} 1 node(s) had taint " in run_scheduler("--cluster", DEMO).stdout
+
+
+@table("wants, red", {"nine tenths": ("3600m", []), "more": ("3601m", ["█" * 14])})
+def test_a_bar_is_red_above_nine_tenths(wants, red, capsys):
+    cluster = cluster_of(node("a"), pod("p", {"cpu": wants}, nodeName="a"))
+    screen = scheduler.Screen()
+    screen.width, screen.colours = 60, True
+    lines = scheduler.picture(cluster.read(scheduler.Pod, "pods")[0], cluster.snapshot(), screen, set(), {})
+    assert re.findall("\033.91m(█+)", "\n".join(lines)) == red
+
+
+@pytest.mark.parametrize("width", [80, 120, 300])
+def test_a_picture_fits_the_screen(width):
+    nodes = [node(f"ip-172-31-{i}-117.eu-west-1.compute.internal", status={"allocatable": {
+        "cpu": "64", "memory": "256Gi", "pods": "250"}}) for i in range(100, 130)]
+    pods = [pod(f"web-7b9f5d6c4-{i:05}", {"cpu": "1", "memory": "7Gi"}, nodeName=nodes[i % 30]["metadata"]["name"])
+            for i in range(1000)]
+    cluster = cluster_of(*nodes, *pods, *(pod(f"waits-for-ever-{i}") for i in range(99)))
+    screen = scheduler.Screen()
+    screen.width = width
+    lines = [*scheduler.picture(cluster.read(scheduler.Pod, "pods")[0], cluster.snapshot(), screen, set(), {})]
+    assert max(map(len, lines)) <= width and len(lines) < 70
+
+
 def test_what_matters_is_coloured(capsys):
     decision = decide(scheduler.load_policies(ROOT / "policy.json", "my-scheduler"), pod("p"), *FORTY)
     plain, screen = shown(decision), scheduler.Screen()
@@ -388,7 +479,7 @@ def test_what_matters_is_coloured(capsys):
     assert [re.sub("\033.*?m", "", line) for line in lines] == plain
     bold, dim, red, green = "1", "2", "91", "1;32"
     colours = [re.findall("\033.([1-9;]+)m", line) for line in lines]
-    assert colours == [[bold], [bold], [green], [], [], [], [], [], [dim], [dim], [red], [dim], [dim], []]
+    assert colours == [[bold], [bold], [green], [], [], [], [], [], [dim], [], [], [dim], [red], [dim], [dim], []]
     assert "\033[1;32m* ip-172-" in lines[2]
     decision.node, decision.message = None, "refused"
     assert "\033[1;32m" not in "".join(coloured()), "no node was chosen"
@@ -456,7 +547,9 @@ REQUIRED, TERM = f"required{scheduler.WHEN}", {"topologyKey": "zone", "labelSele
 })
 def test_what_no_rule_looks_at_is_said_of_each_pod_and_once_where_pods_are_placed(asks, what, rule, tmp_path):
     path = manifest(tmp_path, node("a"), pod("p", **asks), pod("q", **asks))
-    (tmp_path / "none.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": []}')
+    always = [{"name": name} for name in scheduler.MANDATORY_PREDICATES]
+    (tmp_path / "none.json").write_text(json.dumps({
+        "kind": "Policy", "apiVersion": "v1", "predicates": always, "priorities": []}))
     run = run_scheduler("--cluster", path, "--policy", tmp_path / "none.json")
     said = f"has {what}, and {rule}, which looks at that, is not active"
     assert run.stderr == f"default/p is placed, though it {said}\n"

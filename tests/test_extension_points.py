@@ -99,7 +99,7 @@ def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), node("b", "2"), pod("p")]}))
     run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", tmp_path / "cluster.json", "--seed=1")
     place = run.stdout.split()[2]
-    assert run.stderr.splitlines() == ["PreFilter default/p: 2 nodes, arguments [{}]", "Filter default/p: a",
+    assert run.stderr.splitlines()[1:] == ["PreFilter default/p: 2 nodes, arguments [{}]", "Filter default/p: a",
                                        "Filter default/p: b", f"PreBind default/p: {place}"]
 
 
@@ -405,12 +405,12 @@ def only_gpu(pod, node):
 
 sys.exit(main())
 """)
-    (tmp_path / "policy.json").write_text(json.dumps(policy(["OnlyGpu"])))
+    (tmp_path / "policy.json").write_text(json.dumps(policy([*scheduler.MANDATORY_PREDICATES, "OnlyGpu"])))
     run = run_scheduler("--cluster", ROOT / "tests/clusters/demo.yaml", "--policy", tmp_path / "policy.json",
                         script=script)
     assert "default/training -> node-gpu" in run.stdout
     assert " node(s) were for other work" in run.stdout
-    assert run.stderr == ("default/p is placed, though it has resource requests, and PodFitsResources, which looks at that, is "
+    assert run.stderr == ("default/training is placed, though it has resource requests, and PodFitsResources, which looks at that, is "
                           "not active\n")
 
 

@@ -17,7 +17,8 @@ from test_in_cluster import MANIFESTS
 
 RULES = ROOT / "tests" / "tutorial_rules.py"
 POLICY = {"kind": "Policy", "apiVersion": "v1", "priorities": [],
-          "predicates": [{"name": name} for name in [*scheduler.DEFAULT_PREDICATES, "Preemption"]]}
+          "predicates": [{"name": name} for name in [
+              *scheduler.DEFAULT_PREDICATES, *scheduler.MANDATORY_PREDICATES, "Preemption"]]}
 
 
 def built(document=POLICY):
