@@ -146,6 +146,22 @@ def test_it_is_installed_by_one_command(blocks, tmp_path):
     assert "tests/requirements.txt" in install and "-m pytest -q tests" in last
 
 
+@pastes("## See it work", "This is what it prints")
+def test_the_picture_that_it_shows_is_what_its_command_prints(blocks):
+    first, picture = blocks
+    assert shows(picture, paste(first.split(" && ")[-1].strip()))
+
+
+def test_the_lesson_takes_45_minutes_and_all_that_it_names_is_there():
+    [lesson] = re.findall(r"^\| minutes.*\n((?:\|.*\n)+)", README, re.M)
+    rows = [row.strip("| ").split(" | ") for row in lesson.splitlines()[1:]]
+    assert sum(int(minutes) for minutes, *_ in rows) == 45
+    exercises = re.findall(r"exercise (\d)|does (\d) and (\d)", lesson)
+    assert all(f"**{number}. " in README for numbers in exercises for number in numbers if number)
+    options = set(re.findall("--[a-z]+", lesson))
+    assert options and options <= set(re.findall("--[a-z]+", run_scheduler("--help").stdout))
+
+
 @pastes("## See it work", "Ask why")
 def test_the_table_that_it_shows_is_what_its_command_prints(blocks):
     """The first command, with the option that the text names."""
