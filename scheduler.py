@@ -4004,57 +4004,54 @@ class LeaderElection:
 
 
 # What is often misspelt: fields of a pod's spec and of its containers that rules look at, and kinds.
-FIELDS = [
-    "affinity", "containers", "hostNetwork", "initContainers", "nodeName", "nodeSelector", "overhead",
-    "ports", "priority", "priorityClassName", "resources", "schedulerName", "schedulingGates", "tolerations",
-    "topologySpreadConstraints", "volumes"]
-KINDS = [
-    "Node", "Pod", "Namespace", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
-    "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity",
-    "PodDisruptionBudget", "PriorityClass"]
+FIELDS = """
+    affinity containers hostNetwork initContainers nodeName nodeSelector overhead ports priority
+    priorityClassName resources schedulerName schedulingGates tolerations topologySpreadConstraints
+    volumes"""
+KINDS = """
+    Node Pod Namespace Service ReplicationController ReplicaSet StatefulSet PersistentVolume
+    PersistentVolumeClaim StorageClass CSINode CSIDriver CSIStorageCapacity PodDisruptionBudget
+    PriorityClass"""
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
     "system-node-critical": {"value": 2000001000}, "system-cluster-critical": {"value": 2000000000}}
 
 
-def slips(spec):
-    """Yield what seems to be misspelt in a pod's spec: fields that rules look at, and operators."""
-    parts = {"spec": spec}
-    for kind in ("initContainers", "containers"):
-        parts |= {f"spec.{kind}[{i}]": container for i, container in enumerate(pick(spec, list, kind))}
-    for place, part in parts.items():
-        for name in part:
-            meant = nearly(name, FIELDS)
-            if meant:
-                yield f'{place}.{name}: did you mean "{meant}"?'
-    for place, sign in operators_in(spec, "spec"):
-        known = ["Equal", "Exists"] if ".tolerations[" in place else list(OPERATORS)
-        if sign not in known:
-            hint = did_you_mean(sign, known, f"; expected one of {', '.join(known)}")
-            yield f'{place}: unknown operator "{sign}"{hint}'
+def remarks_on(kind, spec):
+    """Yield what is odd in an object of this kind, with this spec, that no API server has checked."""
+    meant = nearly(kind, KINDS.split())
+    if meant:
+        yield f'kind: did you mean "{meant}"?'
+    if kind == "Pod":
+        yield from misspelt(spec, "spec")
+        for part in ("initContainers", "containers"):
+            for i, container in enumerate(pick(spec, list, part)):
+                yield from misspelt(container, f"spec.{part}[{i}]")
+        yield from unknown_operators(spec, "spec")
+    if "template" in spec:
+        yield "no pods are made of its template here: add the pods themselves"
 
 
-def operators_in(thing, place):
-    """Yield the operators of tolerations and selectors in a pod's spec, each with its place."""
+def misspelt(thing, place):
+    """Yield the fields of a pod's spec, or of a container, that are nearly ones which rules look at."""
+    for name in thing:
+        meant = nearly(name, FIELDS.split())
+        if meant:
+            yield f'{place}.{name}: did you mean "{meant}"?'
+
+
+def unknown_operators(thing, place):
+    """Yield the operators of tolerations and selectors in a pod's spec that the API does not know."""
     inner = {}
     if isinstance(thing, dict):
         inner = {f"{place}.{name}": value for name, value in thing.items()}
     elif isinstance(thing, list):
         inner = {f"{place}[{i}]": value for i, value in enumerate(thing)}
     for where, value in inner.items():
-        if where.endswith("].operator") and value:
-            yield where, value
-        yield from operators_in(value, where)
-
-
-def remarks_on(kind, spec):
-    """Yield what is odd in an object of this kind, with this spec, that no API server has checked."""
-    meant = nearly(kind, KINDS)
-    if meant:
-        yield f'kind: did you mean "{meant}"?'
-    if kind == "Pod":
-        yield from slips(spec)
-    if "template" in spec:
-        yield "no pods are made of its template here: add the pods themselves"
+        known = ["Equal", "Exists", "Gt", "Lt"] if ".tolerations[" in where else [*OPERATORS]
+        if where.endswith("].operator") and value and value not in known:
+            hint = did_you_mean(value, known, f"; expected one of {', '.join(known)}")
+            yield f'{where}: unknown operator "{value}"{hint}'
+        yield from unknown_operators(value, where)
 
 
 def completed(spec):
@@ -4549,15 +4546,15 @@ def picture(pods, snapshot, screen, new, reasons):
     """
     nodes = nodes_to_show(snapshot.nodes.values(), new)
     others = len(snapshot.nodes) - len(nodes)
-    heads, *fills = fill_table(nodes, pods, screen)
-    yield from ["", heads]
-    for node, fill in zip(nodes, fills, strict=True):
-        yield fill
+    head, *lines = fill_table(nodes, pods, screen)
+    yield from ["", head]
+    for node, line in zip(nodes, lines, strict=True):
+        yield line
         placed_now = sorted(f"+{name_of(pod)}" for uid, pod in node.pods.items() if uid in new)
         placed_before = sorted(name_of(pod) for uid, pod in node.pods.items() if uid not in new)
         names = ", ".join(placed_now + placed_before)
-        for line in screen.fold(names, "    ", max_lines=1 if others else 2):
-            yield re.sub(r"\+[^ ,]+", lambda name: screen.paint(name.group(), GREEN), line)
+        for part in screen.fold(names, "    ", max_lines=1 if others else 2):
+            yield re.sub(r"\+[^ ,]+", lambda name: screen.paint(name.group(), GREEN), part)
     if others:
         yield f"and {others} other nodes"
     yield from homeless(pods, snapshot, screen, reasons)
@@ -4565,6 +4562,7 @@ def picture(pods, snapshot, screen, new, reasons):
 
 def nodes_to_show(nodes, new):
     """Return the nodes; of many, those that took new pods, and the fullest."""
+
     def rank(node):
         """Return by how much the node is worth to be shown."""
         return not new.isdisjoint(node.pods), max(share_in_use(node, resource) for resource in CPU_AND_MEMORY)
@@ -4656,24 +4654,17 @@ def where_it_stands(pod, snapshot):
 
 def whose_it_is(pod, policies):
     """Return in words which other scheduler a pod is left to, or which of ours may be meant."""
-    meant = nearly(pod.scheduler, policies)
-    if meant:
-        return f"names {pod.scheduler} (did you mean {meant}?)"
     if pod.scheduler == "default-scheduler":
         return "is left to default-scheduler, as it names no other"
-    return f"is left to {pod.scheduler}"
+    meant = nearly(pod.scheduler, policies)
+    return f"names {pod.scheduler} (did you mean {meant}?)" if meant else f"is left to {pod.scheduler}"
 
 
 def why_it_waits(pod, snapshot):
-    """Return why a pod is not tried or bound yet, by its condition, its claims or a rule; else ""."""
+    """Return why a pod is not tried or bound yet, by its condition or a rule; else ""."""
     for condition in pick(pod.raw, list, "status", "conditions", of=dict):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Waiting":
             return name_in(condition, "message")
-    for key in pod.claims:
-        claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
-        node_name = name_in(claim, "metadata", "annotations", SELECTED_NODE)
-        if node_name and not name_in(claim, "spec", "volumeName"):
-            return f"volumes are being bound or provisioned on {node_name}"
     policy = snapshot.policies.get(pod.scheduler)
     return why_not_yet(pod, policy) if policy else ""
 

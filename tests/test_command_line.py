@@ -299,7 +299,7 @@ def test_the_kinds_to_copy_are_those_that_rules_may_ask_for():
     [copied] = re.findall("get (.*?) ", scheduler.Manifests.COMMAND)
     copied = {short.get(name, name) for name in copied.split(",")}
     assert {one or other for one, other in asked} <= copied >= scheduler.Cluster.GROUPS.keys()
-    kinds = {re.sub("y$", "ie", kind.lower()) + ("es" if kind.endswith("s") else "s") for kind in scheduler.KINDS}
+    kinds = {re.sub("y$", "ie", kind.lower()) + ("es" if kind.endswith("s") else "s") for kind in scheduler.KINDS.split()}
     assert kinds == {{"pdb": "poddisruptionbudgets", "pc": "priorityclasses"}.get(name, name) for name in copied}
     assert f"    {scheduler.Manifests.COMMAND} | " in readme
     assert scheduler.Manifests.COMMAND in run_scheduler("--help").stdout

@@ -776,20 +776,8 @@ def waiting_pod(**more):
     return pod("p", status={"conditions": [condition | more]})
 
 
-CLAIMING = pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
-
-
-def claimed(**spec):
-    """A claim that remembers a node."""
-    return {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "annotations": {
-        scheduler.SELECTED_NODE: "b"}}, "spec": spec}
-
-
 @table("objects, said", {
     "its condition says so": ([waiting_pod()], "waits: Gang does not permit it yet"),
-    "its claims remember a node, and are not bound": (
-        [CLAIMING, claimed()], "waits: volumes are being bound or provisioned on b"),
-    "they are bound": ([CLAIMING, claimed(volumeName="pv")], "is pending"),
     "its condition says that it fits nowhere": ([waiting_pod(reason="Unschedulable")], "is pending"),
 })
 def test_a_pod_that_another_process_has_placed_is_explained_as_one_that_waits(objects, said, tmp_path):
