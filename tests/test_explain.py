@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import subprocess
+import time
 
 import pytest
 import scheduler
@@ -392,7 +393,7 @@ def test_colours(environment, coloured):
     assert len(wide) == 1 and "that the pod" in wide[0], "it uses the width of the terminal"
 
 
-def at_a_terminal(keys, *arguments, columns=80):
+def at_a_terminal(keys, *arguments, columns=80, pause=0):
     """Run the scheduler at a terminal, where these lines are typed, one for each question; return what it shows."""
     process, terminal = pty.fork()
     if process == 0:
@@ -405,6 +406,7 @@ def at_a_terminal(keys, *arguments, columns=80):
         except OSError:  # it has ended
             break
         if shown.endswith(b"q ends) ") and keys:
+            time.sleep(pause)
             os.write(terminal, f"{keys.pop(0)}\n".encode())
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
     return shown.decode().replace("\r", "")
@@ -422,10 +424,11 @@ default/cache requests cpu 250m, memory 1024Mi. Where will it go? (Enter; q ends
     assert "+web-1, +web-2" in shown and "cache is pending\n" in shown
 
 
-def test_step_by_step_on_a_cluster_nobody_is_asked_twice():
+@table("pause", {"at once": (0,), "after the cluster has to be read anew": (1.5,)})
+def test_step_by_step_on_a_cluster_nobody_is_asked_twice(pause):
     server = ApiServer(node("a"), pod("p", {"cpu": "1"}), pod("q"), pod("big", {"cpu": "9"}))
     try:
-        shown = at_a_terminal(["", "", ""], "--server", server.url, "--once", "--step")
+        shown = at_a_terminal(["", "", ""], "--server", server.url, "--once", "--step", pause=pause[0])
     finally:
         server.stop()
     assert shown.count("Where will it go?") == 3 and server.places() == {"default/p": "a", "default/q": "a"}
