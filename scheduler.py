@@ -4397,20 +4397,19 @@ def best_nodes(decision, screen):
     total, chosen = decision.total, decision.node
     ranked = sorted(total, key=lambda name: (-total[name], name != chosen, name))
     ties = [name for name in ranked if chosen and total[name] == total[chosen]]
+    shown = ranked[:screen.width]  # more would not fit, however short their columns
     marks = dict.fromkeys(ties, "= ") | {chosen: "* "}
-    columns = [titles_of(decision, screen)]
-    room = screen.width - width_of(columns[0])
-    for name in ranked:
-        column = [marks.get(name, "") + shorten(name), *scores_of(decision, name)]
-        room -= 2 + width_of(column)
-        if room < 0 and len(columns) > 1:  # the best one is shown, however wide it is
-            break
-        columns.append(column)
-    lines = align(zip(*columns, strict=True))
+    rows = [["", *(marks.get(name, "") + shorten(name) for name in shown)]]
+    for vote in decision.votes:
+        # Entries of the Policy that make one rule, A+B, have a line each.
+        first, *others = [shorten(f"  {part}", screen.width // 2) for part in re.split(r"(?=\+)", vote.title)]
+        rows += [[first, *(score_cell(vote, name) for name in shown)], *([other] for other in others)]
+    rows.append(["  Total", *(number(total[name]) for name in shown)])
+    columns = columns_that_fit(rows, screen.width)
+    lines = align([row[:columns] for row in rows])
     if chosen:
-        head = columns[1][0]
-        lines[0] = lines[0].replace(head, screen.paint(head, GREEN))
-    more = ranked[len(columns) - 1:]
+        lines[0] = lines[0].replace(rows[0][1], screen.paint(rows[0][1], GREEN))
+    more = ranked[columns - 1:]
     if more:
         down_to = number(total[more[-1]])
         lines += screen.fold(f"more nodes that fit: {len(more)}, down to a total of {down_to}", "  ", DIM)
@@ -4431,25 +4430,6 @@ def what_decided(decision, first, second):
             parts.append(f"{title} {sign}{number(leads[title])}")
     ahead = number(decision.total[first] - decision.total[second])
     return f"{shorten(first)} is {ahead} ahead of {shorten(second)}: {', '.join(parts)}"
-
-
-def titles_of(decision, screen):
-    """Return the first column of the scores. Entries of the Policy that make one rule have a row each."""
-    titles = [part for vote in decision.votes for part in re.split(r"(?=\+)", vote.title)]
-    return ["", *(shorten(f"  {title}", screen.width // 2) for title in titles), "  Total"]
-
-
-def scores_of(decision, name):
-    """Return the column of a node in a table of scores, without its head."""
-    cells = []
-    for vote in decision.votes:
-        cells += [score_cell(vote, name)] + [""] * vote.title.count("+")
-    return [*cells, number(decision.total[name])]
-
-
-def width_of(column):
-    """Return how wide a column of a table is."""
-    return max(len(cell.translate(ESCAPES)) for cell in column)
 
 
 def score_cell(vote, name):
@@ -4513,9 +4493,21 @@ def shorten(name, width=21):
 def align(rows):
     """Return rows of cells, of which some may be shorter, as lines with the columns below each other."""
     rows = [[cell.translate(ESCAPES) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
+    widths = widths_of(rows)
     padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=False)] for row in rows]
     return ["  ".join(row).rstrip() for row in padded]
+
+
+def widths_of(rows):
+    """Return how wide the columns of a table are; rows may be shorter than others."""
+    columns = itertools.zip_longest(*rows, fillvalue="")
+    return [max(len(cell.translate(ESCAPES)) for cell in column) for column in columns]
+
+
+def columns_that_fit(rows, width):
+    """Return how many columns of a table a screen of this width has room for; at least two."""
+    ends = itertools.accumulate(each + 2 for each in widths_of(rows))
+    return max(2, sum(end - 2 <= width for end in ends))
 
 
 def comparison(outcomes):
