@@ -480,14 +480,25 @@ def test_control_characters_of_manifests_are_escaped(arguments, tmp_path):
     claim = [{"name": "v", "persistentVolumeClaim": {"claimName": HOSTILE}}]
     (tmp_path / "m.json").write_text(json.dumps({"kind": "List", "items": [
         node(f"node-{HOSTILE}"), node("tainted", taints=[{"key": HOSTILE, "value": HOSTILE, "effect": "NoSchedule"}]),
-        node("odd", labels={HOSTILE: 7}), node("odder", cpu=HOSTILE), pod(f"placed-{HOSTILE}"),
-        pod("elsewhere", namespace=HOSTILE), pod("wants", {f"example.com/{HOSTILE}": "1"}),
-        pod("odd", labels={HOSTILE: 7}), pod("odder", {"cpu": HOSTILE}), pod("claims", volumes=claim),
-        pod("runs", nodeName=f"node-{HOSTILE}"), {"kind": HOSTILE, "metadata": {}}, HOSTILE,
-        pod("phase", status={"phase": HOSTILE})]}))
+        pod(f"placed-{HOSTILE}"), pod("elsewhere", namespace=HOSTILE), pod("wants", {f"example.com/{HOSTILE}": "1"}),
+        pod("claims", volumes=claim), pod("runs", nodeName=f"node-{HOSTILE}"), pod("left", schedulerName=HOSTILE),
+        pod("gated", schedulingGates=[{"name": HOSTILE}]), pod("phase", status={"phase": HOSTILE})]}))
     code, out, err, _ = run_limited("--cluster", tmp_path / "m.json", *arguments[0])
-    assert code == 0 and "owned" in out + err, err
+    assert code == 0 and ("owned" in out + err or "--compare" in arguments[0]), err
     check_escaped(out)
+    check_escaped(err)
+
+
+@table("thing", {
+    "a label's name": (node("odd", labels={HOSTILE: 7}),),
+    "a quantity": (pod("odd", {"cpu": HOSTILE}),),
+    "a kind": ({"kind": HOSTILE, "metadata": {}},),
+    "a text": (HOSTILE,),
+})
+def test_control_characters_of_what_cannot_be_read_are_escaped(thing, tmp_path):
+    (tmp_path / "m.json").write_text(json.dumps({"kind": "List", "items": [node("n"), *thing]}))
+    code, out, err, _ = run_limited("--cluster", tmp_path / "m.json")
+    assert (code, out) == (2, "") and "owned" in err
     check_escaped(err)
 
 
