@@ -44,6 +44,7 @@ import queue
 import random
 import re
 import runpy
+import select
 import shutil
 import signal
 import socket
@@ -97,8 +98,10 @@ def schedule_pending_pods(cluster, policies, report, stop):
     try:
         snapshot = cluster.look(policies)  # lists nodes and pods; due are those pending that do not back off
         while pending.due and not stop.is_set():
+            if cluster.options.step:
+                wait_for_enter(pending.due[0], stop)
             pending.wait_for_a_free_thread()  # as only so many pods are written about at a time
-            if time.monotonic() > snapshot.good_until:
+            if stop.is_set() or time.monotonic() > snapshot.good_until:
                 break  # others may have changed the cluster meanwhile
             pod = pending.due.pop(0)
             decision = pod.record.decision  # None, unless a rule has told a pod that has a node to wait
@@ -535,16 +538,20 @@ def read_policy(document):
         got = "nothing" if document is None else json.dumps(document, default=str)[:60]
         raise PolicyError(
             f"expected an object with kind Policy, apiVersion v1, predicates and priorities, got {got}")
+    notices = []
     predicate_entries = said.get("predicates", default_entries("predicates"))
     has_general = "predicates" not in said or any(
         entry.get("name") == "GeneralPredicates" for entry in predicate_entries)
-    predicate_entries += [{"name": rule.name} for rule in PREDICATES.values() if rule.always]
+    named = {entry.get("name") for entry in predicate_entries}
+    unnamed = sorted(rule.name for rule in PREDICATES.values() if rule.always and rule.name not in named)
+    if unnamed and "predicates" in said:
+        notices.append(f"always on, though not among the predicates: {', '.join(unnamed)}")
+    predicate_entries += [{"name": name} for name in unnamed]
     priority_entries = said.get("priorities", default_entries("priorities"))
     configs = said.get("extenders", [])
     said_elsewhere = {  # rule -> its arguments
         "PodFitsResources": left_to_extenders(configs),
         "InterPodAffinityPriority": [said.get("hardPodAffinitySymmetricWeight") or 1]}
-    notices = []
     predicates = rules_named("predicates", predicate_entries, said_elsewhere, notices)
     priorities = rules_named("priorities", priority_entries, said_elsewhere, notices)
     order = [*(GENERAL_FIRST if has_general else []), *PREDICATE_ORDER, *PREDICATES]
@@ -2317,7 +2324,7 @@ def most_requested(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
 
 @priority("BalancedResourceAllocation", plugin="NodeResourcesBalancedAllocation", by_default=1)
 def balanced_resource_allocation(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
-    """100 where cpu and memory are used to the same degree, less otherwise; 0 where one is used up."""
+    """100 where cpu and memory are used to the same degree, else less; in 1.20, 0 where one is used up."""
     if since_1_20:
         return improved_balance(pod, node, arguments[0])
     shares = usage(pod, node, CPU_AND_MEMORY).values()
@@ -3062,17 +3069,24 @@ def running_plugins(plugins):
 class ApiError(Exception):
     """A request that did not succeed. status: the HTTP status, or 0 where no answer came."""
 
-    def __init__(self, status, message, retry_after=0):
+    def __init__(self, status, message):
         super().__init__(message)
         self.status = status
-        self.retry_after = retry_after  # seconds
         self.is_trouble = status in (0, 429) or status >= 500  # whether other requests may well fail, too
 
 
-@functools.lru_cache(maxsize=10000)
-def warn_once(text):
-    """Log a warning, unless it has been logged already."""
-    log.warning("%s", text)
+WARNED = {}  # what warnings were about -> when they were logged, in monotonic seconds
+
+
+def warn_once(text, about=None):
+    """Log a warning, unless it, or another one `about` the same, was logged in the last ten minutes."""
+    subject = about or text
+    moment = time.monotonic()
+    if moment - WARNED.get(subject, -math.inf) > 600:
+        if len(WARNED) > 10_000:
+            WARNED.clear()
+        WARNED[subject] = moment
+        log.warning("%s", text)
 
 
 THREADS = 64  # that write at a time
@@ -3095,7 +3109,8 @@ class Proxy:
         try:
             answer = self.pool.urlopen(method, url, data, {"Content-Type": kind}, redirect=False)
         except HTTPError as error:
-            raise ApiError(0, self.why_no_answer_came(error)) from error
+            hint = "is `kubectl proxy` running there? Without it: --cluster tests/clusters/demo.yaml"
+            raise ApiError(0, f"cannot reach {self.server}: {one_line(error)}; {hint}") from error
         log.debug("%s %s %s: %d", method, path, params or "", answer.status)
         status = answer.status
         succeeded = 200 <= status < 300
@@ -3110,22 +3125,7 @@ class Proxy:
         else:
             hint = "RBAC does not allow it: " if status == 403 else ""
             message = f"{hint}{content.get('message')}"
-        seconds = re.match("[0-9]{1,9}", answer.headers.get("Retry-After", ""))
-        retry_after = min(int(seconds.group()), 60) if seconds else 0
-        text = f"{method} {path}: {status} {answer.reason}: {message}"
-        raise ApiError(0 if succeeded else status, text, retry_after)
-
-    def why_no_answer_came(self, error):
-        """Return the cause in words, and what to do about it."""
-        cause = one_line(error)
-        if "SSL" in cause:
-            hint = "kubectl proxy speaks http: write --server http://..."
-        elif "refused" in cause:
-            start = f"start `kubectl proxy --port={urlsplit(self.server).port or 80}`"
-            hint = f"{start}, or try it without: --cluster tests/clusters/demo.yaml"
-        else:
-            hint = "is that where kubectl proxy listens?"
-        return f"cannot reach {self.server}: {cause}; {hint}"
+        raise ApiError(0 if succeeded else status, f"{method} {path}: {status} {answer.reason}: {message}")
 
 
 def in_background(function, *arguments):
@@ -3245,7 +3245,7 @@ class Lists:
             log.warning("the API server answers again")
         self.trouble = trouble
         self.failures = self.failures + 1 if trouble else 0
-        return max(trouble.retry_after, backoff(self.failures, most=10)) if trouble else 0
+        return backoff(self.failures, most=10) if trouble else 0
 
 
 class Cluster(Lists):
@@ -3405,6 +3405,7 @@ class PodRecord:
 
     written: str = None  # the message of its last event, and of its condition PodScheduled
     printed: tuple = None  # what was last printed of it
+    asked: bool = False  # with --step: whether somebody was asked where the pod will go
     attempts: int = 0  # that have failed
     retry_at: float = 0  # monotonic seconds
     state: State = State.UNPLACED
@@ -3927,7 +3928,12 @@ class LeaderElection:
 
     def lead(self, stop):
         """Wait until this replica leads; return whether it does. Then it renews, or sets `stop`, `lost`."""
+        leader = None  # the one of whom was said that it leads
         while not self.acquire():
+            holder = name_in(self.observed, "holderIdentity")
+            if holder and holder != leader:
+                log.info("%s waits: %s leads", self.identity, holder)
+                leader = holder
             if stop.wait(self.retry_period):
                 return False
         log.info("%s became leader", self.identity)
@@ -3997,37 +4003,60 @@ class LeaderElection:
 # ==== 17. A cluster made of manifests =====================================================================
 
 
-# What today's API knows. Upstream: PodSpec and Container in k8s.io/api/core/v1/types.go.
-POD_FIELDS = """
-    activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy
-    enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname
-    hostnameOverride imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy
-    priority priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName
-    schedulerName schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName
-    setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations
-    topologySpreadConstraints volumes workloadRef"""
-CONTAINER_FIELDS = """
-    args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe
-    resizePolicy resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce
-    terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir"""
+# What is often misspelt: fields of a pod's spec and of its containers that rules look at, and kinds.
+FIELDS = """
+    affinity containers hostNetwork initContainers nodeName nodeSelector overhead ports priority
+    priorityClassName resources schedulerName schedulingGates tolerations topologySpreadConstraints
+    volumes"""
+KINDS = """
+    Node Pod Namespace Service ReplicationController ReplicaSet StatefulSet PersistentVolume
+    PersistentVolumeClaim StorageClass CSINode CSIDriver CSIStorageCapacity PodDisruptionBudget
+    PriorityClass"""
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
     "system-node-critical": {"value": 2000001000}, "system-cluster-critical": {"value": 2000000000}}
 
 
-def unknown_fields(spec):
-    """Yield the fields of a pod's spec and containers that the API does not know, with what may be meant."""
-    containers = {f"spec.{kind}[{i}]": container for kind in ("initContainers", "containers")
-                  for i, container in enumerate(pick(spec, list, kind, of=dict))}
-    for place, thing in ({"spec": spec} | containers).items():
-        known = (POD_FIELDS if place == "spec" else CONTAINER_FIELDS).split()
-        for name in thing:
-            if name not in known:
-                yield f"{place}.{name:.60}: unknown field{did_you_mean(name, known, '')}"
+def remarks_on(kind, spec):
+    """Yield what is odd in an object of this kind, with this spec, that no API server has checked."""
+    meant = nearly(kind, KINDS.split())
+    if meant:
+        yield f'kind: did you mean "{meant}"?'
+    if kind == "Pod":
+        yield from misspelt(spec, "spec")
+        for part in ("initContainers", "containers"):
+            for i, container in enumerate(pick(spec, list, part)):
+                yield from misspelt(container, f"spec.{part}[{i}]")
+        yield from unknown_operators(spec, "spec")
+    if "template" in spec:
+        yield "no pods are made of its template here: add the pods themselves"
+
+
+def misspelt(thing, place):
+    """Yield the fields of a pod's spec, or of a container, that are nearly ones which rules look at."""
+    for name in thing:
+        meant = nearly(name, FIELDS.split())
+        if meant:
+            yield f'{place}.{name}: did you mean "{meant}"?'
+
+
+def unknown_operators(thing, place):
+    """Yield the operators of tolerations and selectors in a pod's spec that the API does not know."""
+    inner = {}
+    if isinstance(thing, dict):
+        inner = {f"{place}.{name}": value for name, value in thing.items()}
+    elif isinstance(thing, list):
+        inner = {f"{place}[{i}]": value for i, value in enumerate(thing)}
+    for where, value in inner.items():
+        known = ["Equal", "Exists", "Gt", "Lt"] if ".tolerations[" in where else [*OPERATORS]
+        if where.endswith("].operator") and value and value not in known:
+            hint = did_you_mean(value, known, f"; expected one of {', '.join(known)}")
+            yield f'{where}: unknown operator "{value}"{hint}'
+        yield from unknown_operators(value, where)
 
 
 def completed(spec):
     """Return a pod's spec as the API server completes it. Upstream: pkg/apis/core/v1/defaults.go."""
-    spec = dict(spec)
+    spec = spec | {"schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
     on_host_network = pick(spec, bool, "hostNetwork")
     for kind in {"initContainers", "containers"} & spec.keys():
         spec[kind] = [dict(container) for container in pick(spec, list, kind, of=dict)]
@@ -4040,36 +4069,13 @@ def completed(spec):
     return spec
 
 
-def try_out(thing, kind):
-    """Read what rules will read of an object, since no API server has checked it. Raises Malformed."""
-    pick(thing, dict, "metadata", "labels", of=str)
-    if kind in ("Service", "ReplicationController"):
-        pick(thing, dict, "spec", "selector", of=str)
-    else:
-        with contextlib.suppress(InvalidSelector):  # rules answer it as kube-scheduler does
-            label_selector(pick(thing, dict, "spec", "selector"))
-    class_of(thing)
-    storage(thing, "resources", "requests")
-    storage(thing, "capacity")
-    pick(thing, list, "spec", "accessModes", of=str)
-    valid_terms(pick(thing, list, "spec", "nodeAffinity", "required", "nodeSelectorTerms", of=dict))
-    can_provision(thing, Node({}))
-    for driver in pick(thing, list, "spec", "drivers", of=dict):
-        pick(driver, int, "allocatable", "count")
-    pick(thing, int, "value")
-
-
 class Manifests:
     """A cluster made of manifests, which answers like the API server; bindings are kept in memory."""
 
-    OTHERS: ClassVar = dict(
-        ns="namespaces", svc="services", rc="replicationcontrollers", rs="replicasets", sts="statefulsets",
-        pv="persistentvolumes", pvc="persistentvolumeclaims", sc="storageclasses", csinodes="csinodes",
-        csidrivers="csidrivers", csistoragecapacities="csistoragecapacities",
-        volumeattachments="volumeattachments", pdb="poddisruptionbudgets", pc="priorityclasses")
     CLUSTER_WIDE = ("nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes", "csidrivers",
                     "volumeattachments", "priorityclasses")  # these have no namespace
-    COMMAND = f"kubectl get nodes,pods,{','.join(OTHERS)} -A -o yaml"  # copies a live cluster
+    COMMAND = ("kubectl get nodes,pods,ns,svc,rc,rs,sts,pv,pvc,sc,csinodes,csidrivers,csistoragecapacities,"
+               "volumeattachments,pdb,pc -A -o yaml")  # copies a live cluster
 
     def __init__(self, paths=()):
         self.objects = {}  # (resource, namespace, name) -> object
@@ -4092,44 +4098,36 @@ class Manifests:
             kind = name_in(document, "kind").removesuffix("List")  # the API server gives items none
             is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
             for thing in document["items"] if is_list else [document]:
-                try:
-                    problems = self.add(thing, kind)
-                except Malformed as error:
-                    problems = [f"left out: {error}"]
-                for problem in problems:
-                    log.warning("%s: %s", path, problem)
+                for remark in self.add(thing, kind):
+                    log.warning("%s: %s", path, remark)
 
     def add(self, thing, kind=""):
         """Take in an object, of this kind if it does not say. Return what is odd in it. Raises Malformed."""
         kind = pick(thing, str, "kind") or kind
         name = pick(thing, str, "metadata", "name")
         if not kind or not name:
-            got = json.dumps(thing, default=str)[:60]
+            got = json.dumps(thing)[:60]
             raise Malformed(f"expected a Kubernetes object with kind and metadata.name, got {got}")
         resource = re.sub("y$", "ie", kind.lower()) + ("es" if kind.endswith("s") else "s")
         metadata = thing["metadata"]
-        problems = []
         try:
+            if not metadata.get("creationTimestamp"):  # then what comes first in the file is older
+                metadata["creationTimestamp"] = f"{len(self.objects):09}"
+            if resource not in self.CLUSTER_WIDE:
+                metadata["namespace"] = pick(metadata, str, "namespace") or "default"
             spec = pick(thing, dict, "spec")
-            if resource in self.OTHERS.values():
-                try_out(thing, kind)
+            self.objects[resource, metadata.get("namespace"), name] = thing
             if resource == "pods":
-                spec = spec | {"schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
-                thing["spec"] = spec
-                with contextlib.suppress(Malformed):  # which is said when the pod is read
-                    thing["spec"] = completed(spec)
-                    if "uid" not in metadata:  # what has one has passed an API server, maybe a newer one
-                        problems = [f"Pod {name}: {problem}" for problem in unknown_fields(spec)]
-        except Malformed as error:
+                thing["spec"] = completed(spec)
+                Pod(thing)
+            elif resource == "nodes":
+                Node(thing)
+            elif resource == "priorityclasses":
+                pick(thing, int, "value")
+        except (TypeError, ValueError) as error:
             raise Malformed(f"{kind} {name}: {error}") from error
-        if not metadata.get("creationTimestamp"):  # then what comes first in the file is older
-            metadata["creationTimestamp"] = f"{len(self.objects):09}"
-        if resource not in self.CLUSTER_WIDE:
-            metadata["namespace"] = pick(metadata, str, "namespace") or "default"
-        if "template" in spec and "uid" not in metadata:  # what has one has been copied, with its pods
-            warn_once(f"of a {kind} no pods are made here: add the pods themselves")
-        self.objects[resource, metadata.get("namespace"), name] = thing
-        return problems
+        is_copied = "uid" in metadata  # it has passed an API server, maybe a newer one
+        return [] if is_copied else [f"{kind} {name}: {remark}" for remark in remarks_on(kind, spec)]
 
     def give_priorities(self):
         """Give each pod the priority of its PriorityClass. Upstream: plugin/pkg/admission/priority."""
@@ -4161,10 +4159,6 @@ class Manifests:
 
     def list(self, resource, selector):
         """Return the objects that a field selector selects, such as spec.nodeName!=,status.phase!=Failed."""
-        absent = {*self.OTHERS.values()} - {resource for resource, *_ in self.objects}
-        if resource in absent:
-            warn_once(f"not in these manifests, so that rules find none: {', '.join(sorted(absent))}; "
-                      f"a copy of a cluster has all: {self.COMMAND}")
         wanted = re.findall("([^,]*?)(!?)=([^,]*)", selector)  # a field, ! where it is to differ, a value
         return [thing for (kind, *_), thing in self.objects.items() if kind == resource and all(
             (name_in(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
@@ -4245,36 +4239,20 @@ def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
     return f'; did you mean "{near[0]}"?' if near else otherwise
 
 
+def nearly(word, known):
+    """Return which of the known words this one nearly is, whatever its case, but not quite; else ""."""
+    names = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), names, 1, cutoff=0.8)
+    return names[near[0]] if near and word not in known else ""
+
+
 class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """Reads YAML. Refuses a key that comes twice; dates and times stay strings."""
+    """Reads YAML, but refuses a key that comes twice."""
 
     def construct_mapping(self, node, deep=False):
         """Build a mapping whose keys are all different."""
         unique_keys([(key.value, None) for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
         return super().construct_mapping(node, deep)
-
-    def resolve(self, kind, value, implicit):
-        """Say of what type a value is. What looks like a number but has a colon is a time, too."""
-        tag = super().resolve(kind, value, implicit)
-        is_time = tag.endswith(":timestamp") or (kind is yaml.ScalarNode and ":" in value)
-        return "tag:yaml.org,2002:str" if is_time else tag
-
-
-def check_size(text):
-    """Raise ValueError if a short YAML text stands for a huge value, by its aliases or by its nesting."""
-    aliases = 0
-    has_anchor = []  # for each list and object around this place
-    for event in yaml.parse(text, YamlLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            has_anchor.append(event.anchor is not None)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            has_anchor.pop()
-        elif isinstance(event, yaml.AliasEvent):
-            aliases += 1
-            if aliases > 1000 or any(has_anchor):
-                raise ValueError("expected fewer aliases, and none inside values that have an anchor")
-        if len(has_anchor) > 100:
-            raise RecursionError
 
 
 def unique_keys(pairs):
@@ -4285,44 +4263,26 @@ def unique_keys(pairs):
     return dict(pairs)
 
 
-def depth(value):
-    """Return how many objects and lists are inside one another."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    return 1 + max(map(depth, value), default=0) if isinstance(value, list) else 1
-
-
 def parse(text):
     """Yield the documents of a JSON or YAML text, made of JSON's types only. Raises ValueError."""
     try:
         if text.lstrip().startswith("{"):
-            documents = [json.loads(text, object_pairs_hook=unique_keys)]
-        else:  # through JSON, so that no two places share an object, as an alias and its anchor do
-            check_size(text)
-            documents = (json.loads(json.dumps(document)) for document in yaml.load_all(text, YamlLoader))
-        for document in documents:
-            if depth(document) > 100:
-                raise RecursionError
-            yield document
+            yield json.loads(text, object_pairs_hook=unique_keys)
+        else:  # through JSON, so that dates are strings, and no two places share an object by an alias
+            for document in yaml.load_all(text, YamlLoader):
+                yield json.loads(json.dumps(document, default=str))
     except json.JSONDecodeError as error:
         stray = re.search(r",\s*[]},]$", text[:error.pos + 1])
         at, what = (stray.start(), "stray comma") if stray else (error.pos, error.msg)
         head, tail = text[:at].split("\n"), text[at:].partition("\n")[0]
         line = f"{head[-1][-200:]}{tail[:200]}".strip()  # all of it, unless it is very long
         raise ValueError(f"line {len(head)}: {what}: {line}") from None
-    except RecursionError:
-        raise ValueError("its objects and lists are nested too deeply") from None
-    except (LookupError, AttributeError):
-        raise ValueError("a value is not of the type that its tag says") from None
-    except (yaml.YAMLError, OverflowError, TypeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = "".join(text.splitlines()[mark.line:mark.line + 1]) if mark else ""
-        problem = getattr(error, "problem", None)
-        if re.match(r"[ -]*\t", line):
-            problem = "a tab, where YAML wants spaces"
-        if mark and problem:
-            raise ValueError(f"line {mark.line + 1}: {problem}: {line.strip():.200}".rstrip(": ")) from None
-        raise ValueError(one_line(error)) from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = "".join(text.splitlines()[mark.line:mark.line + 1]).strip()
+        raise ValueError(f"line {mark.line + 1}: {error.problem}: {line:.200}".rstrip(": ")) from None
+    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
+        raise ValueError(f"it cannot be read: {one_line(error)}") from None
 
 
 def one_line(error):
@@ -4338,25 +4298,17 @@ def one_line(error):
 class Screen:
     """What is printed on: a terminal, with colours unless NO_COLOR is set, or 80 columns without colours."""
 
-    def __init__(self, remark="", colour="auto"):
-        self.remark = remark  # ends the first line of all that is printed together
+    def __init__(self):
+        self.output = sys.stdout
         with contextlib.suppress(AttributeError):  # in a notebook, standard output has no such method
-            sys.stdout.reconfigure(errors="replace")
-        terminal = sys.stdout.isatty()
-        self.width = (max(60, shutil.get_terminal_size().columns) if terminal else 80) - len(remark)
-        wanted = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        self.colours = wanted if colour == "auto" else colour == "always"
-        can_encode = "utf" in str(sys.stdout.encoding).lower()
-        self.marks = {} if can_encode else str.maketrans("✗×→…", "xx>~")
+            self.output.reconfigure(errors="replace")
+        self.is_terminal = self.output.isatty()
+        self.width = max(60, shutil.get_terminal_size().columns) if self.is_terminal else 80
+        self.colours = self.is_terminal and not os.environ.get("NO_COLOR")
 
     def print(self, *lines):
         """Print lines that belong together."""
-        remark = self.remark
-        for line in lines:
-            if line:
-                line += remark
-                remark = ""
-            print(line.translate(self.marks), flush=True)
+        print(*lines, sep="\n", file=self.output, flush=True)
 
     def paint(self, text, colour):
         """Return the text as it may be shown, in a colour, if there are any."""
@@ -4375,24 +4327,26 @@ ESCAPES = {code: ascii(chr(code))[1:-1] for code in CONTROL}  # names and messag
 BOLD, DIM, RED, GREEN = "1", "2", "91", "1;32"
 
 
-def show(decision, options, screen, standing=None):
-    """Show a decision as the command line wants it; if just this pod is explained, also where it stands."""
+def show(decision, options, screen, stands=""):
+    """Show a decision as the command line wants it; of a pod that is explained, also where it stands."""
     if options.output == "json":
+        about = {"stands": stands} if stands else {}
         dry_run = {"dryRun": True} if options.dry_run else {}
-        screen.print(json.dumps(in_json(decision) | (standing or {}) | dry_run))
+        screen.print(json.dumps(in_json(decision) | about | dry_run))
     elif options.explain:
-        heading = introduce(decision.pod, standing, screen) if standing else []
+        heading = screen.fold(f"{stands}:") if stands else []
         screen.print(*heading, *explain(decision, screen))
         return  # which has said of each pod what no rule looks at
     else:
-        screen.print(in_words(decision).translate(ESCAPES))
+        text = in_words(decision)
+        screen.print(*(screen.fold(text, rest="    ") if screen.is_terminal else [text.translate(ESCAPES)]))
     warn_of_unheeded(decision)
 
 
 def warn_of_unheeded(decision, under=""):
     """Warn, once for all pods, of what a pod that is placed requires though no active rule looks at that."""
     for what in unheeded(decision) if decision.node else ():
-        warn_once(f"{under}a pod is placed that {what}")
+        warn_once(f"{under}{decision.pod.key} is placed, though it {what}", about=f"{under}{what}")
 
 
 def in_json(decision):
@@ -4458,18 +4412,31 @@ def best_nodes(decision, screen):
         first, *others = [shorten(f"  {part}", screen.width // 2) for part in re.split(r"(?=\+)", vote.title)]
         rows += [[first, *(score_cell(vote, name) for name in shown)], *([other] for other in others)]
     rows.append(["  Total", *(number(total[name]) for name in shown)])
-    while len(rows[0]) > 2 and max(map(len, align(rows))) > screen.width:
-        rows = [row[:len(rows[0]) - 1] for row in rows]
-    lines = align(rows)
+    columns = columns_that_fit(rows, screen.width)
+    lines = align([row[:columns] for row in rows])
     if chosen:
         lines[0] = lines[0].replace(rows[0][1], screen.paint(rows[0][1], GREEN))
-    more = ranked[len(rows[0]) - 1:]
+    more = ranked[columns - 1:]
     if more:
         down_to = number(total[more[-1]])
         lines += screen.fold(f"more nodes that fit: {len(more)}, down to a total of {down_to}", "  ", DIM)
+    if chosen and len(ties) < len(ranked):
+        lines += screen.fold(what_decided(decision, chosen, ranked[len(ties)]), "  ")
     if len(ties) > 1:
         lines += screen.fold(f"{len(ties)} nodes (* and =) tie: any of them is taken, at random", "  ", DIM)
     return lines
+
+
+def what_decided(decision, first, second):
+    """Say by how much one node is ahead of another, and what each priority adds to that."""
+    leads = {vote.title: vote.weight * (vote.points[first] - vote.points[second]) for vote in decision.votes}
+    parts = []
+    for title in sorted(leads, key=leads.get, reverse=True):
+        if leads[title]:
+            sign = "+" if leads[title] > 0 else ""
+            parts.append(f"{title} {sign}{number(leads[title])}")
+    ahead = number(decision.total[first] - decision.total[second])
+    return f"{shorten(first)} is {ahead} ahead of {shorten(second)}: {', '.join(parts)}"
 
 
 def score_cell(vote, name):
@@ -4533,9 +4500,21 @@ def shorten(name, width=21):
 def align(rows):
     """Return rows of cells, of which some may be shorter, as lines with the columns below each other."""
     rows = [[cell.translate(ESCAPES) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
+    widths = widths_of(rows)
     padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=False)] for row in rows]
     return ["  ".join(row).rstrip() for row in padded]
+
+
+def widths_of(rows):
+    """Return how wide the columns of a table are; rows may be shorter than others."""
+    columns = itertools.zip_longest(*rows, fillvalue="")
+    return [max(len(cell.translate(ESCAPES)) for cell in column) for column in columns]
+
+
+def columns_that_fit(rows, width):
+    """Return how many columns of a table a screen of this width has room for; at least two."""
+    ends = itertools.accumulate(each + 2 for each in widths_of(rows))
+    return max(2, sum(end - 2 <= width for end in ends))
 
 
 def comparison(outcomes):
@@ -4547,8 +4526,7 @@ def comparison(outcomes):
     moved = [row for row in rows if len(set(row[1:])) > 1]
     numbers = [
         ["", *files],
-        ["pods that fit", *(f"{sum(map(bool, nodes.values()))} of {len(nodes)}" for nodes in places)],
-        ["pods left where they were", *(str(outcome["left"]) for outcome in outcomes.values())]]
+        ["pods that fit", *(f"{sum(map(bool, nodes.values()))} of {len(nodes)}" for nodes in places)]]
     for resource, shares in outcomes[files[0]]["utilization"].items():
         for part in shares:
             percent = [f"{outcome['utilization'][resource][part]:.1f}%" for outcome in outcomes.values()]
@@ -4557,106 +4535,137 @@ def comparison(outcomes):
     return [*table, f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(numbers)]
 
 
-def overview(pods, snapshot, waiting, held):
-    """Return where the pods are, of many only those that were waiting, and how full the nodes are."""
-    nodes = snapshot.nodes.values()
-    places = {uid: node.name for node in nodes for uid in node.pods}
-    shown = pods if len(pods) < 100 else [pod for pod in pods if pod.uid in waiting]
-    rows = [["NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY", "NODE"]]
-    for pod in shown:
-        pod.node_name = places.get(pod.uid) or pod.node_name
-        standing = where_it_stands(pod, snapshot)
-        status = "Held" if pod.uid in held else status_of(pod, standing)
-        requests = [amount(resource, pod.requests[resource]) for resource in CPU_AND_MEMORY]
-        remark = " (no such node)" if standing["nodeExists"] is False else ""
-        rows.append([pod.namespace, pod.name, status, *requests, f"{pod.node_name or '<none>'}{remark}"])
-    fill = [["NODE", "PODS", "CPU", "MEMORY"]]
-    for node in nodes:
-        shares = []
-        for resource in CPU_AND_MEMORY:
-            used, room = node.requested[resource], node.allocatable[resource]
-            percent = 100 * used // max(room, 1)
-            shares.append(f"{amount(resource, used)}/{amount(resource, room)} ({percent}%)")
-        fill.append([node.name, f"{len(node.pods)}/{node.max_pods}", *shares])
-    more = [f"and {len(pods) - len(shown)} other pods"] if len(shown) < len(pods) else []
-    return ["", *align(rows), *more, "", *align(fill)]
+MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
+
+
+def picture(pods, snapshot, screen, new, reasons):
+    """Yield the cluster as lines: how full nodes are, the pods on them, the pods on none.
+
+    new: the uids of the pods that this run had to place. reasons: {uid: why it has no node}.
+    """
+    nodes = nodes_to_show(snapshot.nodes.values(), new)
+    others = len(snapshot.nodes) - len(nodes)
+    head, *lines = fill_table(nodes, pods, screen)
+    yield from ["", head]
+    for node, line in zip(nodes, lines, strict=True):
+        yield line
+        placed_now = sorted(f"+{name_of(pod)}" for uid, pod in node.pods.items() if uid in new)
+        placed_before = sorted(name_of(pod) for uid, pod in node.pods.items() if uid not in new)
+        names = ", ".join(placed_now + placed_before)
+        for part in screen.fold(names, "    ", max_lines=1 if others else 2):
+            yield re.sub(r"\+[^ ,]+", lambda name: screen.paint(name.group(), GREEN), part)
+    if others:
+        yield f"and {others} other nodes"
+    yield from homeless(pods, snapshot, screen, reasons)
+
+
+def nodes_to_show(nodes, new):
+    """Return the nodes; of many, those that took new pods, and the fullest."""
+
+    def rank(node):
+        """Return by how much the node is worth to be shown."""
+        return not new.isdisjoint(node.pods), max(share_in_use(node, resource) for resource in CPU_AND_MEMORY)
+
+    shown = sorted(nodes, key=rank, reverse=True)[:MANY]
+    return [node for node in nodes if node in shown]
+
+
+def share_in_use(node, resource):
+    """Return what part of a resource the pods on a node request, from 0 to 1, or more."""
+    return node.requested.get(resource, 0) / max(node.allocatable.get(resource, 0), 1)
+
+
+def fill_table(nodes, pods, screen):
+    """Return as lines, under a head, how full each node is, with bars as long as the screen has room for."""
+    requested = {name for pod in pods for name, wanted in pod.requests.items() if wanted}
+    resources = [*CPU_AND_MEMORY, *sorted(requested - {*CPU_AND_MEMORY})]
+    heads = ["NODE", "PODS", *(resource.rpartition("/")[2].upper() for resource in resources)]
+
+    def rows(length):
+        """Return the rows of the table, with bars of this length."""
+        return [heads] + [
+            [shorten(node.name), f"{len(node.pods)}/{node.max_pods}",
+             *(fill(node, resource, length) for resource in resources)] for node in nodes]
+
+    spare = screen.width - max(map(len, align(rows(0))))
+    length = min(max(spare // len(resources), 3), 20)
+    head, *lines = align(rows(length))
+    for i, node in enumerate(nodes):
+        for resource in resources:
+            if share_in_use(node, resource) > 0.9:
+                full = fill(node, resource, length)
+                lines[i] = lines[i].replace(full, screen.paint(full, RED))
+    return [head, *lines]
+
+
+def fill(node, resource, length):
+    """Return how full a node is, as a bar of this length and in numbers; "" if it has no such resource."""
+    used, room = node.requested.get(resource, 0), node.allocatable.get(resource, 0)
+    if not used and not room:
+        return ""
+    filled = min(round(length * share_in_use(node, resource)), length)
+    units = {"cpu": (1000, ""), "memory": (2**30, "Gi"), "ephemeral-storage": (2**30, "Gi")}
+    unit, suffix = units.get(resource, (1, ""))
+    numbers = [number(round(each / unit, 2)) for each in (used, room)]
+    bar = "█" * filled + "░" * (length - filled)
+    return f"{bar} {'/'.join(numbers)}{suffix}"
+
+
+def name_of(pod):
+    """Return a pod's name, with its namespace unless that is the default."""
+    return pod.key.removeprefix("default/")
+
+
+def homeless(pods, snapshot, screen, reasons):
+    """Yield, of each pod that is on no node, where it stands."""
+    placed = {uid for node in snapshot.nodes.values() for uid in node.pods}
+    lines = []
+    for pod in pods:
+        if pod.uid not in placed and pod.phase not in ("Succeeded", "Failed"):
+            reason = reasons.get(pod.uid)
+            stands = f"stays pending: {reason}" if reason else where_it_stands(pod, snapshot)
+            lines.append(f"{pod.key} {stands}")
+    if lines:
+        yield ""
+    for line in lines[:MANY]:
+        yield from screen.fold(line, rest="    ", max_lines=2)
+    if len(lines) > MANY:
+        yield f"and {len(lines) - MANY} other pods without a node"
 
 
 def where_it_stands(pod, snapshot):
-    """Return what is to be known of a pod, except where it would go now, with the names that JSON has."""
-    node_name = pod.node_name
-    is_left = not node_name and pod.scheduler not in snapshot.policies
-    return {"pending": not node_name, "onNode": node_name or None,
-            "nodeExists": node_name in snapshot.nodes if node_name else None,
-            "leftTo": pod.scheduler if is_left else None, "gated": bool(pod.gates),
-            "beingDeleted": pod.terminating,
-            "waits": "" if node_name else why_it_waits(pod, snapshot)}
+    """Return in words what is to be known of a pod, except where it would go now."""
+    waits = "" if pod.node_name else why_it_waits(pod, snapshot)
+    phrases = []
+    if pod.node_name:
+        remark = "" if pod.node_name in snapshot.nodes else ", a node that does not exist"
+        phrases.append(f"is on {pod.node_name}{remark}")
+    if pod.terminating:
+        phrases.append("is being deleted")
+    if pod.gates:
+        phrases.append(f"has scheduling gates ({', '.join(pod.gates)})")
+    if not pod.node_name and pod.scheduler not in snapshot.policies:
+        phrases.append(whose_it_is(pod, snapshot.policies))
+    if waits:
+        phrases.append(f"waits: {waits}")
+    return " and ".join(phrases) or "is pending"
 
 
-def status_of(pod, standing):
-    """Return where a pod stands in a word: that of its phase, unless it does not run yet."""
-    if standing["onNode"]:
-        return "Placed" if pod.phase in ("", "Pending") else pod.phase
-    if standing["gated"]:
-        return "Gated"
-    return "Waits" if standing["waits"] else pod.phase or "Pending"
+def whose_it_is(pod, policies):
+    """Return in words which other scheduler a pod is left to, or which of ours may be meant."""
+    if pod.scheduler == "default-scheduler":
+        return "is left to default-scheduler, as it names no other"
+    meant = nearly(pod.scheduler, policies)
+    return f"names {pod.scheduler} (did you mean {meant}?)" if meant else f"is left to {pod.scheduler}"
 
 
 def why_it_waits(pod, snapshot):
-    """Return why a pod is not tried or bound yet, by its condition, its claims or a rule; else ""."""
+    """Return why a pod is not tried or bound yet, by its condition or a rule; else ""."""
     for condition in pick(pod.raw, list, "status", "conditions", of=dict):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Waiting":
             return name_in(condition, "message")
-    for key in pod.claims:
-        claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
-        node_name = name_in(claim, "metadata", "annotations", SELECTED_NODE)
-        if node_name and not name_in(claim, "spec", "volumeName"):
-            return f"volumes are being bound or provisioned on {node_name}"
     policy = snapshot.policies.get(pod.scheduler)
     return why_not_yet(pod, policy) if policy else ""
-
-
-def introduce(pod, standing, screen):
-    """Return as lines where a pod stands, and by which file it is explained."""
-    on_node, left_to, waits = standing["onNode"], standing["leftTo"], standing["waits"]
-    remark = "" if standing["nodeExists"] else ", a node that does not exist"
-    phrases = {  # phrase -> whether it is true
-        f"is on {on_node}{remark}": on_node, "is being deleted": standing["beingDeleted"],
-        f"has scheduling gates ({', '.join(pod.gates)})": standing["gated"],
-        f"is left to {left_to}": left_to, f"waits: {waits}": waits}
-    state = " and ".join(phrase for phrase, is_true in phrases.items() if is_true) or "is pending"
-    lines = screen.fold(f"{pod.key} {state}. If scheduled now, by {standing['explainedBy']}:")
-    if standing["notActive"]:
-        lines += screen.fold(f"its scheduler spoke of {', '.join(standing['notActive'])}, not active here: "
-                             "--explain uses the files of its own command line", "  ! ", RED)
-    return lines
-
-
-RULE_NAMED = re.compile(  # how messages name rules, of which files may be elsewhere
-    r'(\S+) (?:does not permit|prepares) |\(([\w-]+): \S+, line [0-9]+\)|running "([\w-]+)"')
-
-
-def not_active(text, policy):
-    """Return the rules that a text names, such as a pod's event, and that a Policy does not have active."""
-    active = {rule.name for rule in policy.rules()} | {rule.title for rule in policy.rules()}
-    active |= {rule.plugin for rule in policy.rules()}
-    named = {*re.findall(r"[\w-]+", text)} & {*PREDICATES, *PRIORITIES, *plugins_of_today()}
-    named |= {*itertools.chain(*RULE_NAMED.findall(text))} - {""}
-    if "extender" in text and not policy.extenders:
-        named.add("extenders")
-    return sorted(named - active)
-
-
-def last_words(pod, cluster):
-    """Return what the pod's scheduler said of it last, in its condition and in an event if we may read it."""
-    messages = {"": ""}  # of its scheduler's events, by their times
-    with contextlib.suppress(ApiError):
-        events = f"api/v1/namespaces/{pod.namespace}/events"
-        for event in cluster.list(events, f"involvedObject.uid={pod.uid}"):
-            when = name_in(event, "lastTimestamp") or name_in(event, "eventTime")
-            if pod.scheduler in (name_in(event, "reportingComponent"), name_in(event, "source", "component")):
-                messages[when] = name_in(event, "message")
-    return f"{pod.pending_message or ''} {messages[max(messages)]}"
 
 
 # ==== 20. The command line ================================================================================
@@ -4688,10 +4697,9 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("--cluster", nargs="+", default=[], metavar="FILE", help="schedule manifests (-: standard input)")
     add("--explain", nargs="?", const=True, metavar="POD", help="show decisions, or where POD would go")
     add("--compare", metavar="FILE", help="with --cluster: schedule by this, too; show what differs")
-    add("--anew", action="store_true", help="--compare: running pods, too, but DaemonSets' and static ones")
+    add("--step", action="store_true", help="wait for Enter before each pod is decided about (q: end)")
     add("--seed", help="make the choice among equally good nodes repeatable")
-    add("--color", choices=["always", "auto", "never"], default="auto", help="always: for less -R")
-    add("--output", choices=["text", "json"], default="text", help="json: an object for each decision")
+    add("-o", "--output", choices=["text", "json"], default="text", help="json: an object for each decision")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
     options, unknown = parser.parse_known_args(argv)
     if unknown:
@@ -4705,9 +4713,8 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
         parser.error(f"--server {options.server}: {error}")
     if not 0 < options.interval < 1e6:
         parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
-    cannot_compare = options.compare and (options.explain or not options.cluster)
-    if cannot_compare or (options.anew and not options.compare):
-        parser.error("--compare needs --cluster, and goes without --explain; --anew needs --compare")
+    if options.compare and (options.explain or not options.cluster):
+        parser.error("--compare needs --cluster, and goes without --explain")
     return options
 
 
@@ -4720,15 +4727,18 @@ def main(argv=None):
     SEED = options.seed
     if options.compare and SEED is None:
         SEED = ""  # chance decides alike for all that is compared
-    dry = " (dry run)" if options.dry_run else ""
     formatter = logging.Formatter()
-    formatter.formatMessage = lambda record: record.message.translate(ESCAPES) + dry
+    formatter.formatMessage = lambda record: record.message.translate(ESCAPES)
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler])
     log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
+    screen = Screen()
+    rules_print_to = sys.stderr if options.output == "json" else sys.stdout
+    in_background(watch_rules, threading.get_ident())
     try:
-        return int(carry_out(options, Screen("" if options.output == "json" else dry, options.color)))
+        with contextlib.redirect_stdout(rules_print_to):
+            return int(carry_out(options, screen))
     except (ApiError, PolicyError) as error:
         for line in error.args:
             log.error("%s", line)
@@ -4741,10 +4751,6 @@ def carry_out(options, screen):
     files = [PolicyFile(path, options.scheduler_name, options.plugins)
              for path in (options.policy or shipped, options.compare) if path]
     policies = files[0].policies
-    named = {rule.name for file in files for policy in file.policies.values() for rule in policy.rules()}
-    if PLUGGED_IN - named:
-        forgotten = ", ".join(sorted(PLUGGED_IN - named))
-        log.info("rules of --plugins that the Policy does not name: %s", forgotten)
     api = Manifests(options.cluster) if options.cluster else Proxy(options.server)
     stop = stop_on_signals()
     if options.compare:
@@ -4752,6 +4758,8 @@ def carry_out(options, screen):
     cluster = Cluster(api, options)
     if isinstance(options.explain, str):
         return explain_pod(cluster, files[0], options, screen)
+    if options.dry_run:
+        log.info("dry run: nothing is written")
     if not options.cluster:
         log.info("%s: polling %s by %s", ", ".join(policies), options.server, files[0].path)
     with contextlib.suppress(ApiError):  # which the loop will meet, too
@@ -4766,6 +4774,38 @@ def carry_out(options, screen):
     return poll(cluster, files[0], report, stop, options)
 
 
+def wait_for_enter(pod, stop):
+    """Wait, before a pod is first decided about, until somebody presses Enter; after q, set `stop`."""
+    if pod.record.asked:
+        return
+    pod.record.asked = True
+    wanted = [f"{resource} {amount(resource, wish)}" for resource, wish in pod.requests.items() if wish]
+    question = f"{pod.key} requests {', '.join(wanted) or 'nothing'}. Where will it go? (Enter; q ends) "
+    try:
+        with open("/dev/tty") as terminal:  # as manifests may come from standard input
+            print(question, end="", file=sys.stderr, flush=True)
+            while not (stop.is_set() or select.select([terminal], [], [], 0.2)[0]):
+                pass
+            if not stop.is_set() and terminal.readline().strip() == "q":
+                stop.set()
+    except OSError as error:
+        raise PolicyError("--step: there is no terminal at which to press Enter") from error
+
+
+def watch_rules(thread, seconds=10):
+    """Warn of each rule that has not returned for so long, to which a thread, the loop's, is waiting."""
+    before = None  # the call of a rule that was under way at the last look
+    while True:
+        time.sleep(seconds)
+        frame = sys._current_frames().get(thread)
+        while frame and frame.f_code not in RULE_OF:
+            frame = frame.f_back
+        if frame and frame is before:
+            place = f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
+            warn_once(f"{RULE_OF[frame.f_code]} has not returned for {seconds} s ({place})")
+        before = frame
+
+
 def stop_on_signals():
     """Return an Event that SIGINT and SIGTERM set. If it still runs after 4 seconds, the process is ended."""
     stop = threading.Event()
@@ -4773,12 +4813,18 @@ def stop_on_signals():
     def end(number, _):
         """Take a signal."""
         signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
-        in_background(lambda: time.sleep(4) or os._exit(0))
+        in_background(end_by_force)
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
     return stop
+
+
+def end_by_force():
+    """End the process, if it still runs in four seconds."""
+    time.sleep(4)
+    os._exit(1)
 
 
 def poll(cluster, policy_file, report, stop, options):
@@ -4801,11 +4847,12 @@ def poll(cluster, policy_file, report, stop, options):
 
 def schedule_manifests(cluster, policies, report, stop, options, screen):
     """Schedule the pods of manifests, and show where they are then. Return whether something failed."""
-    waiting = set(cluster.pending)
-    held, snapshot = make_passes(cluster, policies, report, stop, options.once)
+    waiting = {pod.uid for pod in cluster.unassigned}
+    _, snapshot = make_passes(cluster, policies, report, stop, options.once)
     if options.output == "text":
         pods, _ = cluster.read(Pod, "pods")
-        screen.print(*overview(pods, snapshot, waiting, held))
+        reasons = {uid: record.written for uid, record in cluster.pending.items()}
+        screen.print(*picture(pods, snapshot, screen, waiting, reasons))
     return FAILURE.is_set()
 
 
@@ -4833,41 +4880,34 @@ def explain_pod(cluster, policy_file, options, screen):
     policies = policy_file.policies
     cluster.pending_pods(policies)  # for some of them, room may be being made
     snapshot = cluster.snapshot(policies)
-    standing = where_it_stands(pod, snapshot)
+    stands = where_it_stands(pod, snapshot)
     if pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:
         path = "the default profile of today's kube-scheduler"
         policies = read_configuration({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
     policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
-    if standing["nodeExists"]:
+    if pod.node_name in snapshot.nodes:
         snapshot.nodes[pod.node_name].remove(pod)
     pod.node_name = ""
     decision = schedule(pod, snapshot, policy)
     seek_remedy(decision, snapshot)
-    standing |= {"explainedBy": path, "notActive": not_active(last_words(pod, cluster), policy)}
-    show(decision, options, screen, standing)
+    show(decision, options, screen, f"{pod.key} {stands}. If scheduled now, by {path}")
     return FAILURE.is_set()
 
 
 def compare(manifests, files, stop, options, screen):
     """Show what comes of manifests under each of several Policies. Return whether something failed."""
-    clusters = {file.path: Cluster(copy.deepcopy(manifests), options) for file in files}
-    outcomes = {file.path: outcome(clusters[file.path], file, stop, options) for file in files}
+    outcomes = {}
+    for file in files:
+        title = f"{file.path}, again" if file.path in outcomes else file.path
+        outcomes[title] = outcome(Cluster(copy.deepcopy(manifests), options), file, stop, options)
     screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
     return FAILURE.is_set()
 
 
 def outcome(cluster, policy_file, stop, options):
-    """Schedule manifests under a Policy; return the pods' places, how many were left, how full nodes are."""
+    """Schedule manifests under a Policy. Return where the pods that waited are, and how full the nodes."""
     policies = policy_file.policies
     report = functools.partial(warn_of_unheeded, under=f"{policy_file.path}: ")
-    left = 0
-    for pod in [pod for node in cluster.snapshot().nodes.values() for pod in node.pods.values()]:
-        is_tied_to_its_node = pod.controller[0] in ("Node", "DaemonSet")  # a Node's are static pods
-        if not options.anew or pod.terminating or is_tied_to_its_node:
-            left += 1
-        else:
-            scheduler = pod.scheduler if pod.scheduler in policies else next(iter(policies))
-            pod.raw["spec"].update(nodeName=None, schedulerName=scheduler)
     pending = sorted(pod.key for pod in cluster.pending_pods(policies))
     _, snapshot = make_passes(cluster, policies, report, stop, options.once)
     nodes = snapshot.nodes.values()
@@ -4877,7 +4917,7 @@ def outcome(cluster, policy_file, stop, options):
         shares = [100 * node.requested[resource] / max(node.allocatable[resource], 1) for node in nodes]
         utilization[resource] = {"min": min(shares), "mean": statistics.mean(shares), "max": max(shares),
                                  "standard deviation": statistics.pstdev(shares)}
-    return {"pods": {key: places.get(key) for key in pending}, "left": left, "utilization": utilization}
+    return {"pods": {key: places.get(key) for key in pending}, "utilization": utilization}
 
 
 if __name__ == "__main__":

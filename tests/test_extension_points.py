@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 import scheduler
 import tutorial_rules  # noqa: F401 (registers its rules)
-from conftest import ROOT, cluster_of, decide, node, pod, run_scheduler, table, wait_for, wait_until_told
+from conftest import MANDATORY_PREDICATES, ROOT, cluster_of, decide, node, pod, run_scheduler, table, wait_for, wait_until_told
 from test_loop import Server
 
 RULES = ROOT / "tests" / "tutorial_rules.py"
@@ -102,7 +102,7 @@ def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
     run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", tmp_path / "cluster.json", "--seed=1")
     place = run.stdout.split()[2]
     assert run.stderr.splitlines()[1:] == ["PreFilter default/p: 2 nodes, arguments [{}]", "Filter default/p: a",
-                                           "Filter default/p: b", f"PreBind default/p: {place}"]
+                                       "Filter default/p: b", f"PreBind default/p: {place}"]
 
 
 @table("text, said", {
@@ -462,12 +462,12 @@ def only_gpu(pod, node):
 
 sys.exit(main())
 """)
-    (tmp_path / "policy.json").write_text(json.dumps(policy(["OnlyGpu"])))
+    (tmp_path / "policy.json").write_text(json.dumps(policy([*MANDATORY_PREDICATES, "OnlyGpu"])))
     run = run_scheduler("--cluster", ROOT / "tests/clusters/demo.yaml", "--policy", tmp_path / "policy.json",
                         script=script)
     assert "default/training -> node-gpu" in run.stdout
     assert " node(s) were for other work" in run.stdout
-    assert run.stderr == ("a pod is placed that has resource requests, and PodFitsResources, which looks at that, is "
+    assert run.stderr == ("default/training is placed, though it has resource requests, and PodFitsResources, which looks at that, is "
                           "not active\n")
 
 

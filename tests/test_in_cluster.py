@@ -153,6 +153,23 @@ def test_who_holds_the_lease(lease, after, held, said, monkeypatch, caplog):
         assert spec["leaseTransitions"] == (0 if lease == 404 else 5)
 
 
+def test_a_replica_that_waits_says_so_once_and_who_leads(caplog):
+    caplog.set_level("INFO", "scheduler")
+    leases, waits = Leases(held_by("another")), []
+
+    class Stop:
+        """An event that is set at the fourth time; before the third, somebody else leads."""
+
+        def wait(self, seconds):
+            waits.append(seconds)
+            leases.lease = held_by("a third one" if len(waits) > 1 else "another")
+            return len(waits) == 4
+
+    election = scheduler.LeaderElection(leases, "my-scheduler", {})
+    assert not election.lead(Stop())
+    assert caplog.messages == [f"{election.identity} waits: {leader} leads" for leader in ("another", "a third one")]
+
+
 def test_the_lease_may_have_another_name_and_place():
     leases = Leases(404)
     asked = []

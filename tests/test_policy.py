@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import scheduler
-from conftest import ROOT, decide, node, pod, run_scheduler, table
+from conftest import MANDATORY_PREDICATES, ROOT, decide, node, pod, run_scheduler, table
 
 GOLDEN = [json.loads(line) for line in gzip.open(Path(__file__).parent / "golden" / "policy-cases.jsonl.gz", "rt")]
 DIFFERENT_ON_PURPOSE = {
@@ -38,8 +38,9 @@ def test_the_exit_code_is_2_for_a_rejected_policy(case, tmp_path):
 
 
 def policy(predicates=(), priorities=(), **more):
-    """A Policy as JSON."""
-    return json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": list(predicates),
+    """A Policy as JSON, which names what is always on."""
+    named = [*predicates, *({"name": name} for name in MANDATORY_PREDICATES)]
+    return json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": named,
                        "priorities": list(priorities), **more})
 
 
@@ -272,6 +273,20 @@ def test_two_rules_under_one_name_of_the_users_own_both_count():
     assert decision.total == {"n": 300, "m": 300}
     assert decision.message is None and sorted(sum(decision.failed["o"].values(), [])) == [
         "node(s) didn't have the requested labels", "node(s) didn't match service affinity"]
+
+
+ALWAYS = "always on, though not among the predicates: "
+
+
+@table("predicates, notices", {
+    "neither is named": ([], [f"{ALWAYS}CheckNodeUnschedulable, PodToleratesNodeTaints"]),
+    "one is named": (["PodToleratesNodeTaints"], [f"{ALWAYS}CheckNodeUnschedulable"]),
+    "both are named": (["PodToleratesNodeTaints", "CheckNodeUnschedulable"], []),
+    "the default predicates": (None, []),
+})
+def test_that_two_predicates_are_always_on_is_said_where_they_are_not_named(predicates, notices):
+    named = {} if predicates is None else {"predicates": [{"name": name} for name in predicates]}
+    assert scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **named}).notices == notices
 
 
 def test_the_shipped_policy_loads_without_a_word():

@@ -60,7 +60,7 @@ def read_quantity(text):
 
 def run(*arguments):
     """Run the command line in this process; return its exit code and what it printed and logged."""
-    scheduler.warn_once.cache_clear()
+    scheduler.WARNED.clear()
     out, err, handlers = io.StringIO(), io.StringIO(), logging.root.handlers
     signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     logging.root.handlers = []

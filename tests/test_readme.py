@@ -17,7 +17,7 @@ from conftest import ROOT, free_port, node, pod, run_scheduler, table, wait_for
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"^```\w+\n((?:.*\n)*?)```$|^(    .*\n(?:\n*    .*\n)*)", re.M)
 PASTED = []  # the blocks that tests have asked for
-NOTICES = "rules of --plugins that the Policy does not name: |a pod is placed that "
+NOTICES = "default/.* is placed, though it |.*: always on, though not among the predicates: "
 
 
 def text_of(match):
@@ -113,7 +113,7 @@ def test_exercise_6_preemption(blocks, tmp_path):
     assert "It preempts default/backup, default/cleanup on right, where they matter least." in text
     assert places(free) == places(protected) == {"payment": "right"}
     assert "It preempts default/report on right, where they matter least." in protected
-    assert re.search(r"^default +cleanup +Placed.* right$", protected, re.M) and "default  cleanup" not in free
+    assert "\n    +payment, backup, cleanup\n" in protected and "cleanup" not in free.partition("NODE ")[2]
 
 
 @pastes("## What a scheduler does")
@@ -144,6 +144,22 @@ def test_it_is_installed_by_one_command(blocks, tmp_path):
         assert all((ROOT / file).is_file() for file in install.replace("-r ", "").split())
         paste(last.replace("pytest -q tests", "pytest --version"))
     assert "tests/requirements.txt" in install and "-m pytest -q tests" in last
+
+
+@pastes("## See it work", "This is what it prints")
+def test_the_picture_that_it_shows_is_what_its_command_prints(blocks):
+    first, picture = blocks
+    assert shows(picture, paste(first.split(" && ")[-1].strip()))
+
+
+def test_the_lesson_takes_45_minutes_and_all_that_it_names_is_there():
+    [lesson] = re.findall(r"^\| minutes.*\n((?:\|.*\n)+)", README, re.M)
+    rows = [row.strip("| ").split(" | ") for row in lesson.splitlines()[1:]]
+    assert sum(int(minutes) for minutes, *_ in rows) == 45
+    exercises = re.findall(r"exercise (\d)|does (\d) and (\d)", lesson)
+    assert all(f"**{number}. " in README for numbers in exercises for number in numbers if number)
+    options = set(re.findall("--[a-z]+", lesson))
+    assert options and options <= set(re.findall("--[a-z]+", run_scheduler("--help").stdout))
 
 
 @pastes("## See it work", "Ask why")
@@ -190,7 +206,9 @@ def test_the_shortest_rules_work_as_they_stand(blocks, tmp_path):
     run = run_scheduler("--plugins", "my_rules.py", "--policy", "policy.json", "--cluster", "cluster.json",
                         "--output=json", cwd=tmp_path)
     decision = json.loads(run.stdout)
-    assert (run.stderr, decision["failed"]) == ("", {"a": ["node(s) were closed"]})
+    assert run.stderr == ("policy.json: always on, though not among the predicates: CheckNodeUnschedulable, "
+                          "PodToleratesNodeTaints\n")
+    assert decision["failed"] == {"a": ["node(s) were closed"]}
     assert decision["scores"] == {"PreferZone": {"b": 0, "c": 200}}
 
 

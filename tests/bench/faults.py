@@ -28,7 +28,7 @@ import requests
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from conftest import SCHEDULER, ControlPlane, node, pod, wait_for
-from faulty import Choice, FaultProxy, answering
+from faulty import Choice, FaultProxy
 
 ETCD, API_SERVER = 0, 1  # their places among the processes of a control plane
 CURSED = "a-cursed"  # a namespace whose pods are not bound; it comes first in the alphabet
@@ -387,16 +387,6 @@ def some_500s(trial):
     held_up(trial, rates={"": 0.05})
 
 
-def retry_after(trial):
-    """A list is answered with Retry-After: 3600, once."""
-    trial.fill()
-    once = iter([answering(429, Retry_After="3600")])
-    trial.proxy.faults["list"] = Choice(lambda asked: next(once, None))
-    trial.start()
-    trial.settle(seconds=120)
-    trial.check(trial.recovery < 80, "it waited for more than a minute")
-
-
 def nodes_remade(trial):
     """Nodes are deleted in the middle of a pass and made again."""
     trial.fill()
@@ -464,7 +454,6 @@ SCENARIOS = {  # name: (function, whether it belongs to the short form)
     "lease requests fail": (functools.partial(lease_fails, fault="500 before"), False),
     "one namespace fails": (namespace_fails, True),
     "5 % of the answers 500": (some_500s, True),
-    "Retry-After: 3600": (retry_after, False),
     "nodes made again": (nodes_remade, True),
     "signals while answers hang": (signals, True),
     "kills and faults at once": (everything, False),
