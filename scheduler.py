@@ -394,11 +394,11 @@ class Policy:
     notices: list = field(default_factory=list)  # what the file says without effect here, a line each
     others: list = field(default_factory=list)  # rules of which only other extension points are active
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
-    since_1_20: bool = False  # True: its answers are kube-scheduler 1.36's. False: 1.20's.
+    modern: bool = False  # True: its answers are kube-scheduler 1.36's. False: 1.20's.
 
     def predicates_to_ask(self):
         """Return the predicates as they are asked: those that it names, and those that are always asked."""
-        of_plugin = self.since_1_20 and any(rule.name == "MatchNodeSelector" for rule in self.predicates)
+        of_plugin = self.modern and any(rule.name == "MatchNodeSelector" for rule in self.predicates)
         first = [NODES_NAMED] if of_plugin else []
         return first + self.predicates + ALWAYS_ASKED
 
@@ -413,7 +413,7 @@ class Policy:
 
     def name_for(self, rule):
         """Return what the user's file calls, or would call, a rule: under a configuration, by its plugin."""
-        return rule.plugin if self.since_1_20 else rule.name
+        return rule.plugin if self.modern else rule.name
 
     def lines(self):
         """Return all that it says, a line for each rule and setting."""
@@ -651,12 +651,12 @@ def unknown_rule(where, title):
     return f'unknown {NOUNS[where]} "{title}"{did_you_mean(meant, known_names(where))}'
 
 
-def set_up(rule, title, entry, weight, arguments, since_1_20=False):
+def set_up(rule, title, entry, weight, arguments, modern=False):
     """Return a rule with what a file says of it, filled in where its functions take that."""
     if rule.has_own_fields:
         arguments = [(rule.default or {}) | argument for argument in arguments or [{}]]
     check_arguments(rule, arguments, entry)
-    known = {"since_1_20": since_1_20}
+    known = {"modern": modern}
     if arguments or rule.argument is not None:
         known["arguments"] = arguments
 
@@ -1352,10 +1352,10 @@ def check_node_unschedulable(pod, node):
 
 
 @predicate("HostName", plugin="NodeName", by_default=True, aliases=["GeneralPredicates"])
-def host_name(pod, node, since_1_20=False):
+def host_name(pod, node, modern=False):
     """The pod names no node, or this one."""
     if pod.node_name not in ("", node.name):
-        yield f"node(s) didn't match the requested {'node name' if since_1_20 else 'hostname'}"
+        yield f"node(s) didn't match the requested {'node name' if modern else 'hostname'}"
 
 
 @predicate("PodFitsHostPorts", plugin="NodePorts", by_default=True,
@@ -1381,7 +1381,7 @@ def requires(side, pod, node):
 @predicate("MatchNodeSelector", plugin="NodeAffinity", by_default=True, aliases=["GeneralPredicates"],
            looks_at={"a node selector": lambda pod, node: pod.node_selector,
                      "required node affinity": functools.partial(requires, "nodeAffinity")})
-def match_node_selector(pod, node, arguments=(), since_1_20=False):
+def match_node_selector(pod, node, arguments=(), modern=False):
     """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity.
 
     `arguments` are terms of which the node has to meet one whatever the pod (addedAffinity).
@@ -1389,7 +1389,7 @@ def match_node_selector(pod, node, arguments=(), since_1_20=False):
     if arguments and not any(term_matches(term, node) for term in valid_terms(arguments)):
         yield "node(s) didn't match scheduler-enforced node affinity"
     elif not wants_node(pod, node):
-        yield "node(s) didn't match Pod's node affinity" + ("/selector" if since_1_20 else "")
+        yield "node(s) didn't match Pod's node affinity" + ("/selector" if modern else "")
 
 
 def wants_node(pod, node):
@@ -1431,7 +1431,7 @@ def is_named(pod, node, metadata):
 
 @predicate("PodFitsResources", plugin="NodeResourcesFit", by_default=True, aliases=["GeneralPredicates"],
            looks_at={"resource requests": lambda pod, node: any(pod.requests.values())})
-def pod_fits_resources(pod, node, arguments=(), since_1_20=False):
+def pod_fits_resources(pod, node, arguments=(), modern=False):
     """The node has room for one more pod, and free what it requests, except what `arguments` name."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
@@ -1440,19 +1440,19 @@ def pod_fits_resources(pod, node, arguments=(), since_1_20=False):
     for name, amount in pod.requests.items():
         if node.requested.get(name, 0) + amount <= node.allocatable.get(name, 0):
             continue
-        matters = amount > 0 or not since_1_20  # in 1.20 nothing may be overcommitted, requested or not
+        matters = amount > 0 or not modern  # in 1.20 nothing may be overcommitted, requested or not
         is_excepted = name in arguments or f"{name.partition('/')[0]}/" in arguments
         if matters and not is_excepted:
             yield f"Insufficient {name}"
 
 
-def exclusive_claim_in_use(pod, nodes, snapshot, since_1_20=False):
+def exclusive_claim_in_use(pod, nodes, snapshot, modern=False):
     """Whether a claim of the pod is for one pod at a time (ReadWriteOncePod), and another one has it."""
     if not pod.volumes:
         return nothing_against
     exclusive = set()
     for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
-        if since_1_20 and not claim:
+        if modern and not claim:
             raise Rejected(f'persistentvolumeclaim "{name}" not found')
         if "ReadWriteOncePod" in pick(claim, list, "spec", "accessModes"):
             exclusive.add(f"{pod.namespace}/{name}")
@@ -1497,10 +1497,10 @@ def disks_of(pod):
 
 @predicate("PodToleratesNodeTaints", plugin="TaintToleration", always=True, looks_at={
     "no toleration for taints there": lambda pod, node: node and hostile_taints(pod, node)})
-def pod_tolerates_node_taints(pod, node, since_1_20=False):
+def pod_tolerates_node_taints(pod, node, modern=False):
     """The pod tolerates the node's NoSchedule and NoExecute taints; the first other one is the reason."""
     for taint in hostile_taints(pod, node)[:1]:
-        if since_1_20:
+        if modern:
             yield "node(s) had untolerated taint(s)"
         else:
             yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
@@ -1616,7 +1616,7 @@ KUBE_MAX_PD_VOLS = os.environ.get("KUBE_MAX_PD_VOLS", "")
 KUBE_MAX_PD_VOLS = int(KUBE_MAX_PD_VOLS) if KUBE_MAX_PD_VOLS.isdigit() else 0  # 0: the limits above
 
 
-def attachments(pod, snapshot, since_1_20):
+def attachments(pod, snapshot, modern):
     """Return the (driver, identity) of the pod's cloud disks, inline or claimed, and of its CSI volumes."""
     sources = list(pod.volumes)
     attached = set()
@@ -1632,17 +1632,17 @@ def attachments(pod, snapshot, since_1_20):
             if provisioner in CLOUD_DISKS:
                 attached.add((provisioner, (pod.namespace, name)))
             provisioner = storage_class_of(claim, snapshot).get("provisioner")  # CSI reads annotations, too
-            if since_1_20 or provisioner not in CLOUD_DISKS:
+            if modern or provisioner not in CLOUD_DISKS:
                 attached.add((provisioner or "", (pod.namespace, name)))
     for driver, cloud in CLOUD_DISKS.items():
         attached |= {(driver, pick(volume, str, cloud.source, cloud.identity))
                      for volume in sources if volume.get(cloud.source)}
-    if since_1_20:  # by now, cloud disks have CSI drivers
+    if modern:  # by now, cloud disks have CSI drivers
         attached = {(CSI_DRIVERS.get(driver, driver), volume) for driver, volume in attached}
     return attached
 
 
-def volume_limit(driver, node, snapshot, since_1_20):
+def volume_limit(driver, node, snapshot, modern):
     """Return how many volumes of a driver the node can attach, as its CSINode or its allocatable says."""
     if driver in CLOUD_DISKS:
         instance_type = node.labels.get("beta.kubernetes.io/instance-type") or node.labels.get(
@@ -1654,7 +1654,7 @@ def volume_limit(driver, node, snapshot, since_1_20):
         limit = pick(known, dict, "allocatable").get("count")
         if known.get("name") == driver and limit is not None:
             return limit
-    if since_1_20:
+    if modern:
         return math.inf
     resource = f"attachable-volumes-csi-{driver}"
     if len(resource) >= 63:
@@ -1665,13 +1665,13 @@ def volume_limit(driver, node, snapshot, since_1_20):
 VolumeAttachments = collections.namedtuple("VolumeAttachments", "by_node snapshot")
 
 
-def volume_attachments(pod, nodes, snapshot, since_1_20=False):
+def volume_attachments(pod, nodes, snapshot, modern=False):
     """The CSI volumes that VolumeAttachments attach to each node; 1.20 does not look at these."""
     has_disks = any(volume.get(cloud.source) for volume in pod.volumes for cloud in CLOUD_DISKS.values())
     if not (has_disks or pod.claims):
         return nothing_against
     by_node = {}  # name of a node -> {(driver, identity)}, as of a pod's `attachments`
-    for attachment in snapshot.objects["volumeattachments"].values() if since_1_20 else ():
+    for attachment in snapshot.objects["volumeattachments"].values() if modern else ():
         spec = pick(attachment, dict, "spec")
         name = pick(spec, str, "source", "persistentVolumeName")
         csi = pick(snapshot.objects["persistentvolumes"].get(name, {}), dict, "spec", "csi")
@@ -1682,19 +1682,19 @@ def volume_attachments(pod, nodes, snapshot, since_1_20=False):
 
 
 @predicate("MaxCSIVolumeCountPred", metadata=volume_attachments, plugin="NodeVolumeLimits", by_default=True)
-def max_volume_count(pod, node, metadata, cloud=None, since_1_20=False):
+def max_volume_count(pod, node, metadata, cloud=None, modern=False):
     """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI's."""
     snapshot = metadata.snapshot
-    wanted = {(driver, volume) for driver, volume in attachments(pod, snapshot, since_1_20)
+    wanted = {(driver, volume) for driver, volume in attachments(pod, snapshot, modern)
               if (driver == cloud if cloud else driver not in CLOUD_DISKS)}
     attached = set()
     for other in node.pods.values() if wanted else ():
-        attached |= attachments(other, snapshot, since_1_20) if other.volumes else set()
+        attached |= attachments(other, snapshot, modern) if other.volumes else set()
     of_no_pod = metadata.by_node.get(node.name, set()) - attached
     counted = [*(wanted | attached), *of_no_pod]  # as upstream, what is wanted and of no pod counts twice
     # Of CSI volumes only new ones are held against the node. Upstream: plugins/nodevolumelimits
     for driver in {driver for driver, _ in (wanted if cloud else wanted - attached)}:
-        if sum(of == driver for of, _ in counted) > volume_limit(driver, node, snapshot, since_1_20):
+        if sum(of == driver for of, _ in counted) > volume_limit(driver, node, snapshot, modern):
             yield "node(s) exceed max volume count"
             return
 
@@ -1711,13 +1711,13 @@ for name, cloud, plugin in [("MaxEBSVolumeCount", "aws-ebs", "EBSLimits"),
 ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed snapshot")
 
 
-def claims_to_bind(pod, nodes, snapshot, since_1_20=False):
+def claims_to_bind(pod, nodes, snapshot, modern=False):
     """The volumes of the pod's bound claims; and those that wait for a consumer, in the order of service."""
     bound = []
     delayed = []
     immediate = []
     for name, claim, volume in claims_of(pod, snapshot):
-        problem = why_unusable(name, claim, pod, since_1_20)
+        problem = why_unusable(name, claim, pod, modern)
         if problem:
             raise Rejected(problem)
         has_volume = pick(claim, str, "spec", "volumeName")
@@ -1733,15 +1733,15 @@ def claims_to_bind(pod, nodes, snapshot, since_1_20=False):
     return ClaimsToBind(bound, delayed, snapshot) if pod.claims else nothing_against
 
 
-def why_unusable(name, claim, pod, since_1_20):
+def why_unusable(name, claim, pod, modern):
     """Return why the pod cannot use a claim, whatever the node, or None. Upstream: podHasPVCs."""
     key = f"{pod.namespace}/{name}"
-    is_ephemeral = since_1_20 and key not in pod.named_claims
+    is_ephemeral = modern and key not in pod.named_claims
     if not claim and is_ephemeral:
         return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
     if not claim:
         return f'persistentvolumeclaim "{name}" not found'
-    if since_1_20 and pick(claim, str, "status", "phase") == "Lost":
+    if modern and pick(claim, str, "status", "phase") == "Lost":
         volume_name = pick(claim, str, "spec", "volumeName")
         return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume_name}"'
     if pick(claim, str, "metadata", "deletionTimestamp"):
@@ -1793,7 +1793,7 @@ def bind_volumes(pod, node, snapshot):
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
     if patches and has_waited:
         raise Unschedulable(f"{failing} the volume or the node that was chosen has been given up")
-    return patches if claims.delayed else None
+    return (patches, "volumes are being bound or provisioned") if claims.delayed else None
 
 
 def release_volumes(pod, snapshot):
@@ -1827,10 +1827,10 @@ def patch(thing, resource, annotations, **more):
 
 @predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, unreserve=release_volumes,
            plugin="VolumeBinding", by_default=True, looks_at={"claims": lambda pod, node: pod.claims})
-def check_volume_binding(pod, node, metadata, since_1_20=False):
+def check_volume_binding(pod, node, metadata, modern=False):
     """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
     gone, out_of_reach = "pvc(s) bound to non-existent pv(s)", "node(s) had volume node affinity conflict"
-    if since_1_20:
+    if modern:
         gone = f"node(s) unavailable due to one or more {gone}"
         out_of_reach = "node(s) didn't match PersistentVolume's node affinity"
     for volume in metadata.bound:
@@ -1946,9 +1946,9 @@ def reaches(volume, node):
     return not required or any(satisfies(node.labels, on_labels) for on_labels, _ in terms)
 
 
-def snapshot_for_zones(pod, nodes, snapshot, since_1_20=False):
+def snapshot_for_zones(pod, nodes, snapshot, modern=False):
     """The snapshot, to follow the pod's claims. Since 1.20, a claim to nowhere rejects the pod."""
-    for name, claim, volume in claims_of(pod, snapshot, pod.named_claims) if since_1_20 else ():
+    for name, claim, volume in claims_of(pod, snapshot, pod.named_claims) if modern else ():
         problem = None if volume else dangling(name, claim, snapshot)
         if problem:
             raise Rejected(problem)
@@ -1956,7 +1956,7 @@ def snapshot_for_zones(pod, nodes, snapshot, since_1_20=False):
 
 
 @predicate("NoVolumeZoneConflict", metadata=snapshot_for_zones, plugin="VolumeZone", by_default=True)
-def no_volume_zone_conflict(pod, node, metadata, since_1_20=False):
+def no_volume_zone_conflict(pod, node, metadata, modern=False):
     """The zone and region labels of the pod's volumes allow the node's. A claim to nowhere is an error."""
     if node.labels.keys().isdisjoint(ZONE_LABELS):
         return
@@ -1967,7 +1967,7 @@ def no_volume_zone_conflict(pod, node, metadata, since_1_20=False):
         for label, today in ZONE_LABELS.items():
             labels = pick(volume, dict, "metadata", "labels")
             zones = [zone.strip() for zone in labels.get(label, "").split("__")]
-            zone = node.labels.get(label, node.labels.get(today) if since_1_20 else None)
+            zone = node.labels.get(label, node.labels.get(today) if modern else None)
             if all(zones) and zone not in zones:
                 yield "node(s) had no available volume zone"
                 return
@@ -2007,7 +2007,7 @@ class SpreadConstraint:
         self.max_skew = pick(self.raw, int, "maxSkew")
 
 
-def spread_constraints(pod, when, stage, snapshot, defaults, since_1_20, keys_needed=True):
+def spread_constraints(pod, when, stage, snapshot, defaults, modern, keys_needed=True):
     """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     flat = itertools.chain.from_iterable
@@ -2029,7 +2029,7 @@ def spread_constraints(pod, when, stage, snapshot, defaults, since_1_20, keys_ne
         if raw.get("nodeTaintsPolicy") == "Honor":
             eligible = [node for node in eligible if not hostile_taints(pod, node)]
         itself = satisfies(pod.labels, requirements)
-        if since_1_20 and not requirements:
+        if modern and not requirements:
             requirements = None  # an empty selector counts nobody
         yield SpreadConstraint(raw, requirements, itself, complete, eligible, keys_needed=keys_needed)
 
@@ -2049,14 +2049,14 @@ def pods_by_domain(pod, domain, requirements, nodes):
     return counts
 
 
-def hard_spread(pod, nodes, snapshot, arguments=(), since_1_20=False):
+def hard_spread(pod, nodes, snapshot, arguments=(), modern=False):
     """The pod's DoNotSchedule constraints. Since 1.20, pods count on eligible nodes only."""
     stage = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard'
     spread = []
-    for constraint in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments, since_1_20):
+    for constraint in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments, modern):
         raw, key = constraint.raw, constraint.key
         counted = constraint.eligible
-        if not (since_1_20 or raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
+        if not (modern or raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
             domains = {node.labels[key] for node in counted}
             counted = [node for node in nodes if node.labels.get(key) in domains]
         counts = pods_by_domain(pod, lambda node, key=key: node.labels[key], constraint.requirements, counted)
@@ -2204,7 +2204,7 @@ def affine_domains(pod, nodes, snapshot):
 @predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=True,
            looks_at={"required pod affinity": functools.partial(requires, "podAffinity"),
                      "required pod anti-affinity": functools.partial(requires, "podAntiAffinity")})
-def match_inter_pod_affinity(pod, node, metadata, since_1_20=False):
+def match_inter_pod_affinity(pod, node, metadata, modern=False):
     """In the node's domains are the pods that it must be with, none that it must not, none that repel it."""
     here = node.labels.items()
     wanted = {(key, node.labels.get(key)) for key in metadata.keys}
@@ -2217,7 +2217,7 @@ def match_inter_pod_affinity(pod, node, metadata, since_1_20=False):
         reason = "node(s) didn't satisfy existing pods anti-affinity rules"
     else:
         return
-    if not since_1_20:
+    if not modern:
         yield "node(s) didn't match pod affinity/anti-affinity"
     yield reason
 
@@ -2250,7 +2250,7 @@ def room_for_nominated(pod, node, metadata):
 def nominated_alone(pod, feasible, policy):
     """Return only the node where room was made for the pod, if it fits. Upstream: evaluateNominatedNode."""
     node = feasible.get(pod.nominated_node)
-    return {node.name: node} if node and policy.since_1_20 else feasible
+    return {node.name: node} if node and policy.modern else feasible
 
 
 NODES_NAMED = Rule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
@@ -2280,18 +2280,18 @@ def stretch(points, few_are_best=False):
     return {name: 100 - score for name, score in points.items()} if few_are_best else points
 
 
-def usage(pod, node, resources, since_1_20=False):
+def usage(pod, node, resources, modern=False):
     """Return {resource: (what would be requested with the pod on the node, what there is)}.
 
     Since 1.20 without what the node does not have, and extended resources that the pod does not request.
     """
     found = {}
-    incoming = pod.nonzero_incoming if since_1_20 else pod.nonzero_incoming_1_20
+    incoming = pod.nonzero_incoming if modern else pod.nonzero_incoming_1_20
     for name in resources:
         on_node = node.nonzero if name in LITTLE else node.requested
         there = node.allocatable.get(name, 0)
         more = incoming.get(name, 0)
-        if not since_1_20 or (there and (more or name in NOTHING)):
+        if not modern or (there and (more or name in NOTHING)):
             found[name] = on_node.get(name, 0) + more, there
     return found
 
@@ -2306,26 +2306,26 @@ def mean(scores, weights):
 
 
 @priority("LeastRequestedPriority", plugin="NodeResourcesFit", by_default=1)
-def least_requested(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
+def least_requested(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
     """The percentage of cpu and memory that stays free, averaged by {resource: weight}: spreads the load."""
     free = {name: 100 * (there - used) // there if there > used else 0
-            for name, (used, there) in usage(pod, node, arguments[0], since_1_20).items()}
+            for name, (used, there) in usage(pod, node, arguments[0], modern).items()}
     return mean(free, arguments[0])
 
 
 @priority("MostRequestedPriority", plugin="NodeResourcesFit")
-def most_requested(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
+def most_requested(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
     """The percentage of cpu and memory that is then requested, averaged: fills node after node."""
-    overcommitted = 100 if since_1_20 else 0
+    overcommitted = 100 if modern else 0
     full = {name: 100 * used // there if 0 < there >= used else overcommitted
-            for name, (used, there) in usage(pod, node, arguments[0], since_1_20).items()}
+            for name, (used, there) in usage(pod, node, arguments[0], modern).items()}
     return mean(full, arguments[0])
 
 
 @priority("BalancedResourceAllocation", plugin="NodeResourcesBalancedAllocation", by_default=1)
-def balanced_resource_allocation(pod, node, arguments=(CPU_AND_MEMORY,), since_1_20=False):
+def balanced_resource_allocation(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
     """100 where cpu and memory are used to the same degree, else less; in 1.20, 0 where one is used up."""
-    if since_1_20:
+    if modern:
         return improved_balance(pod, node, arguments[0])
     shares = usage(pod, node, CPU_AND_MEMORY).values()
     cpu, memory = [used / there if there else 1.0 for used, there in shares]
@@ -2368,13 +2368,13 @@ def shape_problems(arguments):
 @priority("RequestedToCapacityRatio", plugin="NodeResourcesFit", check=shape_problems,
           member="requestedToCapacityRatioArguments",
           argument={"shape": SHAPE, "resources": [{"name": str, "weight": WEIGHT}]})
-def requested_to_capacity_ratio(pod, node, arguments, since_1_20=False):
+def requested_to_capacity_ratio(pod, node, arguments, modern=False):
     """The weighted mean, over the Policy's resources, of a function of their utilization: `shape`."""
     shape = [(point.get("utilization", 0), 10 * point.get("score", 0)) for point in arguments[0]["shape"]]
     weights = {resource.get("name", ""): resource["weight"] for resource in arguments[0].get("resources", [])}
     score_sum = weight_sum = 0
-    for name, (used, there) in usage(pod, node, weights, since_1_20).items():
-        rounding = 0 if since_1_20 else there - 1  # 1.20 rounds the utilization up
+    for name, (used, there) in usage(pod, node, weights, modern).items():
+        rounding = 0 if modern else there - 1  # 1.20 rounds the utilization up
         score = along(shape, (100 * used + rounding) // there if there else 100)
         if score > 0:  # else the resource is left out of the mean
             score_sum += score * weights[name]
@@ -2431,15 +2431,15 @@ def taint_toleration(pod, node):
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
 
 
-def image_shares(pod, nodes, snapshot, since_1_20=False):
+def image_shares(pod, nodes, snapshot, modern=False):
     """Each image of the pod, and its bytes times the share of the nodes that have it, so that pods spread.
 
     Since 1.20, images of init containers and of volumes count, too.
     """
     shares = []
-    containers = pod.containers + pod.init_containers if since_1_20 else pod.containers
+    containers = pod.containers + pod.init_containers if modern else pod.containers
     images = [pick(container, str, "image") for container in containers]
-    if since_1_20:
+    if modern:
         images += [pick(volume, str, "image", "reference") for volume in pod.volumes if volume.get("image")]
     for image in images:
         if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag (normalizedImageName)
@@ -2450,9 +2450,9 @@ def image_shares(pod, nodes, snapshot, since_1_20=False):
 
 
 @priority("ImageLocalityPriority", metadata=image_shares, plugin="ImageLocality", by_default=1)
-def image_locality(pod, node, metadata, since_1_20=False):
+def image_locality(pod, node, metadata, modern=False):
     """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100)."""
-    containers = len(pod.containers) + (len(pod.init_containers) if since_1_20 else 0)
+    containers = len(pod.containers) + (len(pod.init_containers) if modern else 0)
     lowest = 23 * 2**20
     highest = 1000 * 2**20 * containers
     there = sum([share for image, share in metadata if image in node.images])
@@ -2481,14 +2481,14 @@ def node_label(pod, node, arguments):
     return 100 * met // len(arguments)
 
 
-def soft_spread(pod, nodes, snapshot, arguments=(), since_1_20=False):
+def soft_spread(pod, nodes, snapshot, arguments=(), modern=False):
     """The pod's ScheduleAnyway constraints, or default ones. Since 1.20, the system's own need no keys."""
     stage = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'
     by_default = arguments == [DEFAULT_SPREAD] and not pod.spec.get("topologySpreadConstraints")
-    keys_needed = not (since_1_20 and by_default)
+    keys_needed = not (modern and by_default)
     spread = []
     constraints = spread_constraints(
-        pod, "ScheduleAnyway", stage, snapshot, arguments, since_1_20, keys_needed=keys_needed)
+        pod, "ScheduleAnyway", stage, snapshot, arguments, modern, keys_needed=keys_needed)
     for constraint in constraints:
         domain = functools.partial(domain_of, constraint.key)
         counted = constraint.complete if constraint.key == HOSTNAME else constraint.eligible
@@ -2520,7 +2520,7 @@ def normalize_spread(points):
           plugin="PodTopologySpread", plugin_weight=2)
 @priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, by_default=2,
           plugin_weight=0)
-def even_pods_spread_priority(pod, node, metadata, since_1_20=False):
+def even_pods_spread_priority(pod, node, metadata, modern=False):
     """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
     score = 0.0
     for constraint in metadata:
@@ -2529,7 +2529,7 @@ def even_pods_spread_priority(pod, node, metadata, since_1_20=False):
             score += count * constraint.weight + (constraint.max_skew - 1)
         elif constraint.keys_needed:
             return None
-    if since_1_20:  # rounded; not scored without constraints
+    if modern:  # rounded; not scored without constraints
         return math.floor(score + 0.5) if metadata else None
     return int(score)
 
@@ -2572,9 +2572,9 @@ def affine_scores(pod, nodes, snapshot, arguments=(1,)):
     return scores
 
 
-def normalize_affinity(points, since_1_20=False):
+def normalize_affinity(points, modern=False):
     """Stretch scores from the lowest to the highest, with a 0 among them in 1.20, to 0 to 100."""
-    scores = [*points.values(), *([] if since_1_20 else [0])]
+    scores = [*points.values(), *([] if modern else [0])]
     low, high = min(scores), max(scores)
     span = high - low
     return {name: int(100 * ((score - low) / span)) if span else 0 for name, score in points.items()}
@@ -2612,6 +2612,7 @@ def random_priority(pod, node):
 #   unreserve(pod, snapshot)            forgets that, even if there is nothing to forget; requests, or None
 #   permit(pod, node, snapshot)         None approves, Unschedulable denies; seconds: ask again, for so long
 #   pre_bind(pod, node, snapshot)       None: go on; requests, maybe []: send them, and ask again in each pass
+#                                       (these two may say why: seconds or requests, and a sentence)
 #   bind(pod, node_name)                binds the pod and returns True; else the next hook or the script does
 #   post_bind(pod, node_name)           the pod is bound
 #
@@ -2634,12 +2635,19 @@ def is_remedy(answer):
     return isinstance(answer, tuple) and (not answer or (len(answer) == 2 and are_requests(answer[0])))
 
 
+def with_reason(answer):
+    """Return an answer of a rule as a pair: what it wants; and why, "" if it does not say."""
+    is_pair = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], str)
+    return answer if is_pair else (answer, "")
+
+
 ANSWERS = {  # option -> whether what the function returns, except None, is fine; and what would be, in words
     "post_filter": (is_remedy, "(a list of requests, what they do)"),
     "reserve": (lambda answer: answer is not False, "raise Unschedulable"),
     "unreserve": (are_requests, "a list of requests, (method, path, body)"),
-    "permit": (lambda answer: type(answer) in (int, float), "seconds"),
-    "pre_bind": (are_requests, "a list of requests, (method, path, body)"),
+    "permit": (lambda answer: type(with_reason(answer)[0]) in (int, float), "seconds, or (seconds, why)"),
+    "pre_bind": (lambda answer: are_requests(with_reason(answer)[0]),
+                 "a list of requests, (method, path, body), or (these, why)"),
     "bind": (lambda answer: isinstance(answer, bool), "True if it has bound the pod")}
 FAILURE = threading.Event()  # set once a rule breaks, or a write fails that is not just too late: exit code 1
 
@@ -2732,7 +2740,7 @@ def give_up(decision, error):
         why = {f"{error.title} (whatever the node)": [str(error)]}
         decision.failed = Failures(dict.fromkeys(decision.nodes, why))
         decision.message = decision.failed.message
-        if decision.policy.since_1_20:
+        if decision.policy.modern:
             decision.message = f"0/{len(decision.nodes)} nodes are available: {error}."
     if isinstance(error, InvalidScore):
         FAILURE.set()
@@ -2944,7 +2952,7 @@ def read_profile(profile, place, left_out, notices):
                              if plugin in running[HOOKS[hook]]}
                     rule = replace(catalogue[name], hooks=hooks)
                     entry = f"{place}.plugins.{point}: {plugin}"
-                    rules[name] = set_up(rule, plugin, entry, weight or 1, given, since_1_20=True)
+                    rules[name] = set_up(rule, plugin, entry, weight or 1, given, modern=True)
         return rules
 
     predicates = rules_at("filter", PREDICATES)
@@ -2955,7 +2963,7 @@ def read_profile(profile, place, left_out, notices):
         own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
                if rule.plugin not in PLUGIN_ORDER and name not in known}
         others |= rules_at(point, own)
-    return Policy([*predicates.values()], [*priorities.values()], others=[*others.values()], since_1_20=True)
+    return Policy([*predicates.values()], [*priorities.values()], others=[*others.values()], modern=True)
 
 
 def rules_of(plugin, args):
@@ -3162,21 +3170,45 @@ def patiently(function, *arguments):
     return function(*arguments)
 
 
+CORE = [  # resources of api/v1
+    "configmaps", "endpoints", "events", "limitranges", "namespaces", "nodes", "persistentvolumeclaims",
+    "persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "resourcequotas", "secrets",
+    "serviceaccounts", "services"]
+GROUPS = {  # resource -> its group and version
+    **dict.fromkeys(CORE, "api/v1"), **dict.fromkeys(["replicasets", "statefulsets"], "apis/apps/v1"),
+    **dict.fromkeys(["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
+                    "apis/storage.k8s.io/v1")}
+
+
+def list_all(api, resource, selector="", cached=False):
+    """Yield all objects of a resource, page by page; as they are, or as the API server caches them."""
+    path = f"/{resource}" if "/" in resource else f"/{GROUPS[resource]}/{resource}"
+    page = {"fieldSelector": selector, "limit": 500}
+    params = page | ({"resourceVersion": "0"} if cached else {})
+    while params:
+        try:
+            answer = patiently(within, 60, api.request, "GET", path, None, params)
+            yield from pick(answer, list, "items", of=dict)
+            token = pick(answer, str, "metadata", "continue")
+        except Malformed as error:
+            raise ApiError(0, f"the list of {resource} is not as expected: {error}") from error
+        params = token and page | {"continue": token}
+
+
 class Objects(dict):
     """API objects other than nodes and pods, listed once for a snapshot, when a rule first looks at them."""
 
-    def __init__(self, cluster):
-        self.cluster = cluster
+    def __init__(self, api):
+        self.api = api
 
     def __missing__(self, resource):
         """List a resource; an API server that does not know it yet has none."""
-        known = [*Lists.CORE, *Lists.GROUPS]
-        if "/" not in resource and resource not in known:
-            expected = f"apis/GROUP/VERSION/RESOURCE or one of {', '.join(known)}"
+        if "/" not in resource and resource not in GROUPS:
+            expected = f"apis/GROUP/VERSION/RESOURCE or one of {', '.join(GROUPS)}"
             raise LookupError(f'snapshot.objects["{resource}"]: expected {expected}')
         things = {}
         try:
-            things = {key_in(thing): thing for thing in self.cluster.list(resource)}
+            things = {key_in(thing): thing for thing in list_all(self.api, resource)}
         except ApiError as error:
             if error.status != 404 or resource != "csistoragecapacities":
                 raise
@@ -3184,46 +3216,35 @@ class Objects(dict):
         return things
 
 
-class Lists:
-    """The lists of an API server."""
+class Cluster:
+    """What the API server says of nodes and pods.
 
-    CORE: ClassVar = [
-        "configmaps", "endpoints", "events", "limitranges", "namespaces", "nodes", "persistentvolumeclaims",
-        "persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "resourcequotas", "secrets",
-        "serviceaccounts", "services"]
-    GROUPS: ClassVar = {  # others are in the core group, api/v1
-        **dict.fromkeys(["replicasets", "statefulsets"], "apis/apps/v1"),
-        **dict.fromkeys(["storageclasses", "csinodes", "csidrivers", "csistoragecapacities",
-                         "volumeattachments"], "apis/storage.k8s.io/v1")}
+    Pods without a node are listed from the API server's watch cache, which may lag; nodes and their pods not.
+    """
 
-    def __init__(self, api, is_live):
+    def __init__(self, api, options=None):
         self.api = api
-        self.is_live = is_live  # whether others change it meanwhile; what has changed has another version
-        self.parsed = {}  # (resource, selector) -> {(uid, resourceVersion): Pod or Node}, as last read
+        self.options = options or read_arguments([])  # of the command line
+        # Whether others change it meanwhile.
+        self.is_live = isinstance(api, Proxy) and not self.options.dry_run
+        self.writer = Writer(api, self.options.dry_run)
+        self.pending = PendingPods(self.writer)
         self.trouble = None  # the ApiError that ended the last pass
-        self.failures = 0  # how many passes in a row ended so, and no list succeeded
-
-    def list(self, resource, selector="", cached=False):
-        """Yield all objects of a resource, page by page; as they are, or as the API server caches them."""
-        path = f"/{resource}" if "/" in resource else f"/{self.GROUPS.get(resource, 'api/v1')}/{resource}"
-        page = {"fieldSelector": selector, "limit": 500}
-        params = page | ({"resourceVersion": "0"} if cached else {})
-        while params:
-            try:
-                answer = patiently(within, 60, self.api.request, "GET", path, None, params)
-                yield from pick(answer, list, "items", of=dict)
-                token = pick(answer, str, "metadata", "continue")
-            except Malformed as error:
-                raise ApiError(0, f"the list of {resource} is not as expected: {error}") from error
-            self.failures = 0
-            params = token and page | {"continue": token}
+        self.failures = 0  # how many passes in a row ended so
+        self.parsed = {}  # (resource, selector) -> {(uid, resourceVersion): Pod or Node}, as last read
+        self.unassigned = []  # the pods of our schedulers that have no node, as last read
+        self.nodes = {}  # name -> Node, as last read
+        self.seen = None  # what the last snapshot was made of
+        self.resting_until = 0  # monotonic seconds: not read before only to see whether it has changed
+        self.changes = []  # see Snapshot
+        self.memory = {}
 
     def read(self, kind, resource, selector="", cached=False):
         """List and parse pods or nodes. Return those that could be, and the others' JSON; name these once."""
         before = self.parsed.get((resource, selector), {})
         things = {}
         unread = []
-        for raw in self.list(resource, selector, cached):
+        for raw in list_all(self.api, resource, selector, cached):
             version = name_in(raw, "metadata", "resourceVersion") if self.is_live else ""
             key = (name_in(raw, "metadata", "uid"), version) if version else id(raw)
             try:
@@ -3246,25 +3267,6 @@ class Lists:
         self.trouble = trouble
         self.failures = self.failures + 1 if trouble else 0
         return backoff(self.failures, most=10) if trouble else 0
-
-
-class Cluster(Lists):
-    """What the API server says of nodes and pods.
-
-    Pods without a node are listed from the API server's watch cache, which may lag; nodes and their pods not.
-    """
-
-    def __init__(self, api, options=None):
-        self.options = options or read_arguments([])  # of the command line
-        super().__init__(api, is_live=isinstance(api, Proxy) and not self.options.dry_run)
-        self.writer = Writer(api, self.options.dry_run)
-        self.pending = PendingPods(self.writer)
-        self.unassigned = []  # the pods of our schedulers that have no node, as last read
-        self.nodes = {}  # name -> Node, as last read
-        self.seen = None  # what the last snapshot was made of
-        self.resting_until = 0  # monotonic seconds: not read before only to see whether it has changed
-        self.changes = []  # see Snapshot
-        self.memory = {}
 
     def look(self, policies):
         """Find out which pods are due, and return a snapshot to decide by; None if the cluster is not read.
@@ -3324,7 +3326,7 @@ class Cluster(Lists):
         if seen != self.seen:
             self.seen = seen
             self.pending.end_backoff()
-        return Snapshot(nodes, Objects(self), self.is_live, assigned.keys(), self.changes, self.memory,
+        return Snapshot(nodes, Objects(self.api), self.is_live, assigned.keys(), self.changes, self.memory,
                         policies=policies, nominated=self.nominated_pods(policies, assigned))
 
     def residents(self, pods, assigned):
@@ -3343,7 +3345,7 @@ class Cluster(Lists):
         """List the pods, of any scheduler, that have no node, but one where room is being made for them."""
         pods = {pod.uid: pod for pod in self.unassigned}
         selector = ",".join(["spec.nodeName=", *(f"spec.schedulerName!={name}" for name in policies)])
-        for raw in self.list("pods", selector, cached=True):
+        for raw in list_all(self.api, "pods", selector, cached=True):
             if name_in(raw, "status", "nominatedNodeName"):
                 with contextlib.suppress(Exception):  # a pod that cannot be read is passed over
                     pod = Pod(raw)
@@ -3476,18 +3478,23 @@ def reserve(decision, node, snapshot):
 
 def why_held(decision, node, snapshot):
     """Return which rule does not permit the binding yet, or "". Raises Unschedulable if time is up."""
-    limits = {}  # rule -> the seconds for which the pod may wait
+    limits = {}  # what is to be said of a rule -> the seconds for which it lets the pod wait
     for rule in decision.policy.rules_with["permit"]:
-        seconds = rule.call("permit", decision.pod, node, snapshot)
+        seconds, reason = with_reason(rule.call("permit", decision.pod, node, snapshot))
         if seconds:
-            limits[rule.title or rule.name] = seconds
+            limits[told(f"{rule.title or rule.name} does not permit it yet", reason)] = seconds
     if not limits:
         return ""
-    holder = min(limits, key=limits.get)
-    if not time.monotonic() - decision.since < limits[holder]:  # which may be NaN
+    words = min(limits, key=limits.get)
+    if not time.monotonic() - decision.since < limits[words]:  # which may be NaN
         raise Unschedulable(f'pod "{decision.pod.name}" rejected while waiting on permit: '
-                            f"rejected due to timeout after waiting {limits[holder]:g}s")
-    return f"{holder} does not permit it yet"
+                            f"rejected due to timeout after waiting {limits[words]:g}s")
+    return words
+
+
+def told(text, reason):
+    """Return a text with the reason that a rule has given, if any."""
+    return f"{text}: {reason}" if reason else text
 
 
 def prepare_binding(decision, node, snapshot):
@@ -3495,12 +3502,10 @@ def prepare_binding(decision, node, snapshot):
     requests = []
     waits = ""
     for rule in decision.policy.rules_with["pre_bind"]:
-        wanted = rule.call("pre_bind", decision.pod, node, snapshot)
+        wanted, reason = with_reason(rule.call("pre_bind", decision.pod, node, snapshot))
         if wanted is not None and snapshot.is_live:
             requests += wanted
-            waits = f"{rule.title or rule.name} prepares the binding to {node.name}"
-            if rule.name == "CheckVolumeBinding":
-                waits = f"volumes are being bound or provisioned on {node.name}"
+            waits = told(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
     decision.requests = requests  # only now: if a rule breaks, none are sent
     decision.waits = waits
 
@@ -4010,8 +4015,8 @@ FIELDS = """
     volumes"""
 KINDS = """
     Node Pod Namespace Service ReplicationController ReplicaSet StatefulSet PersistentVolume
-    PersistentVolumeClaim StorageClass CSINode CSIDriver CSIStorageCapacity PodDisruptionBudget
-    PriorityClass"""
+    PersistentVolumeClaim StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment
+    PodDisruptionBudget PriorityClass"""
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
     "system-node-critical": {"value": 2000001000}, "system-cluster-critical": {"value": 2000000000}}
 
@@ -4848,7 +4853,7 @@ def poll(cluster, policy_file, report, stop, options):
 def schedule_manifests(cluster, policies, report, stop, options, screen):
     """Schedule the pods of manifests, and show where they are then. Return whether something failed."""
     waiting = {pod.uid for pod in cluster.unassigned}
-    _, snapshot = make_passes(cluster, policies, report, stop, options.once)
+    snapshot = make_passes(cluster, policies, report, stop, options.once)
     if options.output == "text":
         pods, _ = cluster.read(Pod, "pods")
         reasons = {uid: record.written for uid, record in cluster.pending.items()}
@@ -4857,16 +4862,16 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
 
 
 def make_passes(cluster, policies, report, stop, once):
-    """Make passes until one changes nothing. Return {uid: record} of held pods; a snapshot without them."""
+    """Make passes until one changes nothing. Return a snapshot without the pods that are still held."""
     while not stop.is_set():
         before = cluster.api.changes
         schedule_pending_pods(cluster, policies, report, stop)
         if once or cluster.api.changes == before:
             break
-    held = {uid: record for uid, record in cluster.pending.items() if record.state is State.HELD}
-    for record in held.values():
-        record.move(State.UNPLACED)
-    return held, cluster.snapshot(policies)
+    for record in cluster.pending.values():
+        if record.state is State.HELD:
+            record.move(State.UNPLACED)
+    return cluster.snapshot(policies)
 
 
 def explain_pod(cluster, policy_file, options, screen):
@@ -4909,7 +4914,7 @@ def outcome(cluster, policy_file, stop, options):
     policies = policy_file.policies
     report = functools.partial(warn_of_unheeded, under=f"{policy_file.path}: ")
     pending = sorted(pod.key for pod in cluster.pending_pods(policies))
-    _, snapshot = make_passes(cluster, policies, report, stop, options.once)
+    snapshot = make_passes(cluster, policies, report, stop, options.once)
     nodes = snapshot.nodes.values()
     places = {pod.key: node.name for node in nodes for pod in node.pods.values()}
     utilization = {}

@@ -184,7 +184,7 @@ VOLUMES, TAINTS = "NodeVolumeLimits", "TaintToleration, and taints on the nodes"
     "EBSLimits": ("filter", "EBSLimits", VOLUMES), "GCEPDLimits": ("filter", "GCEPDLimits", VOLUMES),
     "AzureDiskLimits": ("multiPoint", "AzureDiskLimits", VOLUMES), "CinderLimits": ("filter", "CinderLimits", VOLUMES),
     "NodePreferAvoidPods": ("score", "NodePreferAvoidPods", TAINTS)})
-def test_plugins_that_have_gone_since_1_20_are_refused(point, name, today):
+def test_plugins_that_have_gone_modern_are_refused(point, name, today):
     with pytest.raises(scheduler.PolicyError) as error:
         load({"plugins": {point: {"enabled": plugins(name)}}})
     assert str(error.value) == f'profiles[0].plugins.{point}.enabled[0]: unknown plugin "{name}"; today: {today}'
@@ -554,8 +554,8 @@ def quiet_hours():
     """A rule that is said in one place: its plugin, that one's weight, an argument, a difference between versions."""
     @scheduler.priority("QuietHoursPriority", plugin="QuietHours", plugin_weight=4, by_default=3, aliases=["OldHours"],
                         argument={"hour": int}, default={"hour": 7})
-    def quiet(pod, node, arguments, since_1_20=False):
-        return arguments[0]["hour"] + since_1_20
+    def quiet(pod, node, arguments, modern=False):
+        return arguments[0]["hour"] + modern
 
     yield
     scheduler.PRIORITIES.pop("QuietHoursPriority", None)

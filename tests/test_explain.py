@@ -800,10 +800,11 @@ def test_a_pod_that_a_rule_holds_waits_for_that_rule(tmp_path):
     (tmp_path / "policy.json").write_text(
         '{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Coscheduling"}], "priorities": []}')
     arguments = ["--cluster", path, "--plugins", ROOT / "tests" / "tutorial_rules.py", "--policy", tmp_path / "policy.json"]
-    assert " waits: Coscheduling does not permit it yet\n" in run_scheduler(*arguments).stdout
-    assert "waits: Coscheduling does not permit it yet" in " ".join(run_scheduler(*arguments, "--explain").stdout.split())
+    waits = "Coscheduling does not permit it yet: 1 of 2 pods of group crew have a node"
+    assert f" waits: {waits}\n" in run_scheduler(*arguments).stdout
+    assert f"waits: {waits}" in " ".join(run_scheduler(*arguments, "--explain").stdout.split())
     run = run_scheduler(*arguments, "--output=json")
-    assert json.loads(run.stdout)["waits"] == "Coscheduling does not permit it yet"
+    assert json.loads(run.stdout)["waits"] == waits
 
 
 @table("of, said", {

@@ -676,11 +676,11 @@ def test_pre_enqueue_keeps_a_pod_out_of_the_queue_and_that_is_said(spy, caplog):
 
 
 @table("point, answer, expected", {
-    "permit says False": ("permit", False, "permit: return None or seconds, not False"),
+    "permit says False": ("permit", False, "permit: return None or seconds, or (seconds, why), not False"),
     "reserve says False": ("reserve", False, "reserve: return None or raise Unschedulable, not False"),
-    "permit says a word": ("permit", "no", "permit: return None or seconds, not 'no'"),
-    "pre_bind says a word": ("pre_bind", "no", "pre_bind: return None or a list of requests, (method, path, body), not 'no'"),
-    "pre_bind says a number": ("pre_bind", 5, "pre_bind: return None or a list of requests, (method, path, body), not 5")})
+    "permit says a word": ("permit", "no", "permit: return None or seconds, or (seconds, why), not 'no'"),
+    "pre_bind says a word": ("pre_bind", "no", "pre_bind: return None or a list of requests, (method, path, body), or (these, why), not 'no'"),
+    "pre_bind says a number": ("pre_bind", 5, "pre_bind: return None or a list of requests, (method, path, body), or (these, why), not 5")})
 def test_a_hook_that_answers_something_else_fails_its_pod(spy, point, answer, expected):
     spy.answers[point] = answer
     server = Server(node("n"), pod("p"))
@@ -908,7 +908,7 @@ def test_why_a_rule_could_not_bind_is_said_in_an_event(spy, point, answer, said)
     server = Server(node("n"), pod("p"))
     make_pass(server, spy, live_cluster(server))
     said = f"binding rejected: {said}" if said else (
-        "TypeError in a rule: pre_bind: return None or a list of requests, (method, path, body), not ['x'] (")
+        "TypeError in a rule: pre_bind: return None or a list of requests, (method, path, body), or (these, why), not ['x'] (")
     events = [body for *_, body in server.sent("POST", "/events")]
     assert [body["reason"] for body in events] == ["FailedScheduling"] and events[0]["message"].startswith(said)
     assert server.places() == {} and scheduler.FAILURE.is_set()
@@ -1092,7 +1092,7 @@ def test_a_gang_is_bound_together_or_not_at_all(control_plane, tmp_path, start_s
     running = start_scheduler("--server", control_plane.server, "--plugins", RULES, "--interval=0.2",
                               "--policy", tmp_path / "policy.json")
     said = [running.stdout.readline() for _ in range(2)]
-    assert all(line.endswith("waits: Coscheduling does not permit it yet\n") for line in said), said
+    assert all("waits: Coscheduling does not permit it yet: " in line for line in said), said
     control_plane.create(pod("other", {"cpu": "2"}))
     wait_for("the room of those that wait is kept", lambda: control_plane.events("FailedScheduling"))
     assert control_plane.places() == {}

@@ -746,14 +746,15 @@ def said_about(server):
     return events, [(condition["status"], condition["reason"], condition["message"]) for condition in conditions]
 
 
-@table("name, waits", {
-    "volumes": ("CheckVolumeBinding", "volumes are being bound or provisioned on n"),
-    "something else": ("Licence", "Licence prepares the binding to n")})
-def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(name, waits, monkeypatch):
+@table("reason, waits", {
+    "it says why": ("volumes are being bound", "Licence prepares the binding to n: volumes are being bound"),
+    "it does not": ("", "Licence prepares the binding to n")})
+def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reason, waits, monkeypatch):
     monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
     server, decisions, states = Server(node("n"), pod("p")), [], []
     answers = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], [], None]
-    rule = scheduler.Rule(name, lambda pod, node: (), hooks={"pre_bind": lambda *_: answers.pop(0)})
+    answers = [(answer, reason) if answer is not None and reason else answer for answer in answers]
+    rule = scheduler.Rule("Licence", lambda pod, node: (), hooks={"pre_bind": lambda *_: answers.pop(0)})
     cluster, policy = scheduler_of(server), scheduler.Policy([rule], [])
     for _ in range(4):
         scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
@@ -771,11 +772,11 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(name
 def test_a_pod_that_is_held_says_by_which_rule_once():
     server, decisions = Server(node("n"), pod("p")), []
     rules = [scheduler.Rule(name, lambda pod, node: (), hooks={"permit": lambda *_, wait=wait: wait})
-             for name, wait in (("Patient", 60), ("Impatient", 30), ("Approves", None))]
+             for name, wait in (("Patient", 60), ("Impatient", (30, "it is early")), ("Approves", None))]
     cluster, policy = scheduler_of(server), scheduler.Policy(rules, [])
     for _ in range(3):
         make_pass(cluster, decisions, policy)
-    waits = "Impatient does not permit it yet"
+    waits = "Impatient does not permit it yet: it is early"
     assert [decision.waits for decision in decisions] == [waits]
     assert [record.state for record in cluster.pending.values()] == [scheduler.State.HELD]
     assert said_about(server) == ([("Normal", "Waiting", waits)], [("False", "Waiting", waits)])

@@ -139,7 +139,9 @@ def group_is_complete(pod, node, snapshot):
                  for there in snapshot.nodes.values() for other in there.pods.values())
     if group in hopeless and placed < size:
         raise Unschedulable(f"there is no room for all {size} pods of group {group}")
-    return 30 if group and placed < size else None
+    if not group or placed >= size:
+        return None
+    return 30, f"{placed} of {size} pods of group {group} have a node"
 
 
 @predicate("Coscheduling", queue_sort=by_group, reserve=group_has_hope, post_filter=group_has_none,
