@@ -22,9 +22,10 @@ Then the plumbing:
 17. Manifests. 18. Files. 19. What people see. 20. The command line.
 """
 
+from __future__ import annotations
+
 import argparse
 import collections
-import collections.abc
 import contextlib
 import copy
 import difflib
@@ -37,8 +38,6 @@ import itertools
 import json
 import logging
 import math
-import numbers
-import operator
 import os
 import queue
 import random
@@ -56,17 +55,19 @@ import time
 import traceback
 import types
 import uuid
+from collections.abc import Callable
 from concurrent.futures import Future, TimeoutError, wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from fractions import Fraction
+from numbers import Real
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlencode, urlsplit
 
-import requests
 import urllib3
 import yaml
+from requests import Session
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 log = logging.getLogger("scheduler")
@@ -93,25 +94,30 @@ def run(cluster, policy_file, report, stop, interval, once):
 
 
 def schedule_pending_pods(cluster, policies, report, stop):
-    """Make a pass: decide about the pods that are due, one after another."""
+    """Make a pass: list the pods that wait, and decide about those that are due, one after another."""
     pending = cluster.pending
     try:
-        snapshot = cluster.look(policies)  # lists nodes and pods; due are those pending that do not back off
-        while pending.due and not stop.is_set():
-            if cluster.options.step:
-                wait_for_enter(pending.due[0], stop)
-            pending.wait_for_a_free_thread()  # as only so many pods are written about at a time
-            if stop.is_set() or time.monotonic() > snapshot.good_until:
-                break  # others may have changed the cluster meanwhile
-            pod = pending.due.pop(0)
+        waiting = waiting_pods(cluster, policies)
+        snapshot = cluster.look(waiting, policies)  # lists the nodes and the pods on them, if any pod is due
+        while pod := pending.next_due(stop):
             decision = pod.record.decision  # None, unless a rule has told a pod that has a node to wait
             decision = decision or schedule(pod, snapshot, policies[pod.scheduler])
             assume(decision, snapshot)  # from now on the pod counts on its node, if it has one
             if pod.record.is_news(decision):
                 report(decision)
-            pending.carry_out(decision)  # has the Binding written, or why the pod stays pending
+            pending.carry_out(decision)  # has its `binding` written, or else why it stays pending
     finally:
         pending.take_answers()  # of the API server: which pods are bound, and which not
+
+
+def waiting_pods(cluster, policies):
+    """List the pods that name one of these schedulers, and have no node yet."""
+    waiting = {}
+    for name in policies:
+        # GET /api/v1/pods?fieldSelector=...
+        pods, _ = cluster.read(Pod, "pods", f"spec.schedulerName={name},spec.nodeName=", cached=True)
+        waiting |= {pod.uid: pod for pod in pods if pod.scheduler == name and not pod.node_name}
+    return list(waiting.values())
 
 
 def schedule(pod, snapshot, policy):
@@ -171,6 +177,14 @@ def select_host(pod, total):
     return dice(pod.key).choice([name for name, score in total.items() if score == best])
 
 
+def binding(pod, node_name):
+    """Return the request that binds the pod to the node: the method, the path, and the Binding."""
+    return "POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {
+        "apiVersion": "v1", "kind": "Binding",
+        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}}
+
+
 # ==== 2. Rules ============================================================================================
 
 # A rule is a predicate or a priority: a function of a pod and a node. For a pod it works out its metadata
@@ -183,13 +197,13 @@ class Rule:
 
     # What its decorator says:
     name: str
-    function: callable
-    metadata: callable = None  # works out what the function takes as `metadata`, once per pod: PreFilter
-    reduce: callable = None  # turns the scores of all nodes into 0 to 100, where the function does not
-    argument: dict = None  # the fields of an entry's `argument`, {field: type}; None: it takes none
+    function: Callable
+    metadata: Callable | None = None  # works out, once per pod, what the function takes as `metadata`
+    reduce: Callable | None = None  # turns the scores of all nodes into 0 to 100, where the function does not
+    argument: dict | None = None  # the fields of an entry's `argument`, {field: type}; None: it takes none
     default: dict = field(default_factory=dict)  # the values of fields that an entry may leave out
-    member: str = None  # as in {"argument": {"labelsPresence": ...}}: an entry with it means this rule
-    check: callable = None  # yields what is wrong with the arguments
+    member: str | None = None  # as in {"argument": {"labelsPresence": ...}}: an entry with it means this rule
+    check: Callable | None = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 10
     steady: bool = False  # it says the same to pods that differ in name only, of the same node and metadata
     looks_at: dict = field(default_factory=dict)  # what pods ask for -> function: does the pod, on the node?
@@ -333,7 +347,7 @@ def strings_of(rule, answer, what, function=None):
 def check_points(rule, points):
     """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100."""
     for name, score in points.items():
-        is_number = isinstance(score, (int, float, numbers.Real)) and not isinstance(score, bool)
+        is_number = isinstance(score, Real) and not isinstance(score, bool)
         if not is_number:
             raise wrong_answer(rule, "return a number from 0 to 100", score)
         if not 0 <= score <= 100:
@@ -491,7 +505,7 @@ class PolicyFile:
         """Read the files, and say what is different. Raises PolicyError."""
         code = load_plugins(self.plugins)
         policies = load_policies(self.path, self.scheduler_name)
-        lines = changes(self.policies, policies) if self.policies else []
+        lines = differences(self.policies, policies) if self.policies else []
         lines += [f"{path} is loaded again" for path in self.code if code[path] != self.code[path]]
         if lines or not self.policies:
             self.policies = policies
@@ -502,7 +516,7 @@ class PolicyFile:
             log.warning("%s: %s", self.path, line)
 
 
-def changes(before, after):
+def differences(before, after):
     """Return the lines in which Policies differ from those before, such as "- HostName"."""
     texts = []
     for policies in (before, after):
@@ -1159,7 +1173,7 @@ class Snapshot:
     """The cluster as one pass sees it, with what the pass has placed so far."""
 
     nodes: dict  # name -> Node
-    objects: "Objects"  # resource -> {namespace/name or name: the API's JSON}
+    objects: Objects  # resource -> {namespace/name or name: the API's JSON}
     is_live: bool = False  # whether controllers act on what we write: no dry run, and no manifests
     assigned: set = frozenset()  # the uids of the pods that have a node
     changes: list = field(default_factory=list)  # the names of nodes that have changed, one after another
@@ -1997,7 +2011,7 @@ class SpreadConstraint:
     itself: bool  # whether the pod meets its own constraint's selector
     complete: list = field(compare=False)  # the nodes that have all the constraints' keys, or need not
     eligible: list = field(compare=False)  # those of them where the pod may go, by the constraint's policies
-    counts: dict = None  # domain -> matching pods
+    counts: dict | None = None  # domain -> matching pods
     least: int = 0  # of DoNotSchedule: the lowest of these
     weight: float = 0  # of ScheduleAnyway: how much a pod matters
     keys_needed: bool = True  # whether a node without one of the keys is left out
@@ -2337,10 +2351,10 @@ def improved_balance(pod, node, resources):
     requested = [name for name in resources if pod.requests.get(name)]
     if not requested:
         return 0
-    now = {name: node.requested.get(name, 0) for name in resources
+    before = {name: node.requested.get(name, 0) for name in resources
            if node.allocatable.get(name) and (name in NOTHING or name in requested)}
-    then = {name: amount + pod.requests.get(name, 0) for name, amount in now.items()}
-    return 50 + (50 + evenness(then, node) - evenness(now, node)) // 2
+    then = {name: amount + pod.requests.get(name, 0) for name, amount in before.items()}
+    return 50 + (50 + evenness(then, node) - evenness(before, node)) // 2
 
 
 def evenness(requested, node):
@@ -2348,10 +2362,13 @@ def evenness(requested, node):
     shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
     if len(shares) == 2:
         return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
-    add_up = functools.partial(functools.reduce, operator.add)  # like Go; Python 3.12's sum() is more exact
-    middle = add_up(shares, 0.0) / max(len(shares), 1)
+    def add_up(numbers):
+        """Add floats up one by one, like Go; Python 3.12's sum() is more exact."""
+        return functools.reduce(lambda total, each: total + each, numbers, 0.0)
+
+    middle = add_up(shares) / max(len(shares), 1)
     squares = [(share - middle) ** 2 for share in shares]
-    return int((1 - math.sqrt(add_up(squares, 0.0) / max(len(shares), 1))) * 100)
+    return int((1 - math.sqrt(add_up(squares) / max(len(shares), 1))) * 100)
 
 
 def shape_problems(arguments):
@@ -2670,11 +2687,11 @@ class Decision:
     pod: Pod
     policy: Policy
     nodes: dict  # name -> Node, of all nodes
-    node: str = None  # the name of the chosen node
+    node: str | None = None  # the name of the chosen node
     failed: dict = field(default_factory=dict)  # Failures: why the other nodes do not fit
     votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
-    message: str = None  # without a node: why, in kube-scheduler's words
+    message: str | None = None  # without a node: why, in kube-scheduler's words
     remedy: str = ""  # without a node: what a rule does about that
     waits: str = ""  # with a node: why the pod is not bound to it yet
     held: bool = False  # whether that is because a rule does not permit it
@@ -2844,7 +2861,7 @@ POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *dict.fromke
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"
 
 
-def seconds(text, place):
+def duration(text, place):
     """Return a duration such as 15s, 1m30s or 500ms in seconds. Raises PolicyError."""
     parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", str(text))
     if "".join(map("".join, parts)) != text:
@@ -2863,10 +2880,10 @@ CONFIGURATION = READ_OVER | {
         "pluginConfig": [{"name": str, "args": dict}],
         "plugins": {point: {part: [{"name": str, "weight": range(2**31)}] for part in ("enabled", "disabled")}
                     for point in POINTS}}],
-    "leaderElection": {"leaderElect": bool, "leaseDuration": seconds, "renewDeadline": seconds,
-                       "retryPeriod": seconds, "resourceLock": str, "resourceName": str,
+    "leaderElection": {"leaderElect": bool, "leaseDuration": duration, "renewDeadline": duration,
+                       "retryPeriod": duration, "resourceLock": str, "resourceName": str,
                        "resourceNamespace": str},
-    "extenders": [EXTENDER | {"httpTimeout": seconds, "enableHTTPS": bool}]}
+    "extenders": [EXTENDER | {"httpTimeout": duration, "enableHTTPS": bool}]}
 EXPRESSIONS = [{"key": str, "operator": {*OPERATORS}, "values": [str]}]
 NODE_SELECTOR_TERM = {"matchExpressions": EXPRESSIONS, "matchFields": EXPRESSIONS}
 PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
@@ -3228,11 +3245,11 @@ class Cluster:
         # Whether others change it meanwhile.
         self.is_live = isinstance(api, Proxy) and not self.options.dry_run
         self.writer = Writer(api, self.options.dry_run)
-        self.pending = PendingPods(self.writer)
+        self.pending = PendingPods(self.writer, self.options.step)
         self.trouble = None  # the ApiError that ended the last pass
         self.failures = 0  # how many passes in a row ended so
         self.parsed = {}  # (resource, selector) -> {(uid, resourceVersion): Pod or Node}, as last read
-        self.unassigned = []  # the pods of our schedulers that have no node, as last read
+        self.unassigned = []  # the waiting_pods, as last read
         self.nodes = {}  # name -> Node, as last read
         self.seen = None  # what the last snapshot was made of
         self.resting_until = 0  # monotonic seconds: not read before only to see whether it has changed
@@ -3268,16 +3285,18 @@ class Cluster:
         self.failures = self.failures + 1 if trouble else 0
         return backoff(self.failures, most=10) if trouble else 0
 
-    def look(self, policies):
+    def look(self, waiting, policies):
         """Find out which pods are due, and return a snapshot to decide by; None if the cluster is not read.
 
         Others change a live cluster meanwhile: so it is good for a second, or ten times what reading took.
-        Before that time it is not read only to see whether a change ends the backoff of pods.
+        Before that time it is not read only to see whether a change ends the backoff of pods, except one of
+        the Policies.
         """
         began = time.monotonic()
-        pods = self.pending_pods(policies)
+        pods = self.pending_pods(waiting, policies)
         nobody_is_due = not any(pod.record.is_due() for pod in pods)
-        if not pods or (nobody_is_due and began < self.resting_until):
+        is_resting = began < self.resting_until and list(policies.values()) == self.seen[0]
+        if not pods or (nobody_is_due and is_resting):
             self.pending.line_up([])
             return None
         snapshot = self.pending.snapshot = self.snapshot(policies)
@@ -3288,13 +3307,9 @@ class Cluster:
         self.pending.line_up([pod for pod in pods if pod.uid not in snapshot.assigned])
         return snapshot
 
-    def pending_pods(self, policies):
-        """List the pods that wait for one of these schedulers, in the order in which to try them."""
-        unassigned = {}
-        for name in policies:
-            pods, _ = self.read(Pod, "pods", f"spec.schedulerName={name},spec.nodeName=", cached=True)
-            unassigned |= {pod.uid: pod for pod in pods if pod.scheduler == name and not pod.node_name}
-        self.unassigned = list(unassigned.values())
+    def pending_pods(self, waiting, policies):
+        """Return those of the waiting pods that are to be tried, in the order in which to try them."""
+        self.unassigned = waiting
         pods = [pod for pod in self.unassigned if ready(pod, policies[pod.scheduler])]
         self.pending.meet(pods, policies)
         pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
@@ -3405,13 +3420,13 @@ def backoff(attempts, most):
 class PodRecord:
     """What is remembered of a pending pod from pass to pass."""
 
-    written: str = None  # the message of its last event, and of its condition PodScheduled
-    printed: tuple = None  # what was last printed of it
+    written: str | None = None  # the message of its last event, and of its condition PodScheduled
+    printed: tuple | None = None  # what was last printed of it
     asked: bool = False  # with --step: whether somebody was asked where the pod will go
     attempts: int = 0  # that have failed
     retry_at: float = 0  # monotonic seconds
     state: State = State.UNPLACED
-    decision: Decision = None  # by which it is assumed on a node; None while it is UNPLACED
+    decision: Decision | None = None  # by which it is assumed on a node; None while it is UNPLACED
 
     def move(self, state, decision=None):
         """Have the pod stand in this State. Nothing else changes that."""
@@ -3515,9 +3530,10 @@ class PendingPods(dict):
 
     SEVERAL = 10  # pods for which nothing can be written, in a row: the API server is in trouble, not they
 
-    def __init__(self, writer):
+    def __init__(self, writer, step=False):
         super().__init__()
         self.writer = writer
+        self.step = step  # whether to wait for Enter before a pod is tried
         self.snapshot = None  # the latest one
         self.due = []  # Pods to try in this pass; after it, those that are left as the snapshot had grown old
         self.tried = set()  # uids of those tried in this round, which ends when no pod is due
@@ -3551,6 +3567,19 @@ class PendingPods(dict):
             self.tried.clear()
         self.due = [pod for pod in pods if pod.record.is_due() and pod.uid not in self.tried]
 
+    def next_due(self, stop):
+        """Return the next pod to decide about, once a thread is free; None at the end of the pass.
+
+        That is also when others may have changed the cluster since it was read. Raises ApiError.
+        """
+        if self.due and self.step:
+            wait_for_enter(self.due[0], stop)
+        if not self.due or stop.is_set():
+            return None
+        self.take_answers(patience=0)
+        self.writer.wait_for_a_free_thread()
+        return None if time.monotonic() > self.snapshot.good_until else self.due.pop(0)
+
     def carry_out(self, decision):
         """Begin to do what was decided."""
         state = decision.pod.record.state
@@ -3558,7 +3587,7 @@ class PendingPods(dict):
         if state is State.BINDING:
             if not self.writer.dry_run:
                 self.under_way.append(decision)
-                self.writer.start(self.writer.bind, decision, self.snapshot.is_live)
+                self.writer.start(self.writer.bind_and_tell, decision, self.snapshot.is_live)
         elif state is State.UNPLACED:
             self.undo(decision)
             self.send(decision.requests)
@@ -3589,13 +3618,8 @@ class PendingPods(dict):
         pod = decision.pod
         if message != pod.record.written:
             pod.record.written = message
-            for request in (event(pod, kind, event_reason, message), condition(pod, reason, message)):
+            for request in (event(pod, kind, event_reason, message), pod_condition(pod, reason, message)):
                 self.writer.start(self.writer.tell, pod, self.writer.attempt, request)
-
-    def wait_for_a_free_thread(self):
-        """Take in what has been answered, and wait until a thread can write. Raises ApiError."""
-        self.take_answers(patience=0)
-        self.writer.wait_for_a_free_thread()
 
     def take_answers(self, patience=0.5):
         """Take in how Bindings have ended; for those under way wait so many seconds. Raises ApiError."""
@@ -3689,11 +3713,11 @@ class Writer:
         while self.tasks.unfinished_tasks and time.monotonic() < until:
             time.sleep(0.02)
 
-    def bind(self, decision, is_live):
+    def bind_and_tell(self, decision, is_live):
         """Bind the pod, and let the loop know. If it is bound, tell people and rules so."""
         pod = decision.pod
         try:
-            self.place(decision, is_live)
+            self.bind(decision, is_live)
         except (Exception, SystemExit) as error:
             self.answered.put((decision, error))
             return
@@ -3704,7 +3728,7 @@ class Writer:
             with warn_if_broken(pod.key):
                 rule.call("post_bind", pod, decision.node)
 
-    def place(self, decision, is_live):
+    def bind(self, decision, is_live):
         """Bind the pod: by a rule, an extender, or else a Binding. Raises ApiError, or what a rule raises."""
         pod = decision.pod
         policy = decision.policy
@@ -3713,10 +3737,7 @@ class Writer:
             binders += [extender.bind for extender in policy.extenders if extender.cares("bindVerb", pod)]
         is_bound = self.may_write() and any(binder(pod, decision.node) for binder in binders)
         if not (is_bound and is_live):  # among manifests, nobody else can bind it
-            self.send([("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {
-                "apiVersion": "v1", "kind": "Binding",
-                "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
-                "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node}})])
+            self.send([binding(pod, decision.node)])
 
     def tell(self, pod, send, request):
         """Tell people about the pod; if the API server is in trouble, again after 1, 2 and 4 seconds."""
@@ -3744,7 +3765,7 @@ class Writer:
         self.api.request(*request)
 
 
-def condition(pod, reason, message):
+def pod_condition(pod, reason, message):
     """Return the request that says in the pod's condition PodScheduled why it is not bound."""
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
     if pod.pending_message is None:  # else the condition was False before
@@ -3817,7 +3838,7 @@ class Extender:
         self.names_only = config.get("nodeCacheCapable", False)
         self.resources = {resource.get("name") for resource in config.get("managedResources", [])}
         self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
-        self.session = requests.Session()
+        self.session = Session()
         self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
         tls = config.get("tlsConfig", {})
         is_unchecked = tls.get("insecure") or config.get("enableHttps")
@@ -3967,13 +3988,13 @@ class LeaderElection:
         """Try to acquire or renew the Lease, or to release it; return whether that worked."""
         left = self.renewed_at + self.renew_deadline - time.monotonic()
         try:
-            return within(max(left, self.retry_period), self.write, "" if to_release else self.identity)
+            return within(max(left, self.retry_period), self.write_lease, "" if to_release else self.identity)
         except Exception as error:
             if getattr(error, "status", None) != 409:  # another one was faster
                 warn_once(f"leader election: {error}")
             return False
 
-    def write(self, holder):
+    def write_lease(self, holder):
         """Write the Lease with this holder, unless another one holds it; return whether that was done."""
         asked = time.monotonic()
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{self.metadata['namespace']}/leases"
@@ -4372,10 +4393,10 @@ def in_words(decision):
         return f"{pod} stays pending: {decision.message} {decision.remedy}".rstrip()
     fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
     waits = f" waits: {decision.waits}" if decision.waits else ""
-    return f"{pod} -> {node_name}  ({fit}, score {number(decision.total[node_name])}){waits}"
+    return f"{pod} -> {node_name}  ({fit}, score {in_digits(decision.total[node_name])}){waits}"
 
 
-def number(score):
+def in_digits(score):
     """Return a score as people write it; None is a dash."""
     if score is None:
         return "-"
@@ -4416,14 +4437,14 @@ def best_nodes(decision, screen):
         # Entries of the Policy that make one rule, A+B, have a line each.
         first, *others = [shorten(f"  {part}", screen.width // 2) for part in re.split(r"(?=\+)", vote.title)]
         rows += [[first, *(score_cell(vote, name) for name in shown)], *([other] for other in others)]
-    rows.append(["  Total", *(number(total[name]) for name in shown)])
+    rows.append(["  Total", *(in_digits(total[name]) for name in shown)])
     columns = columns_that_fit(rows, screen.width)
     lines = align([row[:columns] for row in rows])
     if chosen:
         lines[0] = lines[0].replace(rows[0][1], screen.paint(rows[0][1], GREEN))
     more = ranked[columns - 1:]
     if more:
-        down_to = number(total[more[-1]])
+        down_to = in_digits(total[more[-1]])
         lines += screen.fold(f"more nodes that fit: {len(more)}, down to a total of {down_to}", "  ", DIM)
     if chosen and len(ties) < len(ranked):
         lines += screen.fold(what_decided(decision, chosen, ranked[len(ties)]), "  ")
@@ -4439,17 +4460,17 @@ def what_decided(decision, first, second):
     for title in sorted(leads, key=leads.get, reverse=True):
         if leads[title]:
             sign = "+" if leads[title] > 0 else ""
-            parts.append(f"{title} {sign}{number(leads[title])}")
-    ahead = number(decision.total[first] - decision.total[second])
+            parts.append(f"{title} {sign}{in_digits(leads[title])}")
+    ahead = in_digits(decision.total[first] - decision.total[second])
     return f"{shorten(first)} is {ahead} ahead of {shorten(second)}: {', '.join(parts)}"
 
 
 def score_cell(vote, name):
     """Return what a node gets in a vote: the raw score, if `reduce` changed it, the points, the weight."""
     if vote.raw is None:  # an extender, whose scores come weighed
-        return number(vote.points[name])
-    raw = "" if vote.points is vote.raw else f"{number(vote.raw[name])}→"
-    return f"{raw}{number(vote.points[name])}×{vote.weight}"
+        return in_digits(vote.points[name])
+    raw = "" if vote.points is vote.raw else f"{in_digits(vote.raw[name])}→"
+    return f"{raw}{in_digits(vote.points[name])}×{vote.weight}"
 
 
 def failing_nodes(decision, screen):
@@ -4481,8 +4502,8 @@ def shortage(decision, name):
         if f"Insufficient {resource}" in reasons:
             free = node.allocatable.get(resource, 0) - node.requested.get(resource, 0)
             share = max(share, (wanted - free) / max(wanted, 1))
-            wants = amount(resource, wanted, math.ceil)
-            words.append(f"requests {resource} {wants}, free {amount(resource, free)}")
+            wants = in_units(resource, wanted, math.ceil)
+            words.append(f"requests {resource} {wants}, free {in_units(resource, free)}")
     status = pick(node.raw, dict, "status")
     room = status.get("allocatable") or status.get("capacity") or {}
     if "Too many pods" in reasons and "pods" not in room:
@@ -4490,7 +4511,7 @@ def shortage(decision, name):
     return share, shorten(name) + (f" ({'; '.join(words)})" if words else "")
 
 
-def amount(resource, number, rounded=math.floor):
+def in_units(resource, number, rounded=math.floor):
     """Return an amount of a resource as people write it."""
     units = {"cpu": (1, "m"), "memory": (2**20, "Mi"), "ephemeral-storage": (2**20, "Mi")}
     unit, suffix = units.get(resource, (1, ""))
@@ -4611,7 +4632,7 @@ def fill(node, resource, length):
     filled = min(round(length * share_in_use(node, resource)), length)
     units = {"cpu": (1000, ""), "memory": (2**30, "Gi"), "ephemeral-storage": (2**30, "Gi")}
     unit, suffix = units.get(resource, (1, ""))
-    numbers = [number(round(each / unit, 2)) for each in (used, room)]
+    numbers = [in_digits(round(each / unit, 2)) for each in (used, room)]
     bar = "█" * filled + "░" * (length - filled)
     return f"{bar} {'/'.join(numbers)}{suffix}"
 
@@ -4743,14 +4764,14 @@ def main(argv=None):
     in_background(watch_rules, threading.get_ident())
     try:
         with contextlib.redirect_stdout(rules_print_to):
-            return int(carry_out(options, screen))
+            return int(run_command(options, screen))
     except (ApiError, PolicyError) as error:
         for line in error.args:
             log.error("%s", line)
         return 1 if isinstance(error, ApiError) else 2
 
 
-def carry_out(options, screen):
+def run_command(options, screen):
     """Do what the command line asks for; return whether something failed. Raises ApiError, PolicyError."""
     shipped = str(Path(__file__).with_name("policy.json")).removeprefix(os.getcwd() + os.sep)
     files = [PolicyFile(path, options.scheduler_name, options.plugins)
@@ -4768,7 +4789,7 @@ def carry_out(options, screen):
     if not options.cluster:
         log.info("%s: polling %s by %s", ", ".join(policies), options.server, files[0].path)
     with contextlib.suppress(ApiError):  # which the loop will meet, too
-        if not cluster.pending_pods(policies):
+        if not cluster.pending_pods(waiting_pods(cluster, policies), policies):
             why = "none without a node has this spec.schedulerName"
             if cluster.unassigned:
                 why = "those without a node have scheduling gates, are being deleted, or a rule says no"
@@ -4784,7 +4805,7 @@ def wait_for_enter(pod, stop):
     if pod.record.asked:
         return
     pod.record.asked = True
-    wanted = [f"{resource} {amount(resource, wish)}" for resource, wish in pod.requests.items() if wish]
+    wanted = [f"{resource} {in_units(resource, wish)}" for resource, wish in pod.requests.items() if wish]
     question = f"{pod.key} requests {', '.join(wanted) or 'nothing'}. Where will it go? (Enter; q ends) "
     try:
         with open("/dev/tty") as terminal:  # as manifests may come from standard input
@@ -4816,8 +4837,8 @@ def stop_on_signals():
     stop = threading.Event()
 
     def end(number, _):
-        """Take a signal."""
-        signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
+        """Have the loop end after this pod; after a second signal, or four seconds, end the process."""
+        signal.signal(number, signal.SIG_DFL)
         in_background(end_by_force)
         stop.set()
 
@@ -4883,7 +4904,7 @@ def explain_pod(cluster, policy_file, options, screen):
     pod = pods[0]
     path = policy_file.path
     policies = policy_file.policies
-    cluster.pending_pods(policies)  # for some of them, room may be being made
+    cluster.unassigned = waiting_pods(cluster, policies)  # for some of them, room may be being made
     snapshot = cluster.snapshot(policies)
     stands = where_it_stands(pod, snapshot)
     if pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:
@@ -4904,16 +4925,17 @@ def compare(manifests, files, stop, options, screen):
     outcomes = {}
     for file in files:
         title = f"{file.path}, again" if file.path in outcomes else file.path
-        outcomes[title] = outcome(Cluster(copy.deepcopy(manifests), options), file, stop, options)
+        outcomes[title] = outcome_of(Cluster(copy.deepcopy(manifests), options), file, stop, options)
     screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
     return FAILURE.is_set()
 
 
-def outcome(cluster, policy_file, stop, options):
+def outcome_of(cluster, policy_file, stop, options):
     """Schedule manifests under a Policy. Return where the pods that waited are, and how full the nodes."""
     policies = policy_file.policies
     report = functools.partial(warn_of_unheeded, under=f"{policy_file.path}: ")
-    pending = sorted(pod.key for pod in cluster.pending_pods(policies))
+    waiting = waiting_pods(cluster, policies)
+    pending = sorted(pod.key for pod in cluster.pending_pods(waiting, policies))
     snapshot = make_passes(cluster, policies, report, stop, options.once)
     nodes = snapshot.nodes.values()
     places = {pod.key: node.name for node in nodes for pod in node.pods.values()}

@@ -84,6 +84,11 @@ def wait_for(what, condition, seconds=30):
         time.sleep(0.05)
 
 
+def pending_pods(cluster, policies):
+    """The pods that are to be tried, each with its record."""
+    return cluster.pending_pods(scheduler.waiting_pods(cluster, policies), policies)
+
+
 def wait_until_told(cluster):
     """Wait until all is written, and rules have followed up all bindings, except Bindings that are under way."""
     wait_for("all is told", lambda: cluster.writer.tasks.unfinished_tasks <= len(cluster.pending.under_way))
@@ -101,7 +106,7 @@ def cluster_of(*objects):
 def decide(policies, incoming, *objects):
     """The decision about a pod among these objects."""
     cluster = cluster_of(incoming, *objects)
-    [waiting] = [waiting for waiting in cluster.pending_pods(policies) if waiting.raw is incoming]
+    [waiting] = [waiting for waiting in pending_pods(cluster, policies) if waiting.raw is incoming]
     return scheduler.schedule(waiting, cluster.snapshot(policies), policies[waiting.scheduler])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import scheduler
-from conftest import cluster_of
+from conftest import cluster_of, pending_pods
 
 CLUSTERS = Path(__file__).parent / "golden" / "clusters.jsonl.gz"
 CASES = {f"{case['group']}: {case['name']}": case for case in map(json.loads, gzip.open(CLUSTERS, "rt"))}
@@ -26,7 +26,7 @@ def test_the_pod_goes_where_kube_scheduler_sent_it_or_is_told_the_same(name):
     case = CASES[name]
     policies = scheduler.read_configuration(CONFIGURATION, "my-scheduler")
     cluster = cluster_of(*case["cluster"])
-    [pod] = [pod for pod in cluster.pending_pods(policies) if pod.key == case["key"]]
+    [pod] = [pod for pod in pending_pods(cluster, policies) if pod.key == case["key"]]
     decision = scheduler.schedule(pod, cluster.snapshot(policies), policies["kube"])
     highest = max(decision.total.values(), default=None)
     best = [node for node, total in decision.total.items() if total == highest]

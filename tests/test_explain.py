@@ -9,7 +9,7 @@ import time
 
 import pytest
 import scheduler
-from conftest import MANDATORY_PREDICATES, ROOT, SCHEDULER, cluster_of, decide, free_port, node, pod, run_scheduler, table
+from conftest import cluster_of, decide, free_port, MANDATORY_PREDICATES, node, pending_pods, pod, ROOT, run_scheduler, SCHEDULER, table
 from faulty import ApiServer, answering
 from test_golden import GOLDEN, policy_of
 
@@ -152,7 +152,7 @@ def golden_decisions():
     for case in (line["case"] for line in GOLDEN):
         policies, cluster = {"my-scheduler": policy_of(case)}, cluster_of(*case["objects"])
         decisions += [scheduler.schedule(waiting, cluster.snapshot(policies), policies["my-scheduler"])
-                      for waiting in cluster.pending_pods(policies)]
+                      for waiting in pending_pods(cluster, policies)]
     assert len(decisions) > 1000
     return decisions
 
@@ -765,7 +765,7 @@ def test_a_seed_gives_each_pod_the_same_node_whoever_came_before_it(monkeypatch)
     cluster = cluster_of(*(node(f"n{i}") for i in range(9)), *(pod(f"p{i}") for i in range(9)))
     policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
     monkeypatch.setattr(scheduler, "SEED", "1")
-    pods = cluster.pending_pods(policies)
+    pods = pending_pods(cluster, policies)
     places = [{pod.key: scheduler.schedule(pod, cluster.snapshot(policies), policies["my-scheduler"]).node
                for pod in order} for order in (pods, pods[::-1])]
     assert places[0] == places[1] and len(set(places[0].values())) > 2

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 import scheduler
 import tutorial_rules  # noqa: F401 (registers its rules)
-from conftest import MANDATORY_PREDICATES, ROOT, cluster_of, decide, node, pod, run_scheduler, table, wait_for, wait_until_told
+from conftest import cluster_of, decide, MANDATORY_PREDICATES, node, pending_pods, pod, ROOT, run_scheduler, table, wait_for, wait_until_told
 from test_loop import Server
 
 RULES = ROOT / "tests" / "tutorial_rules.py"
@@ -649,7 +649,7 @@ def test_to_choose_a_node_is_not_to_act_on_it(spy):
     cluster = scheduler.Cluster(Server(node("n"), node("m"), pod("p")))
     for reasons in ([], ["node(s) were full"]):
         spy.answers["filter"] = reasons
-        [waiting] = cluster.pending_pods(spy.policies)
+        [waiting] = pending_pods(cluster, spy.policies)
         scheduler.schedule(waiting, cluster.snapshot(spy.policies), spy.policies["my-scheduler"])
     assert set(spy.seen) == {"pre_enqueue", "pre_filter", "filter", "pre_score", "score", "reduce"}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import scheduler
-from conftest import cluster_of, run_scheduler
+from conftest import cluster_of, pending_pods, run_scheduler
 
 GOLDEN = [json.loads(line) for line in gzip.open(Path(__file__).parent / "golden" / "decisions.jsonl.gz", "rt")]
 
@@ -63,7 +63,7 @@ def differences(expected, decision):
 def test_the_decision_is_kube_schedulers(name):
     case, expected = CASES[name]["case"], {pod["pod"]: pod for pod in CASES[name]["expect"]["pods"]}
     policy, cluster = policy_of(case), cluster_of(*case["objects"])
-    pods = {pod.key: pod for pod in cluster.pending_pods({"my-scheduler": policy})}
+    pods = {pod.key: pod for pod in pending_pods(cluster, {"my-scheduler": policy})}
     assert pods.keys() == {key for key, pod in expected.items() if not pod.get("skipped")}
     for key, pod in pods.items():
         decision = scheduler.schedule(pod, cluster.snapshot({"my-scheduler": policy}), policy)

@@ -807,7 +807,7 @@ def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_nod
         pod("going", schedulerName="other", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}, **nominated),
         pod("bound", schedulerName="other", nodeName="n", **nominated))
     cluster = scheduler_of(server)
-    cluster.look({"my-scheduler": POLICY})
+    cluster.look(scheduler.waiting_pods(cluster, {"my-scheduler": POLICY}), {"my-scheduler": POLICY})
     assert {pod.name for pod in cluster.snapshot({"my-scheduler": POLICY}).nominated} == {"ours", "gated", "others"}
     assert server.requests[-1][2]["fieldSelector"] == "spec.nodeName=,spec.schedulerName!=my-scheduler"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import scheduler
-from conftest import claim, cluster_of, csi_node, decide, node, pod, run_scheduler, storage_class, table, volume
+from conftest import claim, cluster_of, csi_node, decide, node, pending_pods, pod, run_scheduler, storage_class, table, volume
 
 MODERN = Path(__file__).parent / "golden" / "modern.jsonl.gz"
 SEQUENCES = {line["id"]: line for line in map(json.loads, gzip.open(MODERN, "rt"))}
@@ -187,7 +187,7 @@ def test_room_for_pods_that_are_nominated(policies, other, node_name):
     objects = [node("n", labels={"kubernetes.io/hostname": "n"}), pod("there", nodeName="n"),
                pod("p", {"cpu": "2"}, priority=10)]
     cluster = cluster_of(*objects)
-    [incoming], snapshot = cluster.pending_pods(policies), cluster.snapshot(policies)
+    [incoming], snapshot = pending_pods(cluster, policies), cluster.snapshot(policies)
     snapshot.nominated = [scheduler.Pod(other)]
     decision = scheduler.schedule(incoming, snapshot, policies["my-scheduler"])
     assert decision.node == node_name, decision.message
@@ -285,7 +285,7 @@ def test_storage_capacity(monkeypatch, policies, tells, capacities, fits):
         "csidrivers": {"csi.example.com": {"spec": {"storageCapacity": tells}}}, "persistentvolumes": {},
         "csistoragecapacities": {f"default/{i}": thing for i, thing in enumerate(capacities)}}
     cluster = cluster_of(node("n", labels={"zone": "a"}), pod("p", volumes=CLAIMED))
-    [incoming], snapshot = cluster.pending_pods(policies), cluster.snapshot(policies)
+    [incoming], snapshot = pending_pods(cluster, policies), cluster.snapshot(policies)
     snapshot.objects.update(objects)
     decision = scheduler.schedule(incoming, snapshot, policies["my-scheduler"])
     assert (decision.node is not None) == fits
@@ -386,7 +386,7 @@ def test_volumes_of_today(incoming, objects, reason):
                          "one that does not show them is an error": (403, False)})
 def test_storage_capacities_of_an_old_api_server(status, known):
     class Old:
-        def list(self, resource):
+        def request(self, *_):
             raise scheduler.ApiError(status, "no")
 
     objects = scheduler.Objects(Old())

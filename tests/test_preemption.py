@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 import scheduler
 import tutorial_rules
-from conftest import DEFAULT_PREDICATES, MANDATORY_PREDICATES, ROOT, cluster_of, free_port, node, pod, run_scheduler, table, wait_for
+from conftest import cluster_of, DEFAULT_PREDICATES, free_port, MANDATORY_PREDICATES, node, pending_pods, pod, ROOT, run_scheduler, table, wait_for
 from test_in_cluster import MANIFESTS
 
 RULES = ROOT / "tests" / "tutorial_rules.py"
@@ -53,7 +53,7 @@ def decide(objects, policies=None, name="p"):
     """The decision about a pod, and the snapshot by which it was made."""
     policies = policies or built()
     cluster = cluster_of(*objects, budget(9, "nobody", name="idle"))
-    [waiting] = [waiting for waiting in cluster.pending_pods(policies) if waiting.name == name]
+    [waiting] = [waiting for waiting in pending_pods(cluster, policies) if waiting.name == name]
     snapshot = cluster.snapshot(policies)
     snapshot.nominated = nominated_among(objects)
     decision = scheduler.schedule(waiting, snapshot, policies["my-scheduler"])
@@ -288,7 +288,7 @@ def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_pass():
     cluster = cluster_of(node("n", cpu="1"), victim, incoming())
     cluster.is_live, policies = True, built()  # so that what has been read is read only once
     for attempt in range(2):
-        [waiting] = cluster.pending_pods(policies)
+        [waiting] = pending_pods(cluster, policies)
         snapshot = cluster.snapshot(policies)
         decision = scheduler.schedule(waiting, snapshot, policies["my-scheduler"])
         scheduler.seek_remedy(decision, snapshot)

@@ -342,8 +342,9 @@ def test_read_write_once_pod(modes, used, fits):
     other = pod("o", nodeName="a", volumes=volumes if used else [])
     decision = decide(["NoDiskConflict"], pod("p", volumes=volumes), [node("a"), node("b")], [other], [claim])
     assert list(decision.total) == (["a", "b"] if fits else [])
-    assert fits or decision.message == ("0/2 nodes are available: 2 node has pod using PersistentVolumeClaim with the "
-                                        "same name and ReadWriteOncePod access mode.")
+    assert fits or decision.message == (
+        "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+        "already in-use by another pod.")
 
 
 def test_an_ephemeral_volume_has_a_claim_named_after_its_pod():
