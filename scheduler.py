@@ -88,6 +88,7 @@ def run(cluster, policy_file, report, stop, interval, once):
         if cluster.pending.due and not trouble:
             continue  # the next pass takes these, after another look at the cluster
         if once:
+            cluster.pending.finish(10)
             return 1 if trouble or FAILURE.is_set() else 0
         stop.wait(max(interval, pause))
     return 0
@@ -130,7 +131,7 @@ def schedule(pod, snapshot, policy):
         prioritize(decision, feasible, snapshot)
         decision.node = select_host(pod, decision.total)
     except (Exception, SystemExit) as error:  # no node fits, or a rule failed, even by sys.exit()
-        give_up(decision, error)  # notes in the decision that there is no node, and why
+        decision.give_up(error)  # there is no node, and this is why
     return decision
 
 
@@ -204,7 +205,7 @@ class Rule:
     default: dict = field(default_factory=dict)  # the values of fields that an entry may leave out
     member: str | None = None  # as in {"argument": {"labelsPresence": ...}}: an entry with it means this rule
     check: Callable | None = None  # yields what is wrong with the arguments
-    hooks: dict = field(default_factory=dict)  # its functions for other extension points: chapter 10
+    hooks: dict = field(default_factory=dict)  # its functions for the other extension points
     steady: bool = False  # it says the same to pods that differ in name only, of the same node and metadata
     looks_at: dict = field(default_factory=dict)  # what pods ask for -> function: does the pod, on the node?
     aliases: list = ()  # other names that a Policy may have for it, alone or together with others
@@ -226,10 +227,7 @@ class Rule:
     def call(self, point, *things):
         """Call its function for an extension point. Raises TypeError if that answers what it may not."""
         answer = self.hooks[point](*things)
-        if answer is not None and point in ANSWERS:
-            is_fine, expected = ANSWERS[point]
-            if not is_fine(answer):
-                raise wrong_answer(self, f"{point}: return None or {expected}", answer, self.hooks[point])
+        check_answer(self, point, answer)
         return answer
 
 
@@ -272,17 +270,11 @@ class Prepared:
 
     def make_vote(self, nodes, raw):
         """Make a Vote of raw scores. They may be of any size: `reduce` makes points from 0 to 100 of them."""
-        points = self.reduce(raw) if self.rule.reduce else raw
+        points = raw
+        if self.rule.reduce:
+            points = self.rule.reduce(dict(raw))
+            check_reduced(self.rule, raw, points)
         return Vote(self.title, self.rule.weight, raw, points, self)
-
-    def reduce(self, scores):
-        """Return the points that a priority makes of all its scores: {node: 0 to 100}."""
-        reduce = self.rule.reduce
-        points = reduce(dict(scores))
-        if not isinstance(points, dict) or points.keys() != scores.keys():
-            raise wrong_answer(self.rule, "reduce: return {name: score} of all nodes", points, reduce)
-        check_points(self.rule, points)
-        return points
 
 
 def nothing_against(pod, node):
@@ -344,6 +336,21 @@ def strings_of(rule, answer, what, function=None):
     return strings
 
 
+def check_answer(rule, point, answer):
+    """Raise TypeError if a rule answers what it may not at an extension point."""
+    if answer is not None and point in ANSWERS:
+        is_fine, expected = ANSWERS[point]
+        if not is_fine(answer):
+            raise wrong_answer(rule, f"{point}: return None or {expected}", answer, rule.hooks[point])
+
+
+def check_reduced(rule, scores, points):
+    """Raise TypeError if a rule has not made points of all scores, each from 0 to 100."""
+    if not isinstance(points, dict) or points.keys() != scores.keys():
+        raise wrong_answer(rule, "reduce: return {name: score} of all nodes", points, rule.reduce)
+    check_points(rule, points)
+
+
 def check_points(rule, points):
     """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100."""
     for name, score in points.items():
@@ -393,8 +400,10 @@ def providers():
 
 def default_entries(where):
     """Return the entries that stand for a list that a Policy leaves out."""
-    return [{"name": rule.name, "weight": int(rule.by_default)}
-            for rule in CATALOGUES[where].values() if rule.by_default]
+    order = {plugin: i for i, plugin in enumerate(PLUGIN_ORDER)}
+    rules = [rule for rule in CATALOGUES[where].values() if rule.by_default]
+    rules.sort(key=lambda rule: (order.get(rule.plugin, len(order)), rule.name))
+    return [{"name": rule.name, "weight": int(rule.by_default)} for rule in rules]
 
 
 @dataclass(eq=False)
@@ -727,29 +736,19 @@ RULE_OF = {}  # the code of a rule's function -> the rule's name
 def register(where, name=None, **options):
     """Return a decorator that makes a function the rule of this name."""
     if not isinstance(name, str) or not name:
-        function = getattr(name, "__name__", "the rule")
-        example = f'@{NOUNS[where]}("Name")'
-        raise PolicyError(f"expected the name that a Policy has for {function}, as in {example}")
-    for option in sorted(options.keys() - OPTIONS):
-        hint = did_you_mean(OPTION_MEANT.get(option, option), OPTIONS, "")
-        hint = "; the Policy says it" if option == "weight" else hint
-        raise PolicyError(f'rule "{name}": there is no option "{option}"{hint}')
+        raise no_name(where, name)
 
     def decorate(function):
         """Register the function."""
-        if name in CATALOGUES[where]:
-            raise PolicyError(f'there is a rule "{name}" already')
-        functions = {"function": function}
-        functions |= {option: options[option] for option in PARAMETERS if options.get(option) is not None}
-        hooks = {option: functions[option] for option in HOOKS if option in functions}
-        is_built_in = getattr(function, "__module__", None) == __name__
+        plain = getattr(function, "func", function)  # of a functools.partial
+        is_built_in = plain.__module__ == __name__
         others = {"steady": is_built_in, "plugin": name}  # unless the rule says otherwise
         others |= {option: value for option, value in options.items() if option not in HOOKS}
-        rule = Rule(name, function, hooks=hooks, **others)
         if not is_built_in:
-            check_rule(rule, functions)
-        CATALOGUES[where][name] = rule
-        RULE_OF.update((getattr(each, "__code__", None), name) for each in functions.values())
+            check_rule(where, name, function, options)
+        hooks = {option: options[option] for option in HOOKS if options.get(option)}
+        CATALOGUES[where][name] = Rule(name, function, hooks=hooks, **others)
+        RULE_OF.update((getattr(each, "__code__", None), name) for each in (function, *options.values()))
         return function
 
     return decorate
@@ -761,28 +760,43 @@ predicate = functools.partial(register, "predicates")
 priority = functools.partial(register, "priorities")
 
 
-def check_rule(rule, functions):
+def no_name(where, name):
+    """Return the error that says that a decorator lacks the name of its rule."""
+    function = getattr(name, "__name__", "the rule")
+    example = f'@{NOUNS[where]}("Name")'
+    return PolicyError(f"expected the name that a Policy has for {function}, as in {example}")
+
+
+def check_rule(where, name, function, options):
     """Raise PolicyError if a rule of the user's own cannot work as it is written."""
-    for option, function in functions.items():
-        check_function(rule, option, function)
-    argument = {} if rule.argument is None else rule.argument
+    for option in sorted(options.keys() - OPTIONS):
+        hint = did_you_mean(OPTION_MEANT.get(option, option), OPTIONS, "")
+        hint = "; the Policy says it" if option == "weight" else hint
+        raise PolicyError(f'rule "{name}": there is no option "{option}"{hint}')
+    if name in CATALOGUES[where]:
+        raise PolicyError(f'there is a rule "{name}" already')
+    given = {option: options[option] for option in PARAMETERS if options.get(option) is not None}
+    for option, each in ({"function": function} | given).items():
+        check_function(name, option, each, options)
+    argument = options.get("argument") or {}
     if not isinstance(argument, dict):
-        raise PolicyError(f'rule "{rule.name}", argument: expected {{field: type}}, got {argument!r:.40}')
-    check_schema(argument, f'rule "{rule.name}", argument')
-    if rule.default:
-        decode(rule.default, argument, f'rule "{rule.name}", default')
+        raise PolicyError(f'rule "{name}", argument: expected {{field: type}}, got {argument!r:.40}')
+    check_schema(argument, f'rule "{name}", argument')
+    if options.get("default"):
+        decode(options["default"], argument, f'rule "{name}", default')
 
 
-def check_function(rule, option, function):
+def check_function(name, option, function, options):
     """Raise PolicyError if a function of a rule cannot be called with what it is to get."""
-    place = f'rule "{rule.name}"' + ("" if option == "function" else f", {option}")
+    place = f'rule "{name}"' + ("" if option == "function" else f", {option}")
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise PolicyError(f"{place}: write def, not async def: nobody awaits the answer")
     signature = inspect.signature(function)
     first = PARAMETERS[option].split()
-    more = ["metadata"] if option == "function" and rule.metadata else []
+    more = ["metadata"] if option == "function" and options.get("metadata") else []
     takes_arguments = option != "check" and not {"arguments", "argument"}.isdisjoint(signature.parameters)
-    if takes_arguments and rule.argument is not None:
+    has_arguments = options.get("argument") is not None
+    if takes_arguments and has_arguments:
         more.append("arguments")
     try:
         bound = signature.bind(*first, **{name: name for name in more}).arguments
@@ -791,7 +805,7 @@ def check_function(rule, option, function):
         fits = False
     if not fits:
         expected, got = ", ".join(first + more), ", ".join(signature.parameters)
-        needs_option = takes_arguments and rule.argument is None
+        needs_option = takes_arguments and not has_arguments
         hint = "; `arguments` needs the option argument={field: type}" if needs_option else ""
         raise PolicyError(f"{place}: expected the parameters ({expected}), got ({got}){hint}")
 
@@ -2721,6 +2735,30 @@ class Decision:
         basis = [(vote.priority, vote.points if vote.points is not vote.raw else None) for vote in self.votes]
         return recall(("total", self.policy), self.pod, snapshot, nodes, total, basis)
 
+    def give_up(self, error):
+        """Become a decision to leave the pod pending. A rule that breaks fails this pod only.
+
+        Raises the error again if the API server is in trouble: the pass ends.
+        """
+        if isinstance(error, ApiError) and error.is_trouble:
+            raise error
+        self.node = None
+        self.waits = ""
+        self.held = False
+        self.message = text_of(error)
+        if isinstance(error, Rejected):
+            why = {f"{error.title} (whatever the node)": [str(error)]}
+            self.failed = Failures(dict.fromkeys(self.nodes, why))
+            self.message = self.failed.message
+            if self.policy.modern:
+                self.message = f"0/{len(self.nodes)} nodes are available: {error}."
+        if isinstance(error, InvalidScore):
+            FAILURE.set()
+        if not isinstance(error, (Unschedulable, Malformed, ApiError)):
+            FAILURE.set()
+            self.message = what_broke(error)
+            log.debug("%s", self.pod.key, exc_info=error)
+
 
 class Failures(dict):
     """What is against the nodes that do not fit: {node: {predicate: its reasons}}."""
@@ -2740,31 +2778,6 @@ def split_nodes(nodes, against):
     """Return the nodes that fit, {name: Node}, and the Failures of the others."""
     feasible = {name: node for name, node in nodes.items() if not against[name]}
     return feasible, Failures({name: what for name, what in against.items() if what})
-
-
-def give_up(decision, error):
-    """Turn the decision into one to leave the pod pending. A rule that breaks fails this pod only.
-
-    Raises the error again if the API server is in trouble: the pass ends.
-    """
-    if isinstance(error, ApiError) and error.is_trouble:
-        raise error
-    decision.node = None
-    decision.waits = ""
-    decision.held = False
-    decision.message = str(error)
-    if isinstance(error, Rejected):
-        why = {f"{error.title} (whatever the node)": [str(error)]}
-        decision.failed = Failures(dict.fromkeys(decision.nodes, why))
-        decision.message = decision.failed.message
-        if decision.policy.modern:
-            decision.message = f"0/{len(decision.nodes)} nodes are available: {error}."
-    if isinstance(error, InvalidScore):
-        FAILURE.set()
-    if not isinstance(error, (Unschedulable, Malformed, ApiError)):
-        FAILURE.set()
-        decision.message = what_broke(error)
-        log.debug("%s", decision.pod.key, exc_info=error)
 
 
 @contextlib.contextmanager
@@ -2815,7 +2828,7 @@ def seek_remedy(decision, snapshot):
         return  # there are no nodes; or some fit, and what failed was another rule
     with warn_if_broken(decision.pod.key):
         for rule in decision.policy.rules_with["post_filter"]:
-            failed = {name: dict(against) for name, against in decision.failed.items()}  # its own copy
+            failed = copy.deepcopy(dict(decision.failed))  # the rule may change it
             remedy = rule.call("post_filter", decision.pod, failed, snapshot)
             if remedy:
                 decision.requests, decision.remedy = remedy
@@ -3327,7 +3340,7 @@ class Cluster:
         for raw in unread:  # what it takes up is unknown, so nothing may be added to its node
             nodes.pop(name_in(raw, "spec", "nodeName"), None)
         assigned = {pod.uid: pod.node_name for pod in pods}
-        if nodes.keys() != self.nodes.keys() or len(self.changes) > 100_000:
+        if nodes.keys() != self.nodes.keys() or len(self.changes) > 4 * len(nodes) + 1000:
             self.changes = []
             self.memory = {}
         self.nodes = nodes
@@ -3471,11 +3484,11 @@ def assume(decision, snapshot):
         if record.state is State.HELD:
             decision.waits = why_held(decision, node, snapshot)
             decision.held = bool(decision.waits)
-        if record.state is State.PREPARING or not decision.waits:
+        if not decision.held:
             prepare_binding(decision, node, snapshot)
             record.move(State.PREPARING if decision.waits else State.BINDING, decision)
     except (Exception, SystemExit) as error:
-        give_up(decision, error)
+        decision.give_up(error)
         record.move(State.UNPLACED)
         if node:
             node.remove(decision.pod)
@@ -3578,37 +3591,45 @@ class PendingPods(dict):
             return None
         self.take_answers(patience=0)
         self.writer.wait_for_a_free_thread()
-        return None if time.monotonic() > self.snapshot.good_until else self.due.pop(0)
+        if time.monotonic() > self.snapshot.good_until:
+            return None
+        pod = self.due.pop(0)
+        self.tried.add(pod.uid)
+        return pod
 
     def carry_out(self, decision):
         """Begin to do what was decided."""
         state = decision.pod.record.state
-        self.tried.add(decision.pod.uid)
         if state is State.BINDING:
             if not self.writer.dry_run:
                 self.under_way.append(decision)
                 self.writer.start(self.writer.bind_and_tell, decision, self.snapshot.is_live)
         elif state is State.UNPLACED:
             self.undo(decision)
-            self.send(decision.requests)
+            self.try_to_send(decision.requests)
             self.say(decision, "Warning", "FailedScheduling", "Unschedulable", decision.message)
         else:
             try:
-                self.writer.send(decision.requests)
+                self.send(decision.requests)
                 self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
-            except ApiError as error:
+            except Exception as error:
                 self.take_failure(decision, error)
 
     def undo(self, decision):
         """Have the rules forget that the pod was to go somewhere."""
-        self.send(unreserve(decision, self.snapshot))
+        self.try_to_send(unreserve(decision, self.snapshot))
 
     def send(self, requests):
+        """Send what rules want sent; no pod is tried meanwhile, so it may not take long. Raises ApiError."""
+        if requests:
+            within(10, self.writer.send, requests)
+
+    def try_to_send(self, requests):
         """Send what rules want sent, though nothing depends on it."""
         try:
-            self.writer.send(requests)
-        except ApiError as error:
-            warn_of_failure(error, str(error))
+            self.send(requests)
+        except Exception as error:  # what a rule wants sent may be anything
+            warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
 
     def say(self, decision, kind, event_reason, reason, message):
         """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
@@ -3618,8 +3639,8 @@ class PendingPods(dict):
         pod = decision.pod
         if message != pod.record.written:
             pod.record.written = message
-            for request in (event(pod, kind, event_reason, message), pod_condition(pod, reason, message)):
-                self.writer.start(self.writer.tell, pod, self.writer.attempt, request)
+            requests = [event(pod, kind, event_reason, message), pod_condition(pod, reason, message)]
+            self.writer.start(self.writer.tell, pod.record, requests)
 
     def take_answers(self, patience=0.5):
         """Take in how Bindings have ended; for those under way wait so many seconds. Raises ApiError."""
@@ -3642,17 +3663,24 @@ class PendingPods(dict):
         pod = decision.pod
         pod.record.move(State.UNPLACED)
         self.undo(decision)
-        is_rules = not isinstance(error, (ApiError, Unschedulable))
-        why = what_broke(error) if is_rules else one_line(error)
+        is_known = isinstance(error, (ApiError, Unschedulable))
+        why = one_line(error) if is_known else what_broke(error)
         warn_of_failure(error, f"{pod.key}: {why}")
-        if is_rules or isinstance(error, Unschedulable):  # as extenders' errors are
+        if not isinstance(error, ApiError):  # it is a rule's, or an extender's
             self.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"binding rejected: {why}")
         if getattr(error, "is_trouble", False):
             self.failing.add(pod.uid)
         if len(self.failing) >= self.SEVERAL:
             self.failing.clear()
-            self.tried.clear()  # once the trouble is over, all begins anew
             raise error
+
+    def finish(self, seconds):
+        """Wait until all is written, but no longer than this."""
+        until = time.monotonic() + seconds
+        with contextlib.suppress(ApiError):
+            self.take_answers(patience=seconds)
+        while self.writer.tasks.unfinished_tasks and time.monotonic() < until:
+            time.sleep(0.02)
 
 
 def warn_of_failure(error, text):
@@ -3687,7 +3715,7 @@ class Writer:
         if self.dry_run:
             return
         self.tasks.put((function, arguments))
-        if self.threads < THREADS:
+        if self.threads < min(self.tasks.unfinished_tasks, THREADS):
             self.threads += 1
             threading.Thread(target=self.work, daemon=True).start()
 
@@ -3698,20 +3726,19 @@ class Writer:
             with warn_if_broken("what was to be written is not"):
                 function(*arguments)
             self.tasks.task_done()
+            del function, arguments  # while the thread waits, it keeps no decision and no nodes
+
+    def is_busy(self):
+        """Say whether all threads have something to do."""
+        return self.tasks.unfinished_tasks >= THREADS
 
     def wait_for_a_free_thread(self):
         """Wait until a thread has nothing to do. Raises ApiError if that takes long."""
         until = time.monotonic() + 5
-        while self.tasks.unfinished_tasks >= THREADS:
+        while self.is_busy():
             if time.monotonic() > until:
                 raise ApiError(0, f"no answer to {THREADS} writes in a row")
             time.sleep(0.002)
-
-    def finish(self, seconds):
-        """Wait until all is written, but no longer than this."""
-        until = time.monotonic() + seconds
-        while self.tasks.unfinished_tasks and time.monotonic() < until:
-            time.sleep(0.02)
 
     def bind_and_tell(self, decision, is_live):
         """Bind the pod, and let the loop know. If it is bound, tell people and rules so."""
@@ -3722,11 +3749,11 @@ class Writer:
             self.answered.put((decision, error))
             return
         self.answered.put((decision, None))
-        request = event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {decision.node}")
-        self.tell(pod, self.api.request, request)  # even if this replica does not lead any more
+        message = f"Successfully assigned {pod.key} to {decision.node}"
+        self.announce(event(pod, "Normal", "Scheduled", message))
         for rule in decision.policy.rules_with["post_bind"]:
             with warn_if_broken(pod.key):
-                rule.call("post_bind", pod, decision.node)
+                within(60, rule.call, "post_bind", pod, decision.node)
 
     def bind(self, decision, is_live):
         """Bind the pod: by a rule, an extender, or else a Binding. Raises ApiError, or what a rule raises."""
@@ -3735,23 +3762,37 @@ class Writer:
         binders = [functools.partial(within, 60, rule.call, "bind") for rule in policy.rules_with["bind"]]
         if is_live:
             binders += [extender.bind for extender in policy.extenders if extender.cares("bindVerb", pod)]
-        is_bound = self.may_write() and any(binder(pod, decision.node) for binder in binders)
-        if not (is_bound and is_live):  # among manifests, nobody else can bind it
-            self.send([binding(pod, decision.node)])
+        is_bound = any(self.may_write() and binder(pod, decision.node) for binder in binders)
+        if is_bound and is_live:
+            return
+        self.send([binding(pod, decision.node)])  # among manifests also after a rule: nobody else can bind it
 
-    def tell(self, pod, send, request):
-        """Tell people about the pod; if the API server is in trouble, again after 1, 2 and 4 seconds."""
+    def announce(self, request):
+        """Say that a pod is bound, even if this replica does not lead any more.
+
+        If the API server is in trouble, say it again after 1, 2 and 4 seconds, unless all threads are needed.
+        """
         for pause in (0, 1, 2, 4):
             time.sleep(pause)
-            try:
-                patiently(send, *request)
+            if self.write_note(self.api.request, request) or self.is_busy():
                 return
-            except ApiError as error:
-                if not error.is_trouble:
-                    if error.status != 409:  # it was written after all; or we do not lead any more
-                        warn_once(str(error))
-                    return
-        pod.record.written = None  # so that the next attempt to place it says so again
+
+    def tell(self, record, requests):
+        """Say why a pod is not bound. What cannot be written, the next attempt to place it says again."""
+        for request in requests:
+            if not self.write_note(self.attempt, request):
+                record.written = None
+
+    def write_note(self, send, request):
+        """Send what only people read. Return False if the API server is in trouble."""
+        try:
+            patiently(send, *request)
+        except ApiError as error:
+            if error.is_trouble:
+                return False
+            if error.status != 409:  # it was written after all; or we do not lead any more
+                warn_once(str(error))
+        return True
 
     def send(self, requests):
         """Send requests, one after another, until one fails; in a dry run, none. Raises ApiError."""
@@ -3771,7 +3812,7 @@ def pod_condition(pod, reason, message):
     if pod.pending_message is None:  # else the condition was False before
         condition["lastTransitionTime"] = now()
     return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
-        "status": {"conditions": [condition]}}
+        "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
 
 
 def event(pod, kind, reason, message, by=None):
@@ -4311,10 +4352,19 @@ def parse(text):
         raise ValueError(f"it cannot be read: {one_line(error)}") from None
 
 
+def text_of(error):
+    """Return an error's text, even if it cannot say it: a rule's errors may be anything."""
+    try:
+        return str(error)
+    except Exception:
+        return "no text"
+
+
 def one_line(error):
     """Return an error's text on one line; of a connection's, the cause that requests has wrapped up."""
-    cause = re.search(r"\[(Errno|SSL)[^]]*][^'\"()]*", str(error))
-    text = cause.group() if cause else str(error)
+    text = text_of(error)
+    cause = re.search(r"\[(Errno|SSL)[^]]*][^'\"()]*", text)
+    text = cause.group() if cause else text
     return getattr(error, "strerror", None) or " ".join(text.split())
 
 
@@ -4761,7 +4811,8 @@ def main(argv=None):
     log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
     screen = Screen()
     rules_print_to = sys.stderr if options.output == "json" else sys.stdout
-    in_background(watch_rules, threading.get_ident())
+    ended = threading.Event()
+    in_background(watch_rules, threading.get_ident(), ended)
     try:
         with contextlib.redirect_stdout(rules_print_to):
             return int(run_command(options, screen))
@@ -4769,6 +4820,8 @@ def main(argv=None):
         for line in error.args:
             log.error("%s", line)
         return 1 if isinstance(error, ApiError) else 2
+    finally:
+        ended.set()
 
 
 def run_command(options, screen):
@@ -4818,11 +4871,10 @@ def wait_for_enter(pod, stop):
         raise PolicyError("--step: there is no terminal at which to press Enter") from error
 
 
-def watch_rules(thread, seconds=10):
-    """Warn of each rule that has not returned for so long, to which a thread, the loop's, is waiting."""
+def watch_rules(thread, ended, seconds=10):
+    """Until all has ended, warn of each rule for which a thread, the loop's, has waited for so long."""
     before = None  # the call of a rule that was under way at the last look
-    while True:
-        time.sleep(seconds)
+    while not ended.wait(seconds):
         frame = sys._current_frames().get(thread)
         while frame and frame.f_code not in RULE_OF:
             frame = frame.f_back
@@ -4864,7 +4916,7 @@ def poll(cluster, policy_file, report, stop, options):
         if not election.lead(stop):
             return 0
     code = run(cluster, policy_file, report, stop, options.interval, options.once)
-    cluster.writer.finish(3 if stop.is_set() else 10)
+    cluster.pending.finish(3 if stop.is_set() else 10)
     stop.set()
     if elected:
         election.release()

@@ -243,11 +243,12 @@ def test_a_rule_that_can_work_is_loaded(decorator, body, tmp_path):
 
 
 def test_the_rules_of_the_script_itself_would_pass_too():
-    for rule in [*scheduler.PREDICATES.values(), *scheduler.PRIORITIES.values()]:
-        functions = {option: getattr(rule, option) for option in ("function", "metadata", "reduce", "check")} | rule.hooks
-        functions = {option: function for option, function in functions.items() if function}
-        if "arguments" not in inspect.signature(rule.function).parameters or rule.argument:
-            scheduler.check_rule(rule, functions)
+    for where, rules in scheduler.CATALOGUES.items():
+        for rule in rules.values():
+            names = ("metadata", "reduce", "argument", "default", "member", "check", "steady")
+            options = {option: getattr(rule, option) for option in names} | rule.hooks
+            if "arguments" not in inspect.signature(rule.function).parameters or rule.argument:
+                scheduler.check_rule(where, f"Another{rule.name}", rule.function, options)
     names = re.findall(r'^@(predicate|priority)\("(\w+)"', (ROOT / "scheduler.py").read_text(), re.MULTILINE)
     assert len(names) == len(set(names)) > 20
 
