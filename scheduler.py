@@ -2993,7 +2993,13 @@ def read_profile(profile, place, left_out, notices):
         own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
                if rule.plugin not in PLUGIN_ORDER and name not in known}
         others |= rules_at(point, own)
-    return Policy([*predicates.values()], [*priorities.values()], others=[*others.values()], modern=True)
+    policy = Policy([*predicates.values()], [*priorities.values()], others=[*others.values()], modern=True)
+    disabled = {entry.get("name") for point in ("multiPoint", "postFilter")
+                for entry in plugins.get(point, {}).get("disabled", [])}
+    if disabled.isdisjoint(["DefaultPreemption", "*"]) and not policy.rules_with["post_filter"]:
+        notices.append(f"{place}: nobody is preempted, as DefaultPreemption does nothing here; the rule "
+                       "Preemption of tests/tutorial_rules.py does it")
+    return policy
 
 
 def rules_of(plugin, args):

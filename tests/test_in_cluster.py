@@ -249,7 +249,9 @@ def test_with_the_readmes_rights_nothing_is_forbidden_and_no_right_is_idle(no_le
     granted = {(group, resource, verb) for role in roles for rule in role["rules"] for group in rule["apiGroups"]
                for resource in rule["resources"] for verb in rule["verbs"]}
     # These are listed for a namespaceSelector, and for a CSIDriver's storageCapacity, which this API server drops.
-    unused = {("", "namespaces", "list"), ("storage.k8s.io", "csistoragecapacities", "list")}
+    # And only a KubeSchedulerConfiguration has VolumeAttachments looked at.
+    unused = {("", "namespaces", "list"), ("storage.k8s.io", "csistoragecapacities", "list"),
+              ("storage.k8s.io", "volumeattachments", "list")}
     assert used == granted - unused
     subprocess.run([*kubectl, "delete", "--wait=false", "-f", "-"], check=True, capture_output=True, text=True,
                    input=MANIFESTS + "---\n" + yaml.safe_dump_all(volumes))

@@ -415,7 +415,7 @@ def at_most_two_pods(pod, node):
 
 def test_a_predicate_is_added_by_one_function_in_one_place(tmp_path):
     """It is written among the others, and heard whenever a pod has come; there is no list of rules to add it to."""
-    chapter = next(line for line in (ROOT / "scheduler.py").read_text().splitlines() if re.match("# ==.* Priorities", line))
+    chapter = next(line for line in (ROOT / "scheduler.py").read_text().splitlines() if re.match("# ==.* The first priorities", line))
     (tmp_path / "with_one_more.py").write_text(
         (ROOT / "scheduler.py").read_text().replace(chapter, NEW_PREDICATE + chapter))
     specification = importlib.util.spec_from_file_location("with_one_more", tmp_path / "with_one_more.py")
