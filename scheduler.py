@@ -13,13 +13,24 @@ it gives those of 1.36.
 
 A *pass* looks at the cluster once, in a *snapshot*, and makes a *decision* about each pod that is due.
 
-The chapters follow the questions of a newcomer:
- 1. The loop. 2. Rules. 3. The Policy. 4. Rules of one's own. 5. Pods, nodes, quantities. 6. Selectors.
- 7. What is remembered. 8. Predicates. 9. Priorities. 10. The other extension points.
-11. KubeSchedulerConfiguration.
-Then the plumbing:
-12. What is read. 13. The life of a pending pod. 14. What is written. 15. Extenders. 16. Several replicas.
-17. Manifests. 18. Files. 19. What people see. 20. The command line.
+Six parts, after any of which a reader may stop and knows a whole:
+
+    policy.json ---> the rules -----+                                     IV reads it; I and III are the rules
+                                    v
+    kubectl proxy -> pods, nodes -> decision -> room on a node -> Binding -> kubectl proxy
+                     look           schedule    assume            carry_out
+                     V, II          I           V                 V
+    |<---------------- the loop's thread -------------------->|<-- one of 64 threads -->|
+
+I. A scheduler: 1. The loop. 2. A rule. 3. The first predicates. 4. The first priorities. 5. The decision.
+II. What rules look at: 6. Fields and quantities. 7. Selectors of labels and fields. 8. Pods and nodes.
+III. Rules that look further: 9. Labels, images, shapes. 10. Node affinity. 11. Services and spreading. 12.
+    Affinity between pods. 13. Disks, and how many a node can attach. 14. Claims and their volumes. 15. The
+    other extension points. 16. What is asked whatever the Policy.
+IV. What people write: 17. Files. 18. Rules of one's own. 19. The Policy. 20. KubeSchedulerConfiguration.
+V. The cluster: 21. Requests and threads. 22. What is written. 23. The life of a pending pod. 24. What is
+    read. 25. What is remembered. 26. Extenders. 27. Several replicas, of which one leads.
+VI. People: 28. A cluster made of manifests. 29. What people see. 30. The command line.
 """
 
 from __future__ import annotations
@@ -73,7 +84,13 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning
 log = logging.getLogger("scheduler")
 
 
-# ==== 1. The loop =========================================================================================
+##########################################################################################################
+# PART I. A SCHEDULER                                                                                    #
+# Whoever stops after this part has seen one whole: the loop, what a rule is, the first rules.           #
+##########################################################################################################
+
+
+# ==== 1. The loop =======================================================================================
 
 
 def run(cluster, policy_file, report, stop, interval, once):
@@ -172,6 +189,14 @@ def prioritize(decision, feasible, snapshot):
     decision.total = decision.add_up(feasible, snapshot)
 
 
+SEED = None  # of what is left to chance
+
+
+def dice(*names):
+    """Return what decides by chance; with --seed, always the same way for the same pod and node."""
+    return random if SEED is None else random.Random(f"{SEED} {' '.join(names)}")
+
+
 def select_host(pod, total):
     """Take the node with the highest total; if several have it, any of these, by lot."""
     best = max(total.values())
@@ -186,10 +211,20 @@ def binding(pod, node_name):
         "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}}
 
 
-# ==== 2. Rules ============================================================================================
+# ==== 2. A rule =========================================================================================
 
 # A rule is a predicate or a priority: a function of a pod and a node. For a pod it works out its metadata
 # (`prepare`), and is then asked about nodes. What it answers is checked: rules may be anybody's.
+
+
+PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
+CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
+NOUNS = {"predicates": "predicate", "priorities": "priority"}
+HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
+    "pre_enqueue": "preEnqueue", "queue_sort": "queueSort", "post_filter": "postFilter",
+    "reserve": "reserve", "unreserve": "reserve", "permit": "permit",
+    "pre_bind": "preBind", "bind": "bind", "post_bind": "postBind"}
+RULE_OF = {}  # the code of a rule's function -> the rule's name
 
 
 @dataclass(eq=False)
@@ -229,6 +264,38 @@ class Rule:
         answer = self.hooks[point](*things)
         check_answer(self, point, answer)
         return answer
+
+
+def register(where, name=None, **options):
+    """Return a decorator that makes a function the rule of this name."""
+    if not isinstance(name, str) or not name:
+        raise no_name(where, name)
+
+    def decorate(function):
+        """Register the function."""
+        plain = getattr(function, "func", function)  # of a functools.partial
+        is_built_in = plain.__module__ == __name__
+        others = {"steady": is_built_in, "plugin": name}  # unless the rule says otherwise
+        others |= {option: value for option, value in options.items() if option not in HOOKS}
+        if not is_built_in:
+            check_rule(where, name, function, options)
+        hooks = {option: options[option] for option in HOOKS if options.get(option)}
+        CATALOGUES[where][name] = Rule(name, function, hooks=hooks, **others)
+        RULE_OF.update((getattr(each, "__code__", None), name) for each in (function, *options.values()))
+        return function
+
+    return decorate
+
+
+# A predicate is a function of (pod, node) that yields the reasons why the pod does not fit; none, if it fits.
+predicate = functools.partial(register, "predicates")
+# A priority is a function of (pod, node) that returns a score, from 0 to 100 once `reduce` has seen them all.
+priority = functools.partial(register, "priorities")
+
+
+def nothing_against(pod, node):
+    """A rule against no node; `metadata` functions return it to have their rule left out (upstream: Skip)."""
+    return ()
 
 
 class Prepared:
@@ -277,11 +344,6 @@ class Prepared:
         return Vote(self.title, self.rule.weight, raw, points, self)
 
 
-def nothing_against(pod, node):
-    """A rule against no node; `metadata` functions return it to have their rule left out (upstream: Skip)."""
-    return ()
-
-
 def prepare(rules, pod, nodes, snapshot):
     """Return the rules as Prepared ones, without those that have nothing to say. Raises Unschedulable."""
     prepared = []
@@ -297,557 +359,172 @@ def prepare(rules, pod, nodes, snapshot):
     return prepared
 
 
-def what_broke(error):
-    """Say in a line what nobody expected of a rule: of which, and where in its file."""
-    place = ""
-    rule = file = None
-    if isinstance(error.__cause__, StopIteration):  # of which a generator makes a RuntimeError
-        error = error.__cause__
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        code = frame.f_code
-        if code in RULE_OF:
-            rule = RULE_OF[code]
-            file = code.co_filename
-        if file == code.co_filename:  # the last line in the rule's own file
-            place = f" ({rule}: {Path(file).name}, line {line})"
-    return f"{type(error).__name__} in a rule: {one_line(error)}{place}"
+# ==== 3. The first predicates ===========================================================================
 
 
-def place_of(rule, function=None):
-    """Return which rule it is, and where in its file: of its function, or of another one that it has."""
-    function = function or rule.function
-    code = getattr(getattr(function, "func", function), "__code__", None)
-    return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
+@predicate("CheckNodeUnschedulable", plugin="NodeUnschedulable", always=True)
+def check_node_unschedulable(pod, node):
+    """The node is not cordoned, or the pod tolerates that."""
+    if node.unschedulable and not tolerates(pod, Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")):
+        yield "node(s) were unschedulable"
 
 
-def wrong_answer(rule, expected, answer, function=None):
-    """Return the error that says what a rule has to answer, what it did answer, and where it is."""
-    return TypeError(f"{expected}, not {answer!r:.40} ({place_of(rule, function)})")
+@predicate("HostName", plugin="NodeName", by_default=True, aliases=["GeneralPredicates"])
+def host_name(pod, node, modern=False):
+    """The pod names no node, or this one."""
+    if pod.node_name not in ("", node.name):
+        yield f"node(s) didn't match the requested {'node name' if modern else 'hostname'}"
 
 
-def strings_of(rule, answer, what, function=None):
-    """Return the strings that a function of a rule yields. Raises TypeError if it gives something else."""
-    if isinstance(answer, str) or not hasattr(answer, "__iter__"):
-        raise wrong_answer(rule, f"yield {what}, or return a list of them", answer, function)
-    strings = list(answer)
-    for each in strings:
-        if not (isinstance(each, str) and each):
-            raise wrong_answer(rule, f"yield {what} as strings", each, function)
-    return strings
+HostPort = collections.namedtuple("HostPort", "ip protocol number")
 
 
-def check_answer(rule, point, answer):
-    """Raise TypeError if a rule answers what it may not at an extension point."""
-    if answer is not None and point in ANSWERS:
-        is_fine, expected = ANSWERS[point]
-        if not is_fine(answer):
-            raise wrong_answer(rule, f"{point}: return None or {expected}", answer, rule.hooks[point])
+@predicate("PodFitsHostPorts", plugin="NodePorts", by_default=True,
+           aliases=["PodFitsPorts", "GeneralPredicates"],
+           looks_at={"host ports": lambda pod, node: pod.host_ports})
+def pod_fits_host_ports(pod, node):
+    """No pod there has a host port that this pod wants: number and protocol, on the same IP or on all."""
+    if not pod.host_ports:
+        return
+    taken = [port for other in node.pods.values() for port in other.host_ports]
+    for wanted, port in itertools.product(pod.host_ports, taken):
+        same_address = wanted.ip == port.ip or "0.0.0.0" in (wanted.ip, port.ip)
+        if same_address and (wanted.protocol, wanted.number) == (port.protocol, port.number):
+            yield "node(s) didn't have free ports for the requested pod ports"
+            return
 
 
-def check_reduced(rule, scores, points):
-    """Raise TypeError if a rule has not made points of all scores, each from 0 to 100."""
-    if not isinstance(points, dict) or points.keys() != scores.keys():
-        raise wrong_answer(rule, "reduce: return {name: score} of all nodes", points, rule.reduce)
-    check_points(rule, points)
+NOTHING = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
 
 
-def check_points(rule, points):
-    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100."""
-    for name, score in points.items():
-        is_number = isinstance(score, Real) and not isinstance(score, bool)
-        if not is_number:
-            raise wrong_answer(rule, "return a number from 0 to 100", score)
-        if not 0 <= score <= 100:
-            warn_once(f"{rule.title} gives {name} the score {score}: expected 0 to 100 ({place_of(rule)})")
-            raise InvalidScore(
-                f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an invalid '
-                f"score {score}, it should in the range of [0, 100] after normalizing")
+@predicate("PodFitsResources", plugin="NodeResourcesFit", by_default=True, aliases=["GeneralPredicates"],
+           looks_at={"resource requests": lambda pod, node: any(pod.requests.values())})
+def pod_fits_resources(pod, node, arguments=(), modern=False):
+    """The node has room for one more pod, and free what it requests, except what `arguments` name."""
+    if len(node.pods) + 1 > node.max_pods:
+        yield "Too many pods"
+    if pod.requests == NOTHING:  # it fits a full node, too
+        return
+    for name, amount in pod.requests.items():
+        if node.requested.get(name, 0) + amount <= node.allocatable.get(name, 0):
+            continue
+        matters = amount > 0 or not modern  # in 1.20 nothing may be overcommitted, requested or not
+        is_excepted = name in arguments or f"{name.partition('/')[0]}/" in arguments
+        if matters and not is_excepted:
+            yield f"Insufficient {name}"
 
 
-# ==== 3. The Policy =======================================================================================
-
-# What becomes of a Policy: an entry names one rule, or several, or none (`meaning_of`). Entries that mean one
-# rule are one: it gets all their arguments as `arguments` (`set_up`), and n of them weigh n times as much
-# (`rules_named`).
+Taint = collections.namedtuple("Taint", "key value effect")
 
 
-PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
-CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
-NOUNS = {"predicates": "predicate", "priorities": "priority"}
-
-# The order in which a Policy has them run; those of the user's own come last.
-# Upstream: predicatesOrdering in pkg/scheduler/framework/plugins/legacy_registry.go.
-PREDICATE_ORDER = [
-    "CheckNodeUnschedulable", "HostName", "PodFitsHostPorts", "MatchNodeSelector", "PodFitsResources",
-    "NoDiskConflict", "PodToleratesNodeTaints", "CheckNodeLabelPresence", "CheckServiceAffinity",
-    "MaxEBSVolumeCount", "MaxGCEPDVolumeCount", "MaxCSIVolumeCountPred", "MaxAzureDiskVolumeCount",
-    "MaxCinderVolumeCount", "CheckVolumeBinding", "NoVolumeZoneConflict", "EvenPodsSpread",
-    "MatchInterPodAffinity"]
-GENERAL_FIRST = ["CheckNodeUnschedulable", "PodFitsResources"]  # then the others; with GeneralPredicates
-SAID_BY_TAINTS = [  # names of predicates up to 1.18
-    "CheckNodeCondition", "CheckNodeMemoryPressure", "CheckNodeDiskPressure", "CheckNodePIDPressure",
-    "PodToleratesNodeNoExecuteTaints"]
-WITHOUT_RULE = {"predicates": SAID_BY_TAINTS, "priorities": ["EqualPriority"]}  # a constant ranks nothing
-
-
-def providers():
-    """Return what --policy may name instead of a file. Upstream: algorithmprovider/registry.go."""
-    head = {"kind": "Policy", "apiVersion": "v1"}
-    packing = [entry | {"name": entry["name"].replace("Least", "Most")}
-               for entry in default_entries("priorities")]
-    return {"DefaultProvider": head, "ClusterAutoscalerProvider": head | {"priorities": packing}}
-
-
-def default_entries(where):
-    """Return the entries that stand for a list that a Policy leaves out."""
-    order = {plugin: i for i, plugin in enumerate(PLUGIN_ORDER)}
-    rules = [rule for rule in CATALOGUES[where].values() if rule.by_default]
-    rules.sort(key=lambda rule: (order.get(rule.plugin, len(order)), rule.name))
-    return [{"name": rule.name, "weight": int(rule.by_default)} for rule in rules]
-
-
-@dataclass(eq=False)
-class Policy:
-    """The rules that are active, in the order in which they run."""
-
-    predicates: list
-    priorities: list
-    extenders: list = field(default_factory=list)
-    always_check_all: bool = False
-    notices: list = field(default_factory=list)  # what the file says without effect here, a line each
-    others: list = field(default_factory=list)  # rules of which only other extension points are active
-    election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
-    modern: bool = False  # True: its answers are kube-scheduler 1.36's. False: 1.20's.
-
-    def predicates_to_ask(self):
-        """Return the predicates as they are asked: those that it names, and those that are always asked."""
-        of_plugin = self.modern and any(rule.name == "MatchNodeSelector" for rule in self.predicates)
-        first = [NODES_NAMED] if of_plugin else []
-        return first + self.predicates + ALWAYS_ASKED
-
-    def rules(self):
-        """Return all active rules."""
-        return self.predicates + self.priorities + self.others
-
-    @functools.cached_property
-    def rules_with(self):
-        """The active rules that have a function for an extension point, {point: [Rule]}."""
-        return {point: [rule for rule in self.rules() if point in rule.hooks] for point in HOOKS}
-
-    def name_for(self, rule):
-        """Return what the user's file calls, or would call, a rule: under a configuration, by its plugin."""
-        return rule.plugin if self.modern else rule.name
-
-    def lines(self):
-        """Return all that it says, a line for each rule and setting."""
-        lines = []
-        for rule in self.rules():
-            words = [rule.title]
-            if rule.name != rule.title:
-                words.append(f"({rule.name})")
-            if rule in self.priorities:
-                words.append(f"×{rule.weight}")
-            if rule.arguments:
-                words.append(json.dumps(rule.arguments))
-            lines.append(" ".join([*words, *rule.hooks]))
-        lines += [f"{extender.title} {json.dumps(extender.config)}" for extender in self.extenders]
-        if self.always_check_all:
-            lines.append("alwaysCheckAllPredicates")
-        if self.election.get("leaderElect"):
-            lines.append(f"leaderElection {json.dumps(self.election)}")
-        return lines
-
-
-class PolicyError(ValueError):
-    """A file cannot be used. The text is a line: the entry, what is wrong with it, what would be right."""
-
-
-def load_policies(path, scheduler_name):
-    """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises PolicyError."""
-    try:  # like kube-scheduler, with a file's first document only
-        document = providers().get(path) or next(parse(Path(path).read_text("utf-8-sig")), None)
-        if isinstance(document, dict) and document.get("kind") == "KubeSchedulerConfiguration":
-            return read_configuration(document, scheduler_name)
-        policy = read_policy(document)
-    except (OSError, ValueError) as error:
-        hint = did_you_mean(path, providers(), "") if isinstance(error, FileNotFoundError) else ""
-        raise PolicyError(f"{path}: {one_line(error)[:500]}{hint}") from error
-    if path in providers():  # their predicates run in the order of the plugins
-        order = PLUGIN_ORDER + [rule.plugin for rule in policy.predicates]
-        policy.predicates.sort(key=lambda rule: order.index(rule.plugin))
-    return {scheduler_name: policy}
-
-
-class PolicyFile:
-    """A Policy file, and plugins, which may be edited at any time. Raises PolicyError if bad at first."""
-
-    def __init__(self, path, scheduler_name, plugins=()):
-        self.path = path
-        self.scheduler_name = scheduler_name
-        self.plugins = plugins
-        self.policies = {}  # those in force
-        self.code = {}  # plugin -> its text when these were made
-        self.seen = {}  # when the files were changed, at the last look
-        self.current()
-
-    def current(self):
-        """Return the Policies, read again if a file has changed. If one is broken, say so, and keep the last.
-
-        If they say the same as before, those in force stay, so that no held pod is decided about anew.
-        """
-        seen = {}
-        for path in (self.path, *self.plugins):
-            with contextlib.suppress(OSError):
-                stat = Path(path).stat()
-                seen[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
-        if seen != self.seen or not self.policies:
-            self.seen = seen
-            try:
-                self.load()
-            except PolicyError as error:
-                if not self.policies:
-                    raise
-                log.error("%s; the last good Policy stays", error)
-        return self.policies
-
-    def load(self):
-        """Read the files, and say what is different. Raises PolicyError."""
-        code = load_plugins(self.plugins)
-        policies = load_policies(self.path, self.scheduler_name)
-        lines = differences(self.policies, policies) if self.policies else []
-        lines += [f"{path} is loaded again" for path in self.code if code[path] != self.code[path]]
-        if lines or not self.policies:
-            self.policies = policies
-            self.code = code
+@predicate("PodToleratesNodeTaints", plugin="TaintToleration", always=True, looks_at={
+    "no toleration for taints there": lambda pod, node: node and hostile_taints(pod, node)})
+def pod_tolerates_node_taints(pod, node, modern=False):
+    """The pod tolerates the node's NoSchedule and NoExecute taints; the first other one is the reason."""
+    for taint in hostile_taints(pod, node)[:1]:
+        if modern:
+            yield "node(s) had untolerated taint(s)"
         else:
-            lines = ["says the same as before"]
-        for line in lines + [notice for policy in policies.values() for notice in policy.notices]:
-            log.warning("%s: %s", self.path, line)
+            yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
 
 
-def differences(before, after):
-    """Return the lines in which Policies differ from those before, such as "- HostName"."""
-    texts = []
-    for policies in (before, after):
-        heads = {name: f"{name}: " if len(policies) > 1 else "" for name in policies}
-        texts.append([heads[name] + line for name, policy in policies.items() for line in policy.lines()])
-    return [line for line in difflib.ndiff(*texts) if line.startswith(("- ", "+ "))]
+def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
+    """Return the node's taints of these effects that the pod does not tolerate."""
+    return [taint for taint in node.taints if taint.effect in effects and not tolerates(pod, taint)]
 
 
-# What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any
-# of these}; a function that reads a value. What an argument may say is said with each rule.
-# Upstream: kube-scheduler/config/v1/types.go.
-WEIGHT = range(1, 2**31)
-EXTENDER = {
-    "urlPrefix": str, "filterVerb": str, "preemptVerb": str, "prioritizeVerb": str, "bindVerb": str,
-    "weight": int, "enableHttps": bool, "httpTimeout": int, "nodeCacheCapable": bool, "ignorable": bool,
-    "managedResources": [{"name": str, "ignoredByScheduler": bool}],
-    "tlsConfig": {"insecure": bool, "caFile": str, "certFile": str, "keyFile": str}}
-POLICY = {
-    "kind": str, "apiVersion": str, "extenders": [EXTENDER],
-    "predicates": [{"name": str, "argument": dict}],
-    "priorities": [{"name": str, "weight": WEIGHT, "argument": dict}],
-    "hardPodAffinitySymmetricWeight": range(101), "alwaysCheckAllPredicates": bool}
+def tolerates(pod, taint):
+    """Say whether one of the pod's tolerations covers the taint."""
+    for toleration in pod.tolerations:
+        operator = toleration.get("operator") or "Equal"
+        same_value = operator == "Equal" and (toleration.get("value") or "") == taint.value
+        covers_value = operator == "Exists" or same_value
+        covers_key = toleration.get("key") in (None, "", taint.key)
+        if covers_value and covers_key and toleration.get("effect") in (None, "", taint.effect):
+            return True
+    return False
 
 
-def read_policy(document):
-    """Return the Policy of a document, checked as strictly as kube-scheduler does. Raises PolicyError.
+# ==== 4. The first priorities ===========================================================================
 
-    Upstream: createFromConfig in pkg/scheduler/factory.go.
+
+LITTLE = {"cpu": 100, "memory": 200 * 2**20}  # what a container that does not say counts for in scores
+CPU_AND_MEMORY = {"cpu": 1, "memory": 1}  # resource -> weight
+
+
+def usage(pod, node, resources, modern=False):
+    """Return {resource: (what would be requested with the pod on the node, what there is)}.
+
+    Since 1.20 without what the node does not have, and extended resources that the pod does not request.
     """
-    is_policy = isinstance(document, dict) and document.get("kind") == "Policy"
-    said = decode(document, POLICY, "") if is_policy else {}
-    if said.get("apiVersion") not in ("v1", "kubescheduler.config.k8s.io/v1"):
-        got = "nothing" if document is None else json.dumps(document, default=str)[:60]
-        raise PolicyError(
-            f"expected an object with kind Policy, apiVersion v1, predicates and priorities, got {got}")
-    notices = []
-    predicate_entries = said.get("predicates", default_entries("predicates"))
-    has_general = "predicates" not in said or any(
-        entry.get("name") == "GeneralPredicates" for entry in predicate_entries)
-    named = {entry.get("name") for entry in predicate_entries}
-    unnamed = sorted(rule.name for rule in PREDICATES.values() if rule.always and rule.name not in named)
-    if unnamed and "predicates" in said:
-        notices.append(f"always on, though not among the predicates: {', '.join(unnamed)}")
-    predicate_entries += [{"name": name} for name in unnamed]
-    priority_entries = said.get("priorities", default_entries("priorities"))
-    configs = said.get("extenders", [])
-    said_elsewhere = {  # rule -> its arguments
-        "PodFitsResources": left_to_extenders(configs),
-        "InterPodAffinityPriority": [said.get("hardPodAffinitySymmetricWeight") or 1]}
-    predicates = rules_named("predicates", predicate_entries, said_elsewhere, notices)
-    priorities = rules_named("priorities", priority_entries, said_elsewhere, notices)
-    order = [*(GENERAL_FIRST if has_general else []), *PREDICATE_ORDER, *PREDICATES]
-    predicates.sort(key=lambda rule: order.index(rule.name))
-    check_all = said.get("alwaysCheckAllPredicates", False)
-    return Policy(predicates, priorities, extenders_of(configs), check_all, notices)
+    found = {}
+    incoming = pod.nonzero_incoming if modern else pod.nonzero_incoming_1_20
+    for name in resources:
+        on_node = node.nonzero if name in LITTLE else node.requested
+        there = node.allocatable.get(name, 0)
+        more = incoming.get(name, 0)
+        if not modern or (there and (more or name in NOTHING)):
+            found[name] = on_node.get(name, 0) + more, there
+    return found
 
 
-def rules_named(where, entries, said_elsewhere, notices):
-    """Return the rules that entries name, each once, with the arguments of all of these."""
-    uses_by_rule = uses_of(where, entries, notices)
-    if {"SelectorSpreadPriority", "EvenPodsSpreadPriority"} <= uses_by_rule.keys():  # one plugin
-        uses_by_rule["SelectorSpreadPriority"] += uses_by_rule.pop("EvenPodsSpreadPriority")
-    rules = []
-    for name, uses in uses_by_rule.items():
-        first, last = uses[0], uses[-1]
-        arguments = [argument for use in uses for argument in use.arguments]
-        for use in uses:
-            if arguments and use.weight != first.weight:
-                expected = f"{first.weight} as in {first.entry}"
-                raise PolicyError(f"{use.entry}.weight: must be {expected}; they are one rule")
-        title = "+".join(dict.fromkeys(use.title for use in uses))
-        while any(title == other.title for other in rules):  # so that the scores of the two can be told apart
-            title = f"{title} ({name})"
-        # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
-        weight = last.weight * max(1, len(arguments))
-        arguments = arguments or said_elsewhere.get(name, [])
-        rules.append(set_up(CATALOGUES[where][name], title, last.entry, weight, arguments))
-    return rules
+def mean(scores, weights):
+    """Return the mean of the scores of resources, by the resources' weights, rounded down."""
+    total = divisor = 0
+    for name, score in scores.items():
+        total += score * weights[name]
+        divisor += weights[name]
+    return total // (divisor or 1)
 
 
-Use = collections.namedtuple("Use", "entry title weight arguments")  # what an entry says of a rule
+@priority("LeastRequestedPriority", plugin="NodeResourcesFit", by_default=1)
+def least_requested(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
+    """The percentage of cpu and memory that stays free, averaged by {resource: weight}: spreads the load."""
+    free = {name: 100 * (there - used) // there if there > used else 0
+            for name, (used, there) in usage(pod, node, arguments[0], modern).items()}
+    return mean(free, arguments[0])
 
 
-def uses_of(where, entries, notices):
-    """Return {rule: its Uses} of the rules that entries mean. Raises PolicyError."""
-    uses = collections.defaultdict(list)
-    for i, entry in enumerate(entries):
-        place = f"{where}[{i}]"
-        names, arguments = meaning_of(where, entry, place, notices)
-        if where == "priorities" and "weight" not in entry:
-            raise PolicyError(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
-        for name in names:
-            title = entry.get("name", "") if len(names) == 1 else name
-            uses[name].append(Use(place, title, entry.get("weight", 1), arguments))
-    return uses
+@priority("MostRequestedPriority", plugin="NodeResourcesFit")
+def most_requested(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
+    """The percentage of cpu and memory that is then requested, averaged: fills node after node."""
+    overcommitted = 100 if modern else 0
+    full = {name: 100 * used // there if 0 < there >= used else overcommitted
+            for name, (used, there) in usage(pod, node, arguments[0], modern).items()}
+    return mean(full, arguments[0])
 
 
-def meaning_of(where, entry, place, notices):
-    """Return the names of the rules that an entry means, and a list: its argument, if they are to have it.
-
-    An argument of one of the user's own rules has the rule's fields. One of kube-scheduler's has a single
-    member, which says what rule it is for: the entry may then have any name but one of a rule.
-    """
-    rules = CATALOGUES[where]
-    title = entry.get("name", "")
-    given = entry.get("argument", {})
-    names = known_names(where).get(title)
-    if names and rules[names[0]].has_own_fields:
-        return names, [decode(given, rules[names[0]].argument, f"{place}.argument")]
-    rule_for = {rule.member: name for name, rule in rules.items() if rule.member}
-    if names is None and not any(did_you_mean(member, rule_for, "") for member in given):
-        raise PolicyError(f"{place}: {unknown_rule(where, title)}")
-    if names is not None and not given.keys() <= rule_for.keys():
-        raise PolicyError(f'{place}.argument: "{title}" takes none')
-    schema = {member: rules[name].argument for member, name in rule_for.items()}
-    said = decode(given, schema, f"{place}.argument")
-    if "argument" in entry and len(said) != 1:
-        raise PolicyError(f"{place}: the argument must have exactly one member")
-    if names is None or (said and title in SAID_BY_TAINTS):  # which to 1.20 is a name of the user's own
-        [(member, argument)] = said.items()
-        return [rule_for[member]], [argument]
-    if names and said:
-        notices.append(
-            f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
-    if title in SAID_BY_TAINTS:
-        notices.append(
-            f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
-    return names, []
+@priority("BalancedResourceAllocation", plugin="NodeResourcesBalancedAllocation", by_default=1)
+def balanced_resource_allocation(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
+    """100 where cpu and memory are used to the same degree, else less; in 1.20, 0 where one is used up."""
+    if modern:
+        return improved_balance(pod, node, arguments[0])
+    shares = usage(pod, node, CPU_AND_MEMORY).values()
+    cpu, memory = [used / there if there else 1.0 for used, there in shares]
+    return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
 
 
-def known_names(where):
-    """Return {name: the rules that it stands for} of all names that a list of the Policy may have."""
-    names = {name: [] for name in WITHOUT_RULE[where]}
-    for rule in CATALOGUES[where].values():
-        for name in (rule.name, *rule.aliases):
-            names.setdefault(name, []).append(rule.name)
-    return names
+def stretch(points, few_are_best=False):
+    """Stretch scores so that the highest becomes 100, or 0. Upstream: DefaultNormalizeScore."""
+    highest = max(points.values())
+    points = {name: 100 * score // highest if highest else 0 for name, score in points.items()}
+    return {name: 100 - score for name, score in points.items()} if few_are_best else points
 
 
-def unknown_rule(where, title):
-    """Say that a list can have no such name; it may be one of the other list's, a plugin's, or misspelt."""
-    [elsewhere] = CATALOGUES.keys() - {where}
-    if title in known_names(elsewhere):
-        return f'"{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}'
-    meant = next((rule.name for rule in CATALOGUES[where].values() if rule.plugin == title), title)
-    return f'unknown {NOUNS[where]} "{title}"{did_you_mean(meant, known_names(where))}'
+@priority("TaintTolerationPriority", reduce=functools.partial(stretch, few_are_best=True),
+          plugin="TaintToleration", plugin_weight=3, by_default=1)
+def taint_toleration(pod, node):
+    """The number of PreferNoSchedule taints that the pod does not tolerate; the fewer, the better."""
+    return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
 
 
-def set_up(rule, title, entry, weight, arguments, modern=False):
-    """Return a rule with what a file says of it, filled in where its functions take that."""
-    if rule.has_own_fields:
-        arguments = [(rule.default or {}) | argument for argument in arguments or [{}]]
-    check_arguments(rule, arguments, entry)
-    known = {"modern": modern}
-    if arguments or rule.argument is not None:
-        known["arguments"] = arguments
-
-    def fill_in(function):
-        """Return a function that needs no more of what is known already."""
-        parameters = inspect.signature(function).parameters if function else {}
-        filled = {name: value for name, value in known.items() if name in parameters}
-        return functools.partial(function, **filled) if filled else function
-
-    hooks = {point: fill_in(hook) for point, hook in rule.hooks.items()}
-    functions = {option: fill_in(getattr(rule, option)) for option in ("function", "metadata", "reduce")}
-    return replace(rule, title=title, weight=weight, arguments=arguments, hooks=hooks, **functions)
+@priority("RandomPriority", steady=False)
+def random_priority(pod, node):
+    """Any score: the tutorials' random scheduler as a priority of ours."""
+    return dice(pod.key, node.name).randint(0, 100)
 
 
-def check_arguments(rule, arguments, entry):
-    """Raise PolicyError if a rule does not have the arguments that it needs, or says that they are wrong."""
-    if rule.member and rule.name in PRIORITIES and not arguments:
-        raise PolicyError(f"{entry}: needs an argument; in a Policy, under a name of your own")
-    if rule.has_own_fields:  # of the others all may be left out
-        for name in rule.argument:
-            if any(name not in argument for argument in arguments):
-                raise PolicyError(f'{entry}: the argument lacks "{name}"; "{rule.name}" needs it')
-    if rule.check:
-        try:
-            problems = strings_of(rule, rule.check(arguments), "what is wrong", rule.check)
-        except (Exception, SystemExit) as error:
-            problems = [what_broke(error)]
-        if problems:
-            raise PolicyError(f"{entry}: {problems[0]}")
-
-
-# ==== 4. Rules of one's own ===============================================================================
-
-# A decorator makes a function a rule (`register`): here, or in a file of --plugins. What is wrong with the
-# rule as it is written is said when that file is loaded.
-
-
-HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
-    "pre_enqueue": "preEnqueue", "queue_sort": "queueSort", "post_filter": "postFilter",
-    "reserve": "reserve", "unreserve": "reserve", "permit": "permit",
-    "pre_bind": "preBind", "bind": "bind", "post_bind": "postBind"}
-OPTIONS = {"metadata", "reduce", "argument", "default", "member", "check", "steady", *HOOKS,
-           "looks_at", "aliases", "always", "by_default", "plugin", "plugin_weight"}
-OPTION_MEANT = {"pre_filter": "metadata", "pre_score": "metadata", "normalize": "reduce"}
-PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
-    "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
-    "pre_enqueue": "pod", "queue_sort": "pod", "post_filter": "pod failed snapshot", "bind": "pod node_name",
-    "reserve": "pod node snapshot", "unreserve": "pod snapshot", "permit": "pod node snapshot",
-    "pre_bind": "pod node snapshot", "post_bind": "pod node_name"}
-PLUGGED_IN = set()  # the names of the rules of --plugins
-RULE_OF = {}  # the code of a rule's function -> the rule's name
-
-
-def register(where, name=None, **options):
-    """Return a decorator that makes a function the rule of this name."""
-    if not isinstance(name, str) or not name:
-        raise no_name(where, name)
-
-    def decorate(function):
-        """Register the function."""
-        plain = getattr(function, "func", function)  # of a functools.partial
-        is_built_in = plain.__module__ == __name__
-        others = {"steady": is_built_in, "plugin": name}  # unless the rule says otherwise
-        others |= {option: value for option, value in options.items() if option not in HOOKS}
-        if not is_built_in:
-            check_rule(where, name, function, options)
-        hooks = {option: options[option] for option in HOOKS if options.get(option)}
-        CATALOGUES[where][name] = Rule(name, function, hooks=hooks, **others)
-        RULE_OF.update((getattr(each, "__code__", None), name) for each in (function, *options.values()))
-        return function
-
-    return decorate
-
-
-# A predicate is a function of (pod, node) that yields the reasons why the pod does not fit; none, if it fits.
-predicate = functools.partial(register, "predicates")
-# A priority is a function of (pod, node) that returns a score, from 0 to 100 once `reduce` has seen them all.
-priority = functools.partial(register, "priorities")
-
-
-def no_name(where, name):
-    """Return the error that says that a decorator lacks the name of its rule."""
-    function = getattr(name, "__name__", "the rule")
-    example = f'@{NOUNS[where]}("Name")'
-    return PolicyError(f"expected the name that a Policy has for {function}, as in {example}")
-
-
-def check_rule(where, name, function, options):
-    """Raise PolicyError if a rule of the user's own cannot work as it is written."""
-    for option in sorted(options.keys() - OPTIONS):
-        hint = did_you_mean(OPTION_MEANT.get(option, option), OPTIONS, "")
-        hint = "; the Policy says it" if option == "weight" else hint
-        raise PolicyError(f'rule "{name}": there is no option "{option}"{hint}')
-    if name in CATALOGUES[where]:
-        raise PolicyError(f'there is a rule "{name}" already')
-    given = {option: options[option] for option in PARAMETERS if options.get(option) is not None}
-    for option, each in ({"function": function} | given).items():
-        check_function(name, option, each, options)
-    argument = options.get("argument") or {}
-    if not isinstance(argument, dict):
-        raise PolicyError(f'rule "{name}", argument: expected {{field: type}}, got {argument!r:.40}')
-    check_schema(argument, f'rule "{name}", argument')
-    if options.get("default"):
-        decode(options["default"], argument, f'rule "{name}", default')
-
-
-def check_function(name, option, function, options):
-    """Raise PolicyError if a function of a rule cannot be called with what it is to get."""
-    place = f'rule "{name}"' + ("" if option == "function" else f", {option}")
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise PolicyError(f"{place}: write def, not async def: nobody awaits the answer")
-    signature = inspect.signature(function)
-    first = PARAMETERS[option].split()
-    more = ["metadata"] if option == "function" and options.get("metadata") else []
-    takes_arguments = option != "check" and not {"arguments", "argument"}.isdisjoint(signature.parameters)
-    has_arguments = options.get("argument") is not None
-    if takes_arguments and has_arguments:
-        more.append("arguments")
-    try:
-        bound = signature.bind(*first, **{name: name for name in more}).arguments
-        fits = all(name == given for name, given in bound.items() if name in first)  # else they are swapped
-    except TypeError:
-        fits = False
-    if not fits:
-        expected, got = ", ".join(first + more), ", ".join(signature.parameters)
-        needs_option = takes_arguments and not has_arguments
-        hint = "; `arguments` needs the option argument={field: type}" if needs_option else ""
-        raise PolicyError(f"{place}: expected the parameters ({expected}), got ({got}){hint}")
-
-
-def check_schema(schema, place):
-    """Raise PolicyError if a schema, or what is in it, is no type of a field."""
-    if isinstance(schema, dict):
-        for name, inner in schema.items():
-            check_schema(inner, f"{place}.{name}")
-    elif isinstance(schema, list) and len(schema) == 1:
-        check_schema(schema[0], f"{place}[..]")
-    elif not isinstance(schema, (set, range)) and schema not in [*TYPE_NAMES, list]:
-        raise PolicyError(f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}")
-
-
-def load_plugins(paths):
-    """Run files that register rules, maybe again. Return {path: its text}. Raises PolicyError."""
-    sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
-    for catalogue in CATALOGUES.values():
-        for name in PLUGGED_IN & catalogue.keys():
-            del catalogue[name]
-    others = PREDICATES.keys() | PRIORITIES.keys()
-    code = {}
-    for path in paths:
-        folder = str(Path(path).resolve().parent)
-        if folder not in sys.path:
-            sys.path.append(folder)  # so that the file may import others beside it
-        try:
-            code[path] = Path(path).read_bytes()
-            runpy.run_path(path)
-        except (Exception, SystemExit) as error:
-            frames = traceback.extract_tb(error.__traceback__)
-            lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-            place = f"{path}, line {lines[-1]}" if lines else path
-            kind = "" if isinstance(error, PolicyError) else f"{type(error).__name__}: "
-            raise PolicyError(f"{place}: {kind}{one_line(error)}") from error
-        finally:
-            PLUGGED_IN.update((PREDICATES.keys() | PRIORITIES.keys()) - others)
-    return code
-
-
-# ==== 5. Pods, nodes, quantities ==========================================================================
+# ==== 5. The decision ===================================================================================
 
 
 class Unschedulable(Exception):
@@ -866,6 +543,154 @@ class Rejected(Unschedulable):
 
 class Malformed(ValueError):
     """An API object that cannot be understood; the text says which field, and why."""
+
+
+class ApiError(Exception):
+    """A request that did not succeed. status: the HTTP status, or 0 where no answer came."""
+
+    def __init__(self, status, message):
+        super().__init__(message)
+        self.status = status
+        self.is_trouble = status in (0, 429) or status >= 500  # whether other requests may well fail, too
+
+
+@dataclass
+class Vote:
+    """What a priority, or an extender, gives to the nodes that fit."""
+
+    title: str
+    weight: int
+    raw: dict  # node -> its score, as the function of the priority gave it; None for an extender
+    points: dict  # node -> 0 to 100, after `reduce`; or the extender's score times its weight
+    priority: Prepared = None  # whose vote it is
+
+
+@dataclass(eq=False)
+class Decision:
+    """What was decided about one pod, and all that it was decided from."""
+
+    pod: Pod
+    policy: Policy
+    nodes: dict  # name -> Node, of all nodes
+    node: str | None = None  # the name of the chosen node
+    failed: dict = field(default_factory=dict)  # Failures: why the other nodes do not fit
+    votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
+    total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
+    message: str | None = None  # without a node: why, in kube-scheduler's words
+    remedy: str = ""  # without a node: what a rule does about that
+    waits: str = ""  # with a node: why the pod is not bound to it yet
+    held: bool = False  # whether that is because a rule does not permit it
+    requests: list = field(default_factory=list)  # to be sent, as a remedy or to prepare the binding
+    since: float = field(default_factory=time.monotonic)
+
+    @property
+    def raw(self):
+        """The scores as the priorities gave them, {priority: {node: score}}."""
+        return {vote.title: vote.raw for vote in self.votes if vote.raw is not None}
+
+    @property
+    def scores(self):
+        """The points times the weights, {priority or extender: {node: score}}."""
+        return {vote.title: {name: vote.weight * points for name, points in vote.points.items()}
+                for vote in self.votes}
+
+    def add_up(self, nodes, snapshot):
+        """Return the sum of each node's points times their weights; 1 if nobody is to give points."""
+        is_unscored = not self.policy.priorities and not self.policy.extenders
+
+        def total(node):
+            """Return the sum of one node."""
+            return 1 if is_unscored else sum([vote.weight * vote.points[node.name] for vote in self.votes])
+
+        # One node that changes may change what `reduce` gives to all.
+        basis = [(vote.priority, vote.points if vote.points is not vote.raw else None) for vote in self.votes]
+        return recall(("total", self.policy), self.pod, snapshot, nodes, total, basis)
+
+    def give_up(self, error):
+        """Become a decision to leave the pod pending. A rule that breaks fails this pod only.
+
+        Raises the error again if the API server is in trouble: the pass ends.
+        """
+        if isinstance(error, ApiError) and error.is_trouble:
+            raise error
+        self.node = None
+        self.waits = ""
+        self.held = False
+        self.message = text_of(error)
+        if isinstance(error, Rejected):
+            why = {f"{error.title} (whatever the node)": [str(error)]}
+            self.failed = Failures(dict.fromkeys(self.nodes, why))
+            self.message = self.failed.message
+            if self.policy.modern:
+                self.message = f"0/{len(self.nodes)} nodes are available: {error}."
+        if isinstance(error, InvalidScore):
+            FAILURE.set()
+        if not isinstance(error, (Unschedulable, Malformed, ApiError)):
+            FAILURE.set()
+            self.message = what_broke(error)
+            log.debug("%s", self.pod.key, exc_info=error)
+
+
+class Failures(dict):
+    """What is against the nodes that do not fit: {node: {predicate: its reasons}}."""
+
+    @functools.cached_property
+    def message(self):
+        """The reasons, summed up as kube-scheduler does: "0/3 nodes are available: 3 Too many pods."."""
+        if not self:
+            return "no nodes available to schedule pods"
+        counts = collections.Counter(
+            reason for against in self.values() for reasons in against.values() for reason in reasons)
+        parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+        return f"0/{len(self)} nodes are available: {parts}."
+
+
+def split_nodes(nodes, against):
+    """Return the nodes that fit, {name: Node}, and the Failures of the others."""
+    feasible = {name: node for name, node in nodes.items() if not against[name]}
+    return feasible, Failures({name: what for name, what in against.items() if what})
+
+
+FAILURE = threading.Event()  # set once a rule breaks, or a write fails that is not just too late: exit code 1
+
+
+@contextlib.contextmanager
+def warn_if_broken(text):
+    """Have a rule that breaks, or calls sys.exit, end this block only; warn, in these words, and go on."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        FAILURE.set()
+        warn_once(f"{text}: {what_broke(error)}")
+
+
+def what_broke(error):
+    """Say in a line what nobody expected of a rule: of which, and where in its file."""
+    place = ""
+    rule = file = None
+    if isinstance(error.__cause__, StopIteration):  # of which a generator makes a RuntimeError
+        error = error.__cause__
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if code in RULE_OF:
+            rule = RULE_OF[code]
+            file = code.co_filename
+        if file == code.co_filename:  # the last line in the rule's own file
+            place = f" ({rule}: {Path(file).name}, line {line})"
+    return f"{type(error).__name__} in a rule: {one_line(error)}{place}"
+
+
+##########################################################################################################
+# PART II. WHAT RULES LOOK AT                                                                            #
+# Fields and quantities, labels and selectors, pods and nodes.                                           #
+##########################################################################################################
+
+
+# ==== 6. Fields and quantities ==========================================================================
+
+
+TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", float: "a number",
+              bool: "true or false"}
 
 
 def pick(thing, kind, *path, of=None):
@@ -887,6 +712,19 @@ def pick(thing, kind, *path, of=None):
     return thing
 
 
+def name_in(thing, *path):
+    """Return the string at a path into an object that may be malformed, or ""."""
+    for key in path:
+        thing = thing.get(key) if isinstance(thing, dict) else None
+    return thing if isinstance(thing, str) else ""
+
+
+def key_in(thing):
+    """Return an object's namespace/name, or name, even if it is malformed."""
+    parts = [name_in(thing, "metadata", "namespace"), name_in(thing, "metadata", "name")]
+    return "/".join(filter(None, parts))
+
+
 # Upstream: ParseQuantity in k8s.io/apimachinery/pkg/api/resource.
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
 QUANTITY = re.compile(rf"({NUMBER})(?:[eE]([+-]?[0-9]{{1,3}})|([numkMGTPE]|[KMGTPE]i)?)")
@@ -905,8 +743,6 @@ def quantity(text, unit=1):
     return min(math.ceil(Fraction(number) * scale * unit), 2**63 - 1)  # what exceeds 64 bits is their maximum
 
 
-NOTHING = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
-LITTLE = {"cpu": 100, "memory": 200 * 2**20}  # what a container that does not say counts for in scores
 WHEN = "DuringSchedulingIgnoredDuringExecution"  # affinity is required, or preferred
 
 
@@ -992,9 +828,129 @@ def pod_amounts(containers, as_a_whole, overhead, default):
     return total
 
 
-HostPort = collections.namedtuple("HostPort", "ip protocol number")
-Taint = collections.namedtuple("Taint", "key value effect")
+# ==== 7. Selectors of labels and fields =================================================================
+
+
 Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
+
+
+class InvalidSelector(ValueError):
+    """A selector that kube-scheduler cannot parse; the text is kube-scheduler's."""
+
+
+LABEL_VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+OPERATORS = {  # of label and node selectors; the value is None where the label is missing
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda value, values: value is not None,
+    "DoesNotExist": lambda value, values: value is None,
+    "Gt": lambda value, values: int64(value) is not None and int64(value) > int64(values[0]),
+    "Lt": lambda value, values: int64(value) is not None and int64(value) < int64(values[0]),
+}
+
+
+def int64(text):
+    """Read a base-10 integer as Go's ParseInt does; None if it is none of 64 bits."""
+    number = int(text) if text and re.fullmatch("[+-]?[0-9]{1,63}", text) else 2**63
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def requirement(expression):
+    """Read an entry of matchExpressions as NewRequirement (apimachinery) does. Raises InvalidSelector."""
+    key = pick(expression, str, "key")
+    operator = pick(expression, str, "operator")
+    values = pick(expression, list, "values", of=str)
+    if operator not in OPERATORS:
+        raise InvalidSelector(f'"{operator}" is not a valid node selector operator')
+    if operator in ("In", "NotIn") and not values:
+        raise InvalidSelector("for 'in', 'notin' operators, values set can't be empty")
+    if operator in ("Exists", "DoesNotExist") and values:
+        raise InvalidSelector("values set must be empty for exists and does not exist")
+    if operator in ("Gt", "Lt") and len(values) != 1:
+        raise InvalidSelector("for 'Gt', 'Lt' operators, exactly one value is required")
+    if operator in ("Gt", "Lt") and int64(values[0]) is None:
+        raise InvalidSelector("for 'Gt', 'Lt' operators, the value must be an integer")
+    for value in values:
+        if len(value) > 63 or not LABEL_VALUE.fullmatch(value):
+            raise InvalidSelector(f'invalid label value: "{value}": at key: "{key}"')
+    return Requirement(key, operator, values)
+
+
+def satisfies(labels, requirements):
+    """Say whether labels meet all the requirements; None stands for those that nothing meets."""
+    for key, sign, values in requirements or ():
+        if not OPERATORS[sign](labels.get(key), values):
+            return False
+    return requirements is not None
+
+
+@dataclass
+class Tally:
+    """How many pods of a node are of a namespace, meet requirements, and are not on their way out."""
+
+    namespace: str
+    requirements: list
+    number: int = 0
+
+    def count(self, pod, sign):
+        """Add a pod that came, or take away one that went, if it is one of these."""
+        is_there = pod.namespace == self.namespace and not pod.terminating
+        if is_there and satisfies(pod.labels, self.requirements):
+            self.number += sign
+
+
+def label_selector(selector):
+    """Read a LabelSelector as requirements: {} has none, null is None. Raises InvalidSelector."""
+    if selector is None:
+        return None
+    labels = [{"key": key, "operator": "In", "values": [value]}
+              for key, value in pick(selector, dict, "matchLabels", of=str).items()]
+    return [requirement(entry) for entry in labels + pick(selector, list, "matchExpressions", of=dict)]
+
+
+def pod_selector(thing, pod):
+    """Read a labelSelector, with matchLabelKeys and mismatchLabelKeys: the pod's own values, or not."""
+    requirements = label_selector(thing.get("labelSelector"))
+    if requirements is None:
+        return None
+    for keys, sign in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+        own = [key for key in pick(thing, list, keys, of=str) if key in pod.labels]
+        requirements += [Requirement(key, sign, [pod.labels[key]]) for key in own]
+    return requirements
+
+
+def node_selector_term(term):
+    """Read a term as requirements of labels, and of fields; None if empty. Raises InvalidSelector."""
+    on_labels = [requirement(expression) for expression in pick(term, list, "matchExpressions", of=dict)]
+    on_fields = []
+    for expression in pick(term, list, "matchFields", of=dict):
+        key, operator = pick(expression, str, "key"), pick(expression, str, "operator")
+        values = pick(expression, list, "values", of=str)
+        if operator not in ("In", "NotIn"):
+            raise InvalidSelector(f'"{operator}" is not a valid node field selector operator')
+        if len(values) != 1:
+            count = f"unexpected number of value ({len(values)})"
+            raise InvalidSelector(f'{count} for node field selector operator "{operator}"')
+        on_fields.append(Requirement(key, operator, values))
+    return (on_labels, on_fields) if on_labels or on_fields else None
+
+
+def valid_terms(raws):
+    """Read the terms of a node selector, without those that are empty or invalid: these match nothing."""
+    terms = []
+    for raw in raws:
+        with contextlib.suppress(InvalidSelector):
+            terms.append(node_selector_term(raw))
+    return [term for term in terms if term]
+
+
+def term_matches(term, node):
+    """Say whether a node meets all of a term; the only field is metadata.name."""
+    on_labels, on_fields = term
+    return satisfies(node.labels, on_labels) and satisfies({"metadata.name": node.name}, on_fields)
+
+
+# ==== 8. Pods and nodes =================================================================================
 
 
 class Listed:
@@ -1198,212 +1154,178 @@ class Snapshot:
     good_until: float = math.inf  # monotonic seconds: then others will have changed too much
 
 
-# ==== 6. Selectors of labels and fields ===================================================================
+##########################################################################################################
+# PART III. RULES THAT LOOK FURTHER                                                                      #
+# At labels, images, other pods, services, volumes; and at what comes after the decision.                #
+##########################################################################################################
 
 
-class InvalidSelector(ValueError):
-    """A selector that kube-scheduler cannot parse; the text is kube-scheduler's."""
+# ==== 9. Labels, images, shapes =========================================================================
 
 
-LABEL_VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-OPERATORS = {  # of label and node selectors; the value is None where the label is missing
-    "In": lambda value, values: value in values,
-    "NotIn": lambda value, values: value not in values,
-    "Exists": lambda value, values: value is not None,
-    "DoesNotExist": lambda value, values: value is None,
-    "Gt": lambda value, values: int64(value) is not None and int64(value) > int64(values[0]),
-    "Lt": lambda value, values: int64(value) is not None and int64(value) < int64(values[0]),
-}
+def label_conflicts(arguments):
+    """Yield what is wrong with labelsPresence and labelPreference: a label wanted both present and absent."""
+    wanted = {}
+    for argument in arguments:
+        presence = argument.get("presence", False)
+        labels = argument.get("labels", []) + ([argument["label"]] if "label" in argument else [])
+        for label in labels:
+            if wanted.setdefault(label, presence) != presence:
+                yield f'label "{label}" cannot be wanted both present and absent'
 
 
-def int64(text):
-    """Read a base-10 integer as Go's ParseInt does; None if it is none of 64 bits."""
-    number = int(text) if text and re.fullmatch("[+-]?[0-9]{1,63}", text) else 2**63
-    return number if -(2**63) <= number < 2**63 else None
-
-
-def requirement(expression):
-    """Read an entry of matchExpressions as NewRequirement (apimachinery) does. Raises InvalidSelector."""
-    key = pick(expression, str, "key")
-    operator = pick(expression, str, "operator")
-    values = pick(expression, list, "values", of=str)
-    if operator not in OPERATORS:
-        raise InvalidSelector(f'"{operator}" is not a valid node selector operator')
-    if operator in ("In", "NotIn") and not values:
-        raise InvalidSelector("for 'in', 'notin' operators, values set can't be empty")
-    if operator in ("Exists", "DoesNotExist") and values:
-        raise InvalidSelector("values set must be empty for exists and does not exist")
-    if operator in ("Gt", "Lt") and len(values) != 1:
-        raise InvalidSelector("for 'Gt', 'Lt' operators, exactly one value is required")
-    if operator in ("Gt", "Lt") and int64(values[0]) is None:
-        raise InvalidSelector("for 'Gt', 'Lt' operators, the value must be an integer")
-    for value in values:
-        if len(value) > 63 or not LABEL_VALUE.fullmatch(value):
-            raise InvalidSelector(f'invalid label value: "{value}": at key: "{key}"')
-    return Requirement(key, operator, values)
-
-
-def satisfies(labels, requirements):
-    """Say whether labels meet all the requirements; None stands for those that nothing meets."""
-    for key, sign, values in requirements or ():
-        if not OPERATORS[sign](labels.get(key), values):
-            return False
-    return requirements is not None
-
-
-@dataclass
-class Tally:
-    """How many pods of a node are of a namespace, meet requirements, and are not on their way out."""
-
-    namespace: str
-    requirements: list
-    number: int = 0
-
-    def count(self, pod, sign):
-        """Add a pod that came, or take away one that went, if it is one of these."""
-        is_there = pod.namespace == self.namespace and not pod.terminating
-        if is_there and satisfies(pod.labels, self.requirements):
-            self.number += sign
-
-
-def label_selector(selector):
-    """Read a LabelSelector as requirements: {} has none, null is None. Raises InvalidSelector."""
-    if selector is None:
-        return None
-    labels = [{"key": key, "operator": "In", "values": [value]}
-              for key, value in pick(selector, dict, "matchLabels", of=str).items()]
-    return [requirement(entry) for entry in labels + pick(selector, list, "matchExpressions", of=dict)]
-
-
-def pod_selector(thing, pod):
-    """Read a labelSelector, with matchLabelKeys and mismatchLabelKeys: the pod's own values, or not."""
-    requirements = label_selector(thing.get("labelSelector"))
-    if requirements is None:
-        return None
-    for keys, sign in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
-        own = [key for key in pick(thing, list, keys, of=str) if key in pod.labels]
-        requirements += [Requirement(key, sign, [pod.labels[key]]) for key in own]
-    return requirements
-
-
-def node_selector_term(term):
-    """Read a term as requirements of labels, and of fields; None if empty. Raises InvalidSelector."""
-    on_labels = [requirement(expression) for expression in pick(term, list, "matchExpressions", of=dict)]
-    on_fields = []
-    for expression in pick(term, list, "matchFields", of=dict):
-        key, operator = pick(expression, str, "key"), pick(expression, str, "operator")
-        values = pick(expression, list, "values", of=str)
-        if operator not in ("In", "NotIn"):
-            raise InvalidSelector(f'"{operator}" is not a valid node field selector operator')
-        if len(values) != 1:
-            count = f"unexpected number of value ({len(values)})"
-            raise InvalidSelector(f'{count} for node field selector operator "{operator}"')
-        on_fields.append(Requirement(key, operator, values))
-    return (on_labels, on_fields) if on_labels or on_fields else None
-
-
-def valid_terms(raws):
-    """Read the terms of a node selector, without those that are empty or invalid: these match nothing."""
-    terms = []
-    for raw in raws:
-        with contextlib.suppress(InvalidSelector):
-            terms.append(node_selector_term(raw))
-    return [term for term in terms if term]
-
-
-def term_matches(term, node):
-    """Say whether a node meets all of a term; the only field is metadata.name."""
-    on_labels, on_fields = term
-    return satisfies(node.labels, on_labels) and satisfies({"metadata.name": node.name}, on_fields)
-
-
-# ==== 7. What is remembered ===============================================================================
-
-# It only saves time. A steady rule is asked about a node again if the node has changed since the last pod
-# like this one (Pod.kind), and about all nodes if what it rests on has changed: its `basis`. Predicates have
-# one basis together, as one is asked only where those before it have nothing against the node. Of pods with
-# claims nothing is remembered, as their volumes may change at any time.
-
-
-MOST_REMEMBERED = 10_000_000  # answers about nodes
-
-
-@dataclass
-class Finding:
-    """What was found out about nodes, and what it rests on."""
-
-    basis: object
-    nodes: dict  # name -> Node
-    answers: dict  # name -> what was found out about the node
-    result: object  # what `then` has made of the answers
-    heeded: int  # how many of the snapshot's changes were known by then
-
-
-def recall(subject, pod, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers):
-    """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
-
-    On one subject, and for pods alike, the function is called again for the nodes that have changed since the
-    last time; on another basis, for all.
-    """
-    memory, changes = snapshot.memory, snapshot.changes
-    key = subject, pod.kind, pod.node_name
-    last = memory.pop(key, None)
-    if last is None or last.basis != basis:
-        last = Finding(basis, {}, {}, None, len(changes))
-    changed = set(changes[last.heeded:])
-    answers = last.answers
-    if nodes is last.nodes:
-        asked = sorted(changed & nodes.keys())
-    else:
-        asked = [name for name in nodes if name in changed or name not in answers]
-        answers = {name: answers.get(name) for name in nodes}  # in the order of these nodes
-    news = {name: function(nodes[name]) for name in asked}
-    result = last.result
-    if answers is not last.answers or any(answers[name] != news[name] for name in news):
-        answers = answers | news
-        result = then(nodes, answers)
-    if not pod.claims:
-        memory[key] = Finding(basis, nodes, answers, result, len(changes))
-    while len(memory) * (len(nodes) + 500) > MOST_REMEMBERED:
-        del memory[next(iter(memory))]  # what was not asked for the longest time
-    return result
-
-
-# ==== 8. Predicates =======================================================================================
-
-
-@predicate("CheckNodeUnschedulable", plugin="NodeUnschedulable", always=True)
-def check_node_unschedulable(pod, node):
-    """The node is not cordoned, or the pod tolerates that."""
-    if node.unschedulable and not tolerates(pod, Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")):
-        yield "node(s) were unschedulable"
-
-
-@predicate("HostName", plugin="NodeName", by_default=True, aliases=["GeneralPredicates"])
-def host_name(pod, node, modern=False):
-    """The pod names no node, or this one."""
-    if pod.node_name not in ("", node.name):
-        yield f"node(s) didn't match the requested {'node name' if modern else 'hostname'}"
-
-
-@predicate("PodFitsHostPorts", plugin="NodePorts", by_default=True,
-           aliases=["PodFitsPorts", "GeneralPredicates"],
-           looks_at={"host ports": lambda pod, node: pod.host_ports})
-def pod_fits_host_ports(pod, node):
-    """No pod there has a host port that this pod wants: number and protocol, on the same IP or on all."""
-    if not pod.host_ports:
-        return
-    taken = [port for other in node.pods.values() for port in other.host_ports]
-    for wanted, port in itertools.product(pod.host_ports, taken):
-        same_address = wanted.ip == port.ip or "0.0.0.0" in (wanted.ip, port.ip)
-        if same_address and (wanted.protocol, wanted.number) == (port.protocol, port.number):
-            yield "node(s) didn't have free ports for the requested pod ports"
+@predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts,
+           argument={"labels": [str], "presence": bool})
+def check_node_label_presence(pod, node, arguments):
+    """The node has the labels that the Policy wants present, with any value; not those it wants absent."""
+    for argument in arguments:
+        presence = argument.get("presence", False)
+        if any((label in node.labels) != presence for label in argument.get("labels", [])):
+            yield "node(s) didn't have the requested labels"
             return
+
+
+@priority("NodeLabel", member="labelPreference", check=label_conflicts,
+          argument={"label": str, "presence": bool})
+def node_label(pod, node, arguments):
+    """The percentage of the labelPreference entries that the node meets: a label is there, or is not."""
+    met = sum((argument.get("label", "") in node.labels) == argument.get("presence", False)
+              for argument in arguments)
+    return 100 * met // len(arguments)
+
+
+@priority("NodePreferAvoidPodsPriority", plugin="NodePreferAvoidPods", plugin_weight=0, by_default=10000)
+def node_prefer_avoid_pods(pod, node):
+    """0 where an annotation names the pod's ReplicationController or ReplicaSet as one to avoid; else 100."""
+    annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
+    if annotation and pod.controller[0] in ("ReplicationController", "ReplicaSet"):
+        with contextlib.suppress(ValueError):  # an annotation that cannot be read avoids nobody
+            for avoid in pick(json.loads(annotation), list, "preferAvoidPods", of=dict):
+                owner = pick(avoid, dict, "podSignature", "podController")
+                if pod.controller == (owner.get("kind"), owner.get("uid")):
+                    return 0
+    return 100
+
+
+def improved_balance(pod, node, resources):
+    """75 where the use of the resources stays as even as it is; more where the pod evens it. Since 1.36."""
+    requested = [name for name in resources if pod.requests.get(name)]
+    if not requested:
+        return 0
+    before = {name: node.requested.get(name, 0) for name in resources
+           if node.allocatable.get(name) and (name in NOTHING or name in requested)}
+    then = {name: amount + pod.requests.get(name, 0) for name, amount in before.items()}
+    return 50 + (50 + evenness(then, node) - evenness(before, node)) // 2
+
+
+def evenness(requested, node):
+    """Return 100 less the standard deviation, in percent, of the requested shares of the node's resources."""
+    shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
+    if len(shares) == 2:
+        return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
+    def add_up(numbers):
+        """Add floats up one by one, like Go; Python 3.12's sum() is more exact."""
+        return functools.reduce(lambda total, each: total + each, numbers, 0.0)
+
+    middle = add_up(shares) / max(len(shares), 1)
+    squares = [(share - middle) ** 2 for share in shares]
+    return int((1 - math.sqrt(add_up(squares) / max(len(shares), 1))) * 100)
+
+
+# What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any
+# of these}; a function that reads a value. What an argument may say is said with each rule.
+# Upstream: kube-scheduler/config/v1/types.go.
+WEIGHT = range(1, 2**31)
+SHAPE = [{"utilization": range(101), "score": range(11)}]
+
+
+def shape_problems(arguments):
+    """Yield what is wrong with the arguments. Upstream: ValidateRequestedToCapacityRatioArgs."""
+    points = [point.get("utilization", 0) for argument in arguments for point in argument.get("shape", [])]
+    if arguments and (len(arguments) > 1 or not points):
+        yield "needs requestedToCapacityRatioArguments with at least one point in shape, in this entry alone"
+    elif points != sorted(set(points)):
+        yield "the utilization values of shape must ascend"
+    elif any("weight" not in each for argument in arguments for each in argument.get("resources", [])):
+        yield "each of the resources needs a weight"
+
+
+@priority("RequestedToCapacityRatio", plugin="NodeResourcesFit", check=shape_problems,
+          member="requestedToCapacityRatioArguments",
+          argument={"shape": SHAPE, "resources": [{"name": str, "weight": WEIGHT}]})
+def requested_to_capacity_ratio(pod, node, arguments, modern=False):
+    """The weighted mean, over the Policy's resources, of a function of their utilization: `shape`."""
+    shape = [(point.get("utilization", 0), 10 * point.get("score", 0)) for point in arguments[0]["shape"]]
+    weights = {resource.get("name", ""): resource["weight"] for resource in arguments[0].get("resources", [])}
+    score_sum = weight_sum = 0
+    for name, (used, there) in usage(pod, node, weights, modern).items():
+        rounding = 0 if modern else there - 1  # 1.20 rounds the utilization up
+        score = along(shape, (100 * used + rounding) // there if there else 100)
+        if score > 0:  # else the resource is left out of the mean
+            score_sum += score * weights[name]
+            weight_sum += weights[name]
+    return (2 * score_sum + weight_sum) // (2 * weight_sum) if weight_sum else 0  # rounded, halves up
+
+
+def along(shape, x):
+    """Return the value at x of the broken line through the points of shape, truncated toward zero."""
+    left, left_score = shape[0]
+    for right, score in shape:
+        if x <= right:
+            width = max(right - left, 1)  # at the first point, left is right
+            return left_score + int((score - left_score) * (x - left) / width)
+        left, left_score = right, score
+    return left_score
+
+
+def image_shares(pod, nodes, snapshot, modern=False):
+    """Each image of the pod, and its bytes times the share of the nodes that have it, so that pods spread.
+
+    Since 1.20, images of init containers and of volumes count, too.
+    """
+    shares = []
+    containers = pod.containers + pod.init_containers if modern else pod.containers
+    images = [pick(container, str, "image") for container in containers]
+    if modern:
+        images += [pick(volume, str, "image", "reference") for volume in pod.volumes if volume.get("image")]
+    for image in images:
+        if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag (normalizedImageName)
+            image += ":latest"
+        sizes = [node.images[image] for node in snapshot.nodes.values() if image in node.images]
+        shares.append((image, int(sizes[0] * (len(sizes) / len(snapshot.nodes))) if sizes else 0))
+    return shares
+
+
+@priority("ImageLocalityPriority", metadata=image_shares, plugin="ImageLocality", by_default=1)
+def image_locality(pod, node, metadata, modern=False):
+    """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100)."""
+    containers = len(pod.containers) + (len(pod.init_containers) if modern else 0)
+    lowest = 23 * 2**20
+    highest = 1000 * 2**20 * containers
+    there = sum([share for image, share in metadata if image in node.images])
+    return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
+
+
+# ==== 10. Node affinity =================================================================================
 
 
 def requires(side, pod, node):
     """Say whether the pod has required affinity of a kind, such as podAntiAffinity."""
     return pick(pod.spec, dict, "affinity", side).get(f"required{WHEN}")
+
+
+@functools.lru_cache(1024)
+def required_terms(pod):
+    """The terms of the pod's required node affinity, of which one must match; None without such affinity."""
+    required = pick(pod.spec, dict, "affinity", "nodeAffinity").get(f"required{WHEN}")
+    return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
+
+
+def wants_node(pod, node):
+    """Say whether a node meets the pod's nodeSelector and required node affinity."""
+    terms = required_terms(pod)
+    return pod.node_selector.items() <= node.labels.items() and (
+        terms is None or any(term_matches(term, node) for term in terms))
 
 
 @predicate("MatchNodeSelector", plugin="NodeAffinity", by_default=True, aliases=["GeneralPredicates"],
@@ -1418,20 +1340,6 @@ def match_node_selector(pod, node, arguments=(), modern=False):
         yield "node(s) didn't match scheduler-enforced node affinity"
     elif not wants_node(pod, node):
         yield "node(s) didn't match Pod's node affinity" + ("/selector" if modern else "")
-
-
-def wants_node(pod, node):
-    """Say whether a node meets the pod's nodeSelector and required node affinity."""
-    terms = required_terms(pod)
-    return pod.node_selector.items() <= node.labels.items() and (
-        terms is None or any(term_matches(term, node) for term in terms))
-
-
-@functools.lru_cache(1024)
-def required_terms(pod):
-    """The terms of the pod's required node affinity, of which one must match; None without such affinity."""
-    required = pick(pod.spec, dict, "affinity", "nodeAffinity").get(f"required{WHEN}")
-    return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
 
 
 def nodes_named(pod, nodes, snapshot):
@@ -1457,21 +1365,463 @@ def is_named(pod, node, metadata):
         yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
-@predicate("PodFitsResources", plugin="NodeResourcesFit", by_default=True, aliases=["GeneralPredicates"],
-           looks_at={"resource requests": lambda pod, node: any(pod.requests.values())})
-def pod_fits_resources(pod, node, arguments=(), modern=False):
-    """The node has room for one more pod, and free what it requests, except what `arguments` name."""
-    if len(node.pods) + 1 > node.max_pods:
-        yield "Too many pods"
-    if pod.requests == NOTHING:  # it fits a full node, too
+@functools.lru_cache(1024)
+def preferred_terms(pod):
+    """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable."""
+    return weighted_terms(pick(pod.spec, list, "affinity", "nodeAffinity", f"preferred{WHEN}", of=dict))
+
+
+def weighted_terms(raws):
+    """Return (weight, term) pairs of preferred terms that say something. Raises Unschedulable."""
+    pairs = []
+    problems = {}
+    for preferred in raws:
+        weight = pick(preferred, int, "weight")
+        try:
+            term = weight and node_selector_term(pick(preferred, dict, "preference"))
+        except InvalidSelector as error:
+            problems[str(error)] = None  # once, as upstream's Aggregate does
+        else:
+            pairs += [(weight, term)] if term else []
+    if problems:
+        problem = f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems)
+        raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {problem}')
+    return pairs
+
+
+@priority("NodeAffinityPriority", reduce=stretch, plugin="NodeAffinity", plugin_weight=2, by_default=1)
+def node_affinity(pod, node, arguments=()):
+    """The summed weights of the preferred node affinity terms that the node meets, and of `arguments`."""
+    terms = preferred_terms(pod) + weighted_terms(arguments) if arguments else preferred_terms(pod)
+    return sum([weight for weight, term in terms if term_matches(term, node)])
+
+
+# ==== 11. Services and spreading ========================================================================
+
+
+HOSTNAME = "kubernetes.io/hostname"
+DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
+                  for key, skew in ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))]
+OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  # upstream: DefaultSelector
+
+
+def selectors_of(pod, snapshot, *resources):
+    """Return the selectors of the services, ReplicaSets, ... that select the pod."""
+    selectors = []
+    for resource in resources:
+        raws = [pick(owner, dict, "spec").get("selector") for key, owner in snapshot.objects[resource].items()
+                if key.startswith(f"{pod.namespace}/")]
+        if resource in ("services", "replicationcontrollers"):
+            raws = [raw and {"matchLabels": raw} for raw in raws]
+        with contextlib.suppress(InvalidSelector):  # then the whole kind is passed over, as upstream does
+            selectors += [wanted for wanted in map(label_selector, raws) if satisfies(pod.labels, wanted)]
+    return selectors
+
+
+def service_pairs(pod, nodes, snapshot, arguments):
+    """The node labels that bind the pod's service: of its nodeSelector, and else of a fellow pod's node."""
+    labels = [label for argument in arguments for label in argument.get("labels", [])]
+    pairs = {label: pod.node_selector[label] for label in labels if label in pod.node_selector}
+    if len(pairs) < len(labels) and selectors_of(pod, snapshot, "services"):
+        for node in nodes:
+            if any(other.namespace == pod.namespace and pod.labels.items() <= other.labels.items()
+                   for other in node.pods.values()):
+                return {label: node.labels[label] for label in labels if label in node.labels} | pairs
+    return pairs or nothing_against
+
+
+@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity",
+           argument={"labels": [str]})
+def check_service_affinity(pod, node, metadata):
+    """For the labels in the Policy, the node has the values that bind the pod's service."""
+    if not metadata.items() <= node.labels.items():
+        yield "node(s) didn't match service affinity"
+
+
+def service_spread(pod, nodes, snapshot, arguments):
+    """For each label in the Policy, how many pods the pod's service has, by their nodes' values."""
+    selector = next(iter(selectors_of(pod, snapshot, "services")), None) or None  # an empty one counts nobody
+    labels = [argument.get("label", "") for argument in arguments]
+    return [(label, pods_by_domain(pod, lambda node, label=label: node.labels.get(label), selector, nodes))
+            for label in labels]
+
+
+@priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity", argument={"label": str})
+def service_affinity(pod, node, metadata):
+    """The share of the service's pods that are elsewhere, by the values of the Policy's labels."""
+    score = 0.0
+    for label, counts in metadata:
+        if label in node.labels:
+            total = sum(counts.values())
+            elsewhere = total - counts[node.labels[label]]
+            score += (100 * (elsewhere / total) if total else 100.0) / len(metadata)
+    return int(score)
+
+
+@dataclass
+class SpreadConstraint:
+    """A topology spread constraint of a pod, and the pods that it counts."""
+
+    raw: dict  # the API's JSON
+    requirements: list  # of the pods to count; None counts nobody
+    itself: bool  # whether the pod meets its own constraint's selector
+    complete: list = field(compare=False)  # the nodes that have all the constraints' keys, or need not
+    eligible: list = field(compare=False)  # those of them where the pod may go, by the constraint's policies
+    counts: dict | None = None  # domain -> matching pods
+    least: int = 0  # of DoNotSchedule: the lowest of these
+    weight: float = 0  # of ScheduleAnyway: how much a pod matters
+    keys_needed: bool = True  # whether a node without one of the keys is left out
+
+    def __post_init__(self):
+        self.key = pick(self.raw, str, "topologyKey")
+        self.max_skew = pick(self.raw, int, "maxSkew")
+
+
+def spread_constraints(pod, when, stage, snapshot, defaults, modern, keys_needed=True):
+    """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
+    raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
+    flat = itertools.chain.from_iterable
+    chosen = [raw for raw in raws or flat(defaults) if raw.get("whenUnsatisfiable") == when]
+    owned = list(flat(selectors_of(pod, snapshot, *OWNERS))) if chosen and not raws else []
+    if not raws and not owned:
         return
-    for name, amount in pod.requests.items():
-        if node.requested.get(name, 0) + amount <= node.allocatable.get(name, 0):
-            continue
-        matters = amount > 0 or not modern  # in 1.20 nothing may be overcommitted, requested or not
-        is_excepted = name in arguments or f"{name.partition('/')[0]}/" in arguments
-        if matters and not is_excepted:
-            yield f"Insufficient {name}"
+    keys = {pick(raw, str, "topologyKey") for raw in chosen} if keys_needed else set()
+    complete = [node for node in snapshot.nodes.values() if keys <= node.labels.keys()]
+    for raw in chosen:
+        try:
+            requirements = owned or pod_selector(raw, pod)
+        except InvalidSelector as error:
+            raise Unschedulable(f"running {stage} topology spread constraints: {error}") from error
+        eligible = complete
+        is_choosy = pod.node_selector or required_terms(pod) is not None
+        if is_choosy and raw.get("nodeAffinityPolicy") != "Ignore":
+            eligible = [node for node in complete if wants_node(pod, node)]
+        if raw.get("nodeTaintsPolicy") == "Honor":
+            eligible = [node for node in eligible if not hostile_taints(pod, node)]
+        itself = satisfies(pod.labels, requirements)
+        if modern and not requirements:
+            requirements = None  # an empty selector counts nobody
+        yield SpreadConstraint(raw, requirements, itself, complete, eligible, keys_needed=keys_needed)
+
+
+def pods_by_domain(pod, domain, requirements, nodes):
+    """Count the pods in the pod's namespace that meet the requirements, by the domains of their nodes."""
+    counts = collections.Counter()
+    matter = f"{pod.namespace} {requirements}"
+    for node in nodes:
+        if matter not in node.tallies:
+            if len(node.tallies) > 200:
+                node.tallies.clear()
+            node.tallies[matter] = Tally(pod.namespace, requirements)
+            for other in node.pods.values():
+                node.tallies[matter].count(other, 1)
+        counts[domain(node)] += node.tallies[matter].number
+    return counts
+
+
+def hard_spread(pod, nodes, snapshot, arguments=(), modern=False):
+    """The pod's DoNotSchedule constraints. Since 1.20, pods count on eligible nodes only."""
+    stage = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard'
+    spread = []
+    for constraint in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments, modern):
+        raw, key = constraint.raw, constraint.key
+        counted = constraint.eligible
+        if not (modern or raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
+            domains = {node.labels[key] for node in counted}
+            counted = [node for node in nodes if node.labels.get(key) in domains]
+        counts = pods_by_domain(pod, lambda node, key=key: node.labels[key], constraint.requirements, counted)
+        has_enough_domains = len(counts) >= pick(raw, int, "minDomains")  # else one is taken to be empty
+        least = min(counts.values(), default=0) if has_enough_domains else 0
+        spread.append(replace(constraint, counts=counts, least=least))
+    return spread or nothing_against
+
+
+def must_spread(pod, node):
+    """Say whether the pod has a constraint with DoNotSchedule."""
+    constraints = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
+    return any(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints)
+
+
+@predicate("EvenPodsSpread", metadata=hard_spread, plugin="PodTopologySpread", by_default=True,
+           looks_at={"required spreading": must_spread})
+def even_pods_spread(pod, node, metadata):
+    """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
+    for constraint in metadata:
+        domain = node.labels.get(constraint.key)
+        if domain is None:
+            yield "node(s) didn't match pod topology spread constraints (missing required label)"
+            return
+        count = constraint.counts[domain] + constraint.itself
+        if count - constraint.least > constraint.max_skew:
+            yield "node(s) didn't match pod topology spread constraints"
+            return
+
+
+def soft_spread(pod, nodes, snapshot, arguments=(), modern=False):
+    """The pod's ScheduleAnyway constraints, or default ones. Since 1.20, the system's own need no keys."""
+    stage = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'
+    by_default = arguments == [DEFAULT_SPREAD] and not pod.spec.get("topologySpreadConstraints")
+    keys_needed = not (modern and by_default)
+    spread = []
+    constraints = spread_constraints(
+        pod, "ScheduleAnyway", stage, snapshot, arguments, modern, keys_needed=keys_needed)
+    for constraint in constraints:
+        domain = functools.partial(domain_of, constraint.key)
+        counted = constraint.complete if constraint.key == HOSTNAME else constraint.eligible
+        complete = set(constraint.complete)
+        domains = {domain(node) for node in nodes if node in complete}
+        counts = pods_by_domain(pod, domain, constraint.requirements, counted)
+        counts = {name: count for name, count in counts.items() if name in domains}
+        weight = math.log(len(domains) + 2)  # many domains weigh more
+        spread.append(replace(constraint, counts=counts, weight=weight))
+    return spread
+
+
+def domain_of(key, node):
+    """Return the node's domain of a topology: each node is one by host name, even if two have the same."""
+    return node.name if key == HOSTNAME else node.labels.get(key)
+
+
+def normalize_spread(points):
+    """Turn counts around, so that the fewest pods make 100; a node that is out gets 0."""
+    counts = [count for count in points.values() if count is not None]
+    total = min(counts, default=0) + max(counts, default=0)
+    most = max(counts, default=0)
+    turned = {count: 100 * (total - count) // most if most else 100 for count in set(counts)} | {None: 0}
+    return {name: turned[count] for name, count in points.items()}
+
+
+@priority("SelectorSpreadPriority", metadata=functools.partial(soft_spread, arguments=[DEFAULT_SPREAD]),
+          reduce=normalize_spread, aliases=["ServiceSpreadingPriority"], by_default=1,
+          plugin="PodTopologySpread", plugin_weight=2)
+@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, by_default=2,
+          plugin_weight=0)
+def even_pods_spread_priority(pod, node, metadata, modern=False):
+    """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
+    score = 0.0
+    for constraint in metadata:
+        if constraint.key in node.labels:
+            count = constraint.counts.get(domain_of(constraint.key, node), 0)
+            score += count * constraint.weight + (constraint.max_skew - 1)
+        elif constraint.keys_needed:
+            return None
+    if modern:  # rounded; not scored without constraints
+        return math.floor(score + 0.5) if metadata else None
+    return int(score)
+
+
+# ==== 12. Affinity between pods =========================================================================
+
+
+class AffinityTerm:
+    """A term of inter-pod affinity or anti-affinity of a pod. Raises InvalidSelector."""
+
+    def __init__(self, pod, raw):
+        term = raw.get("podAffinityTerm") or raw
+        self.weight = pick(raw, int, "weight")
+        self.key = pick(term, str, "topologyKey")
+        self.requirements = pod_selector(term, pod)
+        self.namespace_selector = label_selector(term.get("namespaceSelector"))
+        by_default = [pod.namespace] if self.namespace_selector is None else []
+        self.namespaces = pick(term, list, "namespaces", of=str) or by_default
+
+    def selects(self, pod, snapshot):
+        """Say whether the term means this pod."""
+        if not satisfies(pod.labels, self.requirements):
+            return False
+        if pod.namespace in self.namespaces:
+            return True
+        namespace = snapshot.objects["namespaces"].get(pod.namespace, {}) if self.namespace_selector else {}
+        return satisfies(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
+
+
+@functools.lru_cache(1024)
+def affinity_terms(pod):
+    """The pod's {name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
+    lists = {}
+    problem = None
+    for when, side in itertools.product(("required", "preferred"), ("Affinity", "AntiAffinity")):
+        terms = lists[when + side] = []
+        try:
+            for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
+                terms.append(AffinityTerm(pod, raw))
+        except InvalidSelector as error:
+            terms.clear()
+            problem = f"parsing pod: {when}{side}Terms: {error}"  # as upstream, the last one
+    return lists, problem
+
+
+def bonds(pod, other, snapshot):
+    """Return (what, topology key, weight) for each affinity term of either pod that means the other one."""
+    own, theirs = affinity_terms(pod)[0], affinity_terms(other)[0]
+    joins = all(term.selects(other, snapshot) for term in own["requiredAffinity"])
+    return [(what, term.key, weight * (term.weight or 1)) for what, terms, selected, weight in (
+        ("together", own["requiredAffinity"] if joins else [], other, 1),
+        ("apart", own["requiredAntiAffinity"], other, 1),
+        ("repelling", theirs["requiredAntiAffinity"], pod, 1),
+        ("attached", theirs["requiredAffinity"], pod, 1),
+        ("preferred", own["preferredAffinity"], other, 1),
+        ("preferred", own["preferredAntiAffinity"], other, -1),
+        ("preferred", theirs["preferredAffinity"], pod, 1),
+        ("preferred", theirs["preferredAntiAffinity"], pod, -1),
+    ) for term in terms if term.selects(selected, snapshot)]
+
+
+def affinity_at(pod, node, snapshot, bonds_by_kind):
+    """Return (what, (topology key, value), weight) of all that is between the pod and those on the node."""
+    kinds = node.pods_by_kind if pod.is_affine or node.affine else {}
+    found = []
+    for kind, others in kinds.items():
+        if kind not in bonds_by_kind:
+            bonds_by_kind[kind] = bonds(pod, others[0], snapshot)
+        for what, key, weight in bonds_by_kind[kind]:
+            if key in node.labels:
+                found.append((what, (key, node.labels[key]), weight * len(others)))
+    return found
+
+
+def affinity_around(pod, snapshot):
+    """Sum up what is between the pod and those on all nodes, as {what: {(topology key, value): weight}}."""
+    bonds_by_kind = snapshot.bonds.setdefault(pod.kind, {})
+    namespaces = listed_namespaces(snapshot)
+    around = recall(
+        "affinity", pod, snapshot, snapshot.nodes,
+        lambda node: affinity_at(pod, node, snapshot, bonds_by_kind), basis=namespaces, then=sum_up_affinity)
+    if listed_namespaces(snapshot) is not namespaces:  # a term has just looked at them: it rests on them, too
+        return affinity_around(pod, snapshot)
+    return around
+
+
+def listed_namespaces(snapshot):
+    """Return the snapshot's namespaces if a rule has looked at them, else None."""
+    return snapshot.objects.get("namespaces")  # unlike [], it does not list them
+
+
+def sum_up_affinity(nodes, at_nodes):
+    """Return {what: {(topology key, value): weight}} of what is at the nodes."""
+    around = collections.defaultdict(collections.Counter)
+    for parts in at_nodes.values():
+        for what, domain, weight in parts:
+            around[what][domain] += weight
+    return around
+
+
+AffineDomains = collections.namedtuple("AffineDomains", "keys is_first together apart repelling")
+
+
+def affine_domains(pod, nodes, snapshot):
+    """Where the pod must be, and must not be, by the inter-pod affinity of all pods. Domains are labels.
+
+    By each of the `keys` it must be in a domain with others (`together`); in any, if it is the first one.
+    `apart` are the domains with pods that it must not be with; `repelling` those with pods that refuse it.
+    """
+    terms, problem = affinity_terms(pod)
+    if problem:
+        raise Rejected(problem)
+    around = affinity_around(pod, snapshot)
+    wanted = terms["requiredAffinity"]
+    if not (wanted or around["apart"] or around["repelling"]):
+        return nothing_against
+    is_first = not around["together"] and all(term.selects(pod, snapshot) for term in wanted)
+    domains = [set(around[what]) for what in ("together", "apart", "repelling")]
+    return AffineDomains({term.key for term in wanted}, is_first, *domains)
+
+
+@predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=True,
+           looks_at={"required pod affinity": functools.partial(requires, "podAffinity"),
+                     "required pod anti-affinity": functools.partial(requires, "podAntiAffinity")})
+def match_inter_pod_affinity(pod, node, metadata, modern=False):
+    """In the node's domains are the pods that it must be with, none that it must not, none that repel it."""
+    here = node.labels.items()
+    wanted = {(key, node.labels.get(key)) for key in metadata.keys}
+    has_company = metadata.keys <= node.labels.keys() if metadata.is_first else wanted <= metadata.together
+    if not has_company:
+        reason = "node(s) didn't match pod affinity rules"
+    elif not metadata.apart.isdisjoint(here):
+        reason = "node(s) didn't match pod anti-affinity rules"
+    elif not metadata.repelling.isdisjoint(here):
+        reason = "node(s) didn't satisfy existing pods anti-affinity rules"
+    else:
+        return
+    if not modern:
+        yield "node(s) didn't match pod affinity/anti-affinity"
+    yield reason
+
+
+def affine_scores(pod, nodes, snapshot, arguments=(1,)):
+    """For each (topology key, value) domain, the weights of the terms for and against the pod's going there.
+
+    `arguments`: the weight of other pods' required terms, and maybe that pods without preferences get none.
+    """
+    weight, *ignores_others = arguments
+    terms, problem = affinity_terms(pod)
+    if problem:
+        raise Unschedulable(f'running PreScore plugin "InterPodAffinity": {problem}')
+    if ignores_others and not (terms["preferredAffinity"] or terms["preferredAntiAffinity"]):
+        return {}
+    around = affinity_around(pod, snapshot)
+    scores = collections.Counter(around["preferred"])
+    for domain, count in around["attached"].items():  # to pods that must be where this one is
+        scores[domain] += count * weight
+    return scores
+
+
+def normalize_affinity(points, modern=False):
+    """Stretch scores from the lowest to the highest, with a 0 among them in 1.20, to 0 to 100."""
+    scores = [*points.values(), *([] if modern else [0])]
+    low, high = min(scores), max(scores)
+    span = high - low
+    return {name: int(100 * ((score - low) / span)) if span else 0 for name, score in points.items()}
+
+
+@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity,
+          plugin="InterPodAffinity", plugin_weight=2, by_default=1)
+def inter_pod_affinity(pod, node, metadata):
+    """The summed weights of the preferences for and against the domains that the node is in."""
+    return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0
+
+
+# ==== 13. Disks, and how many a node can attach =========================================================
+
+
+def claims_of(pod, snapshot, keys=None):
+    """Yield (name, claim, volume) for each claim of the pod, or each of these; what is not there is empty."""
+    for key in pod.claims if keys is None else keys:
+        claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
+        volume_name = pick(claim, str, "spec", "volumeName")
+        volume = snapshot.objects["persistentvolumes"].get(volume_name, {}) if claim else {}
+        yield key.partition("/")[2], claim, volume
+
+
+def class_of(thing):
+    """Return the name of the storage class of a claim or a volume."""
+    of_old = pick(thing, str, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class")
+    return of_old or pick(thing, str, "spec", "storageClassName")
+
+
+def storage_class_of(claim, snapshot):
+    """Return the storage class of a claim; empty if it is not there."""
+    return snapshot.objects["storageclasses"].get(class_of(claim), {})
+
+
+DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
+    "gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"],
+    "rbd": ["image", "pool"]}
+
+
+@functools.lru_cache(1024)
+def disks_of(pod):
+    """The pod's network disks: {identity: whether it may be shared}. A Ceph image is one for each monitor."""
+    disks = {}
+    for volume in pod.volumes:
+        for source, fields in DISK_IDENTITIES.items():
+            disk = pick(volume, dict, source)
+            shared = pick(disk, bool, "readOnly") and source != "awsElasticBlockStore"
+            monitors = pick(disk, list, "monitors", of=str) if source == "rbd" else [""]
+            for monitor in monitors if disk else []:
+                identity = source, monitor, *(pick(disk, str, name) for name in fields)
+                disks[identity] = shared and disks.get(identity, True)
+    return disks
 
 
 def exclusive_claim_in_use(pod, nodes, snapshot, modern=False):
@@ -1503,129 +1853,6 @@ def no_disk_conflict(pod, node, metadata):
                "already in-use by another pod")
 
 
-DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
-    "gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"],
-    "rbd": ["image", "pool"]}
-
-
-@functools.lru_cache(1024)
-def disks_of(pod):
-    """The pod's network disks: {identity: whether it may be shared}. A Ceph image is one for each monitor."""
-    disks = {}
-    for volume in pod.volumes:
-        for source, fields in DISK_IDENTITIES.items():
-            disk = pick(volume, dict, source)
-            shared = pick(disk, bool, "readOnly") and source != "awsElasticBlockStore"
-            monitors = pick(disk, list, "monitors", of=str) if source == "rbd" else [""]
-            for monitor in monitors if disk else []:
-                identity = source, monitor, *(pick(disk, str, name) for name in fields)
-                disks[identity] = shared and disks.get(identity, True)
-    return disks
-
-
-@predicate("PodToleratesNodeTaints", plugin="TaintToleration", always=True, looks_at={
-    "no toleration for taints there": lambda pod, node: node and hostile_taints(pod, node)})
-def pod_tolerates_node_taints(pod, node, modern=False):
-    """The pod tolerates the node's NoSchedule and NoExecute taints; the first other one is the reason."""
-    for taint in hostile_taints(pod, node)[:1]:
-        if modern:
-            yield "node(s) had untolerated taint(s)"
-        else:
-            yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
-
-
-def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
-    """Return the node's taints of these effects that the pod does not tolerate."""
-    return [taint for taint in node.taints if taint.effect in effects and not tolerates(pod, taint)]
-
-
-def tolerates(pod, taint):
-    """Say whether one of the pod's tolerations covers the taint."""
-    for toleration in pod.tolerations:
-        operator = toleration.get("operator") or "Equal"
-        same_value = operator == "Equal" and (toleration.get("value") or "") == taint.value
-        covers_value = operator == "Exists" or same_value
-        covers_key = toleration.get("key") in (None, "", taint.key)
-        if covers_value and covers_key and toleration.get("effect") in (None, "", taint.effect):
-            return True
-    return False
-
-
-def label_conflicts(arguments):
-    """Yield what is wrong with labelsPresence and labelPreference: a label wanted both present and absent."""
-    wanted = {}
-    for argument in arguments:
-        presence = argument.get("presence", False)
-        labels = argument.get("labels", []) + ([argument["label"]] if "label" in argument else [])
-        for label in labels:
-            if wanted.setdefault(label, presence) != presence:
-                yield f'label "{label}" cannot be wanted both present and absent'
-
-
-@predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts,
-           argument={"labels": [str], "presence": bool})
-def check_node_label_presence(pod, node, arguments):
-    """The node has the labels that the Policy wants present, with any value; not those it wants absent."""
-    for argument in arguments:
-        presence = argument.get("presence", False)
-        if any((label in node.labels) != presence for label in argument.get("labels", [])):
-            yield "node(s) didn't have the requested labels"
-            return
-
-
-def service_pairs(pod, nodes, snapshot, arguments):
-    """The node labels that bind the pod's service: of its nodeSelector, and else of a fellow pod's node."""
-    labels = [label for argument in arguments for label in argument.get("labels", [])]
-    pairs = {label: pod.node_selector[label] for label in labels if label in pod.node_selector}
-    if len(pairs) < len(labels) and selectors_of(pod, snapshot, "services"):
-        for node in nodes:
-            if any(other.namespace == pod.namespace and pod.labels.items() <= other.labels.items()
-                   for other in node.pods.values()):
-                return {label: node.labels[label] for label in labels if label in node.labels} | pairs
-    return pairs or nothing_against
-
-
-def selectors_of(pod, snapshot, *resources):
-    """Return the selectors of the services, ReplicaSets, ... that select the pod."""
-    selectors = []
-    for resource in resources:
-        raws = [pick(owner, dict, "spec").get("selector") for key, owner in snapshot.objects[resource].items()
-                if key.startswith(f"{pod.namespace}/")]
-        if resource in ("services", "replicationcontrollers"):
-            raws = [raw and {"matchLabels": raw} for raw in raws]
-        with contextlib.suppress(InvalidSelector):  # then the whole kind is passed over, as upstream does
-            selectors += [wanted for wanted in map(label_selector, raws) if satisfies(pod.labels, wanted)]
-    return selectors
-
-
-@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity",
-           argument={"labels": [str]})
-def check_service_affinity(pod, node, metadata):
-    """For the labels in the Policy, the node has the values that bind the pod's service."""
-    if not metadata.items() <= node.labels.items():
-        yield "node(s) didn't match service affinity"
-
-
-def claims_of(pod, snapshot, keys=None):
-    """Yield (name, claim, volume) for each claim of the pod, or each of these; what is not there is empty."""
-    for key in pod.claims if keys is None else keys:
-        claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
-        volume_name = pick(claim, str, "spec", "volumeName")
-        volume = snapshot.objects["persistentvolumes"].get(volume_name, {}) if claim else {}
-        yield key.partition("/")[2], claim, volume
-
-
-def class_of(thing):
-    """Return the name of the storage class of a claim or a volume."""
-    of_old = pick(thing, str, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class")
-    return of_old or pick(thing, str, "spec", "storageClassName")
-
-
-def storage_class_of(claim, snapshot):
-    """Return the storage class of a claim; empty if it is not there."""
-    return snapshot.objects["storageclasses"].get(class_of(claim), {})
-
-
 CloudDisks = collections.namedtuple("CloudDisks", "source identity limit")
 CLOUD_DISKS = {  # provisioner -> volumes' source, the field with a disk's identity, how many fit on a node
     "kubernetes.io/aws-ebs": CloudDisks("awsElasticBlockStore", "volumeID", 39),  # on AWS Nitro: 25
@@ -1636,10 +1863,6 @@ CLOUD_DISKS = {  # provisioner -> volumes' source, the field with a disk's ident
 CSI_DRIVERS = {  # provisioner -> the CSI driver that has taken its place
     "kubernetes.io/aws-ebs": "ebs.csi.aws.com", "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
     "kubernetes.io/azure-disk": "disk.csi.azure.com", "kubernetes.io/cinder": "cinder.csi.openstack.org"}
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-ZONE_LABELS = {  # of volumes and nodes -> what the label is called today
-    f"{prefix}.kubernetes.io/{what}": f"topology.kubernetes.io/{what}"
-    for prefix in ("topology", "failure-domain.beta") for what in ("zone", "region")}
 KUBE_MAX_PD_VOLS = os.environ.get("KUBE_MAX_PD_VOLS", "")
 KUBE_MAX_PD_VOLS = int(KUBE_MAX_PD_VOLS) if KUBE_MAX_PD_VOLS.isdigit() else 0  # 0: the limits above
 
@@ -1736,6 +1959,13 @@ for name, cloud, plugin in [("MaxEBSVolumeCount", "aws-ebs", "EBSLimits"),
         functools.partial(max_volume_count, cloud=f"kubernetes.io/{cloud}"))
 
 
+# ==== 14. Claims and their volumes ======================================================================
+
+
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+ZONE_LABELS = {  # of volumes and nodes -> what the label is called today
+    f"{prefix}.kubernetes.io/{what}": f"topology.kubernetes.io/{what}"
+    for prefix in ("topology", "failure-domain.beta") for what in ("zone", "region")}
 ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed snapshot")
 
 
@@ -2016,621 +2246,7 @@ def dangling(name, claim, snapshot):
     return None if waits_for_consumer(claim, snapshot) else "PersistentVolume had no name"
 
 
-@dataclass
-class SpreadConstraint:
-    """A topology spread constraint of a pod, and the pods that it counts."""
-
-    raw: dict  # the API's JSON
-    requirements: list  # of the pods to count; None counts nobody
-    itself: bool  # whether the pod meets its own constraint's selector
-    complete: list = field(compare=False)  # the nodes that have all the constraints' keys, or need not
-    eligible: list = field(compare=False)  # those of them where the pod may go, by the constraint's policies
-    counts: dict | None = None  # domain -> matching pods
-    least: int = 0  # of DoNotSchedule: the lowest of these
-    weight: float = 0  # of ScheduleAnyway: how much a pod matters
-    keys_needed: bool = True  # whether a node without one of the keys is left out
-
-    def __post_init__(self):
-        self.key = pick(self.raw, str, "topologyKey")
-        self.max_skew = pick(self.raw, int, "maxSkew")
-
-
-def spread_constraints(pod, when, stage, snapshot, defaults, modern, keys_needed=True):
-    """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
-    raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
-    flat = itertools.chain.from_iterable
-    chosen = [raw for raw in raws or flat(defaults) if raw.get("whenUnsatisfiable") == when]
-    owned = list(flat(selectors_of(pod, snapshot, *OWNERS))) if chosen and not raws else []
-    if not raws and not owned:
-        return
-    keys = {pick(raw, str, "topologyKey") for raw in chosen} if keys_needed else set()
-    complete = [node for node in snapshot.nodes.values() if keys <= node.labels.keys()]
-    for raw in chosen:
-        try:
-            requirements = owned or pod_selector(raw, pod)
-        except InvalidSelector as error:
-            raise Unschedulable(f"running {stage} topology spread constraints: {error}") from error
-        eligible = complete
-        is_choosy = pod.node_selector or required_terms(pod) is not None
-        if is_choosy and raw.get("nodeAffinityPolicy") != "Ignore":
-            eligible = [node for node in complete if wants_node(pod, node)]
-        if raw.get("nodeTaintsPolicy") == "Honor":
-            eligible = [node for node in eligible if not hostile_taints(pod, node)]
-        itself = satisfies(pod.labels, requirements)
-        if modern and not requirements:
-            requirements = None  # an empty selector counts nobody
-        yield SpreadConstraint(raw, requirements, itself, complete, eligible, keys_needed=keys_needed)
-
-
-def pods_by_domain(pod, domain, requirements, nodes):
-    """Count the pods in the pod's namespace that meet the requirements, by the domains of their nodes."""
-    counts = collections.Counter()
-    matter = f"{pod.namespace} {requirements}"
-    for node in nodes:
-        if matter not in node.tallies:
-            if len(node.tallies) > 200:
-                node.tallies.clear()
-            node.tallies[matter] = Tally(pod.namespace, requirements)
-            for other in node.pods.values():
-                node.tallies[matter].count(other, 1)
-        counts[domain(node)] += node.tallies[matter].number
-    return counts
-
-
-def hard_spread(pod, nodes, snapshot, arguments=(), modern=False):
-    """The pod's DoNotSchedule constraints. Since 1.20, pods count on eligible nodes only."""
-    stage = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard'
-    spread = []
-    for constraint in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments, modern):
-        raw, key = constraint.raw, constraint.key
-        counted = constraint.eligible
-        if not (modern or raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
-            domains = {node.labels[key] for node in counted}
-            counted = [node for node in nodes if node.labels.get(key) in domains]
-        counts = pods_by_domain(pod, lambda node, key=key: node.labels[key], constraint.requirements, counted)
-        has_enough_domains = len(counts) >= pick(raw, int, "minDomains")  # else one is taken to be empty
-        least = min(counts.values(), default=0) if has_enough_domains else 0
-        spread.append(replace(constraint, counts=counts, least=least))
-    return spread or nothing_against
-
-
-def must_spread(pod, node):
-    """Say whether the pod has a constraint with DoNotSchedule."""
-    constraints = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
-    return any(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints)
-
-
-@predicate("EvenPodsSpread", metadata=hard_spread, plugin="PodTopologySpread", by_default=True,
-           looks_at={"required spreading": must_spread})
-def even_pods_spread(pod, node, metadata):
-    """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
-    for constraint in metadata:
-        domain = node.labels.get(constraint.key)
-        if domain is None:
-            yield "node(s) didn't match pod topology spread constraints (missing required label)"
-            return
-        count = constraint.counts[domain] + constraint.itself
-        if count - constraint.least > constraint.max_skew:
-            yield "node(s) didn't match pod topology spread constraints"
-            return
-
-
-class AffinityTerm:
-    """A term of inter-pod affinity or anti-affinity of a pod. Raises InvalidSelector."""
-
-    def __init__(self, pod, raw):
-        term = raw.get("podAffinityTerm") or raw
-        self.weight = pick(raw, int, "weight")
-        self.key = pick(term, str, "topologyKey")
-        self.requirements = pod_selector(term, pod)
-        self.namespace_selector = label_selector(term.get("namespaceSelector"))
-        by_default = [pod.namespace] if self.namespace_selector is None else []
-        self.namespaces = pick(term, list, "namespaces", of=str) or by_default
-
-    def selects(self, pod, snapshot):
-        """Say whether the term means this pod."""
-        if not satisfies(pod.labels, self.requirements):
-            return False
-        if pod.namespace in self.namespaces:
-            return True
-        namespace = snapshot.objects["namespaces"].get(pod.namespace, {}) if self.namespace_selector else {}
-        return satisfies(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
-
-
-@functools.lru_cache(1024)
-def affinity_terms(pod):
-    """The pod's {name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
-    lists = {}
-    problem = None
-    for when, side in itertools.product(("required", "preferred"), ("Affinity", "AntiAffinity")):
-        terms = lists[when + side] = []
-        try:
-            for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
-                terms.append(AffinityTerm(pod, raw))
-        except InvalidSelector as error:
-            terms.clear()
-            problem = f"parsing pod: {when}{side}Terms: {error}"  # as upstream, the last one
-    return lists, problem
-
-
-def bonds(pod, other, snapshot):
-    """Return (what, topology key, weight) for each affinity term of either pod that means the other one."""
-    own, theirs = affinity_terms(pod)[0], affinity_terms(other)[0]
-    joins = all(term.selects(other, snapshot) for term in own["requiredAffinity"])
-    return [(what, term.key, weight * (term.weight or 1)) for what, terms, selected, weight in (
-        ("together", own["requiredAffinity"] if joins else [], other, 1),
-        ("apart", own["requiredAntiAffinity"], other, 1),
-        ("repelling", theirs["requiredAntiAffinity"], pod, 1),
-        ("attached", theirs["requiredAffinity"], pod, 1),
-        ("preferred", own["preferredAffinity"], other, 1),
-        ("preferred", own["preferredAntiAffinity"], other, -1),
-        ("preferred", theirs["preferredAffinity"], pod, 1),
-        ("preferred", theirs["preferredAntiAffinity"], pod, -1),
-    ) for term in terms if term.selects(selected, snapshot)]
-
-
-def affinity_at(pod, node, snapshot, bonds_by_kind):
-    """Return (what, (topology key, value), weight) of all that is between the pod and those on the node."""
-    kinds = node.pods_by_kind if pod.is_affine or node.affine else {}
-    found = []
-    for kind, others in kinds.items():
-        if kind not in bonds_by_kind:
-            bonds_by_kind[kind] = bonds(pod, others[0], snapshot)
-        for what, key, weight in bonds_by_kind[kind]:
-            if key in node.labels:
-                found.append((what, (key, node.labels[key]), weight * len(others)))
-    return found
-
-
-def affinity_around(pod, snapshot):
-    """Sum up what is between the pod and those on all nodes, as {what: {(topology key, value): weight}}."""
-    bonds_by_kind = snapshot.bonds.setdefault(pod.kind, {})
-    namespaces = listed_namespaces(snapshot)
-    around = recall(
-        "affinity", pod, snapshot, snapshot.nodes,
-        lambda node: affinity_at(pod, node, snapshot, bonds_by_kind), basis=namespaces, then=sum_up_affinity)
-    if listed_namespaces(snapshot) is not namespaces:  # a term has just looked at them: it rests on them, too
-        return affinity_around(pod, snapshot)
-    return around
-
-
-def listed_namespaces(snapshot):
-    """Return the snapshot's namespaces if a rule has looked at them, else None."""
-    return snapshot.objects.get("namespaces")  # unlike [], it does not list them
-
-
-def sum_up_affinity(nodes, at_nodes):
-    """Return {what: {(topology key, value): weight}} of what is at the nodes."""
-    around = collections.defaultdict(collections.Counter)
-    for parts in at_nodes.values():
-        for what, domain, weight in parts:
-            around[what][domain] += weight
-    return around
-
-
-AffineDomains = collections.namedtuple("AffineDomains", "keys is_first together apart repelling")
-
-
-def affine_domains(pod, nodes, snapshot):
-    """Where the pod must be, and must not be, by the inter-pod affinity of all pods. Domains are labels.
-
-    By each of the `keys` it must be in a domain with others (`together`); in any, if it is the first one.
-    `apart` are the domains with pods that it must not be with; `repelling` those with pods that refuse it.
-    """
-    terms, problem = affinity_terms(pod)
-    if problem:
-        raise Rejected(problem)
-    around = affinity_around(pod, snapshot)
-    wanted = terms["requiredAffinity"]
-    if not (wanted or around["apart"] or around["repelling"]):
-        return nothing_against
-    is_first = not around["together"] and all(term.selects(pod, snapshot) for term in wanted)
-    domains = [set(around[what]) for what in ("together", "apart", "repelling")]
-    return AffineDomains({term.key for term in wanted}, is_first, *domains)
-
-
-@predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=True,
-           looks_at={"required pod affinity": functools.partial(requires, "podAffinity"),
-                     "required pod anti-affinity": functools.partial(requires, "podAntiAffinity")})
-def match_inter_pod_affinity(pod, node, metadata, modern=False):
-    """In the node's domains are the pods that it must be with, none that it must not, none that repel it."""
-    here = node.labels.items()
-    wanted = {(key, node.labels.get(key)) for key in metadata.keys}
-    has_company = metadata.keys <= node.labels.keys() if metadata.is_first else wanted <= metadata.together
-    if not has_company:
-        reason = "node(s) didn't match pod affinity rules"
-    elif not metadata.apart.isdisjoint(here):
-        reason = "node(s) didn't match pod anti-affinity rules"
-    elif not metadata.repelling.isdisjoint(here):
-        reason = "node(s) didn't satisfy existing pods anti-affinity rules"
-    else:
-        return
-    if not modern:
-        yield "node(s) didn't match pod affinity/anti-affinity"
-    yield reason
-
-
-def claims_of_devices(pod, nodes, snapshot):
-    """Reject a pod that claims devices, unless it runs, so that it has them."""
-    if pod.spec.get("resourceClaims") and not pod.spec.get("nodeName"):
-        raise Rejected("pod claims devices (spec.resourceClaims), which this scheduler does not allocate")
-    return nothing_against
-
-
-def nominated_elsewhere(pod, nodes, snapshot):
-    """Return {node: the other pods, no less important, for which room is being made there}."""
-    if not snapshot.nominated:
-        return nothing_against
-    others = collections.defaultdict(list)
-    for other in snapshot.nominated:
-        is_done = other.phase in ("Succeeded", "Failed") or any(other.uid in node.pods for node in nodes)
-        if other.uid != pod.uid and other.priority >= pod.priority and not is_done:
-            others[other.nominated_node].append(other)
-    return (others, snapshot) if others else nothing_against
-
-
-def room_for_nominated(pod, node, metadata):
-    """The pod still fits once those are there that are nominated to the node. Upstream: addNominatedPods."""
-    others, snapshot = metadata
-    return reasons_if(pod, node, snapshot, there=others[node.name]) if node.name in others else []
-
-
-def nominated_alone(pod, feasible, policy):
-    """Return only the node where room was made for the pod, if it fits. Upstream: evaluateNominatedNode."""
-    node = feasible.get(pod.nominated_node)
-    return {node.name: node} if node and policy.modern else feasible
-
-
-NODES_NAMED = Rule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
-ALWAYS_ASKED = [  # whatever the Policy
-    Rule("Devices", nothing_against, metadata=claims_of_devices, title="devices", steady=True),
-    Rule("NominatedPods", room_for_nominated, metadata=nominated_elsewhere, title="room for nominated pods",
-         steady=True),
-]
-
-
-# ==== 9. Priorities =======================================================================================
-
-
-CPU_AND_MEMORY = {"cpu": 1, "memory": 1}  # resource -> weight
-SHAPE = [{"utilization": range(101), "score": range(11)}]
-HOSTNAME = "kubernetes.io/hostname"
-DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
-                  for key, skew in ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))]
-OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  # upstream: DefaultSelector
-SEED = None  # of what is left to chance
-
-
-def stretch(points, few_are_best=False):
-    """Stretch scores so that the highest becomes 100, or 0. Upstream: DefaultNormalizeScore."""
-    highest = max(points.values())
-    points = {name: 100 * score // highest if highest else 0 for name, score in points.items()}
-    return {name: 100 - score for name, score in points.items()} if few_are_best else points
-
-
-def usage(pod, node, resources, modern=False):
-    """Return {resource: (what would be requested with the pod on the node, what there is)}.
-
-    Since 1.20 without what the node does not have, and extended resources that the pod does not request.
-    """
-    found = {}
-    incoming = pod.nonzero_incoming if modern else pod.nonzero_incoming_1_20
-    for name in resources:
-        on_node = node.nonzero if name in LITTLE else node.requested
-        there = node.allocatable.get(name, 0)
-        more = incoming.get(name, 0)
-        if not modern or (there and (more or name in NOTHING)):
-            found[name] = on_node.get(name, 0) + more, there
-    return found
-
-
-def mean(scores, weights):
-    """Return the mean of the scores of resources, by the resources' weights, rounded down."""
-    total = divisor = 0
-    for name, score in scores.items():
-        total += score * weights[name]
-        divisor += weights[name]
-    return total // (divisor or 1)
-
-
-@priority("LeastRequestedPriority", plugin="NodeResourcesFit", by_default=1)
-def least_requested(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
-    """The percentage of cpu and memory that stays free, averaged by {resource: weight}: spreads the load."""
-    free = {name: 100 * (there - used) // there if there > used else 0
-            for name, (used, there) in usage(pod, node, arguments[0], modern).items()}
-    return mean(free, arguments[0])
-
-
-@priority("MostRequestedPriority", plugin="NodeResourcesFit")
-def most_requested(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
-    """The percentage of cpu and memory that is then requested, averaged: fills node after node."""
-    overcommitted = 100 if modern else 0
-    full = {name: 100 * used // there if 0 < there >= used else overcommitted
-            for name, (used, there) in usage(pod, node, arguments[0], modern).items()}
-    return mean(full, arguments[0])
-
-
-@priority("BalancedResourceAllocation", plugin="NodeResourcesBalancedAllocation", by_default=1)
-def balanced_resource_allocation(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
-    """100 where cpu and memory are used to the same degree, else less; in 1.20, 0 where one is used up."""
-    if modern:
-        return improved_balance(pod, node, arguments[0])
-    shares = usage(pod, node, CPU_AND_MEMORY).values()
-    cpu, memory = [used / there if there else 1.0 for used, there in shares]
-    return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
-
-
-def improved_balance(pod, node, resources):
-    """75 where the use of the resources stays as even as it is; more where the pod evens it. Since 1.36."""
-    requested = [name for name in resources if pod.requests.get(name)]
-    if not requested:
-        return 0
-    before = {name: node.requested.get(name, 0) for name in resources
-           if node.allocatable.get(name) and (name in NOTHING or name in requested)}
-    then = {name: amount + pod.requests.get(name, 0) for name, amount in before.items()}
-    return 50 + (50 + evenness(then, node) - evenness(before, node)) // 2
-
-
-def evenness(requested, node):
-    """Return 100 less the standard deviation, in percent, of the requested shares of the node's resources."""
-    shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
-    if len(shares) == 2:
-        return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
-    def add_up(numbers):
-        """Add floats up one by one, like Go; Python 3.12's sum() is more exact."""
-        return functools.reduce(lambda total, each: total + each, numbers, 0.0)
-
-    middle = add_up(shares) / max(len(shares), 1)
-    squares = [(share - middle) ** 2 for share in shares]
-    return int((1 - math.sqrt(add_up(squares) / max(len(shares), 1))) * 100)
-
-
-def shape_problems(arguments):
-    """Yield what is wrong with the arguments. Upstream: ValidateRequestedToCapacityRatioArgs."""
-    points = [point.get("utilization", 0) for argument in arguments for point in argument.get("shape", [])]
-    if arguments and (len(arguments) > 1 or not points):
-        yield "needs requestedToCapacityRatioArguments with at least one point in shape, in this entry alone"
-    elif points != sorted(set(points)):
-        yield "the utilization values of shape must ascend"
-    elif any("weight" not in each for argument in arguments for each in argument.get("resources", [])):
-        yield "each of the resources needs a weight"
-
-
-@priority("RequestedToCapacityRatio", plugin="NodeResourcesFit", check=shape_problems,
-          member="requestedToCapacityRatioArguments",
-          argument={"shape": SHAPE, "resources": [{"name": str, "weight": WEIGHT}]})
-def requested_to_capacity_ratio(pod, node, arguments, modern=False):
-    """The weighted mean, over the Policy's resources, of a function of their utilization: `shape`."""
-    shape = [(point.get("utilization", 0), 10 * point.get("score", 0)) for point in arguments[0]["shape"]]
-    weights = {resource.get("name", ""): resource["weight"] for resource in arguments[0].get("resources", [])}
-    score_sum = weight_sum = 0
-    for name, (used, there) in usage(pod, node, weights, modern).items():
-        rounding = 0 if modern else there - 1  # 1.20 rounds the utilization up
-        score = along(shape, (100 * used + rounding) // there if there else 100)
-        if score > 0:  # else the resource is left out of the mean
-            score_sum += score * weights[name]
-            weight_sum += weights[name]
-    return (2 * score_sum + weight_sum) // (2 * weight_sum) if weight_sum else 0  # rounded, halves up
-
-
-def along(shape, x):
-    """Return the value at x of the broken line through the points of shape, truncated toward zero."""
-    left, left_score = shape[0]
-    for right, score in shape:
-        if x <= right:
-            width = max(right - left, 1)  # at the first point, left is right
-            return left_score + int((score - left_score) * (x - left) / width)
-        left, left_score = right, score
-    return left_score
-
-
-@priority("NodeAffinityPriority", reduce=stretch, plugin="NodeAffinity", plugin_weight=2, by_default=1)
-def node_affinity(pod, node, arguments=()):
-    """The summed weights of the preferred node affinity terms that the node meets, and of `arguments`."""
-    terms = preferred_terms(pod) + weighted_terms(arguments) if arguments else preferred_terms(pod)
-    return sum([weight for weight, term in terms if term_matches(term, node)])
-
-
-@functools.lru_cache(1024)
-def preferred_terms(pod):
-    """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable."""
-    return weighted_terms(pick(pod.spec, list, "affinity", "nodeAffinity", f"preferred{WHEN}", of=dict))
-
-
-def weighted_terms(raws):
-    """Return (weight, term) pairs of preferred terms that say something. Raises Unschedulable."""
-    pairs = []
-    problems = {}
-    for preferred in raws:
-        weight = pick(preferred, int, "weight")
-        try:
-            term = weight and node_selector_term(pick(preferred, dict, "preference"))
-        except InvalidSelector as error:
-            problems[str(error)] = None  # once, as upstream's Aggregate does
-        else:
-            pairs += [(weight, term)] if term else []
-    if problems:
-        problem = f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems)
-        raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {problem}')
-    return pairs
-
-
-@priority("TaintTolerationPriority", reduce=functools.partial(stretch, few_are_best=True),
-          plugin="TaintToleration", plugin_weight=3, by_default=1)
-def taint_toleration(pod, node):
-    """The number of PreferNoSchedule taints that the pod does not tolerate; the fewer, the better."""
-    return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
-
-
-def image_shares(pod, nodes, snapshot, modern=False):
-    """Each image of the pod, and its bytes times the share of the nodes that have it, so that pods spread.
-
-    Since 1.20, images of init containers and of volumes count, too.
-    """
-    shares = []
-    containers = pod.containers + pod.init_containers if modern else pod.containers
-    images = [pick(container, str, "image") for container in containers]
-    if modern:
-        images += [pick(volume, str, "image", "reference") for volume in pod.volumes if volume.get("image")]
-    for image in images:
-        if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag (normalizedImageName)
-            image += ":latest"
-        sizes = [node.images[image] for node in snapshot.nodes.values() if image in node.images]
-        shares.append((image, int(sizes[0] * (len(sizes) / len(snapshot.nodes))) if sizes else 0))
-    return shares
-
-
-@priority("ImageLocalityPriority", metadata=image_shares, plugin="ImageLocality", by_default=1)
-def image_locality(pod, node, metadata, modern=False):
-    """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100)."""
-    containers = len(pod.containers) + (len(pod.init_containers) if modern else 0)
-    lowest = 23 * 2**20
-    highest = 1000 * 2**20 * containers
-    there = sum([share for image, share in metadata if image in node.images])
-    return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
-
-
-@priority("NodePreferAvoidPodsPriority", plugin="NodePreferAvoidPods", plugin_weight=0, by_default=10000)
-def node_prefer_avoid_pods(pod, node):
-    """0 where an annotation names the pod's ReplicationController or ReplicaSet as one to avoid; else 100."""
-    annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
-    if annotation and pod.controller[0] in ("ReplicationController", "ReplicaSet"):
-        with contextlib.suppress(ValueError):  # an annotation that cannot be read avoids nobody
-            for avoid in pick(json.loads(annotation), list, "preferAvoidPods", of=dict):
-                owner = pick(avoid, dict, "podSignature", "podController")
-                if pod.controller == (owner.get("kind"), owner.get("uid")):
-                    return 0
-    return 100
-
-
-@priority("NodeLabel", member="labelPreference", check=label_conflicts,
-          argument={"label": str, "presence": bool})
-def node_label(pod, node, arguments):
-    """The percentage of the labelPreference entries that the node meets: a label is there, or is not."""
-    met = sum((argument.get("label", "") in node.labels) == argument.get("presence", False)
-              for argument in arguments)
-    return 100 * met // len(arguments)
-
-
-def soft_spread(pod, nodes, snapshot, arguments=(), modern=False):
-    """The pod's ScheduleAnyway constraints, or default ones. Since 1.20, the system's own need no keys."""
-    stage = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'
-    by_default = arguments == [DEFAULT_SPREAD] and not pod.spec.get("topologySpreadConstraints")
-    keys_needed = not (modern and by_default)
-    spread = []
-    constraints = spread_constraints(
-        pod, "ScheduleAnyway", stage, snapshot, arguments, modern, keys_needed=keys_needed)
-    for constraint in constraints:
-        domain = functools.partial(domain_of, constraint.key)
-        counted = constraint.complete if constraint.key == HOSTNAME else constraint.eligible
-        complete = set(constraint.complete)
-        domains = {domain(node) for node in nodes if node in complete}
-        counts = pods_by_domain(pod, domain, constraint.requirements, counted)
-        counts = {name: count for name, count in counts.items() if name in domains}
-        weight = math.log(len(domains) + 2)  # many domains weigh more
-        spread.append(replace(constraint, counts=counts, weight=weight))
-    return spread
-
-
-def domain_of(key, node):
-    """Return the node's domain of a topology: each node is one by host name, even if two have the same."""
-    return node.name if key == HOSTNAME else node.labels.get(key)
-
-
-def normalize_spread(points):
-    """Turn counts around, so that the fewest pods make 100; a node that is out gets 0."""
-    counts = [count for count in points.values() if count is not None]
-    total = min(counts, default=0) + max(counts, default=0)
-    most = max(counts, default=0)
-    turned = {count: 100 * (total - count) // most if most else 100 for count in set(counts)} | {None: 0}
-    return {name: turned[count] for name, count in points.items()}
-
-
-@priority("SelectorSpreadPriority", metadata=functools.partial(soft_spread, arguments=[DEFAULT_SPREAD]),
-          reduce=normalize_spread, aliases=["ServiceSpreadingPriority"], by_default=1,
-          plugin="PodTopologySpread", plugin_weight=2)
-@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, by_default=2,
-          plugin_weight=0)
-def even_pods_spread_priority(pod, node, metadata, modern=False):
-    """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
-    score = 0.0
-    for constraint in metadata:
-        if constraint.key in node.labels:
-            count = constraint.counts.get(domain_of(constraint.key, node), 0)
-            score += count * constraint.weight + (constraint.max_skew - 1)
-        elif constraint.keys_needed:
-            return None
-    if modern:  # rounded; not scored without constraints
-        return math.floor(score + 0.5) if metadata else None
-    return int(score)
-
-
-def service_spread(pod, nodes, snapshot, arguments):
-    """For each label in the Policy, how many pods the pod's service has, by their nodes' values."""
-    selector = next(iter(selectors_of(pod, snapshot, "services")), None) or None  # an empty one counts nobody
-    labels = [argument.get("label", "") for argument in arguments]
-    return [(label, pods_by_domain(pod, lambda node, label=label: node.labels.get(label), selector, nodes))
-            for label in labels]
-
-
-@priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity", argument={"label": str})
-def service_affinity(pod, node, metadata):
-    """The share of the service's pods that are elsewhere, by the values of the Policy's labels."""
-    score = 0.0
-    for label, counts in metadata:
-        if label in node.labels:
-            total = sum(counts.values())
-            elsewhere = total - counts[node.labels[label]]
-            score += (100 * (elsewhere / total) if total else 100.0) / len(metadata)
-    return int(score)
-
-
-def affine_scores(pod, nodes, snapshot, arguments=(1,)):
-    """For each (topology key, value) domain, the weights of the terms for and against the pod's going there.
-
-    `arguments`: the weight of other pods' required terms, and maybe that pods without preferences get none.
-    """
-    weight, *ignores_others = arguments
-    terms, problem = affinity_terms(pod)
-    if problem:
-        raise Unschedulable(f'running PreScore plugin "InterPodAffinity": {problem}')
-    if ignores_others and not (terms["preferredAffinity"] or terms["preferredAntiAffinity"]):
-        return {}
-    around = affinity_around(pod, snapshot)
-    scores = collections.Counter(around["preferred"])
-    for domain, count in around["attached"].items():  # to pods that must be where this one is
-        scores[domain] += count * weight
-    return scores
-
-
-def normalize_affinity(points, modern=False):
-    """Stretch scores from the lowest to the highest, with a 0 among them in 1.20, to 0 to 100."""
-    scores = [*points.values(), *([] if modern else [0])]
-    low, high = min(scores), max(scores)
-    span = high - low
-    return {name: int(100 * ((score - low) / span)) if span else 0 for name, score in points.items()}
-
-
-@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity,
-          plugin="InterPodAffinity", plugin_weight=2, by_default=1)
-def inter_pod_affinity(pod, node, metadata):
-    """The summed weights of the preferences for and against the domains that the node is in."""
-    return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0
-
-
-def dice(*names):
-    """Return what decides by chance; with --seed, always the same way for the same pod and node."""
-    return random if SEED is None else random.Random(f"{SEED} {' '.join(names)}")
-
-
-@priority("RandomPriority", steady=False)
-def random_priority(pod, node):
-    """Any score: the tutorials' random scheduler as a priority of ours."""
-    return dice(pod.key, node.name).randint(0, 100)
-
-
-# ==== 10. From the decision to the binding: the other extension points ====================================
-
+# ==== 15. The other extension points ====================================================================
 
 # A rule may have functions for the other extension points of the scheduling framework, too: hooks, which are
 # options of its decorator. A request is (method, path, body).
@@ -2680,114 +2296,6 @@ ANSWERS = {  # option -> whether what the function returns, except None, is fine
     "pre_bind": (lambda answer: are_requests(with_reason(answer)[0]),
                  "a list of requests, (method, path, body), or (these, why)"),
     "bind": (lambda answer: isinstance(answer, bool), "True if it has bound the pod")}
-FAILURE = threading.Event()  # set once a rule breaks, or a write fails that is not just too late: exit code 1
-
-
-@dataclass
-class Vote:
-    """What a priority, or an extender, gives to the nodes that fit."""
-
-    title: str
-    weight: int
-    raw: dict  # node -> its score, as the function of the priority gave it; None for an extender
-    points: dict  # node -> 0 to 100, after `reduce`; or the extender's score times its weight
-    priority: Prepared = None  # whose vote it is
-
-
-@dataclass(eq=False)
-class Decision:
-    """What was decided about one pod, and all that it was decided from."""
-
-    pod: Pod
-    policy: Policy
-    nodes: dict  # name -> Node, of all nodes
-    node: str | None = None  # the name of the chosen node
-    failed: dict = field(default_factory=dict)  # Failures: why the other nodes do not fit
-    votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
-    total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
-    message: str | None = None  # without a node: why, in kube-scheduler's words
-    remedy: str = ""  # without a node: what a rule does about that
-    waits: str = ""  # with a node: why the pod is not bound to it yet
-    held: bool = False  # whether that is because a rule does not permit it
-    requests: list = field(default_factory=list)  # to be sent, as a remedy or to prepare the binding
-    since: float = field(default_factory=time.monotonic)
-
-    @property
-    def raw(self):
-        """The scores as the priorities gave them, {priority: {node: score}}."""
-        return {vote.title: vote.raw for vote in self.votes if vote.raw is not None}
-
-    @property
-    def scores(self):
-        """The points times the weights, {priority or extender: {node: score}}."""
-        return {vote.title: {name: vote.weight * points for name, points in vote.points.items()}
-                for vote in self.votes}
-
-    def add_up(self, nodes, snapshot):
-        """Return the sum of each node's points times their weights; 1 if nobody is to give points."""
-        is_unscored = not self.policy.priorities and not self.policy.extenders
-
-        def total(node):
-            """Return the sum of one node."""
-            return 1 if is_unscored else sum([vote.weight * vote.points[node.name] for vote in self.votes])
-
-        # One node that changes may change what `reduce` gives to all.
-        basis = [(vote.priority, vote.points if vote.points is not vote.raw else None) for vote in self.votes]
-        return recall(("total", self.policy), self.pod, snapshot, nodes, total, basis)
-
-    def give_up(self, error):
-        """Become a decision to leave the pod pending. A rule that breaks fails this pod only.
-
-        Raises the error again if the API server is in trouble: the pass ends.
-        """
-        if isinstance(error, ApiError) and error.is_trouble:
-            raise error
-        self.node = None
-        self.waits = ""
-        self.held = False
-        self.message = text_of(error)
-        if isinstance(error, Rejected):
-            why = {f"{error.title} (whatever the node)": [str(error)]}
-            self.failed = Failures(dict.fromkeys(self.nodes, why))
-            self.message = self.failed.message
-            if self.policy.modern:
-                self.message = f"0/{len(self.nodes)} nodes are available: {error}."
-        if isinstance(error, InvalidScore):
-            FAILURE.set()
-        if not isinstance(error, (Unschedulable, Malformed, ApiError)):
-            FAILURE.set()
-            self.message = what_broke(error)
-            log.debug("%s", self.pod.key, exc_info=error)
-
-
-class Failures(dict):
-    """What is against the nodes that do not fit: {node: {predicate: its reasons}}."""
-
-    @functools.cached_property
-    def message(self):
-        """The reasons, summed up as kube-scheduler does: "0/3 nodes are available: 3 Too many pods."."""
-        if not self:
-            return "no nodes available to schedule pods"
-        counts = collections.Counter(
-            reason for against in self.values() for reasons in against.values() for reason in reasons)
-        parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
-        return f"0/{len(self)} nodes are available: {parts}."
-
-
-def split_nodes(nodes, against):
-    """Return the nodes that fit, {name: Node}, and the Failures of the others."""
-    feasible = {name: node for name, node in nodes.items() if not against[name]}
-    return feasible, Failures({name: what for name, what in against.items() if what})
-
-
-@contextlib.contextmanager
-def warn_if_broken(text):
-    """Have a rule that breaks, or calls sys.exit, end this block only; warn, in these words, and go on."""
-    try:
-        yield
-    except (Exception, SystemExit) as error:
-        FAILURE.set()
-        warn_once(f"{text}: {what_broke(error)}")
 
 
 def ready(pod, policy):
@@ -2835,6 +2343,9 @@ def seek_remedy(decision, snapshot):
                 return
 
 
+# ==== 16. What is asked whatever the Policy =============================================================
+
+
 def reasons_if(pod, node, snapshot, gone=(), there=()):
     """Return why the predicates refuse the node to the pod if some pods were gone and others there."""
     changes = list(snapshot.changes)
@@ -2854,7 +2365,361 @@ def reasons_if(pod, node, snapshot, gone=(), there=()):
         return [str(error)]
 
 
-# ==== 11. KubeSchedulerConfiguration: what a Policy is called today =======================================
+def claims_of_devices(pod, nodes, snapshot):
+    """Reject a pod that claims devices, unless it runs, so that it has them."""
+    if pod.spec.get("resourceClaims") and not pod.spec.get("nodeName"):
+        raise Rejected("pod claims devices (spec.resourceClaims), which this scheduler does not allocate")
+    return nothing_against
+
+
+def nominated_elsewhere(pod, nodes, snapshot):
+    """Return {node: the other pods, no less important, for which room is being made there}."""
+    if not snapshot.nominated:
+        return nothing_against
+    others = collections.defaultdict(list)
+    for other in snapshot.nominated:
+        is_done = other.phase in ("Succeeded", "Failed") or any(other.uid in node.pods for node in nodes)
+        if other.uid != pod.uid and other.priority >= pod.priority and not is_done:
+            others[other.nominated_node].append(other)
+    return (others, snapshot) if others else nothing_against
+
+
+def room_for_nominated(pod, node, metadata):
+    """The pod still fits once those are there that are nominated to the node. Upstream: addNominatedPods."""
+    others, snapshot = metadata
+    return reasons_if(pod, node, snapshot, there=others[node.name]) if node.name in others else []
+
+
+def nominated_alone(pod, feasible, policy):
+    """Return only the node where room was made for the pod, if it fits. Upstream: evaluateNominatedNode."""
+    node = feasible.get(pod.nominated_node)
+    return {node.name: node} if node and policy.modern else feasible
+
+
+NODES_NAMED = Rule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
+ALWAYS_ASKED = [  # whatever the Policy
+    Rule("Devices", nothing_against, metadata=claims_of_devices, title="devices", steady=True),
+    Rule("NominatedPods", room_for_nominated, metadata=nominated_elsewhere, title="room for nominated pods",
+         steady=True),
+]
+
+
+##########################################################################################################
+# PART IV. WHAT PEOPLE WRITE                                                                             #
+# Files, rules of one's own, the Policy, and what it is called today.                                    #
+##########################################################################################################
+
+
+# ==== 17. Files =========================================================================================
+
+
+class PolicyError(ValueError):
+    """A file cannot be used. The text is a line: the entry, what is wrong with it, what would be right."""
+
+
+def decode(value, schema, where, lenient=False):
+    """Check a value against a schema, and return it without nulls. Raises PolicyError.
+
+    lenient: as kube-scheduler reads extenders, whatever the case of a field's name, and with unknown fields.
+    """
+    if inspect.isfunction(schema):
+        return schema(value, where)
+    kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
+    if value is None:
+        return kind()
+    expected = TYPE_NAMES[kind]
+    fits = type(value) is kind or (kind is float and type(value) is int)
+    if isinstance(schema, range) and fits:
+        fits = value in schema
+        expected = f"from {schema[0]} to {schema[-1]}"
+    elif isinstance(schema, set):
+        fits = fits and value in schema
+        expected = f"one of {', '.join(sorted(schema))}"
+    elif kind in (int, float):
+        fits = fits and abs(value) < (2**63 if kind is int else math.inf)
+    if not fits:
+        raise PolicyError(f"{where}: expected {expected}, got {json.dumps(value, default=str)[:60]}")
+    if isinstance(schema, list):
+        return [decode(item, schema[0], f"{where}[{i}]", lenient) for i, item in enumerate(value)]
+    if isinstance(schema, dict):
+        return decode_fields(value, schema, where, lenient or schema is EXTENDER)
+    return value
+
+
+def decode_fields(value, schema, where, lenient):
+    """Check the fields of an object, and return those that are known and not null."""
+    names = {name.lower() if lenient else name: name for name in schema}
+    decoded = {}
+    for key, item in value.items():
+        place = f"{where}.{key}".lstrip(".")
+        name = names.get(key.lower() if lenient else key)
+        if name and item is not None:
+            decoded[name] = decode(item, schema[name], place, lenient)
+        elif not name and (not lenient or where.endswith("tlsConfig")):  # where nothing may be passed over
+            raise PolicyError(f"{place}: unknown field{did_you_mean(key, names, '')}")
+    return decoded
+
+
+NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag -> how that is said today
+    "NodeResourcesLeastAllocated": "NodeResourcesFit (in a Policy: LeastRequestedPriority)",
+    "NodeResourcesMostAllocated":
+        "NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
+    **dict.fromkeys(["SelectorSpread", "DefaultPodTopologySpread"],
+                    "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
+    **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"], "NodeVolumeLimits"),
+    "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
+    **dict.fromkeys(["NodeResourceLimits", "ResourceLimitsPriority"], "nothing, leave it out"),
+    "NoVolumeNodeConflict": "CheckVolumeBinding", "version": "apiVersion",
+    "algorithmSource": "--policy with the Policy's own file",
+    "schedulerName": "profiles[0].schedulerName, or --scheduler-name",
+    "plugins": "profiles[0].plugins", "pluginConfig": "profiles[0].pluginConfig",
+    "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity",
+    "--kubeconfig": "kubectl --kubeconfig FILE proxy", "--master": "--server"}
+
+
+def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
+    """Return a hint: today's way to say it, or the known word nearest to it, or another hint."""
+    if word in NAMES_OF_OLD and word not in known:
+        return f"; today: {NAMES_OF_OLD[word]}"
+    near = difflib.get_close_matches(str(word), known, 1)
+    return f'; did you mean "{near[0]}"?' if near else otherwise
+
+
+def nearly(word, known):
+    """Return which of the known words this one nearly is, whatever its case, but not quite; else ""."""
+    names = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), names, 1, cutoff=0.8)
+    return names[near[0]] if near and word not in known else ""
+
+
+class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """Reads YAML, but refuses a key that comes twice."""
+
+    def construct_mapping(self, node, deep=False):
+        """Build a mapping whose keys are all different."""
+        unique_keys([(key.value, None) for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
+        return super().construct_mapping(node, deep)
+
+
+def unique_keys(pairs):
+    """Make a dict of pairs. Raises ValueError if a key comes twice."""
+    keys = [key for key, _ in pairs]
+    if len({*keys}) < len(keys):
+        raise ValueError(f'duplicate key "{next(key for key in keys if keys.count(key) > 1)}"')
+    return dict(pairs)
+
+
+def parse(text):
+    """Yield the documents of a JSON or YAML text, made of JSON's types only. Raises ValueError."""
+    try:
+        if text.lstrip().startswith("{"):
+            yield json.loads(text, object_pairs_hook=unique_keys)
+        else:  # through JSON, so that dates are strings, and no two places share an object by an alias
+            for document in yaml.load_all(text, YamlLoader):
+                yield json.loads(json.dumps(document, default=str))
+    except json.JSONDecodeError as error:
+        stray = re.search(r",\s*[]},]$", text[:error.pos + 1])
+        at, what = (stray.start(), "stray comma") if stray else (error.pos, error.msg)
+        head, tail = text[:at].split("\n"), text[at:].partition("\n")[0]
+        line = f"{head[-1][-200:]}{tail[:200]}".strip()  # all of it, unless it is very long
+        raise ValueError(f"line {len(head)}: {what}: {line}") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = "".join(text.splitlines()[mark.line:mark.line + 1]).strip()
+        raise ValueError(f"line {mark.line + 1}: {error.problem}: {line:.200}".rstrip(": ")) from None
+    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
+        raise ValueError(f"it cannot be read: {one_line(error)}") from None
+
+
+def text_of(error):
+    """Return an error's text, even if it cannot say it: a rule's errors may be anything."""
+    try:
+        return str(error)
+    except Exception:
+        return "no text"
+
+
+def one_line(error):
+    """Return an error's text on one line; of a connection's, the cause that requests has wrapped up."""
+    text = text_of(error)
+    cause = re.search(r"\[(Errno|SSL)[^]]*][^'\"()]*", text)
+    text = cause.group() if cause else text
+    return getattr(error, "strerror", None) or " ".join(text.split())
+
+
+# ==== 18. Rules of one's own ============================================================================
+
+# A decorator makes a function a rule (`register`): here, or in a file of --plugins. What is wrong with the
+# rule as it is written is said when that file is loaded.
+
+
+OPTIONS = {"metadata", "reduce", "argument", "default", "member", "check", "steady", *HOOKS,
+           "looks_at", "aliases", "always", "by_default", "plugin", "plugin_weight"}
+OPTION_MEANT = {"pre_filter": "metadata", "pre_score": "metadata", "normalize": "reduce"}
+PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
+    "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
+    "pre_enqueue": "pod", "queue_sort": "pod", "post_filter": "pod failed snapshot", "bind": "pod node_name",
+    "reserve": "pod node snapshot", "unreserve": "pod snapshot", "permit": "pod node snapshot",
+    "pre_bind": "pod node snapshot", "post_bind": "pod node_name"}
+PLUGGED_IN = set()  # the names of the rules of --plugins
+
+
+def no_name(where, name):
+    """Return the error that says that a decorator lacks the name of its rule."""
+    function = getattr(name, "__name__", "the rule")
+    example = f'@{NOUNS[where]}("Name")'
+    return PolicyError(f"expected the name that a Policy has for {function}, as in {example}")
+
+
+def check_rule(where, name, function, options):
+    """Raise PolicyError if a rule of the user's own cannot work as it is written."""
+    for option in sorted(options.keys() - OPTIONS):
+        hint = did_you_mean(OPTION_MEANT.get(option, option), OPTIONS, "")
+        hint = "; the Policy says it" if option == "weight" else hint
+        raise PolicyError(f'rule "{name}": there is no option "{option}"{hint}')
+    if name in CATALOGUES[where]:
+        raise PolicyError(f'there is a rule "{name}" already')
+    given = {option: options[option] for option in PARAMETERS if options.get(option) is not None}
+    for option, each in ({"function": function} | given).items():
+        check_function(name, option, each, options)
+    argument = options.get("argument") or {}
+    if not isinstance(argument, dict):
+        raise PolicyError(f'rule "{name}", argument: expected {{field: type}}, got {argument!r:.40}')
+    check_schema(argument, f'rule "{name}", argument')
+    if options.get("default"):
+        decode(options["default"], argument, f'rule "{name}", default')
+
+
+def check_function(name, option, function, options):
+    """Raise PolicyError if a function of a rule cannot be called with what it is to get."""
+    place = f'rule "{name}"' + ("" if option == "function" else f", {option}")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise PolicyError(f"{place}: write def, not async def: nobody awaits the answer")
+    signature = inspect.signature(function)
+    first = PARAMETERS[option].split()
+    more = ["metadata"] if option == "function" and options.get("metadata") else []
+    takes_arguments = option != "check" and not {"arguments", "argument"}.isdisjoint(signature.parameters)
+    has_arguments = options.get("argument") is not None
+    if takes_arguments and has_arguments:
+        more.append("arguments")
+    try:
+        bound = signature.bind(*first, **{name: name for name in more}).arguments
+        fits = all(name == given for name, given in bound.items() if name in first)  # else they are swapped
+    except TypeError:
+        fits = False
+    if not fits:
+        expected, got = ", ".join(first + more), ", ".join(signature.parameters)
+        needs_option = takes_arguments and not has_arguments
+        hint = "; `arguments` needs the option argument={field: type}" if needs_option else ""
+        raise PolicyError(f"{place}: expected the parameters ({expected}), got ({got}){hint}")
+
+
+def check_schema(schema, place):
+    """Raise PolicyError if a schema, or what is in it, is no type of a field."""
+    if isinstance(schema, dict):
+        for name, inner in schema.items():
+            check_schema(inner, f"{place}.{name}")
+    elif isinstance(schema, list) and len(schema) == 1:
+        check_schema(schema[0], f"{place}[..]")
+    elif not isinstance(schema, (set, range)) and schema not in [*TYPE_NAMES, list]:
+        raise PolicyError(f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}")
+
+
+def load_plugins(paths):
+    """Run files that register rules, maybe again. Return {path: its text}. Raises PolicyError."""
+    sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
+    for catalogue in CATALOGUES.values():
+        for name in PLUGGED_IN & catalogue.keys():
+            del catalogue[name]
+    others = PREDICATES.keys() | PRIORITIES.keys()
+    code = {}
+    for path in paths:
+        folder = str(Path(path).resolve().parent)
+        if folder not in sys.path:
+            sys.path.append(folder)  # so that the file may import others beside it
+        try:
+            code[path] = Path(path).read_bytes()
+            runpy.run_path(path)
+        except (Exception, SystemExit) as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+            place = f"{path}, line {lines[-1]}" if lines else path
+            kind = "" if isinstance(error, PolicyError) else f"{type(error).__name__}: "
+            raise PolicyError(f"{place}: {kind}{one_line(error)}") from error
+        finally:
+            PLUGGED_IN.update((PREDICATES.keys() | PRIORITIES.keys()) - others)
+    return code
+
+
+def check_answer(rule, point, answer):
+    """Raise TypeError if a rule answers what it may not at an extension point."""
+    if answer is not None and point in ANSWERS:
+        is_fine, expected = ANSWERS[point]
+        if not is_fine(answer):
+            raise wrong_answer(rule, f"{point}: return None or {expected}", answer, rule.hooks[point])
+
+
+def check_reduced(rule, scores, points):
+    """Raise TypeError if a rule has not made points of all scores, each from 0 to 100."""
+    if not isinstance(points, dict) or points.keys() != scores.keys():
+        raise wrong_answer(rule, "reduce: return {name: score} of all nodes", points, rule.reduce)
+    check_points(rule, points)
+
+
+def check_points(rule, points):
+    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100."""
+    for name, score in points.items():
+        is_number = isinstance(score, Real) and not isinstance(score, bool)
+        if not is_number:
+            raise wrong_answer(rule, "return a number from 0 to 100", score)
+        if not 0 <= score <= 100:
+            warn_once(f"{rule.title} gives {name} the score {score}: expected 0 to 100 ({place_of(rule)})")
+            raise InvalidScore(
+                f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an invalid '
+                f"score {score}, it should in the range of [0, 100] after normalizing")
+
+
+def strings_of(rule, answer, what, function=None):
+    """Return the strings that a function of a rule yields. Raises TypeError if it gives something else."""
+    if isinstance(answer, str) or not hasattr(answer, "__iter__"):
+        raise wrong_answer(rule, f"yield {what}, or return a list of them", answer, function)
+    strings = list(answer)
+    for each in strings:
+        if not (isinstance(each, str) and each):
+            raise wrong_answer(rule, f"yield {what} as strings", each, function)
+    return strings
+
+
+def wrong_answer(rule, expected, answer, function=None):
+    """Return the error that says what a rule has to answer, what it did answer, and where it is."""
+    return TypeError(f"{expected}, not {answer!r:.40} ({place_of(rule, function)})")
+
+
+def place_of(rule, function=None):
+    """Return which rule it is, and where in its file: of its function, or of another one that it has."""
+    function = function or rule.function
+    code = getattr(getattr(function, "func", function), "__code__", None)
+    return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
+
+
+# ==== 19. The Policy ====================================================================================
+
+# What becomes of a Policy: an entry names one rule, or several, or none (`meaning_of`). Entries that mean one
+# rule are one: it gets all their arguments as `arguments` (`set_up`), and n of them weigh n times as much
+# (`rules_named`).
+
+
+EXTENDER = {
+    "urlPrefix": str, "filterVerb": str, "preemptVerb": str, "prioritizeVerb": str, "bindVerb": str,
+    "weight": int, "enableHttps": bool, "httpTimeout": int, "nodeCacheCapable": bool, "ignorable": bool,
+    "managedResources": [{"name": str, "ignoredByScheduler": bool}],
+    "tlsConfig": {"insecure": bool, "caFile": str, "certFile": str, "keyFile": str}}
+
+
+def left_to_extenders(configs):
+    """Return the names of the resources that extenders see to, so that the scheduler does not."""
+    resources = [resource for config in configs for resource in config.get("managedResources", [])]
+    return [resource.get("name") for resource in resources if resource.get("ignoredByScheduler")]
 
 
 # The order in which plugins run; those of the user's own come last.
@@ -2863,6 +2728,332 @@ PLUGIN_ORDER = [
     "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
     "VolumeRestrictions", "EBSLimits", "GCEPDLimits", "NodeVolumeLimits", "AzureDiskLimits", "VolumeBinding",
     "VolumeZone", "PodTopologySpread", "InterPodAffinity", "NodeResourcesBalancedAllocation", "ImageLocality"]
+# The order in which a Policy has them run; those of the user's own come last.
+# Upstream: predicatesOrdering in pkg/scheduler/framework/plugins/legacy_registry.go.
+PREDICATE_ORDER = [
+    "CheckNodeUnschedulable", "HostName", "PodFitsHostPorts", "MatchNodeSelector", "PodFitsResources",
+    "NoDiskConflict", "PodToleratesNodeTaints", "CheckNodeLabelPresence", "CheckServiceAffinity",
+    "MaxEBSVolumeCount", "MaxGCEPDVolumeCount", "MaxCSIVolumeCountPred", "MaxAzureDiskVolumeCount",
+    "MaxCinderVolumeCount", "CheckVolumeBinding", "NoVolumeZoneConflict", "EvenPodsSpread",
+    "MatchInterPodAffinity"]
+GENERAL_FIRST = ["CheckNodeUnschedulable", "PodFitsResources"]  # then the others; with GeneralPredicates
+SAID_BY_TAINTS = [  # names of predicates up to 1.18
+    "CheckNodeCondition", "CheckNodeMemoryPressure", "CheckNodeDiskPressure", "CheckNodePIDPressure",
+    "PodToleratesNodeNoExecuteTaints"]
+WITHOUT_RULE = {"predicates": SAID_BY_TAINTS, "priorities": ["EqualPriority"]}  # a constant ranks nothing
+
+
+def providers():
+    """Return what --policy may name instead of a file. Upstream: algorithmprovider/registry.go."""
+    head = {"kind": "Policy", "apiVersion": "v1"}
+    packing = [entry | {"name": entry["name"].replace("Least", "Most")}
+               for entry in default_entries("priorities")]
+    return {"DefaultProvider": head, "ClusterAutoscalerProvider": head | {"priorities": packing}}
+
+
+def default_entries(where):
+    """Return the entries that stand for a list that a Policy leaves out."""
+    order = {plugin: i for i, plugin in enumerate(PLUGIN_ORDER)}
+    rules = [rule for rule in CATALOGUES[where].values() if rule.by_default]
+    rules.sort(key=lambda rule: (order.get(rule.plugin, len(order)), rule.name))
+    return [{"name": rule.name, "weight": int(rule.by_default)} for rule in rules]
+
+
+@dataclass(eq=False)
+class Policy:
+    """The rules that are active, in the order in which they run."""
+
+    predicates: list
+    priorities: list
+    extenders: list = field(default_factory=list)
+    always_check_all: bool = False
+    notices: list = field(default_factory=list)  # what the file says without effect here, a line each
+    others: list = field(default_factory=list)  # rules of which only other extension points are active
+    election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
+    modern: bool = False  # True: its answers are kube-scheduler 1.36's. False: 1.20's.
+
+    def predicates_to_ask(self):
+        """Return the predicates as they are asked: those that it names, and those that are always asked."""
+        of_plugin = self.modern and any(rule.name == "MatchNodeSelector" for rule in self.predicates)
+        first = [NODES_NAMED] if of_plugin else []
+        return first + self.predicates + ALWAYS_ASKED
+
+    def rules(self):
+        """Return all active rules."""
+        return self.predicates + self.priorities + self.others
+
+    @functools.cached_property
+    def rules_with(self):
+        """The active rules that have a function for an extension point, {point: [Rule]}."""
+        return {point: [rule for rule in self.rules() if point in rule.hooks] for point in HOOKS}
+
+    def name_for(self, rule):
+        """Return what the user's file calls, or would call, a rule: under a configuration, by its plugin."""
+        return rule.plugin if self.modern else rule.name
+
+    def lines(self):
+        """Return all that it says, a line for each rule and setting."""
+        lines = []
+        for rule in self.rules():
+            words = [rule.title]
+            if rule.name != rule.title:
+                words.append(f"({rule.name})")
+            if rule in self.priorities:
+                words.append(f"×{rule.weight}")
+            if rule.arguments:
+                words.append(json.dumps(rule.arguments))
+            lines.append(" ".join([*words, *rule.hooks]))
+        lines += [f"{extender.title} {json.dumps(extender.config)}" for extender in self.extenders]
+        if self.always_check_all:
+            lines.append("alwaysCheckAllPredicates")
+        if self.election.get("leaderElect"):
+            lines.append(f"leaderElection {json.dumps(self.election)}")
+        return lines
+
+
+def load_policies(path, scheduler_name):
+    """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises PolicyError."""
+    try:  # like kube-scheduler, with a file's first document only
+        document = providers().get(path) or next(parse(Path(path).read_text("utf-8-sig")), None)
+        if isinstance(document, dict) and document.get("kind") == "KubeSchedulerConfiguration":
+            return read_configuration(document, scheduler_name)
+        policy = read_policy(document)
+    except (OSError, ValueError) as error:
+        hint = did_you_mean(path, providers(), "") if isinstance(error, FileNotFoundError) else ""
+        raise PolicyError(f"{path}: {one_line(error)[:500]}{hint}") from error
+    if path in providers():  # their predicates run in the order of the plugins
+        order = PLUGIN_ORDER + [rule.plugin for rule in policy.predicates]
+        policy.predicates.sort(key=lambda rule: order.index(rule.plugin))
+    return {scheduler_name: policy}
+
+
+class PolicyFile:
+    """A Policy file, and plugins, which may be edited at any time. Raises PolicyError if bad at first."""
+
+    def __init__(self, path, scheduler_name, plugins=()):
+        self.path = path
+        self.scheduler_name = scheduler_name
+        self.plugins = plugins
+        self.policies = {}  # those in force
+        self.code = {}  # plugin -> its text when these were made
+        self.seen = {}  # when the files were changed, at the last look
+        self.current()
+
+    def current(self):
+        """Return the Policies, read again if a file has changed. If one is broken, say so, and keep the last.
+
+        If they say the same as before, those in force stay, so that no held pod is decided about anew.
+        """
+        seen = {}
+        for path in (self.path, *self.plugins):
+            with contextlib.suppress(OSError):
+                stat = Path(path).stat()
+                seen[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
+        if seen != self.seen or not self.policies:
+            self.seen = seen
+            try:
+                self.load()
+            except PolicyError as error:
+                if not self.policies:
+                    raise
+                log.error("%s; the last good Policy stays", error)
+        return self.policies
+
+    def load(self):
+        """Read the files, and say what is different. Raises PolicyError."""
+        code = load_plugins(self.plugins)
+        policies = load_policies(self.path, self.scheduler_name)
+        lines = differences(self.policies, policies) if self.policies else []
+        lines += [f"{path} is loaded again" for path in self.code if code[path] != self.code[path]]
+        if lines or not self.policies:
+            self.policies = policies
+            self.code = code
+        else:
+            lines = ["says the same as before"]
+        for line in lines + [notice for policy in policies.values() for notice in policy.notices]:
+            log.warning("%s: %s", self.path, line)
+
+
+def differences(before, after):
+    """Return the lines in which Policies differ from those before, such as "- HostName"."""
+    texts = []
+    for policies in (before, after):
+        heads = {name: f"{name}: " if len(policies) > 1 else "" for name in policies}
+        texts.append([heads[name] + line for name, policy in policies.items() for line in policy.lines()])
+    return [line for line in difflib.ndiff(*texts) if line.startswith(("- ", "+ "))]
+
+
+POLICY = {
+    "kind": str, "apiVersion": str, "extenders": [EXTENDER],
+    "predicates": [{"name": str, "argument": dict}],
+    "priorities": [{"name": str, "weight": WEIGHT, "argument": dict}],
+    "hardPodAffinitySymmetricWeight": range(101), "alwaysCheckAllPredicates": bool}
+
+
+def read_policy(document):
+    """Return the Policy of a document, checked as strictly as kube-scheduler does. Raises PolicyError.
+
+    Upstream: createFromConfig in pkg/scheduler/factory.go.
+    """
+    is_policy = isinstance(document, dict) and document.get("kind") == "Policy"
+    said = decode(document, POLICY, "") if is_policy else {}
+    if said.get("apiVersion") not in ("v1", "kubescheduler.config.k8s.io/v1"):
+        got = "nothing" if document is None else json.dumps(document, default=str)[:60]
+        raise PolicyError(
+            f"expected an object with kind Policy, apiVersion v1, predicates and priorities, got {got}")
+    notices = []
+    predicate_entries = said.get("predicates", default_entries("predicates"))
+    has_general = "predicates" not in said or any(
+        entry.get("name") == "GeneralPredicates" for entry in predicate_entries)
+    named = {entry.get("name") for entry in predicate_entries}
+    unnamed = sorted(rule.name for rule in PREDICATES.values() if rule.always and rule.name not in named)
+    if unnamed and "predicates" in said:
+        notices.append(f"always on, though not among the predicates: {', '.join(unnamed)}")
+    predicate_entries += [{"name": name} for name in unnamed]
+    priority_entries = said.get("priorities", default_entries("priorities"))
+    configs = said.get("extenders", [])
+    said_elsewhere = {  # rule -> its arguments
+        "PodFitsResources": left_to_extenders(configs),
+        "InterPodAffinityPriority": [said.get("hardPodAffinitySymmetricWeight") or 1]}
+    predicates = rules_named("predicates", predicate_entries, said_elsewhere, notices)
+    priorities = rules_named("priorities", priority_entries, said_elsewhere, notices)
+    order = [*(GENERAL_FIRST if has_general else []), *PREDICATE_ORDER, *PREDICATES]
+    predicates.sort(key=lambda rule: order.index(rule.name))
+    check_all = said.get("alwaysCheckAllPredicates", False)
+    return Policy(predicates, priorities, extenders_of(configs), check_all, notices)
+
+
+def rules_named(where, entries, said_elsewhere, notices):
+    """Return the rules that entries name, each once, with the arguments of all of these."""
+    uses_by_rule = uses_of(where, entries, notices)
+    if {"SelectorSpreadPriority", "EvenPodsSpreadPriority"} <= uses_by_rule.keys():  # one plugin
+        uses_by_rule["SelectorSpreadPriority"] += uses_by_rule.pop("EvenPodsSpreadPriority")
+    rules = []
+    for name, uses in uses_by_rule.items():
+        first, last = uses[0], uses[-1]
+        arguments = [argument for use in uses for argument in use.arguments]
+        for use in uses:
+            if arguments and use.weight != first.weight:
+                expected = f"{first.weight} as in {first.entry}"
+                raise PolicyError(f"{use.entry}.weight: must be {expected}; they are one rule")
+        title = "+".join(dict.fromkeys(use.title for use in uses))
+        while any(title == other.title for other in rules):  # so that the scores of the two can be told apart
+            title = f"{title} ({name})"
+        # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
+        weight = last.weight * max(1, len(arguments))
+        arguments = arguments or said_elsewhere.get(name, [])
+        rules.append(set_up(CATALOGUES[where][name], title, last.entry, weight, arguments))
+    return rules
+
+
+Use = collections.namedtuple("Use", "entry title weight arguments")  # what an entry says of a rule
+
+
+def uses_of(where, entries, notices):
+    """Return {rule: its Uses} of the rules that entries mean. Raises PolicyError."""
+    uses = collections.defaultdict(list)
+    for i, entry in enumerate(entries):
+        place = f"{where}[{i}]"
+        names, arguments = meaning_of(where, entry, place, notices)
+        if where == "priorities" and "weight" not in entry:
+            raise PolicyError(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
+        for name in names:
+            title = entry.get("name", "") if len(names) == 1 else name
+            uses[name].append(Use(place, title, entry.get("weight", 1), arguments))
+    return uses
+
+
+def meaning_of(where, entry, place, notices):
+    """Return the names of the rules that an entry means, and a list: its argument, if they are to have it.
+
+    An argument of one of the user's own rules has the rule's fields. One of kube-scheduler's has a single
+    member, which says what rule it is for: the entry may then have any name but one of a rule.
+    """
+    rules = CATALOGUES[where]
+    title = entry.get("name", "")
+    given = entry.get("argument", {})
+    names = known_names(where).get(title)
+    if names and rules[names[0]].has_own_fields:
+        return names, [decode(given, rules[names[0]].argument, f"{place}.argument")]
+    rule_for = {rule.member: name for name, rule in rules.items() if rule.member}
+    if names is None and not any(did_you_mean(member, rule_for, "") for member in given):
+        raise PolicyError(f"{place}: {unknown_rule(where, title)}")
+    if names is not None and not given.keys() <= rule_for.keys():
+        raise PolicyError(f'{place}.argument: "{title}" takes none')
+    schema = {member: rules[name].argument for member, name in rule_for.items()}
+    said = decode(given, schema, f"{place}.argument")
+    if "argument" in entry and len(said) != 1:
+        raise PolicyError(f"{place}: the argument must have exactly one member")
+    if names is None or (said and title in SAID_BY_TAINTS):  # which to 1.20 is a name of the user's own
+        [(member, argument)] = said.items()
+        return [rule_for[member]], [argument]
+    if names and said:
+        notices.append(
+            f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
+    if title in SAID_BY_TAINTS:
+        notices.append(
+            f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
+    return names, []
+
+
+def known_names(where):
+    """Return {name: the rules that it stands for} of all names that a list of the Policy may have."""
+    names = {name: [] for name in WITHOUT_RULE[where]}
+    for rule in CATALOGUES[where].values():
+        for name in (rule.name, *rule.aliases):
+            names.setdefault(name, []).append(rule.name)
+    return names
+
+
+def unknown_rule(where, title):
+    """Say that a list can have no such name; it may be one of the other list's, a plugin's, or misspelt."""
+    [elsewhere] = CATALOGUES.keys() - {where}
+    if title in known_names(elsewhere):
+        return f'"{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}'
+    meant = next((rule.name for rule in CATALOGUES[where].values() if rule.plugin == title), title)
+    return f'unknown {NOUNS[where]} "{title}"{did_you_mean(meant, known_names(where))}'
+
+
+def set_up(rule, title, entry, weight, arguments, modern=False):
+    """Return a rule with what a file says of it, filled in where its functions take that."""
+    if rule.has_own_fields:
+        arguments = [(rule.default or {}) | argument for argument in arguments or [{}]]
+    check_arguments(rule, arguments, entry)
+    known = {"modern": modern}
+    if arguments or rule.argument is not None:
+        known["arguments"] = arguments
+
+    def fill_in(function):
+        """Return a function that needs no more of what is known already."""
+        parameters = inspect.signature(function).parameters if function else {}
+        filled = {name: value for name, value in known.items() if name in parameters}
+        return functools.partial(function, **filled) if filled else function
+
+    hooks = {point: fill_in(hook) for point, hook in rule.hooks.items()}
+    functions = {option: fill_in(getattr(rule, option)) for option in ("function", "metadata", "reduce")}
+    return replace(rule, title=title, weight=weight, arguments=arguments, hooks=hooks, **functions)
+
+
+def check_arguments(rule, arguments, entry):
+    """Raise PolicyError if a rule does not have the arguments that it needs, or says that they are wrong."""
+    if rule.member and rule.name in PRIORITIES and not arguments:
+        raise PolicyError(f"{entry}: needs an argument; in a Policy, under a name of your own")
+    if rule.has_own_fields:  # of the others all may be left out
+        for name in rule.argument:
+            if any(name not in argument for argument in arguments):
+                raise PolicyError(f'{entry}: the argument lacks "{name}"; "{rule.name}" needs it')
+    if rule.check:
+        try:
+            problems = strings_of(rule, rule.check(arguments), "what is wrong", rule.check)
+        except (Exception, SystemExit) as error:
+            problems = [what_broke(error)]
+        if problems:
+            raise PolicyError(f"{entry}: {problems[0]}")
+
+
+# ==== 20. KubeSchedulerConfiguration ====================================================================
+
+
 DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
 # Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
 WITHOUT_EFFECT = ["DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
@@ -3102,21 +3293,13 @@ def running_plugins(plugins):
     return running
 
 
-# ==== 12. What is read of the cluster =====================================================================
-
-# A pass lists, for each scheduler name, the pods without a node; if none of them is ready to be tried, now or
-# when its backoff is over, it mostly lists no more. Else it lists the nodes, the pods that have a node, and
-# those of other schedulers, of which some may be nominated to a node. Other objects are listed when a rule
-# first looks at them. On a live cluster, nodes and pods that have not changed are not parsed again.
+##########################################################################################################
+# PART V. THE CLUSTER                                                                                    #
+# What is read, what waits, what is written, and by which thread.                                        #
+##########################################################################################################
 
 
-class ApiError(Exception):
-    """A request that did not succeed. status: the HTTP status, or 0 where no answer came."""
-
-    def __init__(self, status, message):
-        super().__init__(message)
-        self.status = status
-        self.is_trouble = status in (0, 429) or status >= 500  # whether other requests may well fail, too
+# ==== 21. Requests and threads ==========================================================================
 
 
 WARNED = {}  # what warnings were about -> when they were logged, in monotonic seconds
@@ -3252,156 +3435,147 @@ class Objects(dict):
         return things
 
 
-class Cluster:
-    """What the API server says of nodes and pods.
+# ==== 22. What is written ===============================================================================
 
-    Pods without a node are listed from the API server's watch cache, which may lag; nodes and their pods not.
-    """
+# Threads write Bindings, and tell people. What rules want sent, the loop sends itself, and waits for that. In
+# a dry run nothing is written. A replica that leads no more writes nothing either, except that it has bound a
+# pod (Writer.bind); its loop ends. A request that fails with 5xx is sent up to three times (patiently).
 
-    def __init__(self, api, options=None):
+
+class Writer:
+    """Sends requests, in threads of its own."""
+
+    def __init__(self, api, dry_run):
         self.api = api
-        self.options = options or read_arguments([])  # of the command line
-        # Whether others change it meanwhile.
-        self.is_live = isinstance(api, Proxy) and not self.options.dry_run
-        self.writer = Writer(api, self.options.dry_run)
-        self.pending = PendingPods(self.writer, self.options.step)
-        self.trouble = None  # the ApiError that ended the last pass
-        self.failures = 0  # how many passes in a row ended so
-        self.parsed = {}  # (resource, selector) -> {(uid, resourceVersion): Pod or Node}, as last read
-        self.unassigned = []  # the waiting_pods, as last read
-        self.nodes = {}  # name -> Node, as last read
-        self.seen = None  # what the last snapshot was made of
-        self.resting_until = 0  # monotonic seconds: not read before only to see whether it has changed
-        self.changes = []  # see Snapshot
-        self.memory = {}
+        self.dry_run = dry_run
+        self.may_write = lambda: True  # with several replicas: LeaderElection.leads, see `poll`
+        self.threads = 0  # that have been started
+        self.tasks = queue.Queue()  # what threads are to do: (function, arguments)
+        self.answered = queue.SimpleQueue()  # for the loop: (decision, why its Binding has failed, or None)
 
-    def read(self, kind, resource, selector="", cached=False):
-        """List and parse pods or nodes. Return those that could be, and the others' JSON; name these once."""
-        before = self.parsed.get((resource, selector), {})
-        things = {}
-        unread = []
-        for raw in list_all(self.api, resource, selector, cached):
-            version = name_in(raw, "metadata", "resourceVersion") if self.is_live else ""
-            key = (name_in(raw, "metadata", "uid"), version) if version else id(raw)
-            try:
-                thing = before.get(key) or kind(raw)
-                if not thing.name:
-                    raise Malformed("metadata.name: is missing")
-                things[key] = thing
-            except Exception as error:
-                warn_once(f"{kind.__name__.lower()} {key_in(raw)} is left out: {one_line(error)}")
-                unread.append(raw)
-        self.parsed[resource, selector] = things if self.is_live else {}
-        return list(things.values()), unread
+    def start(self, function, *arguments):
+        """Have a thread call a function, as soon as one is free; in a dry run, none."""
+        if self.dry_run:
+            return
+        self.tasks.put((function, arguments))
+        if self.threads < min(self.tasks.unfinished_tasks, THREADS):
+            self.threads += 1
+            threading.Thread(target=self.work, daemon=True).start()
 
-    def take_note_of(self, trouble):
-        """Say once what is wrong with the API server, and once that it is over; return how long to wait."""
-        if trouble and str(trouble) != str(self.trouble):
-            log.error("%s", trouble)
-        if self.trouble and not trouble:
-            log.warning("the API server answers again")
-        self.trouble = trouble
-        self.failures = self.failures + 1 if trouble else 0
-        return backoff(self.failures, most=10) if trouble else 0
+    def work(self):
+        """Do one task after another, for ever."""
+        while True:
+            function, arguments = self.tasks.get()
+            with warn_if_broken("what was to be written is not"):
+                function(*arguments)
+            self.tasks.task_done()
+            del function, arguments  # while the thread waits, it keeps no decision and no nodes
 
-    def look(self, waiting, policies):
-        """Find out which pods are due, and return a snapshot to decide by; None if the cluster is not read.
+    def is_busy(self):
+        """Say whether all threads have something to do."""
+        return self.tasks.unfinished_tasks >= THREADS
 
-        Others change a live cluster meanwhile: so it is good for a second, or ten times what reading took.
-        Before that time it is not read only to see whether a change ends the backoff of pods, except one of
-        the Policies.
+    def wait_for_a_free_thread(self):
+        """Wait until a thread has nothing to do. Raises ApiError if that takes long."""
+        until = time.monotonic() + 5
+        while self.is_busy():
+            if time.monotonic() > until:
+                raise ApiError(0, f"no answer to {THREADS} writes in a row")
+            time.sleep(0.002)
+
+    def bind_and_tell(self, decision, is_live):
+        """Bind the pod, and let the loop know. If it is bound, tell people and rules so."""
+        pod = decision.pod
+        try:
+            self.bind(decision, is_live)
+        except (Exception, SystemExit) as error:
+            self.answered.put((decision, error))
+            return
+        self.answered.put((decision, None))
+        message = f"Successfully assigned {pod.key} to {decision.node}"
+        self.announce(event(pod, "Normal", "Scheduled", message))
+        for rule in decision.policy.rules_with["post_bind"]:
+            with warn_if_broken(pod.key):
+                within(60, rule.call, "post_bind", pod, decision.node)
+
+    def bind(self, decision, is_live):
+        """Bind the pod: by a rule, an extender, or else a Binding. Raises ApiError, or what a rule raises."""
+        pod = decision.pod
+        policy = decision.policy
+        binders = [functools.partial(within, 60, rule.call, "bind") for rule in policy.rules_with["bind"]]
+        if is_live:
+            binders += [extender.bind for extender in policy.extenders if extender.cares("bindVerb", pod)]
+        is_bound = any(self.may_write() and binder(pod, decision.node) for binder in binders)
+        if is_bound and is_live:
+            return
+        self.send([binding(pod, decision.node)])  # among manifests also after a rule: nobody else can bind it
+
+    def announce(self, request):
+        """Say that a pod is bound, even if this replica does not lead any more.
+
+        If the API server is in trouble, say it again after 1, 2 and 4 seconds, unless all threads are needed.
         """
-        began = time.monotonic()
-        pods = self.pending_pods(waiting, policies)
-        nobody_is_due = not any(pod.record.is_due() for pod in pods)
-        is_resting = began < self.resting_until and list(policies.values()) == self.seen[0]
-        if not pods or (nobody_is_due and is_resting):
-            self.pending.line_up([])
-            return None
-        snapshot = self.pending.snapshot = self.snapshot(policies)
-        if self.is_live:
-            took = time.monotonic() - began
-            snapshot.good_until = began + max(1, 10 * took)
-            self.resting_until = began + 10 * took
-        self.pending.line_up([pod for pod in pods if pod.uid not in snapshot.assigned])
-        return snapshot
+        for pause in (0, 1, 2, 4):
+            time.sleep(pause)
+            if self.write_note(self.api.request, request) or self.is_busy():
+                return
 
-    def pending_pods(self, waiting, policies):
-        """Return those of the waiting pods that are to be tried, in the order in which to try them."""
-        self.unassigned = waiting
-        pods = [pod for pod in self.unassigned if ready(pod, policies[pod.scheduler])]
-        self.pending.meet(pods, policies)
-        pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
-        for rule in [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]:
-            with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title}"):
-                pods = sorted(pods, key=functools.partial(rule.call, "queue_sort"))
-        pods.sort(key=lambda pod: pod.record.state is State.HELD)  # last: they may wait for the others
-        return pods
+    def tell(self, record, requests):
+        """Say why a pod is not bound. What cannot be written, the next attempt to place it says again."""
+        for request in requests:
+            if not self.write_note(self.attempt, request):
+                record.written = None
 
-    def snapshot(self, policies=()):
-        """Read the nodes and the pods on them. Pending pods that are assumed on a node keep their room."""
-        policies = dict(policies)
-        nodes = {node.name: node for node in sorted(self.read(Node, "nodes")[0], key=lambda node: node.name)}
-        pods, unread = self.read(Pod, "pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
-        for raw in unread:  # what it takes up is unknown, so nothing may be added to its node
-            nodes.pop(name_in(raw, "spec", "nodeName"), None)
-        assigned = {pod.uid: pod.node_name for pod in pods}
-        if nodes.keys() != self.nodes.keys() or len(self.changes) > 4 * len(nodes) + 1000:
-            self.changes = []
-            self.memory = {}
-        self.nodes = nodes
-        residents = self.residents(pods, assigned)
-        for name, node in nodes.items():
-            if node.changes is not self.changes:  # it was read anew
-                node.changes = self.changes
-                node.note_change()
-            node.hold(residents[name])
-        seen = (list(policies.values()), [node.scheduling_properties() for node in nodes.values()], assigned)
-        if seen != self.seen:
-            self.seen = seen
-            self.pending.end_backoff()
-        return Snapshot(nodes, Objects(self.api), self.is_live, assigned.keys(), self.changes, self.memory,
-                        policies=policies, nominated=self.nominated_pods(policies, assigned))
+    def write_note(self, send, request):
+        """Send what only people read. Return False if the API server is in trouble."""
+        try:
+            patiently(send, *request)
+        except ApiError as error:
+            if error.is_trouble:
+                return False
+            if error.status != 409:  # it was written after all; or we do not lead any more
+                warn_once(str(error))
+        return True
 
-    def residents(self, pods, assigned):
-        """Return the pods on each node, {name of the node: {uid: Pod}}: these, and those that are assumed."""
-        residents = collections.defaultdict(dict)
-        for uid, record in self.pending.items():
-            if record.decision and uid not in assigned:
-                residents[record.decision.node][uid] = record.decision.pod
-        for pod in pods:
-            residents[pod.node_name][pod.uid] = pod
-        for pod in residents.pop("", {}).values():
-            warn_once(f"pod {pod.key} is left out: it is listed among those with a node, and names none")
-        return residents
+    def send(self, requests):
+        """Send requests, one after another, until one fails; in a dry run, none. Raises ApiError."""
+        for request in requests if not self.dry_run else ():
+            patiently(self.attempt, *request)
 
-    def nominated_pods(self, policies, assigned):
-        """List the pods, of any scheduler, that have no node, but one where room is being made for them."""
-        pods = {pod.uid: pod for pod in self.unassigned}
-        selector = ",".join(["spec.nodeName=", *(f"spec.schedulerName!={name}" for name in policies)])
-        for raw in list_all(self.api, "pods", selector, cached=True):
-            if name_in(raw, "status", "nominatedNodeName"):
-                with contextlib.suppress(Exception):  # a pod that cannot be read is passed over
-                    pod = Pod(raw)
-                    pods[pod.uid] = pod
-        return [pod for pod in pods.values()
-                if pod.nominated_node and pod.uid not in assigned and not pod.terminating]
+    def attempt(self, *request):
+        """Send a request once, unless another replica may lead by now."""
+        if not self.may_write():
+            raise ApiError(409, "this replica does not lead any more")
+        self.api.request(*request)
 
 
-def name_in(thing, *path):
-    """Return the string at a path into an object that may be malformed, or ""."""
-    for key in path:
-        thing = thing.get(key) if isinstance(thing, dict) else None
-    return thing if isinstance(thing, str) else ""
+def pod_condition(pod, reason, message):
+    """Return the request that says in the pod's condition PodScheduled why it is not bound."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    if pod.pending_message is None:  # else the condition was False before
+        condition["lastTransitionTime"] = now()
+    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
+        "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
 
 
-def key_in(thing):
-    """Return an object's namespace/name, or name, even if it is malformed."""
-    parts = [name_in(thing, "metadata", "namespace"), name_in(thing, "metadata", "name")]
-    return "/".join(filter(None, parts))
+def event(pod, kind, reason, message, by=None):
+    """Return the request that records an event about the pod, as `kubectl describe pod` shows it."""
+    source = by or pod.scheduler
+    name = f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}"
+    about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+    return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": pod.namespace},
+        "involvedObject": about, "type": kind, "reason": reason, "message": message, "count": 1,
+        "firstTimestamp": now(), "lastTimestamp": now(), "source": {"component": source},
+        "reportingComponent": source}
 
 
-# ==== 13. The life of a pending pod =======================================================================
+def now(microseconds=False):
+    """Return the time as the API writes it."""
+    return datetime.now(timezone.utc).strftime(f"%Y-%m-%dT%H:%M:%S{'.%f' if microseconds else ''}Z")
+
+
+# ==== 23. The life of a pending pod =====================================================================
 
 # A pending pod stands in one of four States:
 #
@@ -3698,147 +3872,203 @@ def warn_of_failure(error, text):
             warn_once(text)
 
 
-# ==== 14. What is written =================================================================================
+# ==== 24. What is read ==================================================================================
 
-# Threads write Bindings, and tell people. What rules want sent, the loop sends itself, and waits for that. In
-# a dry run nothing is written. A replica that leads no more writes nothing either, except that it has bound a
-# pod (Writer.bind); its loop ends. A request that fails with 5xx is sent up to three times (patiently).
+# A pass lists, for each scheduler name, the pods without a node; if none of them is ready to be tried, now or
+# when its backoff is over, it mostly lists no more. Else it lists the nodes, the pods that have a node, and
+# those of other schedulers, of which some may be nominated to a node. Other objects are listed when a rule
+# first looks at them. On a live cluster, nodes and pods that have not changed are not parsed again.
 
 
-class Writer:
-    """Sends requests, in threads of its own."""
+class Cluster:
+    """What the API server says of nodes and pods.
 
-    def __init__(self, api, dry_run):
+    Pods without a node are listed from the API server's watch cache, which may lag; nodes and their pods not.
+    """
+
+    def __init__(self, api, options=None):
         self.api = api
-        self.dry_run = dry_run
-        self.may_write = lambda: True  # with several replicas: LeaderElection.leads, see `poll`
-        self.threads = 0  # that have been started
-        self.tasks = queue.Queue()  # what threads are to do: (function, arguments)
-        self.answered = queue.SimpleQueue()  # for the loop: (decision, why its Binding has failed, or None)
+        self.options = options or read_arguments([])  # of the command line
+        # Whether others change it meanwhile.
+        self.is_live = isinstance(api, Proxy) and not self.options.dry_run
+        self.writer = Writer(api, self.options.dry_run)
+        self.pending = PendingPods(self.writer, self.options.step)
+        self.trouble = None  # the ApiError that ended the last pass
+        self.failures = 0  # how many passes in a row ended so
+        self.parsed = {}  # (resource, selector) -> {(uid, resourceVersion): Pod or Node}, as last read
+        self.unassigned = []  # the waiting_pods, as last read
+        self.nodes = {}  # name -> Node, as last read
+        self.seen = None  # what the last snapshot was made of
+        self.resting_until = 0  # monotonic seconds: not read before only to see whether it has changed
+        self.changes = []  # see Snapshot
+        self.memory = {}
 
-    def start(self, function, *arguments):
-        """Have a thread call a function, as soon as one is free; in a dry run, none."""
-        if self.dry_run:
-            return
-        self.tasks.put((function, arguments))
-        if self.threads < min(self.tasks.unfinished_tasks, THREADS):
-            self.threads += 1
-            threading.Thread(target=self.work, daemon=True).start()
+    def read(self, kind, resource, selector="", cached=False):
+        """List and parse pods or nodes. Return those that could be, and the others' JSON; name these once."""
+        before = self.parsed.get((resource, selector), {})
+        things = {}
+        unread = []
+        for raw in list_all(self.api, resource, selector, cached):
+            version = name_in(raw, "metadata", "resourceVersion") if self.is_live else ""
+            key = (name_in(raw, "metadata", "uid"), version) if version else id(raw)
+            try:
+                thing = before.get(key) or kind(raw)
+                if not thing.name:
+                    raise Malformed("metadata.name: is missing")
+                things[key] = thing
+            except Exception as error:
+                warn_once(f"{kind.__name__.lower()} {key_in(raw)} is left out: {one_line(error)}")
+                unread.append(raw)
+        self.parsed[resource, selector] = things if self.is_live else {}
+        return list(things.values()), unread
 
-    def work(self):
-        """Do one task after another, for ever."""
-        while True:
-            function, arguments = self.tasks.get()
-            with warn_if_broken("what was to be written is not"):
-                function(*arguments)
-            self.tasks.task_done()
-            del function, arguments  # while the thread waits, it keeps no decision and no nodes
+    def take_note_of(self, trouble):
+        """Say once what is wrong with the API server, and once that it is over; return how long to wait."""
+        if trouble and str(trouble) != str(self.trouble):
+            log.error("%s", trouble)
+        if self.trouble and not trouble:
+            log.warning("the API server answers again")
+        self.trouble = trouble
+        self.failures = self.failures + 1 if trouble else 0
+        return backoff(self.failures, most=10) if trouble else 0
 
-    def is_busy(self):
-        """Say whether all threads have something to do."""
-        return self.tasks.unfinished_tasks >= THREADS
+    def look(self, waiting, policies):
+        """Find out which pods are due, and return a snapshot to decide by; None if the cluster is not read.
 
-    def wait_for_a_free_thread(self):
-        """Wait until a thread has nothing to do. Raises ApiError if that takes long."""
-        until = time.monotonic() + 5
-        while self.is_busy():
-            if time.monotonic() > until:
-                raise ApiError(0, f"no answer to {THREADS} writes in a row")
-            time.sleep(0.002)
-
-    def bind_and_tell(self, decision, is_live):
-        """Bind the pod, and let the loop know. If it is bound, tell people and rules so."""
-        pod = decision.pod
-        try:
-            self.bind(decision, is_live)
-        except (Exception, SystemExit) as error:
-            self.answered.put((decision, error))
-            return
-        self.answered.put((decision, None))
-        message = f"Successfully assigned {pod.key} to {decision.node}"
-        self.announce(event(pod, "Normal", "Scheduled", message))
-        for rule in decision.policy.rules_with["post_bind"]:
-            with warn_if_broken(pod.key):
-                within(60, rule.call, "post_bind", pod, decision.node)
-
-    def bind(self, decision, is_live):
-        """Bind the pod: by a rule, an extender, or else a Binding. Raises ApiError, or what a rule raises."""
-        pod = decision.pod
-        policy = decision.policy
-        binders = [functools.partial(within, 60, rule.call, "bind") for rule in policy.rules_with["bind"]]
-        if is_live:
-            binders += [extender.bind for extender in policy.extenders if extender.cares("bindVerb", pod)]
-        is_bound = any(self.may_write() and binder(pod, decision.node) for binder in binders)
-        if is_bound and is_live:
-            return
-        self.send([binding(pod, decision.node)])  # among manifests also after a rule: nobody else can bind it
-
-    def announce(self, request):
-        """Say that a pod is bound, even if this replica does not lead any more.
-
-        If the API server is in trouble, say it again after 1, 2 and 4 seconds, unless all threads are needed.
+        Others change a live cluster meanwhile: so it is good for a second, or ten times what reading took.
+        Before that time it is not read only to see whether a change ends the backoff of pods, except one of
+        the Policies.
         """
-        for pause in (0, 1, 2, 4):
-            time.sleep(pause)
-            if self.write_note(self.api.request, request) or self.is_busy():
-                return
+        began = time.monotonic()
+        pods = self.pending_pods(waiting, policies)
+        nobody_is_due = not any(pod.record.is_due() for pod in pods)
+        is_resting = began < self.resting_until and list(policies.values()) == self.seen[0]
+        if not pods or (nobody_is_due and is_resting):
+            self.pending.line_up([])
+            return None
+        snapshot = self.pending.snapshot = self.snapshot(policies)
+        if self.is_live:
+            took = time.monotonic() - began
+            snapshot.good_until = began + max(1, 10 * took)
+            self.resting_until = began + 10 * took
+        self.pending.line_up([pod for pod in pods if pod.uid not in snapshot.assigned])
+        return snapshot
 
-    def tell(self, record, requests):
-        """Say why a pod is not bound. What cannot be written, the next attempt to place it says again."""
-        for request in requests:
-            if not self.write_note(self.attempt, request):
-                record.written = None
+    def pending_pods(self, waiting, policies):
+        """Return those of the waiting pods that are to be tried, in the order in which to try them."""
+        self.unassigned = waiting
+        pods = [pod for pod in self.unassigned if ready(pod, policies[pod.scheduler])]
+        self.pending.meet(pods, policies)
+        pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
+        for rule in [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]:
+            with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title}"):
+                pods = sorted(pods, key=functools.partial(rule.call, "queue_sort"))
+        pods.sort(key=lambda pod: pod.record.state is State.HELD)  # last: they may wait for the others
+        return pods
 
-    def write_note(self, send, request):
-        """Send what only people read. Return False if the API server is in trouble."""
-        try:
-            patiently(send, *request)
-        except ApiError as error:
-            if error.is_trouble:
-                return False
-            if error.status != 409:  # it was written after all; or we do not lead any more
-                warn_once(str(error))
-        return True
+    def snapshot(self, policies=()):
+        """Read the nodes and the pods on them. Pending pods that are assumed on a node keep their room."""
+        policies = dict(policies)
+        nodes = {node.name: node for node in sorted(self.read(Node, "nodes")[0], key=lambda node: node.name)}
+        pods, unread = self.read(Pod, "pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
+        for raw in unread:  # what it takes up is unknown, so nothing may be added to its node
+            nodes.pop(name_in(raw, "spec", "nodeName"), None)
+        assigned = {pod.uid: pod.node_name for pod in pods}
+        if nodes.keys() != self.nodes.keys() or len(self.changes) > 4 * len(nodes) + 1000:
+            self.changes = []
+            self.memory = {}
+        self.nodes = nodes
+        residents = self.residents(pods, assigned)
+        for name, node in nodes.items():
+            if node.changes is not self.changes:  # it was read anew
+                node.changes = self.changes
+                node.note_change()
+            node.hold(residents[name])
+        seen = (list(policies.values()), [node.scheduling_properties() for node in nodes.values()], assigned)
+        if seen != self.seen:
+            self.seen = seen
+            self.pending.end_backoff()
+        return Snapshot(nodes, Objects(self.api), self.is_live, assigned.keys(), self.changes, self.memory,
+                        policies=policies, nominated=self.nominated_pods(policies, assigned))
 
-    def send(self, requests):
-        """Send requests, one after another, until one fails; in a dry run, none. Raises ApiError."""
-        for request in requests if not self.dry_run else ():
-            patiently(self.attempt, *request)
+    def residents(self, pods, assigned):
+        """Return the pods on each node, {name of the node: {uid: Pod}}: these, and those that are assumed."""
+        residents = collections.defaultdict(dict)
+        for uid, record in self.pending.items():
+            if record.decision and uid not in assigned:
+                residents[record.decision.node][uid] = record.decision.pod
+        for pod in pods:
+            residents[pod.node_name][pod.uid] = pod
+        for pod in residents.pop("", {}).values():
+            warn_once(f"pod {pod.key} is left out: it is listed among those with a node, and names none")
+        return residents
 
-    def attempt(self, *request):
-        """Send a request once, unless another replica may lead by now."""
-        if not self.may_write():
-            raise ApiError(409, "this replica does not lead any more")
-        self.api.request(*request)
-
-
-def pod_condition(pod, reason, message):
-    """Return the request that says in the pod's condition PodScheduled why it is not bound."""
-    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-    if pod.pending_message is None:  # else the condition was False before
-        condition["lastTransitionTime"] = now()
-    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
-        "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-
-
-def event(pod, kind, reason, message, by=None):
-    """Return the request that records an event about the pod, as `kubectl describe pod` shows it."""
-    source = by or pod.scheduler
-    name = f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}"
-    about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-    return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
-        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": pod.namespace},
-        "involvedObject": about, "type": kind, "reason": reason, "message": message, "count": 1,
-        "firstTimestamp": now(), "lastTimestamp": now(), "source": {"component": source},
-        "reportingComponent": source}
+    def nominated_pods(self, policies, assigned):
+        """List the pods, of any scheduler, that have no node, but one where room is being made for them."""
+        pods = {pod.uid: pod for pod in self.unassigned}
+        selector = ",".join(["spec.nodeName=", *(f"spec.schedulerName!={name}" for name in policies)])
+        for raw in list_all(self.api, "pods", selector, cached=True):
+            if name_in(raw, "status", "nominatedNodeName"):
+                with contextlib.suppress(Exception):  # a pod that cannot be read is passed over
+                    pod = Pod(raw)
+                    pods[pod.uid] = pod
+        return [pod for pod in pods.values()
+                if pod.nominated_node and pod.uid not in assigned and not pod.terminating]
 
 
-def now(microseconds=False):
-    """Return the time as the API writes it."""
-    return datetime.now(timezone.utc).strftime(f"%Y-%m-%dT%H:%M:%S{'.%f' if microseconds else ''}Z")
+# ==== 25. What is remembered ============================================================================
+
+# It only saves time. A steady rule is asked about a node again if the node has changed since the last pod
+# like this one (Pod.kind), and about all nodes if what it rests on has changed: its `basis`. Predicates have
+# one basis together, as one is asked only where those before it have nothing against the node. Of pods with
+# claims nothing is remembered, as their volumes may change at any time.
 
 
-# ==== 15. Extenders =======================================================================================
+MOST_REMEMBERED = 10_000_000  # answers about nodes
+
+
+@dataclass
+class Finding:
+    """What was found out about nodes, and what it rests on."""
+
+    basis: object
+    nodes: dict  # name -> Node
+    answers: dict  # name -> what was found out about the node
+    result: object  # what `then` has made of the answers
+    heeded: int  # how many of the snapshot's changes were known by then
+
+
+def recall(subject, pod, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers):
+    """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
+
+    On one subject, and for pods alike, the function is called again for the nodes that have changed since the
+    last time; on another basis, for all.
+    """
+    memory, changes = snapshot.memory, snapshot.changes
+    key = subject, pod.kind, pod.node_name
+    last = memory.pop(key, None)
+    if last is None or last.basis != basis:
+        last = Finding(basis, {}, {}, None, len(changes))
+    changed = set(changes[last.heeded:])
+    answers = last.answers
+    if nodes is last.nodes:
+        asked = sorted(changed & nodes.keys())
+    else:
+        asked = [name for name in nodes if name in changed or name not in answers]
+        answers = {name: answers.get(name) for name in nodes}  # in the order of these nodes
+    news = {name: function(nodes[name]) for name in asked}
+    result = last.result
+    if answers is not last.answers or any(answers[name] != news[name] for name in news):
+        answers = answers | news
+        result = then(nodes, answers)
+    if not pod.claims:
+        memory[key] = Finding(basis, nodes, answers, result, len(changes))
+    while len(memory) * (len(nodes) + 500) > MOST_REMEMBERED:
+        del memory[next(iter(memory))]  # what was not asked for the longest time
+    return result
+
+
+# ==== 26. Extenders =====================================================================================
 
 
 def extenders_of(configs):
@@ -3857,12 +4087,6 @@ def extenders_of(configs):
     if len(binders) > 1:
         raise PolicyError(f"{binders[1]}.bindVerb: only one extender may bind, and {binders[0]} does")
     return sorted(extenders, key=lambda extender: extender.ignorable)
-
-
-def left_to_extenders(configs):
-    """Return the names of the resources that extenders see to, so that the scheduler does not."""
-    resources = [resource for config in configs for resource in config.get("managedResources", [])]
-    return [resource.get("name") for resource in resources if resource.get("ignoredByScheduler")]
 
 
 # What extenders answer. Whatever the case of the fields' names, as Go reads them: see `decode`.
@@ -3975,7 +4199,7 @@ class Extender:
         return True
 
 
-# ==== 16. Several replicas, of which one leads ============================================================
+# ==== 27. Several replicas, of which one leads ==========================================================
 
 
 class LeaderElection:
@@ -4073,7 +4297,13 @@ class LeaderElection:
         return True
 
 
-# ==== 17. A cluster made of manifests =====================================================================
+##########################################################################################################
+# PART VI. PEOPLE                                                                                        #
+# Manifests in place of a cluster, what people see, the command line.                                    #
+##########################################################################################################
+
+
+# ==== 28. A cluster made of manifests ===================================================================
 
 
 # What is often misspelt: fields of a pod's spec and of its containers that rules look at, and kinds.
@@ -4237,144 +4467,7 @@ class Manifests:
             (name_in(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
 
 
-# ==== 18. Files ===========================================================================================
-
-
-TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", float: "a number",
-              bool: "true or false"}
-
-
-def decode(value, schema, where, lenient=False):
-    """Check a value against a schema, and return it without nulls. Raises PolicyError.
-
-    lenient: as kube-scheduler reads extenders, whatever the case of a field's name, and with unknown fields.
-    """
-    if inspect.isfunction(schema):
-        return schema(value, where)
-    kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
-    if value is None:
-        return kind()
-    expected = TYPE_NAMES[kind]
-    fits = type(value) is kind or (kind is float and type(value) is int)
-    if isinstance(schema, range) and fits:
-        fits = value in schema
-        expected = f"from {schema[0]} to {schema[-1]}"
-    elif isinstance(schema, set):
-        fits = fits and value in schema
-        expected = f"one of {', '.join(sorted(schema))}"
-    elif kind in (int, float):
-        fits = fits and abs(value) < (2**63 if kind is int else math.inf)
-    if not fits:
-        raise PolicyError(f"{where}: expected {expected}, got {json.dumps(value, default=str)[:60]}")
-    if isinstance(schema, list):
-        return [decode(item, schema[0], f"{where}[{i}]", lenient) for i, item in enumerate(value)]
-    if isinstance(schema, dict):
-        return decode_fields(value, schema, where, lenient or schema is EXTENDER)
-    return value
-
-
-def decode_fields(value, schema, where, lenient):
-    """Check the fields of an object, and return those that are known and not null."""
-    names = {name.lower() if lenient else name: name for name in schema}
-    decoded = {}
-    for key, item in value.items():
-        place = f"{where}.{key}".lstrip(".")
-        name = names.get(key.lower() if lenient else key)
-        if name and item is not None:
-            decoded[name] = decode(item, schema[name], place, lenient)
-        elif not name and (not lenient or where.endswith("tlsConfig")):  # where nothing may be passed over
-            raise PolicyError(f"{place}: unknown field{did_you_mean(key, names, '')}")
-    return decoded
-
-
-NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag -> how that is said today
-    "NodeResourcesLeastAllocated": "NodeResourcesFit (in a Policy: LeastRequestedPriority)",
-    "NodeResourcesMostAllocated":
-        "NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
-    **dict.fromkeys(["SelectorSpread", "DefaultPodTopologySpread"],
-                    "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
-    **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"], "NodeVolumeLimits"),
-    "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
-    **dict.fromkeys(["NodeResourceLimits", "ResourceLimitsPriority"], "nothing, leave it out"),
-    "NoVolumeNodeConflict": "CheckVolumeBinding", "version": "apiVersion",
-    "algorithmSource": "--policy with the Policy's own file",
-    "schedulerName": "profiles[0].schedulerName, or --scheduler-name",
-    "plugins": "profiles[0].plugins", "pluginConfig": "profiles[0].pluginConfig",
-    "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity",
-    "--kubeconfig": "kubectl --kubeconfig FILE proxy", "--master": "--server"}
-
-
-def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
-    """Return a hint: today's way to say it, or the known word nearest to it, or another hint."""
-    if word in NAMES_OF_OLD and word not in known:
-        return f"; today: {NAMES_OF_OLD[word]}"
-    near = difflib.get_close_matches(str(word), known, 1)
-    return f'; did you mean "{near[0]}"?' if near else otherwise
-
-
-def nearly(word, known):
-    """Return which of the known words this one nearly is, whatever its case, but not quite; else ""."""
-    names = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), names, 1, cutoff=0.8)
-    return names[near[0]] if near and word not in known else ""
-
-
-class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """Reads YAML, but refuses a key that comes twice."""
-
-    def construct_mapping(self, node, deep=False):
-        """Build a mapping whose keys are all different."""
-        unique_keys([(key.value, None) for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
-        return super().construct_mapping(node, deep)
-
-
-def unique_keys(pairs):
-    """Make a dict of pairs. Raises ValueError if a key comes twice."""
-    keys = [key for key, _ in pairs]
-    if len({*keys}) < len(keys):
-        raise ValueError(f'duplicate key "{next(key for key in keys if keys.count(key) > 1)}"')
-    return dict(pairs)
-
-
-def parse(text):
-    """Yield the documents of a JSON or YAML text, made of JSON's types only. Raises ValueError."""
-    try:
-        if text.lstrip().startswith("{"):
-            yield json.loads(text, object_pairs_hook=unique_keys)
-        else:  # through JSON, so that dates are strings, and no two places share an object by an alias
-            for document in yaml.load_all(text, YamlLoader):
-                yield json.loads(json.dumps(document, default=str))
-    except json.JSONDecodeError as error:
-        stray = re.search(r",\s*[]},]$", text[:error.pos + 1])
-        at, what = (stray.start(), "stray comma") if stray else (error.pos, error.msg)
-        head, tail = text[:at].split("\n"), text[at:].partition("\n")[0]
-        line = f"{head[-1][-200:]}{tail[:200]}".strip()  # all of it, unless it is very long
-        raise ValueError(f"line {len(head)}: {what}: {line}") from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        line = "".join(text.splitlines()[mark.line:mark.line + 1]).strip()
-        raise ValueError(f"line {mark.line + 1}: {error.problem}: {line:.200}".rstrip(": ")) from None
-    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
-        raise ValueError(f"it cannot be read: {one_line(error)}") from None
-
-
-def text_of(error):
-    """Return an error's text, even if it cannot say it: a rule's errors may be anything."""
-    try:
-        return str(error)
-    except Exception:
-        return "no text"
-
-
-def one_line(error):
-    """Return an error's text on one line; of a connection's, the cause that requests has wrapped up."""
-    text = text_of(error)
-    cause = re.search(r"\[(Errno|SSL)[^]]*][^'\"()]*", text)
-    text = cause.group() if cause else text
-    return getattr(error, "strerror", None) or " ".join(text.split())
-
-
-# ==== 19. What people see =================================================================================
+# ==== 29. What people see ===============================================================================
 
 
 class Screen:
@@ -4750,7 +4843,7 @@ def why_it_waits(pod, snapshot):
     return why_not_yet(pod, policy) if policy else ""
 
 
-# ==== 20. The command line ================================================================================
+# ==== 30. The command line ==============================================================================
 
 
 def read_arguments(argv):
