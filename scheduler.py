@@ -13,24 +13,24 @@ it gives those of 1.36.
 
 A *pass* looks at the cluster once, in a *snapshot*, and makes a *decision* about each pod that is due.
 
-Six parts, after any of which a reader may stop and knows a whole:
+It has six parts. A reader may stop after any of them, and knows a whole:
 
-    policy.json ---> the rules -----+                                     IV reads it; I and III are the rules
-                                    v
-    kubectl proxy -> pods, nodes -> decision -> room on a node -> Binding -> kubectl proxy
-                     look           schedule    assume            carry_out
-                     V, II          I           V                 V
-    |<---------------- the loop's thread -------------------->|<-- one of 64 threads -->|
+    policy.json ---> the rules                 (part IV reads the file; the rules are in I and III)
+                         |
+    kubectl proxy -> pods, nodes -> decision -> room on the node -> Binding -> kubectl proxy
+    functions:       look           schedule    assume, carry_out   bind
+    part:            V              I           V                   V
+    thread:          the loop's, for all pods, one after another    one of 64, for each pod
 
-I. A scheduler: 1. The loop. 2. A rule. 3. The first predicates. 4. The first priorities. 5. The decision.
-II. What rules look at: 6. Fields and quantities. 7. Selectors of labels and fields. 8. Pods and nodes.
-III. Rules that look further: 9. Labels, images, shapes. 10. Node affinity. 11. Services and spreading. 12.
-    Affinity between pods. 13. Disks, and how many a node can attach. 14. Claims and their volumes. 15. The
-    other extension points. 16. What is asked whatever the Policy.
-IV. What people write: 17. Files. 18. Rules of one's own. 19. The Policy. 20. KubeSchedulerConfiguration.
-V. The cluster: 21. Requests and threads. 22. What is written. 23. The life of a pending pod. 24. What is
-    read. 25. What is remembered. 26. Extenders. 27. Several replicas, of which one leads.
-VI. People: 28. A cluster made of manifests. 29. What people see. 30. The command line.
+I. A scheduler: The loop. A rule. The first predicates. The first priorities. The decision.
+II. What rules look at: Fields and quantities. Selectors of labels and fields. Pods and nodes.
+III. Rules that look further: Labels, images, shapes. Node affinity. Services and spreading. Affinity between
+    pods. Disks, and how many a node can attach. Claims and their volumes. The other extension points. What is
+    asked whatever the Policy.
+IV. What people write: Files. Rules of one's own. The Policy. KubeSchedulerConfiguration.
+V. The cluster: Requests and threads. What is written. The life of a pending pod. What is read. What is
+    remembered. Extenders. Several replicas, of which one leads.
+VI. People: A cluster made of manifests. What people see. The command line.
 """
 
 from __future__ import annotations
@@ -92,9 +92,12 @@ log = logging.getLogger("scheduler")
 
 # ==== 1. The loop =======================================================================================
 
+# A pod is *due* once its backoff is over; a new one is at once. How it gets from a decision to its Binding,
+# and what becomes of it if that fails: see The life of a pending pod. `policies` is {schedulerName: Policy}.
+
 
 def run(cluster, policy_file, report, stop, interval, once):
-    """Make passes until `stop` is set; if `once`, until none is due, or in trouble. Return the exit code."""
+    """Make passes until `stop` is set; if `once`, until no pod is due. Return the exit code."""
     while not stop.is_set():
         trouble = None
         try:
@@ -103,9 +106,9 @@ def run(cluster, policy_file, report, stop, interval, once):
             trouble = error
         pause = cluster.take_note_of(trouble)  # seconds to wait after trouble, else 0
         if cluster.pending.due and not trouble:
-            continue  # the next pass takes these, after another look at the cluster
+            continue  # what was read had grown old: the next pass takes these, after another look
         if once:
-            cluster.pending.finish(10)
+            cluster.pending.finish(seconds=10)
             return 1 if trouble or FAILURE.is_set() else 0
         stop.wait(max(interval, pause))
     return 0
@@ -118,22 +121,21 @@ def schedule_pending_pods(cluster, policies, report, stop):
         waiting = waiting_pods(cluster, policies)
         snapshot = cluster.look(waiting, policies)  # lists the nodes and the pods on them, if any pod is due
         while pod := pending.next_due(stop):
-            decision = pod.record.decision  # None, unless a rule has told a pod that has a node to wait
+            decision = pod.record.decision  # that of an earlier pass, if a rule has let the pod wait with it
             decision = decision or schedule(pod, snapshot, policies[pod.scheduler])
             assume(decision, snapshot)  # from now on the pod counts on its node, if it has one
             if pod.record.is_news(decision):
                 report(decision)
-            pending.carry_out(decision)  # has its `binding` written, or else why it stays pending
+            pending.carry_out(decision)  # has a thread POST its `binding`, or else say why it stays pending
     finally:
         pending.take_answers()  # of the API server: which pods are bound, and which not
 
 
 def waiting_pods(cluster, policies):
-    """List the pods that name one of these schedulers, and have no node yet."""
+    """List the pods that name one of these schedulers, and have no node yet: GET /api/v1/pods."""
     waiting = {}
     for name in policies:
-        # GET /api/v1/pods?fieldSelector=...
-        pods, _ = cluster.read(Pod, "pods", f"spec.schedulerName={name},spec.nodeName=", cached=True)
+        pods = cluster.list_pods(f"spec.schedulerName={name},spec.nodeName=")
         waiting |= {pod.uid: pod for pod in pods if pod.scheduler == name and not pod.node_name}
     return list(waiting.values())
 
@@ -153,7 +155,7 @@ def schedule(pod, snapshot, policy):
 
 
 def nodes_that_fit(pod, snapshot, policy):
-    """Ask the predicates about each node, in kube-scheduler's order: mostly, the first that fails ends it."""
+    """Ask the predicates about each node, in kube-scheduler's order: the first that fails rules it out."""
     predicates = prepare(policy.predicates_to_ask(), pod, snapshot.nodes, snapshot)
 
     def ask_predicates(node):
@@ -167,7 +169,8 @@ def nodes_that_fit(pod, snapshot, policy):
                     break
         return against
 
-    # A node is asked about again only if it, or the `basis`, has changed since the last pod like this one.
+    # split_nodes(nodes, {name: ask_predicates(node) for name, node in nodes.items()}) of snapshot.nodes; but
+    # what is known from the last pod like this one is not asked again.
     feasible, failed = recall(
         policy, pod, snapshot, snapshot.nodes, ask_predicates, basis=predicates, then=split_nodes)
     for extender in policy.extenders:  # web services that the Policy names; they may refuse nodes
@@ -181,20 +184,12 @@ def prioritize(decision, feasible, snapshot):
     try:
         for priority in prepare(policy.priorities, pod, feasible, snapshot):
             decision.votes.append(priority.vote(feasible, snapshot))  # points from 0 to 100
-    except Unschedulable:
+    except Unschedulable:  # a priority has given a score that is none, for example
         if len(feasible) > 1:  # a single node is taken, whatever its points
             raise
     for extender in policy.extenders:
         decision.votes += extender.prioritize(pod, feasible)
     decision.total = decision.add_up(feasible, snapshot)
-
-
-SEED = None  # of what is left to chance
-
-
-def dice(*names):
-    """Return what decides by chance; with --seed, always the same way for the same pod and node."""
-    return random if SEED is None else random.Random(f"{SEED} {' '.join(names)}")
 
 
 def select_host(pod, total):
@@ -204,7 +199,7 @@ def select_host(pod, total):
 
 
 def binding(pod, node_name):
-    """Return the request that binds the pod to the node: the method, the path, and the Binding."""
+    """Return the request that binds the pod to the node; Writer.bind sends it, in a thread."""
     return "POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {
         "apiVersion": "v1", "kind": "Binding",
         "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
@@ -213,8 +208,17 @@ def binding(pod, node_name):
 
 # ==== 2. A rule =========================================================================================
 
-# A rule is a predicate or a priority: a function of a pod and a node. For a pod it works out its metadata
-# (`prepare`), and is then asked about nodes. What it answers is checked: rules may be anybody's.
+# A rule is a function of a pod and a node. This is a whole predicate; yielding no reason, the node fits:
+#
+#     @predicate("OnlyOpenNodes")
+#     def only_open_nodes(pod, node):
+#         """No pod goes to a node that is closed."""
+#         if node.labels.get("closed") == "yes":
+#             yield "node(s) were closed"
+#
+# A priority returns a score instead. A Policy names rules, as {"predicates": [{"name": "OnlyOpenNodes"}]}. A
+# file of --plugins imports `predicate` and `priority` from here (Rules of one's own). A rule that needs more
+# than the pod and the node has that worked out once for each pod, by its `metadata` function (`prepare`).
 
 
 PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
@@ -231,7 +235,7 @@ RULE_OF = {}  # the code of a rule's function -> the rule's name
 class Rule:
     """A predicate or a priority: a function of a pod and a node, and what the Policy says about it."""
 
-    # What its decorator says:
+    # What its decorator says. What this part does not use of it, the Policy and the extension points do.
     name: str
     function: Callable
     metadata: Callable | None = None  # works out, once per pod, what the function takes as `metadata`
@@ -242,7 +246,7 @@ class Rule:
     check: Callable | None = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for the other extension points
     steady: bool = False  # it says the same to pods that differ in name only, of the same node and metadata
-    looks_at: dict = field(default_factory=dict)  # what pods ask for -> function: does the pod, on the node?
+    looks_at: dict = field(default_factory=dict)  # what pods may ask for -> function(pod, node): does it?
     aliases: list = ()  # other names that a Policy may have for it, alone or together with others
     always: bool = False  # it is active whatever a Policy names
     by_default: int = 0  # it is active where a Policy leaves the list out; of a priority, with this weight
@@ -250,7 +254,7 @@ class Rule:
     plugin_weight: int = 1  # the weight of that by default; 0: today there is no such plugin
 
     # What the Policy says:
-    title: str = ""  # what it calls the rule
+    title: str = ""  # what it calls the rule, by any of its names
     arguments: list = field(default_factory=list)  # what functions take as `arguments`; else their defaults
     weight: int = 1
 
@@ -273,7 +277,7 @@ def register(where, name=None, **options):
 
     def decorate(function):
         """Register the function."""
-        plain = getattr(function, "func", function)  # of a functools.partial
+        plain = getattr(function, "func", function)  # some built-in rules are made by functools.partial
         is_built_in = plain.__module__ == __name__
         others = {"steady": is_built_in, "plugin": name}  # unless the rule says otherwise
         others |= {option: value for option, value in options.items() if option not in HOOKS}
@@ -289,12 +293,12 @@ def register(where, name=None, **options):
 
 # A predicate is a function of (pod, node) that yields the reasons why the pod does not fit; none, if it fits.
 predicate = functools.partial(register, "predicates")
-# A priority is a function of (pod, node) that returns a score, from 0 to 100 once `reduce` has seen them all.
+# A priority is a function of (pod, node) that returns a score from 0 to 100; or any, if it has a `reduce`.
 priority = functools.partial(register, "priorities")
 
 
 def nothing_against(pod, node):
-    """A rule against no node; `metadata` functions return it to have their rule left out (upstream: Skip)."""
+    """A rule against no node. `metadata` functions return this function to have their rule left out."""
     return ()
 
 
@@ -320,7 +324,7 @@ class Prepared:
         reasons = self.function(self.pod, node)
         if isinstance(reasons, types.GeneratorType):
             reasons = list(reasons)
-        if reasons == []:  # as mostly, so that this is to be fast
+        if reasons == []:  # the usual answer, so that this is to be fast
             return reasons
         return strings_of(self.rule, reasons, "the reasons")
 
@@ -332,7 +336,7 @@ class Prepared:
         return score
 
     def vote(self, nodes, snapshot):
-        """Return the Vote of a priority on these nodes, {name: Node}."""
+        """Return what a priority gives to these nodes, {name: Node}: a Vote."""
         return recall(self.rule, self.pod, snapshot, nodes, self.score, basis=self, then=self.make_vote)
 
     def make_vote(self, nodes, raw):
@@ -361,6 +365,11 @@ def prepare(rules, pod, nodes, snapshot):
 
 # ==== 3. The first predicates ===========================================================================
 
+# These look at the pod and the node, and at nothing else. Where a rule takes `modern`, that says whether to
+# answer as kube-scheduler 1.36 does, under a KubeSchedulerConfiguration; else as 1.20. `arguments` are what
+# entries of the Policy give to the rule, in a list. Both are filled in when the Policy is read (set_up). What
+# else a decorator says matters to the Policy, not to the rule.
+
 
 @predicate("CheckNodeUnschedulable", plugin="NodeUnschedulable", always=True)
 def check_node_unschedulable(pod, node):
@@ -371,7 +380,7 @@ def check_node_unschedulable(pod, node):
 
 @predicate("HostName", plugin="NodeName", by_default=True, aliases=["GeneralPredicates"])
 def host_name(pod, node, modern=False):
-    """The pod names no node, or this one."""
+    """The pod names no node, or this one; of those that wait, none does."""
     if pod.node_name not in ("", node.name):
         yield f"node(s) didn't match the requested {'node name' if modern else 'hostname'}"
 
@@ -403,13 +412,14 @@ def pod_fits_resources(pod, node, arguments=(), modern=False):
     """The node has room for one more pod, and free what it requests, except what `arguments` name."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
-    if pod.requests == NOTHING:  # it fits a full node, too
+    if pod.requests == NOTHING:  # then nothing else matters
         return
     for name, amount in pod.requests.items():
         if node.requested.get(name, 0) + amount <= node.allocatable.get(name, 0):
             continue
         matters = amount > 0 or not modern  # in 1.20 nothing may be overcommitted, requested or not
-        is_excepted = name in arguments or f"{name.partition('/')[0]}/" in arguments
+        group = f"{name.partition('/')[0]}/"  # such as "example.com/"
+        is_excepted = name in arguments or group in arguments
         if matters and not is_excepted:
             yield f"Insufficient {name}"
 
@@ -455,7 +465,7 @@ CPU_AND_MEMORY = {"cpu": 1, "memory": 1}  # resource -> weight
 def usage(pod, node, resources, modern=False):
     """Return {resource: (what would be requested with the pod on the node, what there is)}.
 
-    Since 1.20 without what the node does not have, and extended resources that the pod does not request.
+    If modern, without what the node does not have, and extended resources that the pod does not request.
     """
     found = {}
     incoming = pod.nonzero_incoming if modern else pod.nonzero_incoming_1_20
@@ -504,10 +514,10 @@ def balanced_resource_allocation(pod, node, arguments=(CPU_AND_MEMORY,), modern=
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
 
 
-def stretch(points, few_are_best=False):
-    """Stretch scores so that the highest becomes 100, or 0. Upstream: DefaultNormalizeScore."""
-    highest = max(points.values())
-    points = {name: 100 * score // highest if highest else 0 for name, score in points.items()}
+def stretch(raw, few_are_best=False):
+    """Stretch scores so that the highest becomes 100; if few are best, 0. Upstream: DefaultNormalizeScore."""
+    highest = max(raw.values())
+    points = {name: 100 * score // highest if highest else 0 for name, score in raw.items()}
     return {name: 100 - score for name, score in points.items()} if few_are_best else points
 
 
@@ -518,9 +528,17 @@ def taint_toleration(pod, node):
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
 
 
+SEED = None  # what --seed says; it is global, as a rule is given a pod and a node, and nothing else
+
+
+def dice(*names):
+    """Return what decides by chance; with --seed, always the same way for the same pod and node."""
+    return random if SEED is None else random.Random(f"{SEED} {' '.join(names)}")
+
+
 @priority("RandomPriority", steady=False)
 def random_priority(pod, node):
-    """Any score: the tutorials' random scheduler as a priority of ours."""
+    """Any score. With this priority alone, this is the random scheduler of the Bash tutorials."""
     return dice(pod.key, node.name).randint(0, 100)
 
 
@@ -573,7 +591,7 @@ class Decision:
     policy: Policy
     nodes: dict  # name -> Node, of all nodes
     node: str | None = None  # the name of the chosen node
-    failed: dict = field(default_factory=dict)  # Failures: why the other nodes do not fit
+    failed: Failures = field(default_factory=dict)  # why the other nodes do not fit
     votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
     message: str | None = None  # without a node: why, in kube-scheduler's words
@@ -651,12 +669,14 @@ def split_nodes(nodes, against):
     return feasible, Failures({name: what for name, what in against.items() if what})
 
 
-FAILURE = threading.Event()  # set once a rule breaks, or a write fails that is not just too late: exit code 1
+# Set once a rule breaks, or a write fails (unless somebody else was faster). Then the exit code is 1. It is
+# global, as rules break in many places.
+FAILURE = threading.Event()
 
 
 @contextlib.contextmanager
 def warn_if_broken(text):
-    """Have a rule that breaks, or calls sys.exit, end this block only; warn, in these words, and go on."""
+    """If a rule breaks in this block, or calls sys.exit, end the block, warn in these words, and go on."""
     try:
         yield
     except (Exception, SystemExit) as error:
@@ -665,10 +685,10 @@ def warn_if_broken(text):
 
 
 def what_broke(error):
-    """Say in a line what nobody expected of a rule: of which, and where in its file."""
+    """Describe an unexpected exception in a line: its type, its text, the rule, the line in its file."""
     place = ""
     rule = file = None
-    if isinstance(error.__cause__, StopIteration):  # of which a generator makes a RuntimeError
+    if isinstance(error.__cause__, StopIteration):  # a generator has made a RuntimeError of it
         error = error.__cause__
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
@@ -3932,6 +3952,10 @@ class Cluster:
         self.failures = self.failures + 1 if trouble else 0
         return backoff(self.failures, most=10) if trouble else 0
 
+    def list_pods(self, selector):
+        """List the pods that a field selector selects, as the API server's watch cache has them."""
+        return self.read(Pod, "pods", selector, cached=True)[0]
+
     def look(self, waiting, policies):
         """Find out which pods are due, and return a snapshot to decide by; None if the cluster is not read.
 
@@ -5015,7 +5039,7 @@ def poll(cluster, policy_file, report, stop, options):
         if not election.lead(stop):
             return 0
     code = run(cluster, policy_file, report, stop, options.interval, options.once)
-    cluster.pending.finish(3 if stop.is_set() else 10)
+    cluster.pending.finish(seconds=3 if stop.is_set() else 10)
     stop.set()
     if elected:
         election.release()

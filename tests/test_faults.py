@@ -283,6 +283,16 @@ def test_events_follow_their_bindings_also_while_there_are_always_some_under_way
     assert not late, f"{len(late)} pods were bound more than 4 s ago, and nobody was told"
 
 
+def test_after_a_kill_at_most_as_many_pods_lack_their_event_as_there_are_threads(serve, start):
+    server = serve(ApiServer(node("n", cpu="100", pods="2000"), *many(1000)))
+    server.delays["binding"] = 0.02
+    running = start(server)
+    wait_for("many are bound", lambda: len(server.places()) > 300)
+    running.kill()
+    time.sleep(0.5)  # what has been sent arrives
+    assert 300 < len(server.places()) < 1000 and len(bound_but_not_told(server)) <= FEW
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_no_event_is_lost_when_it_is_told_to_end(number, serve, start):
     server = serve(ApiServer(node("n", cpu="100", pods="2000"), *many(1000)))
