@@ -98,6 +98,7 @@ log = logging.getLogger("scheduler")
 
 def run(cluster, policy_file, report, stop, interval, once):
     """Make passes until `stop` is set; if `once`, until no pod is due. Return the exit code."""
+    trouble = None
     while not stop.is_set():
         trouble = None
         try:
@@ -108,10 +109,11 @@ def run(cluster, policy_file, report, stop, interval, once):
         if cluster.pending.due and not trouble:
             continue  # what was read had grown old: the next pass takes these, after another look
         if once:
-            cluster.pending.finish(seconds=10)
-            return 1 if trouble or FAILURE.is_set() else 0
+            break
         stop.wait(max(interval, pause))
-    return 0
+    cluster.pending.finish(seconds=3 if stop.is_set() else 10)
+    has_failed = trouble or FAILURE.is_set() or cluster.pending.under_way
+    return 1 if once and has_failed else 0
 
 
 def schedule_pending_pods(cluster, policies, report, stop):
@@ -3457,9 +3459,9 @@ class Objects(dict):
 
 # ==== 22. What is written ===============================================================================
 
-# Threads write Bindings, and tell people. What rules want sent, the loop sends itself, and waits for that. In
-# a dry run nothing is written. A replica that leads no more writes nothing either, except that it has bound a
-# pod (Writer.bind); its loop ends. A request that fails with 5xx is sent up to three times (patiently).
+# Threads write Bindings, and tell people. What rules want sent, the loop has sent, and waits for that. In a
+# dry run nothing is written. Nor does a replica write that does not lead (`attempt`), except that it says
+# which pods it has bound (`announce`). A request that fails with 5xx is sent up to three times (patiently).
 
 
 class Writer:
@@ -3500,7 +3502,7 @@ class Writer:
         until = time.monotonic() + 5
         while self.is_busy():
             if time.monotonic() > until:
-                raise ApiError(0, f"no answer to {THREADS} writes in a row")
+                raise ApiError(0, f"no answer to {THREADS} writes, or to what rules do after them, for 5 s")
             time.sleep(0.002)
 
     def bind_and_tell(self, decision, is_live):
@@ -3526,9 +3528,9 @@ class Writer:
         if is_live:
             binders += [extender.bind for extender in policy.extenders if extender.cares("bindVerb", pod)]
         is_bound = any(self.may_write() and binder(pod, decision.node) for binder in binders)
-        if is_bound and is_live:
-            return
-        self.send([binding(pod, decision.node)])  # among manifests also after a rule: nobody else can bind it
+        # Among manifests nobody else can bind it, so that a Binding follows in any case.
+        if not (is_bound and is_live):
+            self.send([binding(pod, decision.node)])
 
     def announce(self, request):
         """Say that a pod is bound, even if this replica does not lead any more.
@@ -3540,14 +3542,16 @@ class Writer:
             if self.write_note(self.api.request, request) or self.is_busy():
                 return
 
-    def tell(self, record, requests):
-        """Say why a pod is not bound. What cannot be written, the next attempt to place it says again."""
+    def tell(self, record, message, requests):
+        """Say why a pod is not bound. What the API server fails to write, the next attempt says again."""
         for request in requests:
+            if record.written != message:
+                return  # there is news by now
             if not self.write_note(self.attempt, request):
                 record.written = None
 
     def write_note(self, send, request):
-        """Send what only people read. Return False if the API server is in trouble."""
+        """Send an event or a condition. Return False if it is to be sent again: trouble of the API server."""
         try:
             patiently(send, *request)
         except ApiError as error:
@@ -3557,9 +3561,14 @@ class Writer:
                 warn_once(str(error))
         return True
 
-    def send(self, requests):
-        """Send requests, one after another, until one fails; in a dry run, none. Raises ApiError."""
+    def send(self, requests, until=math.inf):
+        """Send requests, one after another, until one fails; in a dry run, none. Raises ApiError.
+
+        until: the time, in monotonic seconds, after which nobody waits for them any more.
+        """
         for request in requests if not self.dry_run else ():
+            if time.monotonic() > until:
+                raise ApiError(0, "what was sent before it took too long")
             patiently(self.attempt, *request)
 
     def attempt(self, *request):
@@ -3601,18 +3610,18 @@ def now(microseconds=False):
 #
 #   UNPLACED   It has no node. It is tried once its backoff of 1, 2, 4, 8 or 10 seconds is over, or the
 #              cluster has changed. If it fits, it gets its room on a node, and rules take note (reserve).
-#   HELD       As long as a rule does not permit the binding. Each pass asks the rules again.
-#   PREPARING  As long as something that rules have had written has not taken effect. Each pass asks again.
-#   BINDING    Until its Binding is answered. Then it is bound, and forgotten; or it is UNPLACED again.
+#   HELD       Until all rules permit the binding. They are asked in each round.
+#   PREPARING  Until what rules have had written before the binding has taken effect. So are these.
+#   BINDING    Until its Binding is answered. Then it is bound, and forgotten; in a dry run, it stays so.
 #
-# In all of them but UNPLACED it is assumed on its node, which keeps its room. `assume` takes it forward. It
-# falls back to UNPLACED, its rules unreserve, and it backs off,
-# - if a rule refuses (assume), or if the pod goes or its Policy changes while it is HELD or PREPARING (meet);
-# - if what is to be written fails (take_failure). That is no failure to warn of if it came too late: 404, the
-#   pod has gone; 409, somebody else was faster, or another replica leads, for which Writer.attempt sends
-#   nothing. Else, or if no answer comes, a line says so. The pod may be bound all the same, so it keeps its
-#   room until the next snapshot, which shows where it is; and a second Binding would be refused.
-# If that befalls several pods in a row, the API server is in trouble: the pass ends, and the loop waits.
+# In all but UNPLACED it is assumed: it has room on its node. `assume` takes it forward. It falls back to
+# UNPLACED, its rules unreserve, and it backs off,
+# - if a rule refuses, or its node has gone (assume);
+# - if it goes, or a Policy changes, while it is HELD or PREPARING (meet): then it is tried again at once;
+# - if a write fails (take_failure). It may be bound all the same, and so keeps its room until the next
+#   snapshot, which shows where it is. A line says so, unless the write came too late: 404, the pod has gone;
+#   409, somebody else was faster, or another replica may lead, so that Writer.attempt has sent nothing.
+# If ten pods meet 5xx, 429 or no answer, and none is bound meanwhile, the pass ends, and the loop waits.
 
 
 class State(enum.Enum):
@@ -3642,7 +3651,7 @@ class PodRecord:
     decision: Decision | None = None  # by which it is assumed on a node; None while it is UNPLACED
 
     def move(self, state, decision=None):
-        """Have the pod stand in this State. Nothing else changes that."""
+        """Have the pod stand in this State; nothing else changes that. If UNPLACED, it backs off."""
         self.state = state
         self.decision = decision
         if state is State.UNPLACED:
@@ -3739,7 +3748,7 @@ def prepare_binding(decision, node, snapshot):
 
 
 class PendingPods(dict):
-    """{uid: PodRecord} of the pending pods, and what becomes of them. All this is the loop's thread's."""
+    """{uid: PodRecord} of the pending pods, and what becomes of them. It runs in the loop's thread."""
 
     SEVERAL = 10  # pods for which nothing can be written, in a row: the API server is in trouble, not they
 
@@ -3754,17 +3763,20 @@ class PendingPods(dict):
         self.failing = set()  # the uids of pods whose writes have failed since one was bound
 
     def meet(self, pods, policies):
-        """Give the listed pods their records. Forget the others, except while their Bindings are written."""
+        """Give these pods their records. Forget all others that are not being bound.
+
+        Undo what is HELD or PREPARING if the pod has gone, or its Policy is another one by now.
+        """
         records = {decision.pod.uid: decision.pod.record for decision in self.under_way}
         for pod in pods:
-            pod.record = records.setdefault(pod.uid, self.get(pod.uid) or PodRecord(pod.pending_message))
+            pod.record = records[pod.uid] = self.get(pod.uid) or PodRecord(pod.pending_message)
             if pod.record.waits_for_rules:
                 pod.record.decision.pod = pod  # as it is by now
         for uid, record in self.items():
             decision = record.decision
             if record.waits_for_rules and (uid not in records or decision.policy not in policies.values()):
                 record.move(State.UNPLACED)
-                self.snapshot.objects.clear()  # so that rules see them as they are by now
+                self.snapshot.objects.clear()  # so that rules see claims and the like as they are by now
                 self.undo(decision)
         self.clear()
         self.update(records)
@@ -3781,9 +3793,9 @@ class PendingPods(dict):
         self.due = [pod for pod in pods if pod.record.is_due() and pod.uid not in self.tried]
 
     def next_due(self, stop):
-        """Return the next pod to decide about, once a thread is free; None at the end of the pass.
+        """Return the next pod to decide about, once a thread is free. Raises ApiError.
 
-        That is also when others may have changed the cluster since it was read. Raises ApiError.
+        None ends the pass: no pod is left, `stop` is set, or what was read has grown old.
         """
         if self.due and self.step:
             wait_for_enter(self.due[0], stop)
@@ -3822,7 +3834,7 @@ class PendingPods(dict):
     def send(self, requests):
         """Send what rules want sent; no pod is tried meanwhile, so it may not take long. Raises ApiError."""
         if requests:
-            within(10, self.writer.send, requests)
+            within(10, self.writer.send, requests, time.monotonic() + 10)
 
     def try_to_send(self, requests):
         """Send what rules want sent, though nothing depends on it."""
@@ -3831,7 +3843,7 @@ class PendingPods(dict):
         except Exception as error:  # what a rule wants sent may be anything
             warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
 
-    def say(self, decision, kind, event_reason, reason, message):
+    def say(self, decision, kind, event_reason, condition_reason, message):
         """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
 
         For pods whose condition has the reason Unschedulable, cluster autoscalers make nodes.
@@ -3839,8 +3851,9 @@ class PendingPods(dict):
         pod = decision.pod
         if message != pod.record.written:
             pod.record.written = message
-            requests = [event(pod, kind, event_reason, message), pod_condition(pod, reason, message)]
-            self.writer.start(self.writer.tell, pod.record, requests)
+            requests = [event(pod, kind, event_reason, message),
+                        pod_condition(pod, condition_reason, message)]
+            self.writer.start(self.writer.tell, pod.record, message, requests)
 
     def take_answers(self, patience=0.5):
         """Take in how Bindings have ended; for those under way wait so many seconds. Raises ApiError."""
@@ -3856,7 +3869,7 @@ class PendingPods(dict):
             else:
                 self.failing.clear()
                 del self[decision.pod.uid]  # the next snapshot has it on its node
-                decision.pod.record = None
+                decision.pod.record = None  # else whoever keeps the pod would keep the snapshot, too
 
     def take_failure(self, decision, error):
         """Have a pod be UNPLACED for which something could not be written. Raises the error if many are."""
@@ -3884,12 +3897,11 @@ class PendingPods(dict):
 
 
 def warn_of_failure(error, text):
-    """Note that a write has failed, unless it came too late. Where no answer came, lists will say so."""
+    """Say that a write has failed, unless it came too late; that no answer came, once for all pods."""
     status = getattr(error, "status", None)  # None: a rule's or an extender's error
     if status not in (404, 409):
         FAILURE.set()
-        if status != 0:
-            warn_once(text)
+        warn_once(text, about="no answer to a write" if status == 0 else None)
 
 
 # ==== 24. What is read ==================================================================================
@@ -4079,7 +4091,7 @@ def recall(subject, pod, snapshot, nodes, function, basis=None, then=lambda node
         asked = sorted(changed & nodes.keys())
     else:
         asked = [name for name in nodes if name in changed or name not in answers]
-        answers = {name: answers.get(name) for name in nodes}  # in the order of these nodes
+        answers = {name: answers.get(name) for name in nodes}  # in this order; None until asked
     news = {name: function(nodes[name]) for name in asked}
     result = last.result
     if answers is not last.answers or any(answers[name] != news[name] for name in news):
@@ -4087,7 +4099,7 @@ def recall(subject, pod, snapshot, nodes, function, basis=None, then=lambda node
         result = then(nodes, answers)
     if not pod.claims:
         memory[key] = Finding(basis, nodes, answers, result, len(changes))
-    while len(memory) * (len(nodes) + 500) > MOST_REMEMBERED:
+    while len(memory) * (len(nodes) + 500) > MOST_REMEMBERED:  # about 500 for all that is not of a node
         del memory[next(iter(memory))]  # what was not asked for the longest time
     return result
 
@@ -5039,7 +5051,6 @@ def poll(cluster, policy_file, report, stop, options):
         if not election.lead(stop):
             return 0
     code = run(cluster, policy_file, report, stop, options.interval, options.once)
-    cluster.pending.finish(seconds=3 if stop.is_set() else 10)
     stop.set()
     if elected:
         election.release()

@@ -586,7 +586,8 @@ def test_where_taints_are_not_looked_at_that_is_said_too():
 
 def test_the_rules_of_a_configuration_have_the_names_of_its_plugins(tmp_path):
     (tmp_path / "config.yaml").write_text(
-        f"kind: KubeSchedulerConfiguration\napiVersion: {scheduler.CONFIGURATION_VERSION}")
+        f"kind: KubeSchedulerConfiguration\napiVersion: {scheduler.CONFIGURATION_VERSION}\n"
+        "profiles: [{plugins: {postFilter: {disabled: [{name: DefaultPreemption}]}}}]")
     lines = explained("--cluster", DEMO, "--policy", tmp_path / "config.yaml")
     assert {"NodeResourcesFit", "TaintToleration", "PodTopologySpread"} <= {
         row for cells in read_scores(lines["default/report"]).values() for row in cells}
@@ -721,7 +722,7 @@ def test_what_is_compared_may_be_for_other_schedulers(tmp_path):
     path = manifest(tmp_path, node("a"), pod("mine"), pod("theirs", schedulerName="theirs"))
     (tmp_path / "theirs.json").write_text(json.dumps({
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"schedulerName": "theirs"}]}))
+        "profiles": [{"schedulerName": "theirs", "plugins": {"postFilter": {"disabled": [{"name": "*"}]}}}]}))
     run = run_scheduler("--cluster", path, "--compare", tmp_path / "theirs.json", cwd=ROOT)
     assert (run.returncode, run.stderr) == (0, "")
     assert [line.split() for line in run.stdout.splitlines()[1:3]] == [

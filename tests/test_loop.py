@@ -453,8 +453,8 @@ def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
     assert retry(3) == (4, 6), "a condition that could not be written is written by the next attempt"
     server.failures["events"] = [500] * 3
     server.put(node("p", cpu="1"))
-    assert retry(1) == (7, 7)
-    assert retry(3) == (8, 8), "and so is an event"
+    assert retry(1) == (7, 6)
+    assert retry(3) == (8, 7), "and so is an event, and the condition after it"
 
 
 @table("refused", {"events": ("events",), "conditions": ("status",)})
@@ -980,3 +980,25 @@ def test_old_nodes_are_not_kept():
         alive += map(weakref.ref, cluster.nodes.values())
     gc.collect()
     assert sum(seen() is not None for seen in alive) < 1200, "of 2000"
+
+
+def test_requests_for_which_nobody_waits_any_more_are_not_sent(clock):
+    server = Server(node("n"))
+    writer, plain = scheduler_of(server).writer, server.request
+
+    def request(method, path, body=None, params=None):
+        clock.now += 11
+        return plain(method, path, body, params)
+
+    server.request = request
+    with pytest.raises(scheduler.ApiError, match="took too long"):
+        writer.send([("PATCH", "/slow", {}), ("PATCH", "/second", {})], until=clock.now + 10)
+    assert not server.sent("PATCH", "/second")
+
+
+def test_a_binding_without_an_answer_is_said_once_and_a_failure_of_a_single_pass(caplog):
+    server = Server(node("n"), *(pod(f"p-{i}") for i in range(4)))
+    server.failures["binding"] = [0] * 4
+    policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
+    code = scheduler.run(scheduler_of(server), policies, lambda decision: None, threading.Event(), 1, once=True)
+    assert (code, len(caplog.messages)) == (1, 1) and caplog.messages[0].endswith(": status 0")

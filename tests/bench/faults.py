@@ -362,7 +362,7 @@ def seconds_to_bind(trial, rates, faults, limit):
 
 def held_up(trial, rates=None, faults=None):
     """Faults must not make the pods that they do not befall wait: 600 take less than 1.5 times as long."""
-    trial.proxy.delays |= {"binding": 0.02, "event": 0.005}  # as an API server needs that is farther away
+    trial.proxy.delays |= {"binding": 0.2, "event": 0.02}  # as an API server needs that is farther away
     without = seconds_to_bind(trial, {}, {}, 90)
     for _attempt in range(2):  # by chance a pod is hit several times, or this machine is busy
         taken = seconds_to_bind(trial, rates or {}, faults or {}, 5 * without)
