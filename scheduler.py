@@ -76,10 +76,13 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlencode, urlsplit
 
-import urllib3
-import yaml
-from requests import Session
-from urllib3.exceptions import HTTPError, InsecureRequestWarning
+try:
+    import urllib3
+    import yaml
+    from requests import Session
+    from urllib3.exceptions import HTTPError, InsecureRequestWarning
+except ImportError as error:
+    sys.exit(f"{error.name} is missing: pip install -r requirements.txt")
 
 log = logging.getLogger("scheduler")
 
@@ -2519,7 +2522,12 @@ class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
 
     def construct_mapping(self, node, deep=False):
         """Build a mapping whose keys are all different."""
-        unique_keys([(key.value, None) for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f'duplicate key "{key.value}"', problem_mark=key.start_mark)
+            seen.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
         return super().construct_mapping(node, deep)
 
 
@@ -4342,11 +4350,20 @@ class LeaderElection:
 # ==== 28. A cluster made of manifests ===================================================================
 
 
-# What is often misspelt: fields of a pod's spec and of its containers that rules look at, and kinds.
+# What is often misspelt: names in pods and nodes that rules look at, a few that look like these, and kinds.
 FIELDS = """
-    affinity containers hostNetwork initContainers nodeName nodeSelector overhead ports priority
-    priorityClassName resources schedulerName schedulingGates tolerations topologySpreadConstraints
-    volumes"""
+    affinity allocatable annotations capacity containers effect hostIP hostIPC hostIPs hostNetwork hostPID
+    hostPort image images initContainerStatuses initContainers labelSelector labels limits matchExpressions
+    matchLabelKeys matchLabels maxSkew metadata name names namespace namespaces nodeAffinity
+    nodeAffinityPolicy nodeName nodeSelector nodeSelectorTerms overhead podAffinity podAffinityTerm
+    podAntiAffinity port ports
+    preference preferredDuringSchedulingIgnoredDuringExecution priority priorityClassName requests
+    requiredDuringSchedulingIgnoredDuringExecution resources schedulerName schedulingGates spec status taints
+    tolerations topologyKey topologySpreadConstraints unschedulable volumes whenUnsatisfiable"""
+FREE = {"labels", "annotations", "nodeSelector", "matchLabels"}  # what is in these may have any name
+VALUES = {  # what these fields may say
+    "operator": [*OPERATORS], "effect": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
+    "whenUnsatisfiable": ["DoNotSchedule", "ScheduleAnyway"]}
 KINDS = """
     Node Pod Namespace Service ReplicationController ReplicaSet StatefulSet PersistentVolume
     PersistentVolumeClaim StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment
@@ -4355,42 +4372,34 @@ SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
     "system-node-critical": {"value": 2000001000}, "system-cluster-critical": {"value": 2000000000}}
 
 
-def remarks_on(kind, spec):
-    """Yield what is odd in an object of this kind, with this spec, that no API server has checked."""
+def remarks_on(kind, thing):
+    """Yield what is odd in an object of this kind that no API server has checked."""
     meant = nearly(kind, KINDS.split())
     if meant:
         yield f'kind: did you mean "{meant}"?'
-    if kind == "Pod":
-        yield from misspelt(spec, "spec")
-        for part in ("initContainers", "containers"):
-            for i, container in enumerate(pick(spec, list, part)):
-                yield from misspelt(container, f"spec.{part}[{i}]")
-        yield from unknown_operators(spec, "spec")
-    if "template" in spec:
+    if kind in ("Pod", "Node"):
+        yield from odd_words(thing, "")
+    if "template" in pick(thing, dict, "spec"):
         yield "no pods are made of its template here: add the pods themselves"
 
 
-def misspelt(thing, place):
-    """Yield the fields of a pod's spec, or of a container, that are nearly ones which rules look at."""
-    for name in thing:
+def odd_words(thing, place):
+    """Yield names of fields that are nearly ones which rules look at, and values that the API lacks."""
+    if isinstance(thing, list):
+        for i, value in enumerate(thing):
+            yield from odd_words(value, f"{place}[{i}]")
+    for name, value in thing.items() if isinstance(thing, dict) else ():
+        where = f"{place}.{name}".removeprefix(".")
         meant = nearly(name, FIELDS.split())
         if meant:
-            yield f'{place}.{name}: did you mean "{meant}"?'
-
-
-def unknown_operators(thing, place):
-    """Yield the operators of tolerations and selectors in a pod's spec that the API does not know."""
-    inner = {}
-    if isinstance(thing, dict):
-        inner = {f"{place}.{name}": value for name, value in thing.items()}
-    elif isinstance(thing, list):
-        inner = {f"{place}[{i}]": value for i, value in enumerate(thing)}
-    for where, value in inner.items():
-        known = ["Equal", "Exists", "Gt", "Lt"] if ".tolerations[" in where else [*OPERATORS]
-        if where.endswith("].operator") and value and value not in known:
+            yield f'{where}: did you mean "{meant}"?'
+        known = ["Equal", "Exists", "Gt", "Lt"] if ".tolerations[" in where else VALUES["operator"]
+        known = known if name == "operator" else VALUES.get(name, [value])
+        if value and value not in known:
             hint = did_you_mean(value, known, f"; expected one of {', '.join(known)}")
-            yield f'{where}: unknown operator "{value}"{hint}'
-        yield from unknown_operators(value, where)
+            yield f'{where}: unknown {name} "{value}"{hint}'
+        if name in FIELDS.split() and name not in FREE:
+            yield from odd_words(value, where)
 
 
 def completed(spec):
@@ -4455,6 +4464,7 @@ class Manifests:
             if resource not in self.CLUSTER_WIDE:
                 metadata["namespace"] = pick(metadata, str, "namespace") or "default"
             spec = pick(thing, dict, "spec")
+            is_second = (resource, metadata.get("namespace"), name) in self.objects
             self.objects[resource, metadata.get("namespace"), name] = thing
             if resource == "pods":
                 thing["spec"] = completed(spec)
@@ -4466,7 +4476,10 @@ class Manifests:
         except (TypeError, ValueError) as error:
             raise Malformed(f"{kind} {name}: {error}") from error
         is_copied = "uid" in metadata  # it has passed an API server, maybe a newer one
-        return [] if is_copied else [f"{kind} {name}: {remark}" for remark in remarks_on(kind, spec)]
+        remarks = [] if is_copied else [*remarks_on(kind, thing)]
+        if is_second:
+            remarks.append("there is one of this name already, which this one replaces")
+        return [f"{kind} {name}: {remark}" for remark in remarks]
 
     def give_priorities(self):
         """Give each pod the priority of its PriorityClass. Upstream: plugin/pkg/admission/priority."""
@@ -4536,6 +4549,12 @@ class Screen:
 CONTROL = [*range(0x20), *range(0x7f, 0xa0), *range(0x2028, 0x202f), *range(0x2066, 0x206a)]
 ESCAPES = {code: ascii(chr(code))[1:-1] for code in CONTROL}  # names and messages may come from anybody
 BOLD, DIM, RED, GREEN = "1", "2", "91", "1;32"
+
+
+def folded(text, width):
+    """Return a line for people as lines of at most this width."""
+    return text if len(text) <= width else "\n".join(
+        textwrap.wrap(text, max(60, width), subsequent_indent="    ", break_on_hyphens=False))
 
 
 def show(decision, options, screen, stands=""):
@@ -4885,7 +4904,7 @@ def why_it_waits(pod, snapshot):
 def read_arguments(argv):
     """Read the command line."""
     parser = argparse.ArgumentParser(
-        prog="scheduler.py", formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="scheduler.py", usage="%(prog)s [options]", formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Schedule the pods that name this scheduler, by the rules that a Policy file names.",
         epilog=f"""examples:
   kubectl proxy & python scheduler.py             schedule a cluster's pods until Ctrl-C
@@ -4914,7 +4933,9 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
     options, unknown = parser.parse_known_args(argv)
     if unknown:
-        hint = did_you_mean(unknown[0].partition("=")[0], (), "")
+        word = unknown[0].partition("=")[0]
+        otherwise = "" if word.startswith("-") else "; manifests are given by --cluster"
+        hint = did_you_mean(word, parser._option_string_actions, otherwise)
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     if not re.fullmatch("https?://[^/?#]+/?", options.server):
         parser.error(f"--server {options.server}: expected a URL such as http://127.0.0.1:8001")
@@ -4924,8 +4945,8 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
         parser.error(f"--server {options.server}: {error}")
     if not 0 < options.interval < 1e6:
         parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
-    if options.compare and (options.explain or not options.cluster):
-        parser.error("--compare needs --cluster, and goes without --explain")
+    if options.compare and (options.explain or options.step or not options.cluster):
+        parser.error("--compare needs --cluster, and goes without --explain and --step")
     return options
 
 
@@ -4939,7 +4960,8 @@ def main(argv=None):
     if options.compare and SEED is None:
         SEED = ""  # chance decides alike for all that is compared
     formatter = logging.Formatter()
-    formatter.formatMessage = lambda record: record.message.translate(ESCAPES)
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else math.inf
+    formatter.formatMessage = lambda record: folded(record.message.translate(ESCAPES), width)
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler])
@@ -4994,10 +5016,14 @@ def wait_for_enter(pod, stop):
         return
     pod.record.asked = True
     wanted = [f"{resource} {in_units(resource, wish)}" for resource, wish in pod.requests.items() if wish]
-    question = f"{pod.key} requests {', '.join(wanted) or 'nothing'}. Where will it go? (Enter; q ends) "
+    wanted += [f"host port {port.number}" for port in pod.host_ports]
+    wanted += [f"a node with {key}={value}" for key, value in pod.node_selector.items()]
+    wanted += [name for name in ("affinity", "tolerations") if pod.spec.get(name)]
+    question = f"{pod.key} asks for {', '.join(wanted) or 'nothing'}. Where will it go? (Enter; q ends)"
+    question = folded(question, shutil.get_terminal_size().columns)
     try:
         with open("/dev/tty") as terminal:  # as manifests may come from standard input
-            print(question, end="", file=sys.stderr, flush=True)
+            print(question, end=" ", file=sys.stderr, flush=True)
             while not (stop.is_set() or select.select([terminal], [], [], 0.2)[0]):
                 pass
             if not stop.is_set() and terminal.readline().strip() == "q":
@@ -5006,8 +5032,8 @@ def wait_for_enter(pod, stop):
         raise PolicyError("--step: there is no terminal at which to press Enter") from error
 
 
-def watch_rules(thread, ended, seconds=10):
-    """Until all has ended, warn of each rule for which a thread, the loop's, has waited for so long."""
+def watch_rules(thread, ended, seconds=5):
+    """Until all has ended, warn of each rule for which a thread, the loop's, has waited at least so long."""
     before = None  # the call of a rule that was under way at the last look
     while not ended.wait(seconds):
         frame = sys._current_frames().get(thread)
@@ -5060,6 +5086,8 @@ def poll(cluster, policy_file, report, stop, options):
 def schedule_manifests(cluster, policies, report, stop, options, screen):
     """Schedule the pods of manifests, and show where they are then. Return whether something failed."""
     waiting = {pod.uid for pod in cluster.unassigned}
+    if options.step:
+        screen.print(*picture([], cluster.snapshot(policies), screen, set(), {}), "")
     snapshot = make_passes(cluster, policies, report, stop, options.once)
     if options.output == "text":
         pods, _ = cluster.read(Pod, "pods")
@@ -5086,7 +5114,7 @@ def explain_pod(cluster, policy_file, options, screen):
     namespace, name = f"default/{options.explain}".split("/")[-2:]
     pods, _ = cluster.read(Pod, "pods", f"metadata.namespace={namespace},metadata.name={name}")
     if not pods:
-        raise ApiError(404, f'pod "{namespace}/{name}" not found; write --explain NAMESPACE/NAME')
+        raise ApiError(404, f'pod "{namespace}/{name}" not found (NAMESPACE/NAME; default/ is left out)')
     pod = pods[0]
     path = policy_file.path
     policies = policy_file.policies

@@ -628,6 +628,14 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
                        'spec.containers[0].resource: did you mean "resources"?'),
     "of an init container": (pod("p", initContainers=[{"name": "c"}, {"Ports": []}]),
                              'spec.initContainers[1].Ports: did you mean "ports"?'),
+    "deeper": (pod("p", containers=[{"name": "c", "resources": {"request": {}}}]),
+               'spec.containers[0].resources.request: did you mean "requests"?'),
+    "of affinity": (pod("p", affinity={"podAntiaffinity": {}}),
+                    'spec.affinity.podAntiaffinity: did you mean "podAntiAffinity"?'),
+    "of the metadata": (pod("p", metadata={"annotation": {}}), 'metadata.annotation: did you mean "annotations"?'),
+    "a taint's effect": (pod("p", tolerations=[{"effect": "Noschedule"}]),
+                         'spec.tolerations[0].effect: unknown effect "Noschedule"; did you mean "NoSchedule"?'),
+    "labels may have any name": (pod("p", labels={"tolerationz": "x"}, nodeSelector={"request": "y"}), None),
     "an operator of tolerations": (
         tolerating("Exist"), 'spec.tolerations[0].operator: unknown operator "Exist"; did you mean "Exists"?'),
     "an operator of tolerations, in the plural": (
@@ -647,6 +655,15 @@ def test_what_is_misspelt_in_a_pod_is_named(thing, said):
     assert err == (f"-: Pod p: {said}\n" if said else "")
 
 
+def test_what_is_misspelt_in_a_node_or_comes_twice_is_said():
+    run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([
+        node("n", taint=[]), node("m", taints=[{"key": "a", "effect": "Noschedule"}]), node("n")]))
+    assert run.stderr.splitlines()[:3] == [
+        '-: Node n: spec.taint: did you mean "taints"?',
+        '-: Node m: spec.taints[0].effect: unknown effect "Noschedule"; did you mean "NoSchedule"?',
+        "-: Node n: there is one of this name already, which this one replaces"]
+
+
 def test_a_pod_with_scheduling_gates_is_no_pod_that_waits():
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([
         node("n"), pod("p", schedulingGates=[{"name": "quota"}])]))
@@ -659,7 +676,7 @@ LONG = '{"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": "my
 @table("text, said", {
     "a tab that indents": (
         "kind: Pod\nmetadata:\n\tname: p\n", "line 3: found character that cannot start any token: name: p"),
-    "a key that comes twice": ("kind: Pod\nkind: Pod\n", 'duplicate key "kind"'),
+    "a key that comes twice": ("kind: Pod\nkind: Pod\n", 'line 2: duplicate key "kind": kind: Pod'),
     "another mistake": ("a: b: c", "line 1: mapping values are not allowed in this context: a: b: c"),
     "the place in JSON is quoted whole": (LONG, f"line 1: stray comma: {LONG}"),
     "but of a line that is very long, what is near": (
