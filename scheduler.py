@@ -6,10 +6,10 @@
 """A Kubernetes scheduler to read, to run and to change.
 
 It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler and have no node yet, applies
-the predicates and priorities that a legacy Policy file names, and POSTs a Binding for each. A predicate says
-whether a pod fits a node, a priority how good the node is for it. Under the same Policy this script gives the
-answers of kube-scheduler 1.20, among the last releases to read such files; under a KubeSchedulerConfiguration
-it gives those of 1.36.
+the predicates and priorities that a legacy Policy file names, and has a thread POST a Binding for each. A
+predicate says whether a pod fits a node, a priority how good the node is for it. Under the same Policy this
+script gives the answers of kube-scheduler 1.20, among the last releases to read such files; under a
+KubeSchedulerConfiguration it gives those of 1.36.
 
 A *pass* looks at the cluster once, in a *snapshot*, and makes a *decision* about each pod that is due.
 
@@ -30,7 +30,7 @@ III. Rules that look further: Labels, images, shapes. Node affinity. Services an
 IV. What people write: Files. Rules of one's own. The Policy. KubeSchedulerConfiguration.
 V. The cluster: Requests and threads. What is written. The life of a pending pod. What is read. What is
     remembered. Extenders. Several replicas, of which one leads.
-VI. People: A cluster made of manifests. What people see. The command line.
+VI. People: A cluster made of manifests. What people see. The picture of a cluster. The command line.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ log = logging.getLogger("scheduler")
 
 # ==== 1. The loop =======================================================================================
 
-# A pod is *due* once its backoff is over; a new one is at once. How it gets from a decision to its Binding,
-# and what becomes of it if that fails: see The life of a pending pod. `policies` is {schedulerName: Policy}.
+# After a try in vain a pod has to wait a while, its *backoff*; otherwise it is *due*. How it gets from a
+# decision to its Binding, and what becomes of it if that fails (it keeps its room until it is known whether
+# it is bound, and is tried again): The life of a pending pod. `policies` is {schedulerName: Policy}.
 
 
 def run(cluster, policy_file, report, stop, interval, once):
@@ -110,7 +111,7 @@ def run(cluster, policy_file, report, stop, interval, once):
             trouble = error
         pause = cluster.take_note_of(trouble)  # seconds to wait after trouble, else 0
         if cluster.pending.due and not trouble:
-            continue  # what was read had grown old: the next pass takes these, after another look
+            continue  # the pass broke off, as what it had read was old: look again, and decide about the rest
         if once:
             break
         stop.wait(max(interval, pause))
@@ -126,14 +127,14 @@ def schedule_pending_pods(cluster, policies, report, stop):
         waiting = waiting_pods(cluster, policies)
         snapshot = cluster.look(waiting, policies)  # lists the nodes and the pods on them, if any pod is due
         while pod := pending.next_due(stop):
-            decision = pod.record.decision  # that of an earlier pass, if a rule has let the pod wait with it
+            decision = pod.record.decision  # from an earlier pass, if a rule still delays its binding
             decision = decision or schedule(pod, snapshot, policies[pod.scheduler])
             assume(decision, snapshot)  # from now on the pod counts on its node, if it has one
             if pod.record.is_news(decision):
                 report(decision)
             pending.carry_out(decision)  # has a thread POST its `binding`, or else say why it stays pending
     finally:
-        pending.take_answers()  # of the API server: which pods are bound, and which not
+        pending.take_answers()  # which pods the API server has bound, and which not
 
 
 def waiting_pods(cluster, policies):
@@ -174,13 +175,13 @@ def nodes_that_fit(pod, snapshot, policy):
                     break
         return against
 
-    # split_nodes(nodes, {name: ask_predicates(node) for name, node in nodes.items()}) of snapshot.nodes; but
-    # what is known from the last pod like this one is not asked again.
+    # In effect: split_nodes(nodes, {name: ask_predicates(node) for name, node in nodes.items()}). `recall`
+    # gives the same, but does not ask again what the last pod like this one has shown (What is remembered).
     feasible, failed = recall(
         policy, pod, snapshot, snapshot.nodes, ask_predicates, basis=predicates, then=split_nodes)
     for extender in policy.extenders:  # web services that the Policy names; they may refuse nodes
         feasible, failed = extender.filter(pod, feasible, failed)
-    return nominated_alone(pod, feasible, policy), failed
+    return nominated_alone(pod, feasible, policy), failed  # its nominated node only, if that one fits
 
 
 def prioritize(decision, feasible, snapshot):
@@ -189,7 +190,7 @@ def prioritize(decision, feasible, snapshot):
     try:
         for priority in prepare(policy.priorities, pod, feasible, snapshot):
             decision.votes.append(priority.vote(feasible, snapshot))  # points from 0 to 100
-    except Unschedulable:  # a priority has given a score that is none, for example
+    except Unschedulable:  # a priority has given a score that is not from 0 to 100, for example
         if len(feasible) > 1:  # a single node is taken, whatever its points
             raise
     for extender in policy.extenders:
@@ -221,9 +222,10 @@ def binding(pod, node_name):
 #         if node.labels.get("closed") == "yes":
 #             yield "node(s) were closed"
 #
-# A priority returns a score instead. A Policy names rules, as {"predicates": [{"name": "OnlyOpenNodes"}]}. A
-# file of --plugins imports `predicate` and `priority` from here (Rules of one's own). A rule that needs more
-# than the pod and the node has that worked out once for each pod, by its `metadata` function (`prepare`).
+# A priority returns a score instead. A Policy of {"predicates": [{"name": "OnlyOpenNodes"}]} asks this one,
+# and those that are `always` active: a list that is given replaces that of those active `by_default`. A file
+# of --plugins imports `predicate` and `priority` from here (Rules of one's own). If a rule needs more than
+# the pod and the node, its `metadata` function works that out, once for each pod (`prepare`).
 
 
 PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
@@ -303,7 +305,7 @@ priority = functools.partial(register, "priorities")
 
 
 def nothing_against(pod, node):
-    """A rule against no node. `metadata` functions return this function to have their rule left out."""
+    """Return no reason. As what a rule's `metadata` function returns: leave the rule out for this pod."""
     return ()
 
 
@@ -385,7 +387,7 @@ def check_node_unschedulable(pod, node):
 
 @predicate("HostName", plugin="NodeName", by_default=True, aliases=["GeneralPredicates"])
 def host_name(pod, node, modern=False):
-    """The pod names no node, or this one; of those that wait, none does."""
+    """The pod asks for this node, or for none. (One that waits names none, so that it always passes.)"""
     if pod.node_name not in ("", node.name):
         yield f"node(s) didn't match the requested {'node name' if modern else 'hostname'}"
 
@@ -414,7 +416,7 @@ NOTHING = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
 @predicate("PodFitsResources", plugin="NodeResourcesFit", by_default=True, aliases=["GeneralPredicates"],
            looks_at={"resource requests": lambda pod, node: any(pod.requests.values())})
 def pod_fits_resources(pod, node, arguments=(), modern=False):
-    """The node has room for one more pod, and free what it requests, except what `arguments` name."""
+    """The node has room for one more pod, and enough free of all it requests, but for `arguments`."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
     if pod.requests == NOTHING:  # then nothing else matters
@@ -584,7 +586,7 @@ class Vote:
     title: str
     weight: int
     raw: dict  # node -> its score, as the function of the priority gave it; None for an extender
-    points: dict  # node -> 0 to 100, after `reduce`; or the extender's score times its weight
+    points: dict  # node -> 0 to 100, after `reduce`; an extender's are weighted already (weight: 1)
     priority: Prepared = None  # whose vote it is
 
 
@@ -4765,6 +4767,9 @@ def comparison(outcomes):
     return [*table, f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(numbers)]
 
 
+# ==== 30. The picture of a cluster ======================================================================
+
+
 MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
 
 
@@ -4898,7 +4903,7 @@ def why_it_waits(pod, snapshot):
     return why_not_yet(pod, policy) if policy else ""
 
 
-# ==== 30. The command line ==============================================================================
+# ==== 31. The command line ==============================================================================
 
 
 def read_arguments(argv):
