@@ -689,10 +689,14 @@ def test_a_hook_that_answers_something_else_fails_its_pod(spy, point, answer, ex
     assert f"TypeError in a rule: {expected} (" in decision.message and scheduler.FAILURE.is_set() and not server.places()
 
 
-def test_what_post_filter_does_to_what_it_is_shown_changes_nothing_for_others(spy):
-    spy.answers |= {"filter": ["no"], "post_filter": lambda pod, failed, snapshot: failed.clear()}
+@table("change", {
+    "the nodes": (lambda failed: failed.clear(),),
+    "the reasons": (lambda failed: [reasons.append("X") for reasons in failed["n"].values()] and None,)})
+def test_what_post_filter_does_to_what_it_is_shown_changes_nothing_for_others(spy, change):
+    spy.answers |= {"filter": ["no"], "post_filter": lambda pod, failed, snapshot: change(failed)}
     _, decisions = make_pass(Server(node("n"), pod("p"), pod("q")), spy)
-    assert [list(decision.failed) for decision in decisions] == [["n"], ["n"]]
+    assert [{name: [*against.values()] for name, against in decision.failed.items()} for decision in decisions] == [
+        {"n": [["no"]]}, {"n": [["no"]]}]
 
 
 @table("point, calls", {

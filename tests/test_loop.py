@@ -445,6 +445,7 @@ def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
     assert retry(5) == (1, 1)
     [condition] = server.sent("PATCH", "/status")[0][3]["status"]["conditions"]
     assert condition["lastTransitionTime"].endswith("Z")
+    assert server.sent("PATCH", "/status")[0][3]["metadata"] == {"uid": "uid-big"}, "and no pod made again meanwhile"
     server.put(node("m", cpu="1"))
     assert retry(5) == (2, 2)
     server.failures["status"] = [500] * 3
