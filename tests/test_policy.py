@@ -99,7 +99,7 @@ EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and p
     "predicates that are no list": (
         '{"kind": "Policy", "apiVersion": "v1", "predicates": "all"}', 'predicates: expected a list, got "all"'),
     "a key twice": ('{"kind": "Policy", "kind": "Policy"}', 'duplicate key "kind"'),
-    "a key twice in YAML": ("kind: Policy\nkind: Policy\n", 'duplicate key "kind"'),
+    "a key twice in YAML": ("kind: Policy\nkind: Policy\n", 'line 2: duplicate key "kind": kind: Policy'),
     "half a file": (
         '{"kind": "Policy", "predi', 'line 1: Unterminated string starting at: {"kind": "Policy", "predi'),
     "half a file, up to a comma": (
