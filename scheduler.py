@@ -2525,11 +2525,11 @@ class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     def construct_mapping(self, node, deep=False):
         """Build a mapping whose keys are all different."""
         seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f'duplicate key "{key.value}"', problem_mark=key.start_mark)
-            seen.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
+        for key in [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
+            if key.value in seen:
+                problem = f'duplicate key "{key.value}"'
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -4395,8 +4395,9 @@ def odd_words(thing, place):
         meant = nearly(name, FIELDS.split())
         if meant:
             yield f'{where}: did you mean "{meant}"?'
-        known = ["Equal", "Exists", "Gt", "Lt"] if ".tolerations[" in where else VALUES["operator"]
-        known = known if name == "operator" else VALUES.get(name, [value])
+        known = VALUES.get(name, [value])  # of other fields, any value will do
+        if name == "operator" and ".tolerations[" in where:
+            known = ["Equal", "Exists", "Gt", "Lt"]
         if value and value not in known:
             hint = did_you_mean(value, known, f"; expected one of {', '.join(known)}")
             yield f'{where}: unknown {name} "{value}"{hint}'
