@@ -146,7 +146,9 @@ def test_a_proxy_that_dies_and_comes_back_loses_nothing(control_plane, start_sch
     running.send_signal(signal.SIGTERM)
     _out, err = running.communicate(timeout=20)
     assert running.returncode == 0
-    assert err.count("answers again") == 1 and err.count("is `kubectl proxy` running") in (1, 2), err  # lists, Bindings
+    assert err.count("answers again") == 1, err
+    # Said once for a Binding that was under way, a list that was cut off, and lists that were refused.
+    assert 1 <= err.count("is `kubectl proxy` running") <= 3, err
     told = Counter(key for key, *_ in control_plane.events("Scheduled"))
     assert max(told.values()) == 1, "no pod was bound twice"
 
