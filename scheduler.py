@@ -1240,20 +1240,21 @@ def improved_balance(pod, node, resources):
     if not requested:
         return 0
     before = {name: node.requested.get(name, 0) for name in resources
-           if node.allocatable.get(name) and (name in NOTHING or name in requested)}
+              if node.allocatable.get(name) and (name in NOTHING or name in requested)}
     then = {name: amount + pod.requests.get(name, 0) for name, amount in before.items()}
     return 50 + (50 + evenness(then, node) - evenness(before, node)) // 2
 
 
 def evenness(requested, node):
     """Return 100 less the standard deviation, in percent, of the requested shares of the node's resources."""
-    shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
-    if len(shares) == 2:
-        return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
+
     def add_up(numbers):
         """Add floats up one by one, like Go; Python 3.12's sum() is more exact."""
         return functools.reduce(lambda total, each: total + each, numbers, 0.0)
 
+    shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
+    if len(shares) == 2:
+        return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
     middle = add_up(shares) / max(len(shares), 1)
     squares = [(share - middle) ** 2 for share in shares]
     return int((1 - math.sqrt(add_up(squares) / max(len(shares), 1))) * 100)
@@ -5058,18 +5059,14 @@ def stop_on_signals():
     def end(number, _):
         """Have the loop end after this pod; after a second signal, or four seconds, end the process."""
         signal.signal(number, signal.SIG_DFL)
-        in_background(end_by_force)
+        force = threading.Timer(4, os._exit, [1])
+        force.daemon = True  # it does not hold up an end in time
+        force.start()
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
     return stop
-
-
-def end_by_force():
-    """End the process, if it still runs in four seconds."""
-    time.sleep(4)
-    os._exit(1)
 
 
 def poll(cluster, policy_file, report, stop, options):

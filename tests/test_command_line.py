@@ -445,7 +445,7 @@ def test_a_rule_that_does_not_return_is_named_and_an_end_by_force_is_exit_code_1
     stuck.stderr.readline()  # that two predicates are always on
     assert stuck.stderr.readline() == "Mine has not returned for 0.5 s (rules.py, line 6)\n"
     stuck.send_signal(signal.SIGTERM)
-    assert stuck.wait(8) == 1
+    assert stuck.wait(20) == 1
     stuck.communicate()
 
 

@@ -387,7 +387,7 @@ def test_a_policy_that_cannot_be_read_is_one_line_and_exit_code_2(content, tmp_p
     lines = err.splitlines()
     assert len(lines) == 1 and lines[0].startswith(f"{path}: "), err[-300:]
     assert len(lines[0]) < 500, f"a line of {len(lines[0])} characters"
-    assert seconds < 2, f"{seconds:.1f} s of CPU"
+    assert seconds < 10, f"{seconds:.1f} s of CPU"
 
 
 @table("content", {name: (content,) for name, content in UNREADABLE.items()})
@@ -399,7 +399,7 @@ def test_a_manifest_that_cannot_be_read_is_one_line(content, tmp_path):
     assert len(lines) == 1 and lines[0].startswith(f"{path}: "), err[-300:]
     assert code in (0, 2) and out == "", f"exit code {code}"
     assert len(lines[0]) < 500, f"a line of {len(lines[0])} characters"
-    assert seconds < 2, f"{seconds:.1f} s of CPU"
+    assert seconds < 10, f"{seconds:.1f} s of CPU"
 
 
 @table("text, said", {
