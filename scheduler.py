@@ -67,7 +67,7 @@ import traceback
 import types
 import uuid
 from collections.abc import Callable
-from concurrent.futures import Future, TimeoutError, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from fractions import Fraction
@@ -167,10 +167,10 @@ def nodes_that_fit(pod, snapshot, policy):
     def ask_predicates(node):
         """Return what is against the node: {predicate: its reasons}."""
         against = {}
-        for predicate in predicates:
-            reasons = predicate.reasons(node)
+        for rule in predicates:
+            reasons = rule.reasons(node)
             if reasons:
-                against[predicate.title] = reasons
+                against[rule.title] = reasons
                 if not policy.always_check_all:
                     break
         return against
@@ -188,8 +188,8 @@ def prioritize(decision, feasible, snapshot):
     """Score the nodes that fit: a node's total is the sum, over all priorities, of weight times points."""
     pod, policy = decision.pod, decision.policy
     try:
-        for priority in prepare(policy.priorities, pod, feasible, snapshot):
-            decision.votes.append(priority.vote(feasible, snapshot))  # points from 0 to 100
+        for rule in prepare(policy.priorities, pod, feasible, snapshot):
+            decision.votes.append(rule.vote(feasible, snapshot))  # points from 0 to 100
     except Unschedulable:  # a priority has given a score that is not from 0 to 100, for example
         if len(feasible) > 1:  # a single node is taken, whatever its points
             raise
@@ -256,7 +256,7 @@ class Rule:
     looks_at: dict = field(default_factory=dict)  # what pods may ask for -> function(pod, node): does it?
     aliases: list = ()  # other names that a Policy may have for it, alone or together with others
     always: bool = False  # it is active whatever a Policy names
-    by_default: int = 0  # it is active where a Policy leaves the list out; of a priority, with this weight
+    by_default: int = 0  # 1, or a priority's weight: it is active where a Policy leaves the list out
     plugin: str = ""  # the plugin that it is part of today; else it is one under its own name
     plugin_weight: int = 1  # the weight of that by default; 0: today there is no such plugin
 
@@ -283,7 +283,7 @@ def register(where, name=None, **options):
         raise no_name(where, name)
 
     def decorate(function):
-        """Register the function."""
+        """Make the function a rule, as the options describe it; return it as it is."""
         plain = getattr(function, "func", function)  # some built-in rules are made by functools.partial
         is_built_in = plain.__module__ == __name__
         others = {"steady": is_built_in, "plugin": name}  # unless the rule says otherwise
@@ -385,7 +385,7 @@ def check_node_unschedulable(pod, node):
         yield "node(s) were unschedulable"
 
 
-@predicate("HostName", plugin="NodeName", by_default=True, aliases=["GeneralPredicates"])
+@predicate("HostName", plugin="NodeName", by_default=1, aliases=["GeneralPredicates"])
 def host_name(pod, node, modern=False):
     """The pod asks for this node, or for none. (One that waits names none, so that it always passes.)"""
     if pod.node_name not in ("", node.name):
@@ -395,7 +395,7 @@ def host_name(pod, node, modern=False):
 HostPort = collections.namedtuple("HostPort", "ip protocol number")
 
 
-@predicate("PodFitsHostPorts", plugin="NodePorts", by_default=True,
+@predicate("PodFitsHostPorts", plugin="NodePorts", by_default=1,
            aliases=["PodFitsPorts", "GeneralPredicates"],
            looks_at={"host ports": lambda pod, node: pod.host_ports})
 def pod_fits_host_ports(pod, node):
@@ -413,7 +413,7 @@ def pod_fits_host_ports(pod, node):
 NOTHING = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
 
 
-@predicate("PodFitsResources", plugin="NodeResourcesFit", by_default=True, aliases=["GeneralPredicates"],
+@predicate("PodFitsResources", plugin="NodeResourcesFit", by_default=1, aliases=["GeneralPredicates"],
            looks_at={"resource requests": lambda pod, node: any(pod.requests.values())})
 def pod_fits_resources(pod, node, arguments=(), modern=False):
     """The node has room for one more pod, and enough free of all it requests, but for `arguments`."""
@@ -587,7 +587,7 @@ class Vote:
     weight: int
     raw: dict  # node -> its score, as the function of the priority gave it; None for an extender
     points: dict  # node -> 0 to 100, after `reduce`; an extender's are weighted already (weight: 1)
-    priority: Prepared = None  # whose vote it is
+    rule: Prepared | None = None  # whose vote it is; None for an extender
 
 
 @dataclass(eq=False)
@@ -604,7 +604,6 @@ class Decision:
     message: str | None = None  # without a node: why, in kube-scheduler's words
     remedy: str = ""  # without a node: what a rule does about that
     waits: str = ""  # with a node: why the pod is not bound to it yet
-    held: bool = False  # whether that is because a rule does not permit it
     requests: list = field(default_factory=list)  # to be sent, as a remedy or to prepare the binding
     since: float = field(default_factory=time.monotonic)
 
@@ -624,11 +623,11 @@ class Decision:
         is_unscored = not self.policy.priorities and not self.policy.extenders
 
         def total(node):
-            """Return the sum of one node."""
+            """Add up what one node gets in all votes."""
             return 1 if is_unscored else sum([vote.weight * vote.points[node.name] for vote in self.votes])
 
         # One node that changes may change what `reduce` gives to all.
-        basis = [(vote.priority, vote.points if vote.points is not vote.raw else None) for vote in self.votes]
+        basis = [(vote.rule, vote.points if vote.points is not vote.raw else None) for vote in self.votes]
         return recall(("total", self.policy), self.pod, snapshot, nodes, total, basis)
 
     def give_up(self, error):
@@ -640,7 +639,6 @@ class Decision:
             raise error
         self.node = None
         self.waits = ""
-        self.held = False
         self.message = text_of(error)
         if isinstance(error, Rejected):
             why = {f"{error.title} (whatever the node)": [str(error)]}
@@ -983,7 +981,7 @@ def term_matches(term, node):
 class Listed:
     """What the API server has listed. Once that is read, rules look at it, and cannot set its attributes."""
 
-    OURS: ClassVar = set()  # attributes that the scheduler itself sets later
+    OURS: ClassVar = {"record", "changes"}  # what the scheduler itself sets later
     is_read = False
 
     def __setattr__(self, name, value):
@@ -996,8 +994,6 @@ class Listed:
 
 class Pod(Listed):
     """What the scheduler knows of a pod, read once from the API's JSON. Raises Malformed."""
-
-    OURS: ClassVar = {"record", "node_name", "nominated_node"}
 
     def __init__(self, raw):
         self.raw = raw
@@ -1053,8 +1049,9 @@ class Pod(Listed):
         overhead = amounts(self.spec, "overhead")
         wanted = amounts(self.spec, "resources", "requests")
         status = pick(self.raw, dict, "status")
-        if wanted and not status.keys().isdisjoint(["resources", "allocatedResources"]):
-            wanted = while_resized(wanted, status, self.raw)
+        if wanted and status.get("resources") is not None:
+            resized = while_resized(wanted, status, self.raw)
+            wanted = {name: resized.get(name, 0) for name in wanted}
         as_a_whole = {name: amount for name, amount in wanted.items()
                       if name in LITTLE or name.startswith("hugepages-")}
         containers = container_requests(self.raw)
@@ -1082,8 +1079,6 @@ class Pod(Listed):
 class Node(Listed):
     """A node and the pods on it (kube-scheduler's NodeInfo), read from the API's JSON. Raises Malformed."""
 
-    OURS: ClassVar = {"changes", "pods", "affine", "tallies", "requested", "nonzero"}  # see `hold`
-
     def __init__(self, raw):
         self.name = pick(raw, str, "metadata", "name")
         self.labels = pick(raw, dict, "metadata", "labels", of=str)
@@ -1107,14 +1102,11 @@ class Node(Listed):
 
     def hold(self, pods):
         """Have these pods on the node, {uid: Pod}, also assumed ones."""
-        is_same = self.pods is not None and are_alike(pods, self.pods)
-        self.pods = pods
-        if is_same:
+        if pods == self.pods:
             return
-        self.affine = 0  # how many of the pods have affinity or anti-affinity
-        self.tallies = {}  # namespace and requirements, as text -> Tally of the pods that meet these
-        self.requested = dict(NOTHING)
-        self.nonzero = dict.fromkeys(LITTLE, 0)
+        vars(self).update(  # which rules cannot set
+            pods=pods, requested=dict(NOTHING), nonzero=dict.fromkeys(LITTLE, 0),
+            tallies={})  # namespace and requirements, as text -> Tally of the pods that meet these
         for pod in pods.values():
             self.count(pod, 1)
         self.note_change()
@@ -1136,7 +1128,6 @@ class Node(Listed):
         """Add to the node's sums a pod that came, or take away one that went."""
         add(self.requested, pod.requests, sign)
         add(self.nonzero, pod.nonzero, sign)
-        self.affine += sign * pod.is_affine
         for tally in self.tallies.values():
             tally.count(pod, sign)
 
@@ -1157,12 +1148,6 @@ class Node(Listed):
         """Return what decides which pods fit; not heartbeats. Upstream: nodeSchedulingPropertiesChange."""
         return (self.labels, self.annotations, self.unschedulable, self.taints, self.allocatable,
                 self.max_pods, self.images, self.conditions)
-
-
-def are_alike(pods, others):
-    """Say whether these are the same pods, {uid: Pod}; some may have been read anew without a change."""
-    return pods == others or (
-        pods.keys() == others.keys() and all(pod.kind == others[uid].kind for uid, pod in pods.items()))
 
 
 @dataclass(eq=False)
@@ -1356,7 +1341,7 @@ def wants_node(pod, node):
         terms is None or any(term_matches(term, node) for term in terms))
 
 
-@predicate("MatchNodeSelector", plugin="NodeAffinity", by_default=True, aliases=["GeneralPredicates"],
+@predicate("MatchNodeSelector", plugin="NodeAffinity", by_default=1, aliases=["GeneralPredicates"],
            looks_at={"a node selector": lambda pod, node: pod.node_selector,
                      "required node affinity": functools.partial(requires, "nodeAffinity")})
 def match_node_selector(pod, node, arguments=(), modern=False):
@@ -1570,7 +1555,7 @@ def must_spread(pod, node):
     return any(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints)
 
 
-@predicate("EvenPodsSpread", metadata=hard_spread, plugin="PodTopologySpread", by_default=True,
+@predicate("EvenPodsSpread", metadata=hard_spread, plugin="PodTopologySpread", by_default=1,
            looks_at={"required spreading": must_spread})
 def even_pods_spread(pod, node, metadata):
     """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
@@ -1697,7 +1682,8 @@ def bonds(pod, other, snapshot):
 
 def affinity_at(pod, node, snapshot, bonds_by_kind):
     """Return (what, (topology key, value), weight) of all that is between the pod and those on the node."""
-    kinds = node.pods_by_kind if pod.is_affine or node.affine else {}
+    somebody_is_affine = pod.is_affine or any(other.is_affine for other in node.pods.values())
+    kinds = node.pods_by_kind if somebody_is_affine else {}
     found = []
     for kind, others in kinds.items():
         if kind not in bonds_by_kind:
@@ -1755,7 +1741,7 @@ def affine_domains(pod, nodes, snapshot):
     return AffineDomains({term.key for term in wanted}, is_first, *domains)
 
 
-@predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=True,
+@predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=1,
            looks_at={"required pod affinity": functools.partial(requires, "podAffinity"),
                      "required pod anti-affinity": functools.partial(requires, "podAntiAffinity")})
 def match_inter_pod_affinity(pod, node, metadata, modern=False):
@@ -1823,8 +1809,8 @@ def claims_of(pod, snapshot, keys=None):
 
 def class_of(thing):
     """Return the name of the storage class of a claim or a volume."""
-    of_old = pick(thing, str, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class")
-    return of_old or pick(thing, str, "spec", "storageClassName")
+    of_old = pick(thing, dict, "metadata", "annotations").get("volume.beta.kubernetes.io/storage-class")
+    return pick(thing, str, "spec", "storageClassName") if of_old is None else of_old
 
 
 def storage_class_of(claim, snapshot):
@@ -1866,7 +1852,7 @@ def exclusive_claim_in_use(pod, nodes, snapshot, modern=False):
     return bool(exclusive) and not exclusive.isdisjoint(in_use)
 
 
-@predicate("NoDiskConflict", metadata=exclusive_claim_in_use, plugin="VolumeRestrictions", by_default=True,
+@predicate("NoDiskConflict", metadata=exclusive_claim_in_use, plugin="VolumeRestrictions", by_default=1,
            looks_at={"a network disk": lambda pod, node: disks_of(pod)})
 def no_disk_conflict(pod, node, metadata):
     """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
@@ -1881,16 +1867,17 @@ def no_disk_conflict(pod, node, metadata):
                "already in-use by another pod")
 
 
-CloudDisks = collections.namedtuple("CloudDisks", "source identity limit")
-CLOUD_DISKS = {  # provisioner -> volumes' source, the field with a disk's identity, how many fit on a node
-    "kubernetes.io/aws-ebs": CloudDisks("awsElasticBlockStore", "volumeID", 39),  # on AWS Nitro: 25
-    "kubernetes.io/gce-pd": CloudDisks("gcePersistentDisk", "pdName", 16),
-    "kubernetes.io/azure-disk": CloudDisks("azureDisk", "diskName", 16),
-    "kubernetes.io/cinder": CloudDisks("cinder", "volumeID", 256),
-}
-CSI_DRIVERS = {  # provisioner -> the CSI driver that has taken its place
-    "kubernetes.io/aws-ebs": "ebs.csi.aws.com", "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
-    "kubernetes.io/azure-disk": "disk.csi.azure.com", "kubernetes.io/cinder": "cinder.csi.openstack.org"}
+# The fields that identify a disk, in 1.20 and to the CSI driver that has taken its place since; and how many
+# disks fit on a node in 1.20.
+CloudDisks = collections.namedtuple("CloudDisks", "source identity limit driver handle")
+CLOUD_DISKS = {  # provisioner -> its disks
+    "kubernetes.io/aws-ebs": CloudDisks(
+        "awsElasticBlockStore", "volumeID", 39, "ebs.csi.aws.com", "volumeID"),  # on AWS Nitro: 25
+    "kubernetes.io/gce-pd": CloudDisks("gcePersistentDisk", "pdName", 16, "pd.csi.storage.gke.io", "pdName"),
+    "kubernetes.io/azure-disk": CloudDisks("azureDisk", "diskName", 16, "disk.csi.azure.com", "diskURI"),
+    "kubernetes.io/cinder": CloudDisks("cinder", "volumeID", 256, "cinder.csi.openstack.org", "volumeID"),
+    "kubernetes.io/portworx-volume": CloudDisks(
+        "portworxVolume", "volumeID", math.inf, "pxd.portworx.com", "volumeID")}
 KUBE_MAX_PD_VOLS = os.environ.get("KUBE_MAX_PD_VOLS", "")
 KUBE_MAX_PD_VOLS = int(KUBE_MAX_PD_VOLS) if KUBE_MAX_PD_VOLS.isdigit() else 0  # 0: the limits above
 
@@ -1908,16 +1895,18 @@ def attachments(pod, snapshot, modern):
         elif claim:  # what is yet to be provisioned is known by its claim
             class_name = pick(claim, str, "spec", "storageClassName")
             provisioner = snapshot.objects["storageclasses"].get(class_name, {}).get("provisioner")
-            if provisioner in CLOUD_DISKS:
+            if provisioner in CLOUD_DISKS and not modern:
                 attached.add((provisioner, (pod.namespace, name)))
             provisioner = storage_class_of(claim, snapshot).get("provisioner")  # CSI reads annotations, too
             if modern or provisioner not in CLOUD_DISKS:
                 attached.add((provisioner or "", (pod.namespace, name)))
-    for driver, cloud in CLOUD_DISKS.items():
-        attached |= {(driver, pick(volume, str, cloud.source, cloud.identity))
+    for provisioner, cloud in CLOUD_DISKS.items():
+        identity = cloud.handle if modern else cloud.identity
+        attached |= {(provisioner, pick(volume, str, cloud.source, identity))
                      for volume in sources if volume.get(cloud.source)}
-    if modern:  # by now, cloud disks have CSI drivers
-        attached = {(CSI_DRIVERS.get(driver, driver), volume) for driver, volume in attached}
+    if modern:
+        drivers = {provisioner: cloud.driver for provisioner, cloud in CLOUD_DISKS.items()}
+        attached = {(drivers.get(provisioner, provisioner), volume) for provisioner, volume in attached}
     return attached
 
 
@@ -1960,7 +1949,7 @@ def volume_attachments(pod, nodes, snapshot, modern=False):
     return VolumeAttachments(by_node, snapshot)
 
 
-@predicate("MaxCSIVolumeCountPred", metadata=volume_attachments, plugin="NodeVolumeLimits", by_default=True)
+@predicate("MaxCSIVolumeCountPred", metadata=volume_attachments, plugin="NodeVolumeLimits", by_default=1)
 def max_volume_count(pod, node, metadata, cloud=None, modern=False):
     """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI's."""
     snapshot = metadata.snapshot
@@ -1983,7 +1972,7 @@ for name, cloud, plugin in [("MaxEBSVolumeCount", "aws-ebs", "EBSLimits"),
                             ("MaxAzureDiskVolumeCount", "azure-disk", "AzureDiskLimits"),
                             ("MaxCinderVolumeCount", "cinder", "CinderLimits")]:
     predicate(name, metadata=volume_attachments, steady=True, plugin=plugin, plugin_weight=0,
-              by_default=cloud != "cinder")(
+              by_default=int(cloud != "cinder"))(
         functools.partial(max_volume_count, cloud=f"kubernetes.io/{cloud}"))
 
 
@@ -2000,6 +1989,7 @@ ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed snapshot")
 def claims_to_bind(pod, nodes, snapshot, modern=False):
     """The volumes of the pod's bound claims; and those that wait for a consumer, in the order of service."""
     bound = []
+    selected = []
     delayed = []
     immediate = []
     for name, claim, volume in claims_of(pod, snapshot):
@@ -2011,11 +2001,13 @@ def claims_to_bind(pod, nodes, snapshot, modern=False):
             bound.append(volume)
         elif has_volume or not waits_for_consumer(claim, snapshot):
             immediate.append(claim)
+        elif selected_node(claim) is not None:
+            selected.append(claim)
         else:
             delayed.append(claim)
     if immediate:
         raise Rejected("pod has unbound immediate PersistentVolumeClaims")
-    delayed.sort(key=lambda claim: (selected_node(claim) is None, storage(claim, "resources", "requests")))
+    delayed = selected + sorted(delayed, key=lambda claim: storage(claim, "resources", "requests"))
     return ClaimsToBind(bound, delayed, snapshot) if pod.claims else nothing_against
 
 
@@ -2053,14 +2045,14 @@ def storage(thing, *path):
     return quantity(str(pick(thing, dict, "spec", *path).get("storage") or 0))
 
 
-def bind_volumes(pod, node, snapshot):
+def bind_volumes(pod, node, snapshot, modern=False):
     """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest."""
     if not pod.claims:
         return None
     failing = 'running PreBind plugin "VolumeBinding": binding volumes:'
     has_waited = pod.record.state is State.PREPARING
-    claims = claims_to_bind(pod, [node], snapshot)
-    reasons = list(check_volume_binding(pod, node, claims))  # a rule may have held the pod meanwhile
+    claims = claims_to_bind(pod, [node], snapshot, modern)
+    reasons = list(check_volume_binding(pod, node, claims, modern))  # a rule may have held the pod meanwhile
     if has_waited:
         reasons = reasons_if(pod, node, snapshot, gone=[pod])
     if reasons:
@@ -2112,7 +2104,7 @@ def patch(thing, resource, annotations, **more):
 
 
 @predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, unreserve=release_volumes,
-           plugin="VolumeBinding", by_default=True, looks_at={"claims": lambda pod, node: pod.claims})
+           plugin="VolumeBinding", by_default=1, looks_at={"claims": lambda pod, node: pod.claims})
 def check_volume_binding(pod, node, metadata, modern=False):
     """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
     gone, out_of_reach = "pvc(s) bound to non-existent pv(s)", "node(s) had volume node affinity conflict"
@@ -2126,6 +2118,9 @@ def check_volume_binding(pod, node, metadata, modern=False):
         if not reaches(volume, node):
             yield out_of_reach
             break
+    if any(selected_node(claim) not in (None, node.name) for claim in metadata.delayed):
+        yield "node(s) didn't find available persistent volumes to bind"
+        return
     for claim, volume in find_volumes(metadata.delayed, node, metadata.snapshot):
         reason = None if volume else why_not_provisioned(claim, node, metadata.snapshot)
         if reason:  # of the first claim that has one
@@ -2153,8 +2148,7 @@ def find_volumes(delayed, node, snapshot):
 def why_not_provisioned(claim, node, snapshot):
     """Return why no volume can be provisioned for a claim on a node, or None."""
     storage_class = storage_class_of(claim, snapshot)
-    is_elsewhere = selected_node(claim) not in (None, node.name)
-    if is_elsewhere or not can_provision(storage_class, node):
+    if not can_provision(storage_class, node):
         return "node(s) didn't find available persistent volumes to bind"
     if not has_capacity(claim, storage_class, node, snapshot):
         return "node(s) did not have enough free storage"
@@ -2241,7 +2235,7 @@ def snapshot_for_zones(pod, nodes, snapshot, modern=False):
     return snapshot if pod.named_claims else nothing_against
 
 
-@predicate("NoVolumeZoneConflict", metadata=snapshot_for_zones, plugin="VolumeZone", by_default=True)
+@predicate("NoVolumeZoneConflict", metadata=snapshot_for_zones, plugin="VolumeZone", by_default=1)
 def no_volume_zone_conflict(pod, node, metadata, modern=False):
     """The zone and region labels of the pod's volumes allow the node's. A claim to nowhere is an error."""
     if node.labels.keys().isdisjoint(ZONE_LABELS):
@@ -2384,8 +2378,8 @@ def reasons_if(pod, node, snapshot, gone=(), there=()):
                        memory=dict(snapshot.memory))
     try:
         predicates = snapshot.policies[pod.scheduler].predicates_to_ask()
-        for predicate in prepare(predicates, pod, supposed.nodes, supposed):
-            reasons = predicate.reasons(changed)
+        for rule in prepare(predicates, pod, supposed.nodes, supposed):
+            reasons = rule.reasons(changed)
             if reasons:
                 return reasons
         return []
@@ -2502,21 +2496,22 @@ NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag
     "schedulerName": "profiles[0].schedulerName, or --scheduler-name",
     "plugins": "profiles[0].plugins", "pluginConfig": "profiles[0].pluginConfig",
     "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity",
-    "--kubeconfig": "kubectl --kubeconfig FILE proxy", "--master": "--server"}
+    "--kubeconfig": "kubectl --kubeconfig FILE proxy", "--master": "--server", "--v": "--verbose"}
 
 
 def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
     """Return a hint: today's way to say it, or the known word nearest to it, or another hint."""
+    word = str(word)
     if word in NAMES_OF_OLD and word not in known:
         return f"; today: {NAMES_OF_OLD[word]}"
-    near = difflib.get_close_matches(str(word), known, 1)
+    near = difflib.get_close_matches(word, known, 1)
     return f'; did you mean "{near[0]}"?' if near else otherwise
 
 
 def nearly(word, known):
     """Return which of the known words this one nearly is, whatever its case, but not quite; else ""."""
     names = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), names, 1, cutoff=0.8)
+    near = difflib.get_close_matches(word.lower(), names, 1, cutoff=0.85)
     return names[near[0]] if near and word not in known else ""
 
 
@@ -2586,8 +2581,10 @@ def one_line(error):
 # rule as it is written is said when that file is loaded.
 
 
-OPTIONS = {"metadata", "reduce", "argument", "default", "member", "check", "steady", *HOOKS,
-           "looks_at", "aliases", "always", "by_default", "plugin", "plugin_weight"}
+DESCRIPTION = {  # options that are not functions -> their types
+    "member": str, "steady": bool, "looks_at": dict, "aliases": [str], "always": bool, "by_default": int,
+    "plugin": str, "plugin_weight": int}
+OPTIONS = {"metadata", "reduce", "argument", "default", "check", *DESCRIPTION, *HOOKS}
 OPTION_MEANT = {"pre_filter": "metadata", "pre_score": "metadata", "normalize": "reduce"}
 PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
     "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
@@ -2621,6 +2618,8 @@ def check_rule(where, name, function, options):
     check_schema(argument, f'rule "{name}", argument')
     if options.get("default"):
         decode(options["default"], argument, f'rule "{name}", default')
+    described = {option: value for option, value in options.items() if option in DESCRIPTION}
+    decode(described, DESCRIPTION, f'rule "{name}"')
 
 
 def check_function(name, option, function, options):
@@ -2789,7 +2788,7 @@ def default_entries(where):
     order = {plugin: i for i, plugin in enumerate(PLUGIN_ORDER)}
     rules = [rule for rule in CATALOGUES[where].values() if rule.by_default]
     rules.sort(key=lambda rule: (order.get(rule.plugin, len(order)), rule.name))
-    return [{"name": rule.name, "weight": int(rule.by_default)} for rule in rules]
+    return [{"name": rule.name, "weight": rule.by_default} for rule in rules]
 
 
 @dataclass(eq=False)
@@ -2901,9 +2900,10 @@ class PolicyFile:
         if lines or not self.policies:
             self.policies = policies
             self.code = code
+            lines += [notice for policy in policies.values() for notice in policy.notices]
         else:
             lines = ["says the same as before"]
-        for line in lines + [notice for policy in policies.values() for notice in policy.notices]:
+        for line in lines:
             log.warning("%s: %s", self.path, line)
 
 
@@ -3009,7 +3009,7 @@ def meaning_of(where, entry, place, notices):
     if names and rules[names[0]].has_own_fields:
         return names, [decode(given, rules[names[0]].argument, f"{place}.argument")]
     rule_for = {rule.member: name for name, rule in rules.items() if rule.member}
-    if names is None and not any(did_you_mean(member, rule_for, "") for member in given):
+    if names is None and not any(member in rule_for or nearly(member, rule_for) for member in given):
         raise PolicyError(f"{place}: {unknown_rule(where, title)}")
     if names is not None and not given.keys() <= rule_for.keys():
         raise PolicyError(f'{place}.argument: "{title}" takes none')
@@ -3238,13 +3238,13 @@ def rules_of(plugin, args):
     if plugin == "NodeResourcesFit":
         groups = [f"{group}/" for group in args.get("ignoredResourceGroups", [])]
         strategy = args.get("scoringStrategy", {})
-        priority = STRATEGIES[strategy.get("type") or "LeastAllocated"]
+        scoring = STRATEGIES[strategy.get("type") or "LeastAllocated"]
         resources = strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
         given = {resource.get("name", ""): resource.get("weight", 1) for resource in resources}
-        if priority == "RequestedToCapacityRatio":
+        if scoring == "RequestedToCapacityRatio":
             given = strategy.get("requestedToCapacityRatio", {}) | {
                 "resources": [{"weight": 1} | resource for resource in resources]}
-        return {"PodFitsResources": args.get("ignoredResources", []) + groups, priority: [given]}
+        return {"PodFitsResources": args.get("ignoredResources", []) + groups, scoring: [given]}
     arguments = [args] if args else []
     if plugin == "PodTopologySpread":
         system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
@@ -3405,10 +3405,11 @@ def in_background(function, *arguments):
 
 def within(seconds, function, *arguments):
     """Return what a function returns. Raises ApiError if that takes longer."""
-    try:
-        return in_background(function, *arguments).result(seconds)
-    except TimeoutError:
-        raise ApiError(0, f"no answer within {seconds:.3g} s") from None
+    future = in_background(function, *arguments)
+    wait([future], seconds)
+    if not future.done():
+        raise ApiError(0, f"no answer within {seconds:.3g} s")
+    return future.result()
 
 
 def patiently(function, *arguments):
@@ -3529,13 +3530,13 @@ class Writer:
         self.announce(event(pod, "Normal", "Scheduled", message))
         for rule in decision.policy.rules_with["post_bind"]:
             with warn_if_broken(pod.key):
-                within(60, rule.call, "post_bind", pod, decision.node)
+                call_in_time(rule, "post_bind", pod, decision.node)
 
     def bind(self, decision, is_live):
         """Bind the pod: by a rule, an extender, or else a Binding. Raises ApiError, or what a rule raises."""
         pod = decision.pod
         policy = decision.policy
-        binders = [functools.partial(within, 60, rule.call, "bind") for rule in policy.rules_with["bind"]]
+        binders = [functools.partial(call_in_time, rule, "bind") for rule in policy.rules_with["bind"]]
         if is_live:
             binders += [extender.bind for extender in policy.extenders if extender.cares("bindVerb", pod)]
         is_bound = any(self.may_write() and binder(pod, decision.node) for binder in binders)
@@ -3587,6 +3588,15 @@ class Writer:
         if not self.may_write():
             raise ApiError(409, "this replica does not lead any more")
         self.api.request(*request)
+
+
+def call_in_time(rule, point, *things, seconds=60):
+    """Return what a rule says at an extension point. Raises TimeoutError if that takes longer."""
+    future = in_background(rule.call, point, *things)
+    wait([future], seconds)
+    if not future.done():
+        raise TimeoutError(f"{rule.title}: {point} has not returned for {seconds} s")
+    return future.result()
 
 
 def pod_condition(pod, reason, message):
@@ -3703,10 +3713,10 @@ def assume(decision, snapshot):
             record.move(State.HELD, decision)
         if record.state is State.HELD:
             decision.waits = why_held(decision, node, snapshot)
-            decision.held = bool(decision.waits)
-        if not decision.held:
-            prepare_binding(decision, node, snapshot)
-            record.move(State.PREPARING if decision.waits else State.BINDING, decision)
+            if decision.waits:
+                return
+        prepare_binding(decision, node, snapshot)
+        record.move(State.PREPARING if decision.waits else State.BINDING, decision)
     except (Exception, SystemExit) as error:
         decision.give_up(error)
         record.move(State.UNPLACED)
@@ -3730,7 +3740,8 @@ def why_held(decision, node, snapshot):
     for rule in decision.policy.rules_with["permit"]:
         seconds, reason = with_reason(rule.call("permit", decision.pod, node, snapshot))
         if seconds:
-            limits[told(f"{rule.title or rule.name} does not permit it yet", reason)] = seconds
+            words = f"{rule.title or rule.name} does not permit the binding to {node.name} yet"
+            limits[told(words, reason)] = seconds
     if not limits:
         return ""
     words = min(limits, key=limits.get)
@@ -4355,29 +4366,30 @@ class LeaderElection:
 
 # What is often misspelt: names in pods and nodes that rules look at, a few that look like these, and kinds.
 FIELDS = """
-    affinity allocatable annotations capacity containers effect hostIP hostIPC hostIPs hostNetwork hostPID
-    hostPort image images initContainerStatuses initContainers labelSelector labels limits matchExpressions
-    matchLabelKeys matchLabels maxSkew metadata name names namespace namespaces nodeAffinity
-    nodeAffinityPolicy nodeName nodeSelector nodeSelectorTerms overhead podAffinity podAffinityTerm
-    podAntiAffinity port ports
-    preference preferredDuringSchedulingIgnoredDuringExecution priority priorityClassName requests
-    requiredDuringSchedulingIgnoredDuringExecution resources schedulerName schedulingGates spec status taints
-    tolerations topologyKey topologySpreadConstraints unschedulable volumes whenUnsatisfiable"""
-FREE = {"labels", "annotations", "nodeSelector", "matchLabels"}  # what is in these may have any name
+    affinity allocatable annotations capacity containers containerStatuses effect hostIP hostIPC hostIPs
+    hostNetwork hostPID hostPort image images initContainers initContainerStatuses labels labelSelector
+    limits matchExpressions matchLabelKeys matchLabels maxSkew metadata mismatchLabelKeys name names
+    namespace namespaces nodeAffinity nodeAffinityPolicy nodeName nodeSelector nodeSelectorTerms
+    nodeTaintsPolicy overhead podAffinity podAffinityTerm podAntiAffinity port ports preference
+    preferredDuringSchedulingIgnoredDuringExecution priority priorityClassName reference requests
+    requiredDuringSchedulingIgnoredDuringExecution resources schedulerName schedulingGates spec status
+    taints tolerations topologyKey topologySpreadConstraints unschedulable volumes whenUnsatisfiable"""
+# What is in these may have any name, or is not written by people.
+FREE = {"labels", "annotations", "nodeSelector", "matchLabels", "containerStatuses", "initContainerStatuses"}
 VALUES = {  # what these fields may say
     "operator": [*OPERATORS], "effect": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
     "whenUnsatisfiable": ["DoNotSchedule", "ScheduleAnyway"]}
-KINDS = """
-    Node Pod Namespace Service ReplicationController ReplicaSet StatefulSet PersistentVolume
-    PersistentVolumeClaim StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment
-    PodDisruptionBudget PriorityClass"""
+CLUSTER_WIDE = ["Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver",
+                "VolumeAttachment", "PriorityClass"]  # kinds of objects that have no namespace
+KINDS = [*CLUSTER_WIDE, "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
+         "PersistentVolumeClaim", "CSIStorageCapacity", "PodDisruptionBudget"]
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
     "system-node-critical": {"value": 2000001000}, "system-cluster-critical": {"value": 2000000000}}
 
 
 def remarks_on(kind, thing):
     """Yield what is odd in an object of this kind that no API server has checked."""
-    meant = nearly(kind, KINDS.split())
+    meant = nearly(kind, KINDS)
     if meant:
         yield f'kind: did you mean "{meant}"?'
     if kind in ("Pod", "Node"):
@@ -4424,8 +4436,6 @@ def completed(spec):
 class Manifests:
     """A cluster made of manifests, which answers like the API server; bindings are kept in memory."""
 
-    CLUSTER_WIDE = ("nodes", "namespaces", "persistentvolumes", "storageclasses", "csinodes", "csidrivers",
-                    "volumeattachments", "priorityclasses")  # these have no namespace
     COMMAND = ("kubectl get nodes,pods,ns,svc,rc,rs,sts,pv,pvc,sc,csinodes,csidrivers,csistoragecapacities,"
                "volumeattachments,pdb,pc -A -o yaml")  # copies a live cluster
 
@@ -4465,7 +4475,7 @@ class Manifests:
         try:
             if not metadata.get("creationTimestamp"):  # then what comes first in the file is older
                 metadata["creationTimestamp"] = f"{len(self.objects):09}"
-            if resource not in self.CLUSTER_WIDE:
+            if kind not in CLUSTER_WIDE:
                 metadata["namespace"] = pick(metadata, str, "namespace") or "default"
             spec = pick(thing, dict, "spec")
             is_second = (resource, metadata.get("namespace"), name) in self.objects
@@ -4477,6 +4487,8 @@ class Manifests:
                 Node(thing)
             elif resource == "priorityclasses":
                 pick(thing, int, "value")
+            elif resource in OWNERS:
+                pick(thing, dict, "spec", "selector")
         except (TypeError, ValueError) as error:
             raise Malformed(f"{kind} {name}: {error}") from error
         is_copied = "uid" in metadata  # it has passed an API server, maybe a newer one
@@ -4586,11 +4598,12 @@ def warn_of_unheeded(decision, under=""):
 def in_json(decision):
     """Return a decision as --output json prints it."""
     failed = decision.failed.items()
+    record = decision.pod.record  # None of a pod that is only explained
     return {"pod": decision.pod.key, "node": decision.node, "feasible": list(decision.total),
             "failed": {node: [*itertools.chain(*against.values())] for node, against in failed},
             "failedBy": {node: list(against) for node, against in failed},
             "raw": decision.raw, "scores": decision.scores, "total": decision.total,
-            "held": decision.held, "waits": decision.waits,
+            "held": bool(record) and record.state is State.HELD, "waits": decision.waits,
             "message": decision.message, "remedy": decision.remedy}
 
 
@@ -4628,7 +4641,7 @@ def unheeded(decision):
     for rule in PREDICATES.values():
         name = decision.policy.name_for(rule)
         for what, is_asked in rule.looks_at.items():
-            with contextlib.suppress(Malformed):  # what no active rule has read may be anything
+            with contextlib.suppress(Exception):  # what no active rule has read may be anything
                 if rule.name not in active and is_asked(pod, node):
                     yield f"has {what}, and {name}, which looks at that, is not active"
 
@@ -4911,7 +4924,8 @@ def why_it_waits(pod, snapshot):
 def read_arguments(argv):
     """Read the command line."""
     parser = argparse.ArgumentParser(
-        prog="scheduler.py", usage="%(prog)s [options]", formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="scheduler.py", usage="%(prog)s [options]", allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Schedule the pods that name this scheduler, by the rules that a Policy file names.",
         epilog=f"""examples:
   kubectl proxy & python scheduler.py             schedule a cluster's pods until Ctrl-C
@@ -4981,8 +4995,7 @@ def main(argv=None):
         with contextlib.redirect_stdout(rules_print_to):
             return int(run_command(options, screen))
     except (ApiError, PolicyError) as error:
-        for line in error.args:
-            log.error("%s", line)
+        log.error("%s", error)
         return 1 if isinstance(error, ApiError) else 2
     finally:
         ended.set()
@@ -5088,9 +5101,10 @@ def poll(cluster, policy_file, report, stop, options):
 
 def schedule_manifests(cluster, policies, report, stop, options, screen):
     """Schedule the pods of manifests, and show where they are then. Return whether something failed."""
-    waiting = {pod.uid for pod in cluster.unassigned}
+    waiting = {pod.uid for pod in waiting_pods(cluster, policies)}
     if options.step:
-        screen.print(*picture([], cluster.snapshot(policies), screen, set(), {}), "")
+        pods, _ = cluster.read(Pod, "pods")
+        screen.print(*picture(pods, cluster.snapshot(policies), screen, set(), {}), "")
     snapshot = make_passes(cluster, policies, report, stop, options.once)
     if options.output == "text":
         pods, _ = cluster.read(Pod, "pods")
@@ -5104,6 +5118,7 @@ def make_passes(cluster, policies, report, stop, once):
     while not stop.is_set():
         before = cluster.api.changes
         schedule_pending_pods(cluster, policies, report, stop)
+        cluster.pending.finish(seconds=70)  # a rule that binds has a minute
         if once or cluster.api.changes == before:
             break
     for record in cluster.pending.values():
@@ -5130,7 +5145,7 @@ def explain_pod(cluster, policy_file, options, screen):
     policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
     if pod.node_name in snapshot.nodes:
         snapshot.nodes[pod.node_name].remove(pod)
-    pod.node_name = ""
+    vars(pod).update(node_name="")  # as if it had none; rules cannot do that
     decision = schedule(pod, snapshot, policy)
     seek_remedy(decision, snapshot)
     show(decision, options, screen, f"{pod.key} {stands}. If scheduled now, by {path}")

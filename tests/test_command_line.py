@@ -149,7 +149,7 @@ def test_of_a_pod_without_a_node_it_is_said_where_it_stands(thing, said):
 
 
 @table("size, place, below, placed", {
-    "a gang that cannot be complete is held, and on no node": (3, [], "stays pending: Coscheduling does not permit it yet: 2 of 3 pods of group crew have a node", 1),
+    "a gang that cannot be complete is held, and on no node": (3, [], "stays pending: Coscheduling does not permit the binding to n yet: 2 of 3 pods of group crew have a node", 1),
     "a complete one is placed": (2, ["+one", "+two"], None, 3),
 })
 def test_a_gang_in_the_picture_and_in_a_comparison(size, place, below, placed, tmp_path):
@@ -214,6 +214,7 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
     "kube-scheduler's --kubeconfig": (
         ["--kubeconfig=x"], "unrecognized arguments: --kubeconfig=x; today: kubectl --kubeconfig FILE proxy"),
     "kube-scheduler's --master": (["--master", "x"], "unrecognized arguments: --master x; today: --server"),
+    "kube-scheduler's --v": (["--v=2"], "unrecognized arguments: --v=2; today: --verbose"),
     "an interval that is no time": (["--interval=never"], "argument --interval: invalid float value: 'never'"),
     "an interval of nothing": (["--interval=0"], "--interval 0.0: expected a number of seconds above 0"),
     "an interval that is no number": (["--interval=nan"], "--interval nan: expected a number of seconds above 0"),
@@ -252,6 +253,9 @@ def test_wrong_usage_is_exit_code_2(arguments, said):
     "a pod whose schedulerName is none": (
         {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": False}},
         "Pod p: schedulerName: expected a string, got false"),
+    "a Service that selects by a list": (
+        {"kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": ["web"]}},
+        'Service s: spec.selector: expected an object, got ["web"]'),
 })
 def test_a_manifest_that_cannot_be_read_is_one_line_and_exit_code_2(thing, said):
     others = [{"kind": "Node", "metadata": {"name": name}} for name in ("a", "b")]
@@ -262,9 +266,6 @@ def test_a_manifest_that_cannot_be_read_is_one_line_and_exit_code_2(thing, said)
 
 
 @table("spec, thing, said", {
-    "a Service that selects by a list": (
-        {}, {"kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": ["web"]}},
-        'matchLabels: expected an object, got ["web"]'),
     "a claim for no size": (
         {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
         {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {
@@ -303,7 +304,7 @@ def test_the_kinds_to_copy_are_those_that_rules_may_ask_for():
     [copied] = re.findall("get (.*?) ", scheduler.Manifests.COMMAND)
     copied = {short.get(name, name) for name in copied.split(",")}
     assert {one or other for one, other in asked} <= copied >= scheduler.GROUPS.keys() - {*scheduler.CORE}
-    kinds = {re.sub("y$", "ie", kind.lower()) + ("es" if kind.endswith("s") else "s") for kind in scheduler.KINDS.split()}
+    kinds = {re.sub("y$", "ie", kind.lower()) + ("es" if kind.endswith("s") else "s") for kind in scheduler.KINDS}
     assert kinds == {{"pdb": "poddisruptionbudgets", "pc": "priorityclasses"}.get(name, name) for name in copied}
     assert f"    {scheduler.Manifests.COMMAND} | " in readme
     assert scheduler.Manifests.COMMAND in run_scheduler("--help").stdout
@@ -431,6 +432,20 @@ def test_what_a_rule_prints_does_not_get_between_the_lines_of_json(tmp_path):
     assert len([json.loads(line) for line in run.stdout.splitlines()]) == 8
     assert "looking at node-a\n" in run.stderr and "looking at" not in run.stdout
     assert "looking at node-a\n" in run_scheduler(*own_rule(tmp_path, "print('looking at', node.name); return []")).stdout
+
+
+@table("bind, code, said", {
+    "binds": ("return False", 0, "default/web-1 -> "),
+    "fails": ("raise ValueError('no')", 1, "default/web-1: ValueError in a rule: no (Mine: rules.py, line 8)")})
+def test_a_run_on_manifests_waits_for_a_rule_that_takes_long_to_bind_and(bind, code, said, tmp_path):
+    arguments = own_rule(tmp_path, "return []")
+    (tmp_path / "rules.py").write_text(
+        "import time\nfrom scheduler import predicate\ndef nothing(): pass\n\n\n"
+        f"def bind(pod, node_name):\n    time.sleep(0.8)\n    {bind}\n"
+        "@predicate('Mine', bind=bind)\ndef mine(pod, node): return []\n")
+    run = run_scheduler(*arguments)
+    assert run.returncode == code and said in run.stdout + run.stderr
+    assert ("+web-1" in run.stdout) == (code == 0), "what is not bound is on no node"
 
 
 IMPATIENT = """import sys, scheduler
@@ -645,6 +660,11 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
         "NotIn, Exists, DoesNotExist, Gt, Lt"),
     "operators that there are": (tolerating("Exists"), None),
     "and of selectors": (choosing("NotIn"), None),
+    "an operator that is a list": (
+        tolerating(["Exists"]), "spec.tolerations[0].operator: unknown operator \"['Exists']\"; did you mean \"Exists\"?"),
+    "names that are near others, and right": (pod(
+        "p", volumes=[{"name": "v", "image": {"reference": "x"}}], status={"containerStatuses": [{"imageID": "x"}]},
+        topologySpreadConstraints=[{"mismatchLabelKeys": [], "nodeTaintsPolicy": "Honor", "topologyKey": "z"}]), None),
     "that is near none": (pod("p", zzz=1, hostname="x", serviceAccountName="y", containers=[
         {"name": "c", "volumeMounts": [], "restartPolicyRules": []}]), None),
     "of a copy, which an API server has read": (pod("p", metadata={"uid": "1"}, nodeselector={}), None),

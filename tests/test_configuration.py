@@ -600,7 +600,7 @@ def test_a_rule_is_added_and_removed_in_one_place(quiet_hours):
 
 
 def test_a_predicate_is_added_in_one_place():
-    scheduler.predicate("FreshNodes", plugin="Freshness", by_default=True, permit=lambda pod, node, snapshot: None)(
+    scheduler.predicate("FreshNodes", plugin="Freshness", by_default=1, permit=lambda pod, node, snapshot: None)(
         lambda pod, node: ())
     try:
         assert rules(load()["my-scheduler"])[0] == [*FILTERS, "FreshNodes"]

@@ -412,8 +412,9 @@ def at_a_terminal(keys, *arguments, columns=80, pause=0):
 
 def test_step_by_step_each_pod_waits_for_enter(tmp_path):
     shown = at_a_terminal(["", "", "q"], "--cluster", DEMO, "--step")
-    before, _, then = shown.partition("\n\n")
+    before, _, then = shown.partition("default/warehouse is pending\n\n")
     assert before.startswith("\nNODE ") and "+" not in before, "the class sees the nodes before it guesses"
+    assert "GPU\n" in before and "default/cache is pending\n" in before, "and what waits for them"
     assert then.partition("\nNODE ")[0].replace("ends) \n", "ends)\n") == """\
 default/web-1 asks for cpu 500m, memory 512Mi. Where will it go? (Enter; q ends)
 default/web-1 -> node-b  (2 of 5 nodes fit, score 290)
@@ -777,12 +778,12 @@ def test_a_seed_gives_each_pod_the_same_node_whoever_came_before_it(monkeypatch)
 
 def waiting_pod(**more):
     """A pod that another process has placed, but not bound yet, as its condition says."""
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Waiting", "message": "Gang does not permit it yet"}
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Waiting", "message": "Gang does not permit the binding to a yet"}
     return pod("p", status={"conditions": [condition | more]})
 
 
 @table("objects, said", {
-    "its condition says so": ([waiting_pod()], "waits: Gang does not permit it yet"),
+    "its condition says so": ([waiting_pod()], "waits: Gang does not permit the binding to a yet"),
     "its condition says that it fits nowhere": ([waiting_pod(reason="Unschedulable")], "is pending"),
 })
 def test_a_pod_that_another_process_has_placed_is_explained_as_one_that_waits(objects, said, tmp_path):
@@ -804,7 +805,7 @@ def test_a_pod_that_a_rule_holds_waits_for_that_rule(tmp_path):
     (tmp_path / "policy.json").write_text(
         '{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Coscheduling"}], "priorities": []}')
     arguments = ["--cluster", path, "--plugins", ROOT / "tests" / "tutorial_rules.py", "--policy", tmp_path / "policy.json"]
-    waits = "Coscheduling does not permit it yet: 1 of 2 pods of group crew have a node"
+    waits = "Coscheduling does not permit the binding to a yet: 1 of 2 pods of group crew have a node"
     assert f" waits: {waits}\n" in run_scheduler(*arguments).stdout
     assert f"waits: {waits}" in " ".join(run_scheduler(*arguments, "--explain").stdout.split())
     run = run_scheduler(*arguments, "--output=json")
@@ -838,7 +839,7 @@ def test_what_another_process_says_of_a_pod_is_shown_on_the_control_plane(contro
     control_plane.request("PATCH", "namespaces/default/pods/p/status", {"status": {"conditions": [waiting]}},
                           headers={"Content-Type": "application/strategic-merge-patch+json"})
     run = run_scheduler("--server", control_plane.server, "--explain", "p")
-    assert "default/p waits: Gang does not permit it yet. If scheduled now" in run.stdout
+    assert "default/p waits: Gang does not permit the binding to a yet. If scheduled now" in run.stdout
 
 
 def test_fractions_are_shown_as_they_are():

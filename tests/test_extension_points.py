@@ -181,6 +181,14 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
     "a list of two types": (
         "@priority('Mine', argument={'zones': [str, int]})\ndef mine(pod, node): return 1",
         ", argument.zones: expected str, int, float, bool, [..] or {..}, got [<class 'str'>, <class 'int'>]"),
+    "a label for looks_at": (
+        "@predicate('Mine', looks_at='disks')\ndef mine(pod, node): return []",
+        '.looks_at: expected an object, got "disks"'),
+    "a single alias": (
+        "@predicate('Mine', aliases='Foo')\ndef mine(pod, node): return []", '.aliases: expected a list, got "Foo"'),
+    "a default weight that is a word": (
+        "@priority('Mine', by_default='x')\ndef mine(pod, node): return 1",
+        '.by_default: expected a whole number, got "x"'),
     "an argument without fields": (
         "@priority('Mine', argument=str)\ndef mine(pod, node): return 1",
         ", argument: expected {field: type}, got <class 'str'>"),
@@ -344,7 +352,9 @@ def test_a_rule_that_calls_sys_exit_fails_its_pod_only(tmp_path):
     "a pod's name": ("pod.name = 'other'", "pod.name"), "its namespace": ("pod.namespace = 'other'", "pod.namespace"),
     "its uid": ("pod.uid = '2'", "pod.uid"), "its labels": ("pod.labels = {}", "pod.labels"),
     "its requests": ("pod.requests = {}", "pod.requests"), "a node's labels": ("node.labels = {}", "node.labels"),
-    "a node's name": ("node.name = 'b'", "node.name"), "a node's room": ("node.max_pods += 1", "node.max_pods")})
+    "a node's name": ("node.name = 'b'", "node.name"), "a node's room": ("node.max_pods += 1", "node.max_pods"),
+    "what is requested of it": ("node.requested = {}", "node.requested"), "its pods": ("node.pods = {}", "node.pods"),
+    "a pod's node": ("pod.node_name = 'b'", "pod.node_name")})
 def test_a_rule_that_changes_what_it_looks_at_breaks(body, attribute, tmp_path):
     assert decision_under(tmp_path, "predicate", f"{body}\n    return []") == (
         f"AttributeError in a rule: rules must not change what they look at: {attribute} (Mine: my_rules.py, line 7)")
@@ -919,6 +929,18 @@ def test_why_a_rule_could_not_bind_is_said_in_an_event(spy, point, answer, said)
     assert server.places() == {} and scheduler.FAILURE.is_set()
 
 
+def test_rules_that_do_not_return_from_bind_are_named_and_are_no_trouble_of_the_api_server(spy, monkeypatch, caplog):
+    monkeypatch.setitem(scheduler.call_in_time.__kwdefaults__, "seconds", 0.2)
+    spy.answers["bind"] = lambda pod, node_name: time.sleep(1)
+    server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(12)))
+    cluster, _ = make_pass(server, spy, live_cluster(server))
+    wait_for("all are tried", lambda: not cluster.pending.take_answers() and not cluster.pending.under_way)
+    assert {record.attempts for record in cluster.pending.values()} == {1} and len(caplog.messages) == 12
+    said = "TimeoutError in a rule: Spy: bind has not returned for 0.2 s"
+    assert caplog.messages[0].endswith(said)
+    assert cluster.pending["uid-p-00"].written == f"binding rejected: {said}"
+
+
 def test_many_bindings_that_break_at_a_time_are_no_trouble_of_the_api_server(spy):
     spy.answers["bind"] = RuntimeError("oops")
     server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(40)))
@@ -1097,7 +1119,7 @@ def test_a_gang_is_bound_together_or_not_at_all(control_plane, tmp_path, start_s
     running = start_scheduler("--server", control_plane.server, "--plugins", RULES, "--interval=0.2",
                               "--policy", tmp_path / "policy.json")
     said = [running.stdout.readline() for _ in range(2)]
-    assert all("waits: Coscheduling does not permit it yet: " in line for line in said), said
+    assert all("waits: Coscheduling does not permit the binding to " in line for line in said), said
     control_plane.create(pod("other", {"cpu": "2"}))
     wait_for("the room of those that wait is kept", lambda: control_plane.events("FailedScheduling"))
     assert control_plane.places() == {}

@@ -777,7 +777,7 @@ def test_a_pod_that_is_held_says_by_which_rule_once():
     cluster, policy = scheduler_of(server), scheduler.Policy(rules, [])
     for _ in range(3):
         make_pass(cluster, decisions, policy)
-    waits = "Impatient does not permit it yet: it is early"
+    waits = "Impatient does not permit the binding to n yet: it is early"
     assert [decision.waits for decision in decisions] == [waits]
     assert [record.state for record in cluster.pending.values()] == [scheduler.State.HELD]
     assert said_about(server) == ([("Normal", "Waiting", waits)], [("False", "Waiting", waits)])

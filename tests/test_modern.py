@@ -121,9 +121,12 @@ def test_a_resized_sidecar_counts_too_and_another_init_container_does_not():
     "a pod that asks for nothing as a whole": (None, {"allocatedResources": {"cpu": "3"}}, None, True),
     "one that is as it was made": ("2", {"resources": {"requests": {"cpu": "2"}}}, None, True),
     "one that is to shrink counts as what it still has": ("1", {"resources": {"requests": {"cpu": "3"}}}, None, False),
-    "... and as what it has been granted": ("1", {"allocatedResources": {"cpu": "3"}}, None, False),
-    "one that is to grow counts as what it is to be": ("3", {"allocatedResources": {"cpu": "2"}}, "Deferred", False),
-    "... but not if it can never be that": ("3", {"allocatedResources": {"cpu": "2"}}, "Infeasible", True),
+    "... and as what it has been granted": ("1", {"resources": {}, "allocatedResources": {"cpu": "3"}}, None, False),
+    "... but not before its kubelet says what it has": ("1", {"allocatedResources": {"cpu": "3"}}, None, True),
+    "one that is to grow counts as what it is to be": ("3", {"resources": {"requests": {"cpu": "2"}}}, "Deferred", False),
+    "... but not if it can never be that": ("3", {"resources": {"requests": {"cpu": "2"}}}, "Infeasible", True),
+    "what the spec does not name does not count": (
+        "1", {"resources": {"requests": {"cpu": "1", "memory": "8Gi"}}}, None, True),
 })
 def test_a_pod_that_is_resized_as_a_whole(policies, spec, status, reason, fits):
     conditions = [{"type": "PodResizePending", "status": "True", "reason": reason}] if reason else []
@@ -323,6 +326,16 @@ IN_USE = ("1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOnce
           "another pod")
 
 
+def remembering(node_name):
+    """The metadata of a claim for which a volume is to be provisioned for a node."""
+    return {"annotations": {"volume.kubernetes.io/selected-node": node_name}}
+
+
+def azure(*disks):
+    """A pod with Azure disks, each of a name and a URI."""
+    return pod("p", volumes=[{"name": uri, "azureDisk": {"diskName": name, "diskURI": uri}} for name, uri in disks])
+
+
 @table("incoming, objects, reason", {
     "a bound volume out of reach": (
         using("c"), [claim("c", volumeName="v"), volume("v", nodeAffinity=ELSEWHERE)],
@@ -360,6 +373,20 @@ IN_USE = ("1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOnce
         using("small", "large"), [LOCAL, MADE, TELLING, claim("small", "made"),
                                   claim("large", resources={"requests": {"storage": "9Gi"}})],
         "1 node(s) did not have enough free storage"),
+    "two claims that remember this node: the first one's reason counts, whatever their sizes": (
+        using("large", "small"), [MADE, LOCAL, TELLING, claim("small", metadata=remembering("a")), claim(
+            "large", "made", metadata=remembering("a"), resources={"requests": {"storage": "9Gi"}})],
+        "1 node(s) did not have enough free storage"),
+    "one that remembers another node, and one for which there is too little storage": (
+        using("large", "small"), [MADE, TELLING, claim("small", "made", metadata=remembering("b")), claim(
+            "large", "made", resources={"requests": {"storage": "9Gi"}})], NO_VOLUME),
+    "Azure's disks of one name, and as many as can be attached": (
+        azure(["d", "one"], ["d", "two"]), [csi_node(**{"disk.csi.azure.com": 1})], TOO_MANY),
+    "one Azure disk by two names": (
+        azure(["d", "one"], ["e", "one"]), [csi_node(**{"disk.csi.azure.com": 1})], None),
+    "one Portworx volume more than can be attached": (
+        pod("p", volumes=[{"name": name, "portworxVolume": {"volumeID": name}} for name in "ab"]),
+        [csi_node(**{"pxd.portworx.com": 1})], TOO_MANY),
     "as many EBS disks as their CSI driver can attach": (
         using(disks=["d"]), [csi_node(**{"ebs.csi.aws.com": 1})], None),
     "one more": (using(disks=["d", "e"]), [csi_node(**{"ebs.csi.aws.com": 1})], TOO_MANY),

@@ -186,9 +186,10 @@ def test_the_hint_for_a_file_that_is_not_there(path, hint):
     assert (run.returncode, run.stderr) == (2, f"{path}: No such file or directory{hint}\n")
 
 
-def test_a_rule_with_an_argument_whose_file_is_missing(tmp_path):
+@pytest.mark.parametrize("field", ["zone", "labels", "preference", "version"])
+def test_a_rule_with_an_argument_whose_file_is_missing(field, tmp_path):
     (tmp_path / "policy.json").write_text(policy((), [
-        {"name": "PreferZone", "weight": 1, "argument": {"zone": "east"}}]))
+        {"name": "PreferZone", "weight": 1, "argument": {field: "east"}}]))
     run = run_scheduler("--policy", "policy.json", "--cluster", "/dev/null", cwd=tmp_path)
     assert (run.returncode, run.stderr) == (2, (
         'policy.json: priorities[0]: unknown priority "PreferZone"; is a file missing in --plugins?\n'))

@@ -54,6 +54,11 @@ def mounting(*claims, disks=()):
         {"name": name, "awsElasticBlockStore": {"volumeID": name}} for name in disks])
 
 
+def remembering(node_name):
+    """The metadata of a claim for which a volume is to be provisioned for a node."""
+    return {"annotations": {"volume.kubernetes.io/selected-node": node_name}}
+
+
 def on_nitro(count, label="beta.kubernetes.io/instance-type"):
     """A pod with so many disks, and a node of AWS's Nitro."""
     return mounting(disks=[f"disk-{i}" for i in range(count)]), [node("a", labels={label: "m5.large"})]
@@ -195,6 +200,14 @@ CASES = {
     "two claims, and two volumes": (
         "CheckVolumeBinding", mounting("data", "more"),
         [LOCAL, claim(), claim("more"), volume("v"), volume("w")], ALL),
+    "a class that an annotation of old leaves empty": (
+        "CheckVolumeBinding", mounting("data"), [LOCAL, volume("v"), claim(metadata={"annotations": {
+            "volume.beta.kubernetes.io/storage-class": ""}})],
+        "0/3 nodes are available: 3 pod has unbound immediate PersistentVolumeClaims."),
+    "two claims that remember different nodes": (
+        "CheckVolumeBinding", mounting("data", "more"), [
+            storage_class("made", "example.com/made"), claim(of="made", metadata=remembering("a")),
+            claim("more", of="made", metadata=remembering("b"))], NO_VOLUMES),
     "a provisioner for one zone": (
         "CheckVolumeBinding", mounting("data"),
         [claim(of="made"), storage_class("made", "example.com/made", allowedTopologies=[

@@ -9,10 +9,9 @@ the scheduling framework are options too: reserve, permit, pre_bind, ... (see Th
 
 import collections
 import contextlib
-import copy
 import logging
 
-from scheduler import (ApiError, InvalidSelector, Unschedulable, event, label_selector, now, pick, predicate, priority,
+from scheduler import (ApiError, InvalidSelector, Pod, Unschedulable, event, label_selector, now, pick, predicate, priority,
                        reasons_if, satisfies)
 
 log = logging.getLogger("scheduler")
@@ -157,9 +156,8 @@ def nominate(pod, node_name, snapshot):
     """Nominate a pod to a node, or to None: here, for the pods that come next, and by the request that is returned."""
     snapshot.nominated = [other for other in snapshot.nominated if other.uid != pod.uid]
     if node_name:
-        nominated = copy.copy(pod)  # what was read of it stays as it is, in case the request fails
-        nominated.nominated_node = node_name
-        snapshot.nominated.append(nominated)
+        status = pick(pod.raw, dict, "status") | {"nominatedNodeName": node_name}
+        snapshot.nominated.append(Pod(pod.raw | {"status": status}))
     return "PATCH", status_of(pod), {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node_name}}
 
 
