@@ -22,7 +22,8 @@ It has six parts. A reader may stop after any of them, and knows a whole:
     part:            V              I           V                   V
     thread:          the loop's, for all pods, one after another    one of 64, for each pod
 
-I. A scheduler: The loop. A rule. The first predicates. The first priorities. The decision.
+I. A scheduler: The loop. A rule. The first predicates. The first priorities. How rules are asked. The
+    decision.
 II. What rules look at: Fields and quantities. Selectors of labels and fields. Pods and nodes.
 III. Rules that look further: Labels, images, shapes. Node affinity. Services and spreading. Affinity between
     pods. Disks, and how many a node can attach. Claims and their volumes. The other extension points. What is
@@ -265,17 +266,6 @@ class Rule:
     arguments: list = field(default_factory=list)  # what functions take as `arguments`; else their defaults
     weight: int = 1
 
-    @property
-    def has_own_fields(self):
-        """Whether an entry's argument has the rule's fields, not a member that says which rule is meant."""
-        return bool(self.argument) and not self.member
-
-    def call(self, point, *things):
-        """Call its function for an extension point. Raises TypeError if that answers what it may not."""
-        answer = self.hooks[point](*things)
-        check_answer(self, point, answer)
-        return answer
-
 
 def register(where, name=None, **options):
     """Return a decorator that makes a function the rule of this name."""
@@ -302,72 +292,6 @@ def register(where, name=None, **options):
 predicate = functools.partial(register, "predicates")
 # A priority is a function of (pod, node) that returns a score from 0 to 100; or any, if it has a `reduce`.
 priority = functools.partial(register, "priorities")
-
-
-def nothing_against(pod, node):
-    """Return no reason. As what a rule's `metadata` function returns: leave the rule out for this pod."""
-    return ()
-
-
-class Prepared:
-    """A rule that is ready to be asked about nodes: for one pod, with its metadata worked out."""
-
-    def __init__(self, rule, pod, metadata):
-        self.rule = rule
-        self.pod = pod
-        self.metadata = metadata
-        self.function = rule.function
-        if rule.metadata:
-            self.function = functools.partial(rule.function, metadata=metadata)
-        self.title = rule.title
-
-    def __eq__(self, other):
-        """Say whether the other one says the same of a node: to pods that are alike, a steady rule does."""
-        same_rule = isinstance(other, Prepared) and self.rule is other.rule
-        return same_rule and self.rule.steady and self.metadata == other.metadata
-
-    def reasons(self, node):
-        """Return the reasons that a predicate has against a node."""
-        reasons = self.function(self.pod, node)
-        if isinstance(reasons, types.GeneratorType):
-            reasons = list(reasons)
-        if reasons == []:  # the usual answer, so that this is to be fast
-            return reasons
-        return strings_of(self.rule, reasons, "the reasons")
-
-    def score(self, node):
-        """Return the score that a priority gives a node."""
-        score = self.function(self.pod, node)
-        if not self.rule.reduce:
-            check_points(self.rule, {node.name: score})
-        return score
-
-    def vote(self, nodes, snapshot):
-        """Return what a priority gives to these nodes, {name: Node}: a Vote."""
-        return recall(self.rule, self.pod, snapshot, nodes, self.score, basis=self, then=self.make_vote)
-
-    def make_vote(self, nodes, raw):
-        """Make a Vote of raw scores. They may be of any size: `reduce` makes points from 0 to 100 of them."""
-        points = raw
-        if self.rule.reduce:
-            points = self.rule.reduce(dict(raw))
-            check_reduced(self.rule, raw, points)
-        return Vote(self.title, self.rule.weight, raw, points, self)
-
-
-def prepare(rules, pod, nodes, snapshot):
-    """Return the rules as Prepared ones, without those that have nothing to say. Raises Unschedulable."""
-    prepared = []
-    node_list = list(nodes.values())
-    for rule in rules:
-        try:
-            metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
-        except Rejected as error:
-            error.title = rule.title
-            raise
-        if metadata is not nothing_against:
-            prepared.append(Prepared(rule, pod, metadata))
-    return prepared
 
 
 # ==== 3. The first predicates ===========================================================================
@@ -549,7 +473,76 @@ def random_priority(pod, node):
     return dice(pod.key, node.name).randint(0, 100)
 
 
-# ==== 5. The decision ===================================================================================
+# ==== 5. How rules are asked ============================================================================
+
+
+def nothing_against(pod, node):
+    """Return no reason. As what a rule's `metadata` function returns: leave the rule out for this pod."""
+    return ()
+
+
+class Prepared:
+    """A rule that is ready to be asked about nodes: for one pod, with its metadata worked out."""
+
+    def __init__(self, rule, pod, metadata):
+        self.rule = rule
+        self.pod = pod
+        self.metadata = metadata
+        self.function = rule.function
+        if rule.metadata:
+            self.function = functools.partial(rule.function, metadata=metadata)
+        self.title = rule.title
+
+    def __eq__(self, other):
+        """Say whether the other one says the same of a node: to pods that are alike, a steady rule does."""
+        same_rule = isinstance(other, Prepared) and self.rule is other.rule
+        return same_rule and self.rule.steady and self.metadata == other.metadata
+
+    def reasons(self, node):
+        """Return the reasons that a predicate has against a node."""
+        reasons = self.function(self.pod, node)
+        if isinstance(reasons, types.GeneratorType):
+            reasons = list(reasons)
+        if reasons == []:  # the usual answer, so that this is to be fast
+            return reasons
+        return strings_of(self.rule, reasons, "the reasons")
+
+    def score(self, node):
+        """Return the score that a priority gives a node."""
+        score = self.function(self.pod, node)
+        if not self.rule.reduce:
+            check_points(self.rule, {node.name: score})
+        return score
+
+    def vote(self, nodes, snapshot):
+        """Return what a priority gives to these nodes, {name: Node}: a Vote."""
+        return recall(self.rule, self.pod, snapshot, nodes, self.score, basis=self, then=self.make_vote)
+
+    def make_vote(self, nodes, raw):
+        """Make a Vote of raw scores. They may be of any size: `reduce` makes points from 0 to 100 of them."""
+        points = raw
+        if self.rule.reduce:
+            points = self.rule.reduce(dict(raw))
+            check_reduced(self.rule, raw, points)
+        return Vote(self.title, self.rule.weight, raw, points, self)
+
+
+def prepare(rules, pod, nodes, snapshot):
+    """Return the rules as Prepared ones, without those that have nothing to say. Raises Unschedulable."""
+    prepared = []
+    node_list = list(nodes.values())
+    for rule in rules:
+        try:
+            metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
+        except Rejected as error:
+            error.title = rule.title
+            raise
+        if metadata is not nothing_against:
+            prepared.append(Prepared(rule, pod, metadata))
+    return prepared
+
+
+# ==== 6. The decision ===================================================================================
 
 
 class Unschedulable(Exception):
@@ -711,7 +704,7 @@ def what_broke(error):
 ##########################################################################################################
 
 
-# ==== 6. Fields and quantities ==========================================================================
+# ==== 7. Fields and quantities ==========================================================================
 
 
 TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", float: "a number",
@@ -853,7 +846,7 @@ def pod_amounts(containers, as_a_whole, overhead, default):
     return total
 
 
-# ==== 7. Selectors of labels and fields =================================================================
+# ==== 8. Selectors of labels and fields =================================================================
 
 
 Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
@@ -975,7 +968,7 @@ def term_matches(term, node):
     return satisfies(node.labels, on_labels) and satisfies({"metadata.name": node.name}, on_fields)
 
 
-# ==== 8. Pods and nodes =================================================================================
+# ==== 9. Pods and nodes =================================================================================
 
 
 class Listed:
@@ -1172,7 +1165,7 @@ class Snapshot:
 ##########################################################################################################
 
 
-# ==== 9. Labels, images, shapes =========================================================================
+# ==== 10. Labels, images, shapes ========================================================================
 
 
 def label_conflicts(arguments):
@@ -1319,7 +1312,7 @@ def image_locality(pod, node, metadata, modern=False):
     return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
 
 
-# ==== 10. Node affinity =================================================================================
+# ==== 11. Node affinity =================================================================================
 
 
 def requires(side, pod, node):
@@ -1409,7 +1402,7 @@ def node_affinity(pod, node, arguments=()):
     return sum([weight for weight, term in terms if term_matches(term, node)])
 
 
-# ==== 11. Services and spreading ========================================================================
+# ==== 12. Services and spreading ========================================================================
 
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -1623,7 +1616,7 @@ def even_pods_spread_priority(pod, node, metadata, modern=False):
     return int(score)
 
 
-# ==== 12. Affinity between pods =========================================================================
+# ==== 13. Affinity between pods =========================================================================
 
 
 class AffinityTerm:
@@ -1795,7 +1788,7 @@ def inter_pod_affinity(pod, node, metadata):
     return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0
 
 
-# ==== 13. Disks, and how many a node can attach =========================================================
+# ==== 14. Disks, and how many a node can attach =========================================================
 
 
 def claims_of(pod, snapshot, keys=None):
@@ -1976,7 +1969,7 @@ for name, cloud, plugin in [("MaxEBSVolumeCount", "aws-ebs", "EBSLimits"),
         functools.partial(max_volume_count, cloud=f"kubernetes.io/{cloud}"))
 
 
-# ==== 14. Claims and their volumes ======================================================================
+# ==== 15. Claims and their volumes ======================================================================
 
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -2268,7 +2261,7 @@ def dangling(name, claim, snapshot):
     return None if waits_for_consumer(claim, snapshot) else "PersistentVolume had no name"
 
 
-# ==== 15. The other extension points ====================================================================
+# ==== 16. The other extension points ====================================================================
 
 # A rule may have functions for the other extension points of the scheduling framework, too: hooks, which are
 # options of its decorator. A request is (method, path, body).
@@ -2320,6 +2313,16 @@ ANSWERS = {  # option -> whether what the function returns, except None, is fine
     "bind": (lambda answer: isinstance(answer, bool), "True if it has bound the pod")}
 
 
+def call_hook(rule, point, *things):
+    """Return what a rule answers at an extension point. Raises TypeError if it may not answer that."""
+    answer = rule.hooks[point](*things)
+    if answer is not None and point in ANSWERS:
+        is_fine, expected = ANSWERS[point]
+        if not is_fine(answer):
+            raise wrong_answer(rule, f"{point}: return None or {expected}", answer, rule.hooks[point])
+    return answer
+
+
 def ready(pod, policy):
     """Say whether the pod is to be tried at all."""
     if pod.terminating or pod.gates or pod.phase in ("Succeeded", "Failed"):
@@ -2334,7 +2337,7 @@ def why_not_yet(pod, policy):
     """Return why a rule (pre_enqueue) does not want the pod to be tried, with the rule's name; or ""."""
     for rule in policy.rules_with["pre_enqueue"]:
         try:
-            reason = rule.call("pre_enqueue", pod)
+            reason = call_hook(rule, "pre_enqueue", pod)
         except (Exception, SystemExit) as error:
             FAILURE.set()
             reason = what_broke(error)
@@ -2348,7 +2351,7 @@ def unreserve(decision, snapshot):
     requests = []
     for rule in decision.policy.rules_with["unreserve"]:
         with warn_if_broken(decision.pod.key):
-            requests += rule.call("unreserve", decision.pod, snapshot) or []
+            requests += call_hook(rule, "unreserve", decision.pod, snapshot) or []
     return requests
 
 
@@ -2359,13 +2362,13 @@ def seek_remedy(decision, snapshot):
     with warn_if_broken(decision.pod.key):
         for rule in decision.policy.rules_with["post_filter"]:
             failed = copy.deepcopy(dict(decision.failed))  # the rule may change it
-            remedy = rule.call("post_filter", decision.pod, failed, snapshot)
+            remedy = call_hook(rule, "post_filter", decision.pod, failed, snapshot)
             if remedy:
                 decision.requests, decision.remedy = remedy
                 return
 
 
-# ==== 16. What is asked whatever the Policy =============================================================
+# ==== 17. What is asked whatever the Policy =============================================================
 
 
 def reasons_if(pod, node, snapshot, gone=(), there=()):
@@ -2432,7 +2435,7 @@ ALWAYS_ASKED = [  # whatever the Policy
 ##########################################################################################################
 
 
-# ==== 17. Files =========================================================================================
+# ==== 18. Files =========================================================================================
 
 
 class PolicyError(ValueError):
@@ -2575,7 +2578,7 @@ def one_line(error):
     return getattr(error, "strerror", None) or " ".join(text.split())
 
 
-# ==== 18. Rules of one's own ============================================================================
+# ==== 19. Rules of one's own ============================================================================
 
 # A decorator makes a function a rule (`register`): here, or in a file of --plugins. What is wrong with the
 # rule as it is written is said when that file is loaded.
@@ -2683,14 +2686,6 @@ def load_plugins(paths):
     return code
 
 
-def check_answer(rule, point, answer):
-    """Raise TypeError if a rule answers what it may not at an extension point."""
-    if answer is not None and point in ANSWERS:
-        is_fine, expected = ANSWERS[point]
-        if not is_fine(answer):
-            raise wrong_answer(rule, f"{point}: return None or {expected}", answer, rule.hooks[point])
-
-
 def check_reduced(rule, scores, points):
     """Raise TypeError if a rule has not made points of all scores, each from 0 to 100."""
     if not isinstance(points, dict) or points.keys() != scores.keys():
@@ -2734,7 +2729,7 @@ def place_of(rule, function=None):
     return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
 
 
-# ==== 19. The Policy ====================================================================================
+# ==== 20. The Policy ====================================================================================
 
 # What becomes of a Policy: an entry names one rule, or several, or none (`meaning_of`). Entries that mean one
 # rule are one: it gets all their arguments as `arguments` (`set_up`), and n of them weigh n times as much
@@ -3006,7 +3001,7 @@ def meaning_of(where, entry, place, notices):
     title = entry.get("name", "")
     given = entry.get("argument", {})
     names = known_names(where).get(title)
-    if names and rules[names[0]].has_own_fields:
+    if names and has_own_fields(rules[names[0]]):
         return names, [decode(given, rules[names[0]].argument, f"{place}.argument")]
     rule_for = {rule.member: name for name, rule in rules.items() if rule.member}
     if names is None and not any(member in rule_for or nearly(member, rule_for) for member in given):
@@ -3029,6 +3024,11 @@ def meaning_of(where, entry, place, notices):
     return names, []
 
 
+def has_own_fields(rule):
+    """Say whether an entry's argument has the rule's fields, not a member that says which rule is meant."""
+    return bool(rule.argument) and not rule.member
+
+
 def known_names(where):
     """Return {name: the rules that it stands for} of all names that a list of the Policy may have."""
     names = {name: [] for name in WITHOUT_RULE[where]}
@@ -3049,7 +3049,7 @@ def unknown_rule(where, title):
 
 def set_up(rule, title, entry, weight, arguments, modern=False):
     """Return a rule with what a file says of it, filled in where its functions take that."""
-    if rule.has_own_fields:
+    if has_own_fields(rule):
         arguments = [(rule.default or {}) | argument for argument in arguments or [{}]]
     check_arguments(rule, arguments, entry)
     known = {"modern": modern}
@@ -3071,7 +3071,7 @@ def check_arguments(rule, arguments, entry):
     """Raise PolicyError if a rule does not have the arguments that it needs, or says that they are wrong."""
     if rule.member and rule.name in PRIORITIES and not arguments:
         raise PolicyError(f"{entry}: needs an argument; in a Policy, under a name of your own")
-    if rule.has_own_fields:  # of the others all may be left out
+    if has_own_fields(rule):  # of the others all may be left out
         for name in rule.argument:
             if any(name not in argument for argument in arguments):
                 raise PolicyError(f'{entry}: the argument lacks "{name}"; "{rule.name}" needs it')
@@ -3084,7 +3084,7 @@ def check_arguments(rule, arguments, entry):
             raise PolicyError(f"{entry}: {problems[0]}")
 
 
-# ==== 20. KubeSchedulerConfiguration ====================================================================
+# ==== 21. KubeSchedulerConfiguration ====================================================================
 
 
 DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
@@ -3332,7 +3332,7 @@ def running_plugins(plugins):
 ##########################################################################################################
 
 
-# ==== 21. Requests and threads ==========================================================================
+# ==== 22. Requests and threads ==========================================================================
 
 
 WARNED = {}  # what warnings were about -> when they were logged, in monotonic seconds
@@ -3469,7 +3469,7 @@ class Objects(dict):
         return things
 
 
-# ==== 22. What is written ===============================================================================
+# ==== 23. What is written ===============================================================================
 
 # Threads write Bindings, and tell people. What rules want sent, the loop has sent, and waits for that. In a
 # dry run nothing is written. Nor does a replica write that does not lead (`attempt`), except that it says
@@ -3592,7 +3592,7 @@ class Writer:
 
 def call_in_time(rule, point, *things, seconds=60):
     """Return what a rule says at an extension point. Raises TimeoutError if that takes longer."""
-    future = in_background(rule.call, point, *things)
+    future = in_background(call_hook, rule, point, *things)
     wait([future], seconds)
     if not future.done():
         raise TimeoutError(f"{rule.title}: {point} has not returned for {seconds} s")
@@ -3625,7 +3625,7 @@ def now(microseconds=False):
     return datetime.now(timezone.utc).strftime(f"%Y-%m-%dT%H:%M:%S{'.%f' if microseconds else ''}Z")
 
 
-# ==== 23. The life of a pending pod =====================================================================
+# ==== 24. The life of a pending pod =====================================================================
 
 # A pending pod stands in one of four States:
 #
@@ -3729,7 +3729,7 @@ def reserve(decision, node, snapshot):
     node.add(decision.pod)
     try:
         for rule in decision.policy.rules_with["reserve"]:
-            rule.call("reserve", decision.pod, node, snapshot)
+            call_hook(rule, "reserve", decision.pod, node, snapshot)
     except ApiError as error:  # even if the API server is in trouble, the rules have to unreserve now
         raise Unschedulable(str(error)) from error
 
@@ -3738,7 +3738,7 @@ def why_held(decision, node, snapshot):
     """Return which rule does not permit the binding yet, or "". Raises Unschedulable if time is up."""
     limits = {}  # what is to be said of a rule -> the seconds for which it lets the pod wait
     for rule in decision.policy.rules_with["permit"]:
-        seconds, reason = with_reason(rule.call("permit", decision.pod, node, snapshot))
+        seconds, reason = with_reason(call_hook(rule, "permit", decision.pod, node, snapshot))
         if seconds:
             words = f"{rule.title or rule.name} does not permit the binding to {node.name} yet"
             limits[told(words, reason)] = seconds
@@ -3761,7 +3761,7 @@ def prepare_binding(decision, node, snapshot):
     requests = []
     waits = ""
     for rule in decision.policy.rules_with["pre_bind"]:
-        wanted, reason = with_reason(rule.call("pre_bind", decision.pod, node, snapshot))
+        wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
         if wanted is not None and snapshot.is_live:
             requests += wanted
             waits = told(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
@@ -3926,7 +3926,7 @@ def warn_of_failure(error, text):
         warn_once(text, about="no answer to a write" if status == 0 else None)
 
 
-# ==== 24. What is read ==================================================================================
+# ==== 25. What is read ==================================================================================
 
 # A pass lists, for each scheduler name, the pods without a node; if none of them is ready to be tried, now or
 # when its backoff is over, it mostly lists no more. Else it lists the nodes, the pods that have a node, and
@@ -4020,7 +4020,7 @@ class Cluster:
         pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
         for rule in [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]:
             with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title}"):
-                pods = sorted(pods, key=functools.partial(rule.call, "queue_sort"))
+                pods = sorted(pods, key=functools.partial(call_hook, rule, "queue_sort"))
         pods.sort(key=lambda pod: pod.record.state is State.HELD)  # last: they may wait for the others
         return pods
 
@@ -4074,7 +4074,7 @@ class Cluster:
                 if pod.nominated_node and pod.uid not in assigned and not pod.terminating]
 
 
-# ==== 25. What is remembered ============================================================================
+# ==== 26. What is remembered ============================================================================
 
 # It only saves time. A steady rule is asked about a node again if the node has changed since the last pod
 # like this one (Pod.kind), and about all nodes if what it rests on has changed: its `basis`. Predicates have
@@ -4126,7 +4126,7 @@ def recall(subject, pod, snapshot, nodes, function, basis=None, then=lambda node
     return result
 
 
-# ==== 26. Extenders =====================================================================================
+# ==== 27. Extenders =====================================================================================
 
 
 def extenders_of(configs):
@@ -4257,7 +4257,7 @@ class Extender:
         return True
 
 
-# ==== 27. Several replicas, of which one leads ==========================================================
+# ==== 28. Several replicas, of which one leads ==========================================================
 
 
 class LeaderElection:
@@ -4361,7 +4361,7 @@ class LeaderElection:
 ##########################################################################################################
 
 
-# ==== 28. A cluster made of manifests ===================================================================
+# ==== 29. A cluster made of manifests ===================================================================
 
 
 # What is often misspelt: names in pods and nodes that rules look at, a few that look like these, and kinds.
@@ -4532,7 +4532,7 @@ class Manifests:
             (name_in(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
 
 
-# ==== 29. What people see ===============================================================================
+# ==== 30. What people see ===============================================================================
 
 
 class Screen:
@@ -4782,7 +4782,7 @@ def comparison(outcomes):
     return [*table, f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(numbers)]
 
 
-# ==== 30. The picture of a cluster ======================================================================
+# ==== 31. The picture of a cluster ======================================================================
 
 
 MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
@@ -4918,7 +4918,7 @@ def why_it_waits(pod, snapshot):
     return why_not_yet(pod, policy) if policy else ""
 
 
-# ==== 31. The command line ==============================================================================
+# ==== 32. The command line ==============================================================================
 
 
 def read_arguments(argv):
