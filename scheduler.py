@@ -15,8 +15,8 @@ A *pass* looks at the cluster once, in a *snapshot*, and makes a *decision* abou
 
 It has six parts. A reader may stop after any of them, and knows a whole:
 
-    policy.json ---> the rules                 (part IV reads the file; the rules are in I and III)
-                         |
+    policy.json ----------------> the rules     (part IV reads the file; the rules are in I and III)
+                                      |
     kubectl proxy -> pods, nodes -> decision -> room on the node -> Binding -> kubectl proxy
     functions:       look           schedule    assume, carry_out   bind
     part:            V              I           V                   V
@@ -90,19 +90,19 @@ log = logging.getLogger("scheduler")
 
 ##########################################################################################################
 # PART I. A SCHEDULER                                                                                    #
-# Whoever stops after this part has seen one whole: the loop, what a rule is, the first rules.           #
+# Whoever stops after this part has seen a whole decision, the rules it rests on, and the loop around it. #
 ##########################################################################################################
 
 
 # ==== 1. The loop =======================================================================================
 
-# After a try in vain a pod has to wait a while, its *backoff*; otherwise it is *due*. How it gets from a
-# decision to its Binding, and what becomes of it if that fails (it keeps its room until it is known whether
-# it is bound, and is tried again): The life of a pending pod. `policies` is {schedulerName: Policy}.
+# After a try in vain a pod has to wait a while, its *backoff*; otherwise it is *due*. If its Binding fails,
+# it keeps its room on the node until it is known whether it is bound all the same, and is tried again: see
+# the chapter "The life of a pending pod". `policies` is {schedulerName: Policy}.
 
 
 def run(cluster, policy_file, report, stop, interval, once):
-    """Make passes until `stop` is set; if `once`, until no pod is due. Return the exit code."""
+    """Make passes until `stop` is set; if `once`, until no pod is due, or one fails. Return the exit code."""
     trouble = None
     while not stop.is_set():
         trouble = None
@@ -126,8 +126,9 @@ def schedule_pending_pods(cluster, policies, report, stop):
     pending = cluster.pending
     try:
         waiting = waiting_pods(cluster, policies)
-        snapshot = cluster.look(waiting, policies)  # lists the nodes and the pods on them, if any pod is due
-        while pod := pending.next_due(stop):
+        # This tells `pending` which of them are due; if any is, it lists the nodes and the pods on them.
+        snapshot = cluster.look(waiting, policies)
+        while pod := pending.next_due(stop):  # none: nobody is left, `stop` is set, or the snapshot is old
             decision = pod.record.decision  # from an earlier pass, if a rule still delays its binding
             decision = decision or schedule(pod, snapshot, policies[pod.scheduler])
             assume(decision, snapshot)  # from now on the pod counts on its node, if it has one
@@ -157,7 +158,7 @@ def schedule(pod, snapshot, policy):
         prioritize(decision, feasible, snapshot)
         decision.node = select_host(pod, decision.total)
     except (Exception, SystemExit) as error:  # no node fits, or a rule failed, even by sys.exit()
-        decision.give_up(error)  # there is no node, and this is why
+        decision.give_up(error)  # this is why there is no node; raised again if the API server has trouble
     return decision
 
 
@@ -176,8 +177,8 @@ def nodes_that_fit(pod, snapshot, policy):
                     break
         return against
 
-    # In effect: split_nodes(nodes, {name: ask_predicates(node) for name, node in nodes.items()}). `recall`
-    # gives the same, but does not ask again what the last pod like this one has shown (What is remembered).
+    # In effect: split_nodes(snapshot.nodes, {name: ask_predicates(node) of each of them}). `recall` returns
+    # the same, but does not ask again what the last pod like this one has shown: "What is remembered".
     feasible, failed = recall(
         policy, pod, snapshot, snapshot.nodes, ask_predicates, basis=predicates, then=split_nodes)
     for extender in policy.extenders:  # web services that the Policy names; they may refuse nodes
@@ -186,7 +187,7 @@ def nodes_that_fit(pod, snapshot, policy):
 
 
 def prioritize(decision, feasible, snapshot):
-    """Score the nodes that fit: a node's total is the sum, over all priorities, of weight times points."""
+    """Score the nodes that fit: a node's total is the sum, over all votes, of weight times points."""
     pod, policy = decision.pod, decision.policy
     try:
         for rule in prepare(policy.priorities, pod, feasible, snapshot):
@@ -215,7 +216,9 @@ def binding(pod, node_name):
 
 # ==== 2. A rule =========================================================================================
 
-# A rule is a function of a pod and a node. This is a whole predicate; yielding no reason, the node fits:
+# A rule is a function of a pod and a node. This is a whole predicate; if it yields no reason, the node fits:
+#
+#     from scheduler import predicate
 #
 #     @predicate("OnlyOpenNodes")
 #     def only_open_nodes(pod, node):
@@ -223,27 +226,26 @@ def binding(pod, node_name):
 #         if node.labels.get("closed") == "yes":
 #             yield "node(s) were closed"
 #
-# A priority returns a score instead. A Policy of {"predicates": [{"name": "OnlyOpenNodes"}]} asks this one,
-# and those that are `always` active: a list that is given replaces that of those active `by_default`. A file
-# of --plugins imports `predicate` and `priority` from here (Rules of one's own). If a rule needs more than
-# the pod and the node, its `metadata` function works that out, once for each pod (`prepare`).
+# A priority returns a score instead. Run with `--plugins FILE`, and name the rule in the Policy: one with
+# {"predicates": [{"name": "OnlyOpenNodes"}]} has this one asked, and those that are `always` active; one
+# without such a list has those asked that are active `by_default`. If a rule needs more than the pod and the
+# node, its `metadata`, a function of (pod, nodes, snapshot), works that out, once for each pod (`prepare`).
 
 
 PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
 CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
-NOUNS = {"predicates": "predicate", "priorities": "priority"}
 HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
     "pre_enqueue": "preEnqueue", "queue_sort": "queueSort", "post_filter": "postFilter",
     "reserve": "reserve", "unreserve": "reserve", "permit": "permit",
     "pre_bind": "preBind", "bind": "bind", "post_bind": "postBind"}
-RULE_OF = {}  # the code of a rule's function -> the rule's name
+RULE_OF = {}  # the code of a function of a rule -> the rule's name; of a shared one, the last rule's
 
 
 @dataclass(eq=False)
 class Rule:
     """A predicate or a priority: a function of a pod and a node, and what the Policy says about it."""
 
-    # What its decorator says. What this part does not use of it, the Policy and the extension points do.
+    # What its decorator says. Fields that this part does not use serve the Policy or the extension points.
     name: str
     function: Callable
     metadata: Callable | None = None  # works out, once per pod, what the function takes as `metadata`
@@ -253,8 +255,9 @@ class Rule:
     member: str | None = None  # as in {"argument": {"labelsPresence": ...}}: an entry with it means this rule
     check: Callable | None = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for the other extension points
-    steady: bool = False  # it says the same to pods that differ in name only, of the same node and metadata
-    looks_at: dict = field(default_factory=dict)  # what pods may ask for -> function(pod, node): does it?
+    steady: bool = False  # its answer rests on the node, its metadata, and all of the pod but its name
+    # What a pod may ask for -> function(pod, its node or None), whether it does: to warn that nobody looks.
+    looks_at: dict = field(default_factory=dict)
     aliases: list = ()  # other names that a Policy may have for it, alone or together with others
     always: bool = False  # it is active whatever a Policy names
     by_default: int = 0  # 1, or a priority's weight: it is active where a Policy leaves the list out
@@ -299,7 +302,7 @@ priority = functools.partial(register, "priorities")
 # These look at the pod and the node, and at nothing else. Where a rule takes `modern`, that says whether to
 # answer as kube-scheduler 1.36 does, under a KubeSchedulerConfiguration; else as 1.20. `arguments` are what
 # entries of the Policy give to the rule, in a list. Both are filled in when the Policy is read (set_up). What
-# else a decorator says matters to the Policy, not to the rule.
+# else a decorator says is for the Policy, and for warnings that no active rule looks at what a pod asks for.
 
 
 @predicate("CheckNodeUnschedulable", plugin="NodeUnschedulable", always=True)
@@ -311,7 +314,7 @@ def check_node_unschedulable(pod, node):
 
 @predicate("HostName", plugin="NodeName", by_default=1, aliases=["GeneralPredicates"])
 def host_name(pod, node, modern=False):
-    """The pod asks for this node, or for none. (One that waits names none, so that it always passes.)"""
+    """The pod asks for this node, or for none. (A pod that waits has none, so that it always passes.)"""
     if pod.node_name not in ("", node.name):
         yield f"node(s) didn't match the requested {'node name' if modern else 'hostname'}"
 
@@ -340,7 +343,10 @@ NOTHING = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
 @predicate("PodFitsResources", plugin="NodeResourcesFit", by_default=1, aliases=["GeneralPredicates"],
            looks_at={"resource requests": lambda pod, node: any(pod.requests.values())})
 def pod_fits_resources(pod, node, arguments=(), modern=False):
-    """The node has room for one more pod, and enough free of all it requests, but for `arguments`."""
+    """The node has room for one more pod, and enough free of all that it requests.
+
+    Not looked at are the resources that `arguments` name, or whose group they do, such as "example.com/".
+    """
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
     if pod.requests == NOTHING:  # then nothing else matters
@@ -361,7 +367,7 @@ Taint = collections.namedtuple("Taint", "key value effect")
 @predicate("PodToleratesNodeTaints", plugin="TaintToleration", always=True, looks_at={
     "no toleration for taints there": lambda pod, node: node and hostile_taints(pod, node)})
 def pod_tolerates_node_taints(pod, node, modern=False):
-    """The pod tolerates the node's NoSchedule and NoExecute taints; the first other one is the reason."""
+    """The pod tolerates the node's NoSchedule and NoExecute taints; the first that it does not, is named."""
     for taint in hostile_taints(pod, node)[:1]:
         if modern:
             yield "node(s) had untolerated taint(s)"
@@ -405,7 +411,7 @@ def usage(pod, node, resources, modern=False):
         there = node.allocatable.get(name, 0)
         more = incoming.get(name, 0)
         if not modern or (there and (more or name in NOTHING)):
-            found[name] = on_node.get(name, 0) + more, there
+            found[name] = (on_node.get(name, 0) + more, there)
     return found
 
 
@@ -430,7 +436,7 @@ def least_requested(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
 def most_requested(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
     """The percentage of cpu and memory that is then requested, averaged: fills node after node."""
     overcommitted = 100 if modern else 0
-    full = {name: 100 * used // there if 0 < there >= used else overcommitted
+    full = {name: 100 * used // there if there and used <= there else overcommitted
             for name, (used, there) in usage(pod, node, arguments[0], modern).items()}
     return mean(full, arguments[0])
 
@@ -459,7 +465,7 @@ def taint_toleration(pod, node):
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
 
 
-SEED = None  # what --seed says; it is global, as a rule is given a pod and a node, and nothing else
+SEED = None  # what --seed says; it is global, so that rules need no parameter for it
 
 
 def dice(*names):
@@ -477,7 +483,7 @@ def random_priority(pod, node):
 
 
 def nothing_against(pod, node):
-    """Return no reason. As what a rule's `metadata` function returns: leave the rule out for this pod."""
+    """Return no reason. A `metadata` function returns this function to have its rule left out for the pod."""
     return ()
 
 
@@ -554,7 +560,7 @@ class InvalidScore(Unschedulable):
 
 
 class Rejected(Unschedulable):
-    """The pod fits no node at all, for this reason: what a rule says that need not look at the nodes."""
+    """The pod fits no node at all, for this reason: said by a `metadata` function."""
 
     title = ""  # of the rule
 
@@ -591,7 +597,7 @@ class Decision:
     policy: Policy
     nodes: dict  # name -> Node, of all nodes
     node: str | None = None  # the name of the chosen node
-    failed: Failures = field(default_factory=dict)  # why the other nodes do not fit
+    failed: Failures = field(default_factory=lambda: Failures())  # why the other nodes do not fit
     votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
     message: str | None = None  # without a node: why, in kube-scheduler's words
@@ -619,8 +625,8 @@ class Decision:
             """Add up what one node gets in all votes."""
             return 1 if is_unscored else sum([vote.weight * vote.points[node.name] for vote in self.votes])
 
-        # One node that changes may change what `reduce` gives to all.
-        basis = [(vote.rule, vote.points if vote.points is not vote.raw else None) for vote in self.votes]
+        # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
+        basis = [(vote.rule, None if vote.points is vote.raw else vote.points) for vote in self.votes]
         return recall(("total", self.policy), self.pod, snapshot, nodes, total, basis)
 
     def give_up(self, error):
@@ -652,7 +658,7 @@ class Failures(dict):
 
     @functools.cached_property
     def message(self):
-        """The reasons, summed up as kube-scheduler does: "0/3 nodes are available: 3 Too many pods."."""
+        """The reasons where no node fits, summed up: "0/3 nodes are available: 3 Too many pods."."""
         if not self:
             return "no nodes available to schedule pods"
         counts = collections.Counter(
@@ -667,8 +673,8 @@ def split_nodes(nodes, against):
     return feasible, Failures({name: what for name, what in against.items() if what})
 
 
-# Set once a rule breaks, or a write fails (unless somebody else was faster). Then the exit code is 1. It is
-# global, as rules break in many places.
+# Set once a rule breaks, or a write fails (unless somebody else was faster). Then the exit code is 1, but of
+# a loop that runs until a signal. It is global, as rules break in many places.
 FAILURE = threading.Event()
 
 
@@ -2588,6 +2594,7 @@ DESCRIPTION = {  # options that are not functions -> their types
     "member": str, "steady": bool, "looks_at": dict, "aliases": [str], "always": bool, "by_default": int,
     "plugin": str, "plugin_weight": int}
 OPTIONS = {"metadata", "reduce", "argument", "default", "check", *DESCRIPTION, *HOOKS}
+NOUNS = {"predicates": "predicate", "priorities": "priority"}
 OPTION_MEANT = {"pre_filter": "metadata", "pre_score": "metadata", "normalize": "reduce"}
 PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
     "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
