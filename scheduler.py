@@ -74,7 +74,6 @@ from datetime import datetime, timezone
 from fractions import Fraction
 from numbers import Real
 from pathlib import Path
-from typing import ClassVar
 from urllib.parse import urlencode, urlsplit
 
 try:
@@ -258,7 +257,7 @@ class Rule:
     steady: bool = False  # its answer rests on the node, its metadata, and all of the pod but its name
     # What a pod may ask for -> function(pod, its node or None), whether it does: to warn that nobody looks.
     looks_at: dict = field(default_factory=dict)
-    aliases: list = ()  # other names that a Policy may have for it, alone or together with others
+    aliases: list = field(default_factory=list)  # other names of it in a Policy; several rules may have one
     always: bool = False  # it is active whatever a Policy names
     by_default: int = 0  # 1, or a priority's weight: it is active where a Policy leaves the list out
     plugin: str = ""  # the plugin that it is part of today; else it is one under its own name
@@ -280,7 +279,8 @@ def register(where, name=None, **options):
         plain = getattr(function, "func", function)  # some built-in rules are made by functools.partial
         is_built_in = plain.__module__ == __name__
         others = {"steady": is_built_in, "plugin": name}  # unless the rule says otherwise
-        others |= {option: value for option, value in options.items() if option not in HOOKS}
+        others |= {option: value for option, value in options.items()
+                   if option not in HOOKS and value is not None}
         if not is_built_in:
             check_rule(where, name, function, options)
         hooks = {option: options[option] for option in HOOKS if options.get(option)}
@@ -980,12 +980,15 @@ def term_matches(term, node):
 class Listed:
     """What the API server has listed. Once that is read, rules look at it, and cannot set its attributes."""
 
-    OURS: ClassVar = {"record", "changes"}  # what the scheduler itself sets later
     is_read = False
 
+    def update(self, **attributes):
+        """Set attributes, as only the scheduler itself should."""
+        vars(self).update(attributes)
+
     def __setattr__(self, name, value):
-        """Set an attribute. Raises AttributeError if that is not for rules to change."""
-        if self.is_read and name not in self.OURS:
+        """Set an attribute. Raises AttributeError once all is read: then rules look at it."""
+        if self.is_read:
             kind = type(self).__name__.lower()
             raise AttributeError(f"rules must not change what they look at: {kind}.{name}")
         object.__setattr__(self, name, value)
@@ -1103,9 +1106,10 @@ class Node(Listed):
         """Have these pods on the node, {uid: Pod}, also assumed ones."""
         if pods == self.pods:
             return
-        vars(self).update(  # which rules cannot set
-            pods=pods, requested=dict(NOTHING), nonzero=dict.fromkeys(LITTLE, 0),
-            tallies={})  # namespace and requirements, as text -> Tally of the pods that meet these
+        # affine: how many of the pods have affinity or anti-affinity.
+        # tallies: namespace and requirements, as text -> Tally of the pods that meet these.
+        self.update(pods=pods, affine=0, tallies={})
+        self.update(requested=dict(NOTHING), nonzero=dict.fromkeys(LITTLE, 0))
         for pod in pods.values():
             self.count(pod, 1)
         self.note_change()
@@ -1127,6 +1131,7 @@ class Node(Listed):
         """Add to the node's sums a pod that came, or take away one that went."""
         add(self.requested, pod.requests, sign)
         add(self.nonzero, pod.nonzero, sign)
+        self.update(affine=self.affine + sign * pod.is_affine)
         for tally in self.tallies.values():
             tally.count(pod, sign)
 
@@ -1681,8 +1686,7 @@ def bonds(pod, other, snapshot):
 
 def affinity_at(pod, node, snapshot, bonds_by_kind):
     """Return (what, (topology key, value), weight) of all that is between the pod and those on the node."""
-    somebody_is_affine = pod.is_affine or any(other.is_affine for other in node.pods.values())
-    kinds = node.pods_by_kind if somebody_is_affine else {}
+    kinds = node.pods_by_kind if pod.is_affine or node.affine else {}
     found = []
     for kind, others in kinds.items():
         if kind not in bonds_by_kind:
@@ -1808,7 +1812,8 @@ def claims_of(pod, snapshot, keys=None):
 
 def class_of(thing):
     """Return the name of the storage class of a claim or a volume."""
-    of_old = pick(thing, dict, "metadata", "annotations").get("volume.beta.kubernetes.io/storage-class")
+    annotations = pick(thing, dict, "metadata", "annotations", of=str)
+    of_old = annotations.get("volume.beta.kubernetes.io/storage-class")
     return pick(thing, str, "spec", "storageClassName") if of_old is None else of_old
 
 
@@ -1866,8 +1871,8 @@ def no_disk_conflict(pod, node, metadata):
                "already in-use by another pod")
 
 
-# The fields that identify a disk, in 1.20 and to the CSI driver that has taken its place since; and how many
-# disks fit on a node in 1.20.
+# In 1.20 the field `identity` of a volume's `source` identifies a disk, and a node can have `limit` of them.
+# The CSI `driver` that has taken the provisioner's place identifies it by the field `handle`.
 CloudDisks = collections.namedtuple("CloudDisks", "source identity limit driver handle")
 CLOUD_DISKS = {  # provisioner -> its disks
     "kubernetes.io/aws-ebs": CloudDisks(
@@ -1893,9 +1898,9 @@ def attachments(pod, snapshot, modern):
                 attached.add((pick(csi, str, "driver"), pick(csi, str, "volumeHandle")))
         elif claim:  # what is yet to be provisioned is known by its claim
             class_name = pick(claim, str, "spec", "storageClassName")
-            provisioner = snapshot.objects["storageclasses"].get(class_name, {}).get("provisioner")
-            if provisioner in CLOUD_DISKS and not modern:
-                attached.add((provisioner, (pod.namespace, name)))
+            built_in = snapshot.objects["storageclasses"].get(class_name, {}).get("provisioner")
+            if built_in in CLOUD_DISKS and not modern:
+                attached.add((built_in, (pod.namespace, name)))
             provisioner = storage_class_of(claim, snapshot).get("provisioner")  # CSI reads annotations, too
             if modern or provisioner not in CLOUD_DISKS:
                 attached.add((provisioner or "", (pod.namespace, name)))
@@ -1986,10 +1991,10 @@ ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed snapshot")
 
 
 def claims_to_bind(pod, nodes, snapshot, modern=False):
-    """The volumes of the pod's bound claims; and those that wait for a consumer, in the order of service."""
+    """The volumes of the pod's bound claims; and those that wait for a consumer, in upstream's order."""
     bound = []
     selected = []
-    delayed = []
+    others = []
     immediate = []
     for name, claim, volume in claims_of(pod, snapshot):
         problem = why_unusable(name, claim, pod, modern)
@@ -2003,11 +2008,11 @@ def claims_to_bind(pod, nodes, snapshot, modern=False):
         elif selected_node(claim) is not None:
             selected.append(claim)
         else:
-            delayed.append(claim)
+            others.append(claim)
     if immediate:
         raise Rejected("pod has unbound immediate PersistentVolumeClaims")
-    delayed = selected + sorted(delayed, key=lambda claim: storage(claim, "resources", "requests"))
-    return ClaimsToBind(bound, delayed, snapshot) if pod.claims else nothing_against
+    others.sort(key=lambda claim: storage(claim, "resources", "requests"))
+    return ClaimsToBind(bound, selected + others, snapshot) if pod.claims else nothing_against
 
 
 def why_unusable(name, claim, pod, modern):
@@ -2381,7 +2386,7 @@ def reasons_if(pod, node, snapshot, gone=(), there=()):
     """Return why the predicates refuse the node to the pod if some pods were gone and others there."""
     changes = list(snapshot.changes)
     changed = copy.copy(node)
-    changed.changes = changes
+    changed.update(changes=changes)
     changed.hold({each.uid: each for each in [*node.pods.values(), *there] if each not in gone})
     supposed = replace(snapshot, nodes=snapshot.nodes | {node.name: changed}, changes=changes,
                        memory=dict(snapshot.memory))
@@ -2520,7 +2525,7 @@ def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
 def nearly(word, known):
     """Return which of the known words this one nearly is, whatever its case, but not quite; else ""."""
     names = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), names, 1, cutoff=0.85)
+    near = difflib.get_close_matches(word.lower(), names, 1, cutoff=0.82)
     return names[near[0]] if near and word not in known else ""
 
 
@@ -2591,8 +2596,8 @@ def one_line(error):
 
 
 DESCRIPTION = {  # options that are not functions -> their types
-    "member": str, "steady": bool, "looks_at": dict, "aliases": [str], "always": bool, "by_default": int,
-    "plugin": str, "plugin_weight": int}
+    "member": str, "steady": bool, "looks_at": dict, "aliases": [str], "always": bool,
+    "by_default": range(2**31), "plugin": str, "plugin_weight": range(2**31)}
 OPTIONS = {"metadata", "reduce", "argument", "default", "check", *DESCRIPTION, *HOOKS}
 NOUNS = {"predicates": "predicate", "priorities": "priority"}
 OPTION_MEANT = {"pre_filter": "metadata", "pre_score": "metadata", "normalize": "reduce"}
@@ -2870,6 +2875,7 @@ class PolicyFile:
         self.plugins = plugins
         self.policies = {}  # those in force
         self.code = {}  # plugin -> its text when these were made
+        self.notices = []  # what was noticed in them, or in files that said the same since
         self.seen = {}  # when the files were changed, at the last look
         self.current()
 
@@ -2902,9 +2908,11 @@ class PolicyFile:
         if lines or not self.policies:
             self.policies = policies
             self.code = code
-            lines += [notice for policy in policies.values() for notice in policy.notices]
         else:
             lines = ["says the same as before"]
+        notices = [notice for policy in policies.values() for notice in policy.notices]
+        lines += [notice for notice in notices if notice not in self.notices]
+        self.notices = notices
         for line in lines:
             log.warning("%s: %s", self.path, line)
 
@@ -3057,7 +3065,7 @@ def unknown_rule(where, title):
 def set_up(rule, title, entry, weight, arguments, modern=False):
     """Return a rule with what a file says of it, filled in where its functions take that."""
     if has_own_fields(rule):
-        arguments = [(rule.default or {}) | argument for argument in arguments or [{}]]
+        arguments = [rule.default | argument for argument in arguments or [{}]]
     check_arguments(rule, arguments, entry)
     known = {"modern": modern}
     if arguments or rule.argument is not None:
@@ -3483,6 +3491,9 @@ class Objects(dict):
 # which pods it has bound (`announce`). A request that fails with 5xx is sent up to three times (patiently).
 
 
+HOOK_SECONDS = 60  # for which a rule's bind may keep a thread, and its post_bind, too
+
+
 class Writer:
     """Sends requests, in threads of its own."""
 
@@ -3518,10 +3529,12 @@ class Writer:
 
     def wait_for_a_free_thread(self):
         """Wait until a thread has nothing to do. Raises ApiError if that takes long."""
-        until = time.monotonic() + 5
+        patience = 5 if isinstance(self.api, Proxy) else 2 * HOOK_SECONDS
+        until = time.monotonic() + patience
         while self.is_busy():
             if time.monotonic() > until:
-                raise ApiError(0, f"no answer to {THREADS} writes, or to what rules do after them, for 5 s")
+                what = f"no answer to {THREADS} writes, or to what rules do after them, for {patience} s"
+                raise ApiError(0, what)
             time.sleep(0.002)
 
     def bind_and_tell(self, decision, is_live):
@@ -3529,7 +3542,7 @@ class Writer:
         pod = decision.pod
         try:
             self.bind(decision, is_live)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # by a rule even SystemExit
             self.answered.put((decision, error))
             return
         self.answered.put((decision, None))
@@ -3597,12 +3610,12 @@ class Writer:
         self.api.request(*request)
 
 
-def call_in_time(rule, point, *things, seconds=60):
-    """Return what a rule says at an extension point. Raises TimeoutError if that takes longer."""
+def call_in_time(rule, point, *things):
+    """Return what a rule says at an extension point. Raises TimeoutError if that takes too long."""
     future = in_background(call_hook, rule, point, *things)
-    wait([future], seconds)
+    wait([future], HOOK_SECONDS)
     if not future.done():
-        raise TimeoutError(f"{rule.title}: {point} has not returned for {seconds} s")
+        raise TimeoutError(f"{rule.title or rule.name}: {point} has not returned for {HOOK_SECONDS} s")
     return future.result()
 
 
@@ -3798,7 +3811,8 @@ class PendingPods(dict):
         """
         records = {decision.pod.uid: decision.pod.record for decision in self.under_way}
         for pod in pods:
-            pod.record = records[pod.uid] = self.get(pod.uid) or PodRecord(pod.pending_message)
+            records[pod.uid] = self.get(pod.uid) or PodRecord(pod.pending_message)
+            pod.update(record=records[pod.uid])
             if pod.record.waits_for_rules:
                 pod.record.decision.pod = pod  # as it is by now
         for uid, record in self.items():
@@ -3898,7 +3912,7 @@ class PendingPods(dict):
             else:
                 self.failing.clear()
                 del self[decision.pod.uid]  # the next snapshot has it on its node
-                decision.pod.record = None  # else whoever keeps the pod would keep the snapshot, too
+                decision.pod.update(record=None)  # else whoever keeps the pod would keep the snapshot, too
 
     def take_failure(self, decision, error):
         """Have a pod be UNPLACED for which something could not be written. Raises the error if many are."""
@@ -3916,13 +3930,15 @@ class PendingPods(dict):
             self.failing.clear()
             raise error
 
-    def finish(self, seconds):
-        """Wait until all is written, but no longer than this."""
+    def finish(self, seconds, stop=None):
+        """Wait until all is written, but no longer than this, or until `stop` is set."""
         until = time.monotonic() + seconds
-        with contextlib.suppress(ApiError):
-            self.take_answers(patience=seconds)
-        while self.writer.tasks.unfinished_tasks and time.monotonic() < until:
-            time.sleep(0.02)
+        while self.under_way or self.writer.tasks.unfinished_tasks:
+            if time.monotonic() > until or (stop and stop.is_set()):
+                break
+            with contextlib.suppress(ApiError):
+                self.take_answers(patience=0.02)
+            time.sleep(0.002)
 
 
 def warn_of_failure(error, text):
@@ -4046,7 +4062,7 @@ class Cluster:
         residents = self.residents(pods, assigned)
         for name, node in nodes.items():
             if node.changes is not self.changes:  # it was read anew
-                node.changes = self.changes
+                node.update(changes=self.changes)
                 node.note_change()
             node.hold(residents[name])
         seen = (list(policies.values()), [node.scheduling_properties() for node in nodes.values()], assigned)
@@ -4083,10 +4099,10 @@ class Cluster:
 
 # ==== 26. What is remembered ============================================================================
 
-# It only saves time. A steady rule is asked about a node again if the node has changed since the last pod
-# like this one (Pod.kind), and about all nodes if what it rests on has changed: its `basis`. Predicates have
-# one basis together, as one is asked only where those before it have nothing against the node. Of pods with
-# claims nothing is remembered, as their volumes may change at any time.
+# It only saves time. A steady rule is asked about a node again if the node, or a pod on it, has changed since
+# the last pod like this one (Pod.kind), and about all nodes if what it rests on has changed: its `basis`.
+# Predicates have one basis together, as one is asked only where those before it have nothing against the
+# node. Of pods with claims nothing is remembered, as their volumes may change at any time.
 
 
 MOST_REMEMBERED = 10_000_000  # answers about nodes
@@ -4482,7 +4498,7 @@ class Manifests:
         try:
             if not metadata.get("creationTimestamp"):  # then what comes first in the file is older
                 metadata["creationTimestamp"] = f"{len(self.objects):09}"
-            if kind not in CLUSTER_WIDE:
+            if kind.lower() not in map(str.lower, CLUSTER_WIDE):
                 metadata["namespace"] = pick(metadata, str, "namespace") or "default"
             spec = pick(thing, dict, "spec")
             is_second = (resource, metadata.get("namespace"), name) in self.objects
@@ -5125,7 +5141,7 @@ def make_passes(cluster, policies, report, stop, once):
     while not stop.is_set():
         before = cluster.api.changes
         schedule_pending_pods(cluster, policies, report, stop)
-        cluster.pending.finish(seconds=70)  # a rule that binds has a minute
+        cluster.pending.finish(2 * HOOK_SECONDS, stop)
         if once or cluster.api.changes == before:
             break
     for record in cluster.pending.values():
@@ -5152,7 +5168,7 @@ def explain_pod(cluster, policy_file, options, screen):
     policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
     if pod.node_name in snapshot.nodes:
         snapshot.nodes[pod.node_name].remove(pod)
-    vars(pod).update(node_name="")  # as if it had none; rules cannot do that
+    pod.update(node_name="")
     decision = schedule(pod, snapshot, policy)
     seek_remedy(decision, snapshot)
     show(decision, options, screen, f"{pod.key} {stands}. If scheduled now, by {path}")

@@ -448,6 +448,19 @@ def test_a_run_on_manifests_waits_for_a_rule_that_takes_long_to_bind_and(bind, c
     assert ("+web-1" in run.stdout) == (code == 0), "what is not bound is on no node"
 
 
+def test_a_signal_ends_the_wait_for_a_rule_that_binds(tmp_path):
+    arguments = own_rule(tmp_path, "return []")
+    (tmp_path / "rules.py").write_text(
+        "import time\nfrom scheduler import predicate\n"
+        "@predicate('Mine', post_bind=lambda pod, node_name: time.sleep(30))\ndef mine(pod, node): return []\n")
+    running = subprocess.Popen([*SCHEDULER, *arguments], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    for _ in range(8):  # all are decided about
+        running.stdout.readline()
+    running.send_signal(signal.SIGINT)
+    out, _ = running.communicate(timeout=20)
+    assert running.returncode == 0 and "+web-1" in out, "it ends with the picture"
+
+
 IMPATIENT = """import sys, scheduler
 scheduler.watch_rules.__defaults__ = (0.5,)
 sys.exit(scheduler.main())"""
@@ -648,6 +661,7 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
     "of affinity": (pod("p", affinity={"podAntiaffinity": {}}),
                     'spec.affinity.podAntiaffinity: did you mean "podAntiAffinity"?'),
     "of the metadata": (pod("p", metadata={"annotation": {}}), 'metadata.annotation: did you mean "annotations"?'),
+    "two letters the wrong way round": (pod("p", metadata={"lables": {}}), 'metadata.lables: did you mean "labels"?'),
     "a taint's effect": (pod("p", tolerations=[{"effect": "Noschedule"}]),
                          'spec.tolerations[0].effect: unknown effect "Noschedule"; did you mean "NoSchedule"?'),
     "labels may have any name": (pod("p", labels={"tolerationz": "x"}, nodeSelector={"request": "y"}), None),

@@ -184,11 +184,17 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
     "a label for looks_at": (
         "@predicate('Mine', looks_at='disks')\ndef mine(pod, node): return []",
         '.looks_at: expected an object, got "disks"'),
+    "a weight that is truth": (
+        "@priority('Mine', by_default=True)\ndef mine(pod, node): return 1",
+        '.by_default: expected from 0 to 2147483647, got true'),
     "a single alias": (
         "@predicate('Mine', aliases='Foo')\ndef mine(pod, node): return []", '.aliases: expected a list, got "Foo"'),
     "a default weight that is a word": (
         "@priority('Mine', by_default='x')\ndef mine(pod, node): return 1",
-        '.by_default: expected a whole number, got "x"'),
+        '.by_default: expected from 0 to 2147483647, got "x"'),
+    "a weight below none": (
+        "@priority('Mine', plugin_weight=-1)\ndef mine(pod, node): return 1",
+        '.plugin_weight: expected from 0 to 2147483647, got -1'),
     "an argument without fields": (
         "@priority('Mine', argument=str)\ndef mine(pod, node): return 1",
         ", argument: expected {field: type}, got <class 'str'>"),
@@ -354,7 +360,7 @@ def test_a_rule_that_calls_sys_exit_fails_its_pod_only(tmp_path):
     "its requests": ("pod.requests = {}", "pod.requests"), "a node's labels": ("node.labels = {}", "node.labels"),
     "a node's name": ("node.name = 'b'", "node.name"), "a node's room": ("node.max_pods += 1", "node.max_pods"),
     "what is requested of it": ("node.requested = {}", "node.requested"), "its pods": ("node.pods = {}", "node.pods"),
-    "a pod's node": ("pod.node_name = 'b'", "pod.node_name")})
+    "a pod's node": ("pod.node_name = 'b'", "pod.node_name"), "its record": ("pod.record = None", "pod.record")})
 def test_a_rule_that_changes_what_it_looks_at_breaks(body, attribute, tmp_path):
     assert decision_under(tmp_path, "predicate", f"{body}\n    return []") == (
         f"AttributeError in a rule: rules must not change what they look at: {attribute} (Mine: my_rules.py, line 7)")
@@ -930,7 +936,7 @@ def test_why_a_rule_could_not_bind_is_said_in_an_event(spy, point, answer, said)
 
 
 def test_rules_that_do_not_return_from_bind_are_named_and_are_no_trouble_of_the_api_server(spy, monkeypatch, caplog):
-    monkeypatch.setitem(scheduler.call_in_time.__kwdefaults__, "seconds", 0.2)
+    monkeypatch.setattr(scheduler, "HOOK_SECONDS", 0.2)
     spy.answers["bind"] = lambda pod, node_name: time.sleep(1)
     server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(12)))
     cluster, _ = make_pass(server, spy, live_cluster(server))

@@ -202,7 +202,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody):
         plain = scheduler.schedule(scheduler.Pod(waiting), without.snapshot(policies[title]), policy)
         remembered += bool(snapshot.memory)
         thing = scheduler.Pod(waiting)
-        thing.record = scheduler.PodRecord()
+        thing.update(record=scheduler.PodRecord())
         decision = scheduler.schedule(thing, snapshot, policy)
         assert everything(decision) == everything(plain), f"seed {seed}, step {step}, {title}: {kind}"
         scheduler.assume(decision, snapshot)
@@ -346,7 +346,7 @@ def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
         memories.append(weakref.ref(snapshot.memory))
         server.put(pod(f"p{i}", **near))
         waiting = scheduler.Pod(server.objects["pods", "default", f"p{i}"])
-        waiting.record = scheduler.PodRecord()
+        waiting.update(record=scheduler.PodRecord())
         decision = scheduler.schedule(waiting, snapshot, policies["my-scheduler"])
         decision.node = f"n{i}"
         scheduler.assume(decision, snapshot)

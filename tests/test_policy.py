@@ -159,6 +159,10 @@ EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and p
     "an argument with a typo, under a name of the user's own": (
         policy([{"name": "A", "argument": {"labelPresence": {"labels": ["x"]}}}]),
         'predicates[0].argument.labelPresence: unknown field; did you mean "labelsPresence"?'),
+    "an argument whose name is cut short": (
+        policy((), [{"name": "A", "weight": 1, "argument": {"requestedToCapacityRatio": {}}}]),
+        'priorities[0].argument.requestedToCapacityRatio: unknown field; did you mean '
+        '"requestedToCapacityRatioArguments"?'),
     "an argument that is empty": (
         policy([{"name": "A", "argument": {"labelsPresence": None}}]),
         "predicates[0]: the argument must have exactly one member"),
@@ -310,6 +314,10 @@ LEAST = {"name": "LeastRequestedPriority", "weight": 1}
     "an extender": (policy([{"name": "HostName"}], [LEAST], extenders=[{"urlPrefix": "http://x"}]),
                     ['+ extenders[0] {"urlPrefix": "http://x"}']),
     "other white space": (policy([{"name": "HostName"}], [LEAST]) + "\n", ["says the same as before"]),
+    "what has no effect": (
+        policy([{"name": "HostName", "argument": {"labelsPresence": {"labels": ["a"]}}}], [LEAST]),
+        ["says the same as before", 'predicates[0]: "HostName" ignores its argument, as in kube-scheduler; use a name of '
+         "your own"]),
     "a typo": ('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostNam"}]}',
                ['predicates[0]: unknown predicate "HostNam"; did you mean "HostName"?; the last good Policy stays']),
     "nothing any more": ("", [f"{EXPECTED} nothing; the last good Policy stays"]),
@@ -327,6 +335,10 @@ def test_an_edit_is_obeyed_and_said_as_a_diff_once(text, said, tmp_path, caplog)
     assert caplog.messages == [f"{path}: {line}" for line in said]
     assert after[0] is after[1] is after[2]
     stays = said[0].endswith(("the last good Policy stays", "says the same as before"))
+    caplog.clear()
+    path.write_text(path.read_text() + " ")
+    file.current()
+    assert [line for line in caplog.messages if "as before" not in line and "stays" not in line] == [], "said once"
     assert (after[0] is before) == stays
 
 

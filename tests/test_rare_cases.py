@@ -204,6 +204,10 @@ CASES = {
         "CheckVolumeBinding", mounting("data"), [LOCAL, volume("v"), claim(metadata={"annotations": {
             "volume.beta.kubernetes.io/storage-class": ""}})],
         "0/3 nodes are available: 3 pod has unbound immediate PersistentVolumeClaims."),
+    "... or makes a list": (
+        "CheckVolumeBinding", mounting("data"), [LOCAL, volume("v"), claim(metadata={"annotations": {
+            "volume.beta.kubernetes.io/storage-class": ["local"]}})],
+        'metadata.annotations[volume.beta.kubernetes.io/storage-class]: expected a string, got ["local"]'),
     "two claims that remember different nodes": (
         "CheckVolumeBinding", mounting("data", "more"), [
             storage_class("made", "example.com/made"), claim(of="made", metadata=remembering("a")),
