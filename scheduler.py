@@ -3501,6 +3501,7 @@ class Writer:
         self.api = api
         self.dry_run = dry_run
         self.may_write = lambda: True  # with several replicas: LeaderElection.leads, see `poll`
+        self.patience = 5  # seconds to wait for a free thread
         self.threads = 0  # that have been started
         self.tasks = queue.Queue()  # what threads are to do: (function, arguments)
         self.answered = queue.SimpleQueue()  # for the loop: (decision, why its Binding has failed, or None)
@@ -3529,12 +3530,11 @@ class Writer:
 
     def wait_for_a_free_thread(self):
         """Wait until a thread has nothing to do. Raises ApiError if that takes long."""
-        patience = 5 if isinstance(self.api, Proxy) else 2 * HOOK_SECONDS
-        until = time.monotonic() + patience
+        until = time.monotonic() + self.patience
         while self.is_busy():
             if time.monotonic() > until:
-                what = f"no answer to {THREADS} writes, or to what rules do after them, for {patience} s"
-                raise ApiError(0, what)
+                what = f"no answer to {THREADS} writes, or to what rules do after them"
+                raise ApiError(0, f"{what}, for {self.patience} s")
             time.sleep(0.002)
 
     def bind_and_tell(self, decision, is_live):
@@ -5138,10 +5138,11 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
 
 def make_passes(cluster, policies, report, stop, once):
     """Make passes until one changes nothing. Return a snapshot without the pods that are still held."""
+    cluster.writer.patience = 2 * HOOK_SECONDS  # as nobody but rules takes long here
     while not stop.is_set():
         before = cluster.api.changes
         schedule_pending_pods(cluster, policies, report, stop)
-        cluster.pending.finish(2 * HOOK_SECONDS, stop)
+        cluster.pending.finish(cluster.writer.patience, stop)
         if once or cluster.api.changes == before:
             break
     for record in cluster.pending.values():

@@ -186,12 +186,12 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
         '.looks_at: expected an object, got "disks"'),
     "a weight that is truth": (
         "@priority('Mine', by_default=True)\ndef mine(pod, node): return 1",
-        '.by_default: expected from 0 to 2147483647, got true'),
+        '.by_default: expected a whole number, got true'),
     "a single alias": (
         "@predicate('Mine', aliases='Foo')\ndef mine(pod, node): return []", '.aliases: expected a list, got "Foo"'),
     "a default weight that is a word": (
         "@priority('Mine', by_default='x')\ndef mine(pod, node): return 1",
-        '.by_default: expected from 0 to 2147483647, got "x"'),
+        '.by_default: expected a whole number, got "x"'),
     "a weight below none": (
         "@priority('Mine', plugin_weight=-1)\ndef mine(pod, node): return 1",
         '.plugin_weight: expected from 0 to 2147483647, got -1'),
