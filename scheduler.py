@@ -89,7 +89,7 @@ log = logging.getLogger("scheduler")
 
 ##########################################################################################################
 # PART I. A SCHEDULER                                                                                    #
-# Whoever stops after this part has seen a whole decision, the rules it rests on, and the loop around it. #
+# Whoever stops after this part has seen a whole decision, the rules it rests on, the loop around it.    #
 ##########################################################################################################
 
 
@@ -673,8 +673,8 @@ def split_nodes(nodes, against):
     return feasible, Failures({name: what for name, what in against.items() if what})
 
 
-# Set once a rule breaks, or a write fails (unless somebody else was faster). Then the exit code is 1, but of
-# a loop that runs until a signal. It is global, as rules break in many places.
+# Set once a rule breaks, or a write fails (unless somebody else was faster). Then the exit code is 1, except
+# that of a loop which runs until a signal. It is global, as rules break in many places.
 FAILURE = threading.Event()
 
 
