@@ -125,8 +125,7 @@ def schedule_pending_pods(cluster, policies, report, stop):
     pending = cluster.pending
     try:
         waiting = waiting_pods(cluster, policies)
-        # This tells `pending` which of them are due; if any is, it lists the nodes and the pods on them.
-        snapshot = cluster.look(waiting, policies)
+        snapshot = cluster.look(waiting, policies)  # finds who is due; if any, lists nodes and pods on them
         while pod := pending.next_due(stop):  # none: nobody is left, `stop` is set, or the snapshot is old
             decision = pod.record.decision  # from an earlier pass, if a rule still delays its binding
             decision = decision or schedule(pod, snapshot, policies[pod.scheduler])
