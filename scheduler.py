@@ -277,14 +277,15 @@ def register(where, name=None, **options):
         """Make the function a rule, as the options describe it; return it as it is."""
         plain = getattr(function, "func", function)  # some built-in rules are made by functools.partial
         is_built_in = plain.__module__ == __name__
-        others = {"steady": is_built_in, "plugin": name}  # unless the rule says otherwise
-        others |= {option: value for option, value in options.items()
-                   if option not in HOOKS and value is not None}
         if not is_built_in:
             check_rule(where, name, function, options)
-        hooks = {option: options[option] for option in HOOKS if options.get(option)}
-        CATALOGUES[where][name] = Rule(name, function, hooks=hooks, **others)
-        RULE_OF.update((getattr(each, "__code__", None), name) for each in (function, *options.values()))
+        given = {option: value for option, value in options.items() if value is not None}
+        hooks = {option: given.pop(option) for option in HOOKS if option in given}
+        unless_given = {"steady": is_built_in, "plugin": name}
+        CATALOGUES[where][name] = Rule(name, function, hooks=hooks, **(unless_given | given))
+        for each in (function, *options.values()):
+            if hasattr(each, "__code__"):
+                RULE_OF[each.__code__] = name
         return function
 
     return decorate
@@ -947,7 +948,8 @@ def node_selector_term(term):
     on_labels = [requirement(expression) for expression in pick(term, list, "matchExpressions", of=dict)]
     on_fields = []
     for expression in pick(term, list, "matchFields", of=dict):
-        key, operator = pick(expression, str, "key"), pick(expression, str, "operator")
+        key = pick(expression, str, "key")
+        operator = pick(expression, str, "operator")
         values = pick(expression, list, "values", of=str)
         if operator not in ("In", "NotIn"):
             raise InvalidSelector(f'"{operator}" is not a valid node field selector operator')
@@ -1669,7 +1671,8 @@ def affinity_terms(pod):
 
 def bonds(pod, other, snapshot):
     """Return (what, topology key, weight) for each affinity term of either pod that means the other one."""
-    own, theirs = affinity_terms(pod)[0], affinity_terms(other)[0]
+    own, _ = affinity_terms(pod)
+    theirs, _ = affinity_terms(other)
     joins = all(term.selects(other, snapshot) for term in own["requiredAffinity"])
     return [(what, term.key, weight * (term.weight or 1)) for what, terms, selected, weight in (
         ("together", own["requiredAffinity"] if joins else [], other, 1),
@@ -2110,7 +2113,8 @@ def patch(thing, resource, annotations, **more):
            plugin="VolumeBinding", by_default=1, looks_at={"claims": lambda pod, node: pod.claims})
 def check_volume_binding(pod, node, metadata, modern=False):
     """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
-    gone, out_of_reach = "pvc(s) bound to non-existent pv(s)", "node(s) had volume node affinity conflict"
+    gone = "pvc(s) bound to non-existent pv(s)"
+    out_of_reach = "node(s) had volume node affinity conflict"
     if modern:
         gone = f"node(s) unavailable due to one or more {gone}"
         out_of_reach = "node(s) didn't match PersistentVolume's node affinity"
@@ -2561,9 +2565,10 @@ def parse(text):
     except json.JSONDecodeError as error:
         stray = re.search(r",\s*[]},]$", text[:error.pos + 1])
         at, what = (stray.start(), "stray comma") if stray else (error.pos, error.msg)
-        head, tail = text[:at].split("\n"), text[at:].partition("\n")[0]
-        line = f"{head[-1][-200:]}{tail[:200]}".strip()  # all of it, unless it is very long
-        raise ValueError(f"line {len(head)}: {what}: {line}") from None
+        before = text[:at].split("\n")
+        after, _, _ = text[at:].partition("\n")
+        line = f"{before[-1][-200:]}{after[:200]}".strip()  # all of it, unless it is very long
+        raise ValueError(f"line {len(before)}: {what}: {line}") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = "".join(text.splitlines()[mark.line:mark.line + 1]).strip()
@@ -2654,7 +2659,8 @@ def check_function(name, option, function, options):
     except TypeError:
         fits = False
     if not fits:
-        expected, got = ", ".join(first + more), ", ".join(signature.parameters)
+        expected = ", ".join(first + more)
+        got = ", ".join(signature.parameters)
         needs_option = takes_arguments and not has_arguments
         hint = "; `arguments` needs the option argument={field: type}" if needs_option else ""
         raise PolicyError(f"{place}: expected the parameters ({expected}), got ({got}){hint}")
@@ -3417,12 +3423,12 @@ def in_background(function, *arguments):
     return future
 
 
-def within(seconds, function, *arguments):
-    """Return what a function returns. Raises ApiError if that takes longer."""
+def within(seconds, function, *arguments, late=None):
+    """Return what a function returns. Raises `late`, or else ApiError, if that takes longer."""
     future = in_background(function, *arguments)
     wait([future], seconds)
     if not future.done():
-        raise ApiError(0, f"no answer within {seconds:.3g} s")
+        raise late or ApiError(0, f"no answer within {seconds:.3g} s")
     return future.result()
 
 
@@ -3611,11 +3617,8 @@ class Writer:
 
 def call_in_time(rule, point, *things):
     """Return what a rule says at an extension point. Raises TimeoutError if that takes too long."""
-    future = in_background(call_hook, rule, point, *things)
-    wait([future], HOOK_SECONDS)
-    if not future.done():
-        raise TimeoutError(f"{rule.title or rule.name}: {point} has not returned for {HOOK_SECONDS} s")
-    return future.result()
+    late = TimeoutError(f"{rule.title or rule.name}: {point} has not returned for {HOOK_SECONDS} s")
+    return within(HOOK_SECONDS, call_hook, rule, point, *things, late=late)
 
 
 def pod_condition(pod, reason, message):
@@ -4138,7 +4141,8 @@ def recall(subject, pod, snapshot, nodes, function, basis=None, then=lambda node
         answers = {name: answers.get(name) for name in nodes}  # in this order; None until asked
     news = {name: function(nodes[name]) for name in asked}
     result = last.result
-    if answers is not last.answers or any(answers[name] != news[name] for name in news):
+    is_news = answers is not last.answers or any(answers[name] != news[name] for name in news)
+    if is_news:
         answers = answers | news
         result = then(nodes, answers)
     if not pod.claims:
@@ -4631,7 +4635,8 @@ def in_json(decision):
 
 def in_words(decision):
     """Return a decision as a line for people."""
-    pod, node_name = decision.pod.key, decision.node
+    pod = decision.pod.key
+    node_name = decision.node
     if node_name is None:
         return f"{pod} stays pending: {decision.message} {decision.remedy}".rstrip()
     fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
@@ -4658,7 +4663,8 @@ def explain(decision, screen):
 
 def unheeded(decision):
     """Yield what the pod requires though no active rule looks at that, and the rule that would look."""
-    pod, node = decision.pod, decision.nodes.get(decision.node)
+    pod = decision.pod
+    node = decision.nodes.get(decision.node)
     active = {rule.name for rule in decision.policy.rules()}
     for rule in PREDICATES.values():
         name = decision.policy.name_for(rule)
@@ -4739,7 +4745,8 @@ def failing_nodes(decision, screen):
 def shortage(decision, name):
     """Return what share of its requests a pod lacks on a node, and the node with this in words."""
     node = decision.nodes[name]
-    share, words = 0, []
+    share = 0
+    words = []
     reasons = {*itertools.chain(*decision.failed[name].values())}
     for resource, wanted in decision.pod.requests.items():
         if f"Insufficient {resource}" in reasons:
@@ -4872,7 +4879,8 @@ def fill_table(nodes, pods, screen):
 
 def fill(node, resource, length):
     """Return how full a node is, as a bar of this length and in numbers; "" if it has no such resource."""
-    used, room = node.requested.get(resource, 0), node.allocatable.get(resource, 0)
+    used = node.requested.get(resource, 0)
+    room = node.allocatable.get(resource, 0)
     if not used and not room:
         return ""
     filled = min(round(length * share_in_use(node, resource)), length)

@@ -60,6 +60,11 @@ def claim(name="data", of="local", metadata=None, status=None, **spec):
                 "resources": {"requests": {"storage": "1Gi"}}, **spec}}
 
 
+def remembering(node_name):
+    """The metadata of a claim for which a volume is to be provisioned for a node."""
+    return {"annotations": {"volume.kubernetes.io/selected-node": node_name}}
+
+
 def volume(name, of="local", phase="Available", metadata=None, **spec):
     """A PersistentVolume of a class."""
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name, **(metadata or {})}, "spec": {

@@ -436,11 +436,11 @@ def test_what_a_rule_prints_does_not_get_between_the_lines_of_json(tmp_path):
 
 @table("bind, code, said", {
     "binds": ("return False", 0, "default/web-1 -> "),
-    "fails": ("raise ValueError('no')", 1, "default/web-1: ValueError in a rule: no (Mine: rules.py, line 8)")})
+    "fails": ("raise ValueError('no')", 1, "default/web-1: ValueError in a rule: no (Mine: rules.py, line 6)")})
 def test_a_run_on_manifests_waits_for_a_rule_that_takes_long_to_bind_and(bind, code, said, tmp_path):
     arguments = own_rule(tmp_path, "return []")
     (tmp_path / "rules.py").write_text(
-        "import time\nfrom scheduler import predicate\ndef nothing(): pass\n\n\n"
+        "import time\nfrom scheduler import predicate\n\n"
         f"def bind(pod, node_name):\n    time.sleep(0.8)\n    {bind}\n"
         "@predicate('Mine', bind=bind)\ndef mine(pod, node): return []\n")
     run = run_scheduler(*arguments)

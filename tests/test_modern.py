@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import scheduler
-from conftest import claim, cluster_of, csi_node, decide, node, pending_pods, pod, run_scheduler, storage_class, table, volume
+from conftest import claim, cluster_of, csi_node, decide, node, pending_pods, pod, remembering, run_scheduler, storage_class, table, volume
 
 MODERN = Path(__file__).parent / "golden" / "modern.jsonl.gz"
 SEQUENCES = {line["id"]: line for line in map(json.loads, gzip.open(MODERN, "rt"))}
@@ -324,11 +324,6 @@ NO_VOLUME = "1 node(s) didn't find available persistent volumes to bind"
 TOO_MANY = "1 node(s) exceed max volume count"
 IN_USE = ("1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
           "another pod")
-
-
-def remembering(node_name):
-    """The metadata of a claim for which a volume is to be provisioned for a node."""
-    return {"annotations": {"volume.kubernetes.io/selected-node": node_name}}
 
 
 def azure(*disks):

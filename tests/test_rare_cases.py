@@ -2,7 +2,7 @@
 
 import conftest
 import scheduler
-from conftest import claim, csi_node, node, pod, storage_class, table, volume
+from conftest import claim, csi_node, node, pod, remembering, storage_class, table, volume
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 ZONES = {"a": "east", "b": "east", "c": "west"}
@@ -52,11 +52,6 @@ def mounting(*claims, disks=()):
     return pod("p", volumes=[
         {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims] + [
         {"name": name, "awsElasticBlockStore": {"volumeID": name}} for name in disks])
-
-
-def remembering(node_name):
-    """The metadata of a claim for which a volume is to be provisioned for a node."""
-    return {"annotations": {"volume.kubernetes.io/selected-node": node_name}}
 
 
 def on_nitro(count, label="beta.kubernetes.io/instance-type"):
