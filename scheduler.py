@@ -3396,7 +3396,7 @@ class Proxy:
         succeeded = 200 <= status < 300
         content = None
         with contextlib.suppress(ValueError, RecursionError):
-            content = json.loads(answer.data)
+            content = read_json(answer.data)
         if not isinstance(content, dict):
             start = one_line(answer.data[:200].decode(errors="replace"))
             message = f"{self.server} is no kubectl proxy, or that has no API server: {start}"
@@ -3406,6 +3406,41 @@ class Proxy:
             hint = "RBAC does not allow it: " if status == 403 else ""
             message = f"{hint}{content.get('message')}"
         raise ApiError(0 if succeeded else status, f"{method} {path}: {status} {answer.reason}: {message}")
+
+
+def read_json(data):
+    """Return what bytes of the API server say, without managedFields. Raises ValueError, RecursionError.
+
+    No rule looks at these, and anybody can nest those of an object deeper than `json` reads.
+    """
+    try:
+        content = json.loads(data)
+    except RecursionError:
+        content = json.loads(without_managed_fields(data))
+    with contextlib.suppress(Malformed):  # whoever asked for it says so
+        for thing in [pick(content, dict, "object"), *pick(content, list, "items")]:  # of a watch, of a list
+            pick(thing, dict, "metadata").pop("managedFields", None)
+    return content
+
+
+def without_managed_fields(data):
+    """Return JSON with nothing in its lists of that name. It may be nested however deep."""
+    parts = []
+    at = 0
+    while opening := re.compile(rb'"managedFields"\s*:\s*\[').search(data, at):
+        parts.append(data[at:opening.end()])
+        at = end_of_list(data, opening.end())
+    return b"".join([*parts, data[at:]])
+
+
+def end_of_list(data, at):
+    """Return the place of the bracket that closes the list of JSON in which a place is."""
+    depth = 1
+    for token in re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]').finditer(data, at):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(token.group(), 0)
+        if depth == 0:
+            return token.start()
+    return len(data)
 
 
 def in_background(function, *arguments):

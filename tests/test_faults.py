@@ -23,6 +23,7 @@ from faulty import ApiServer, Choice, ExtenderServer, answering, failure, hang, 
 
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
 import faults
+import scheduler
 
 LEASE, DEADLINE = 3, 2  # seconds of a Lease, and to renew it
 FEW = faults.FEW  # writes that may be on their way at once
@@ -812,6 +813,51 @@ def test_an_assigned_pod_that_is_listed_twice_takes_up_its_room_once(serve, star
     server.create(pod("large", {"cpu": "1"}))
     wait_for("it says so", lambda: "default/large stays pending" in running.out, 5)
     assert "default/large" not in server.places(), "the node is full"
+
+
+DEEP = b'[{"fieldsV1": {"managedFields": ["]", ' + b'{"f:a": [' * 4500 + b"]}" * 4500 + b"]}}]"
+
+
+def deep_managed_fields(request):
+    """The managedFields of all that is listed are nested as deep as the API server lets anybody nest them."""
+    code, content, headers = request.carry_out()
+    things = [thing | {"metadata": thing["metadata"] | {"managedFields": "DEEP"}} for thing in content["items"]]
+    request.answer(code, json.dumps(content | {"items": things}).encode().replace(b'"DEEP"', DEEP), headers)
+
+
+def test_managed_fields_that_are_nested_deep_hold_nobody_up(serve, start):
+    service = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": {"app": "web"}}}
+    server = serve(ApiServer(node("n"), pod("there", nodeName="n"), pod("deep"), pod("others", schedulerName="x")))
+    server.extra.append(only(None, service, resource="services"))
+    server.faults["list"] = deep_managed_fields
+    running = start(server, "--interval=0.2", "--policy=DefaultProvider")
+    wait_for("its pod is bound", lambda: server.places() == dict.fromkeys(["default/there", "default/deep"], "n"), 10)
+    assert len(running.err.splitlines()) == 1, running.err
+
+
+@table("text, left", {
+    "brackets in a text": ('{"a": "[\\"{", "metadata": {"managedFields": DEEP, "b": "}]"}}', {
+        "a": '[\"{', "metadata": {"managedFields": [], "b": "}]"}}),
+    "a label of that name": ('{"managedFields": "[", "b": {"managedFields":\n[{"a": DEEP}]}}', {
+        "managedFields": "[", "b": {"managedFields": []}}),
+    "a text that quotes them": (r'{"a": "\"managedFields\":[", "b": {"managedFields": DEEP}, "c": ["]"]}', {
+        "a": '"managedFields":[', "b": {"managedFields": []}, "c": ["]"]}),
+    "in a list": ('{"items": [{"managedFields": [DEEP]}, {"managedFields": [7]}]}', {
+        "items": [{"managedFields": []}, {"managedFields": []}]}),
+})
+def test_what_is_nested_deep_is_left_out_and_nothing_else(text, left):
+    assert json.loads(scheduler.without_managed_fields(text.encode().replace(b"DEEP", DEEP))) == left
+
+
+@table("text, left", {
+    "of a list": ('{"items": [{"metadata": {"managedFields": [7]}}, {"metadata": {"managedFields": DEEP}}, {}]}', {
+        "items": [{"metadata": {}}, {"metadata": {}}, {}]}),
+    "of a change that a watch tells": ('{"type": "ADDED", "object": {"metadata": {"managedFields": DEEP}}}', {
+        "type": "ADDED", "object": {"metadata": {}}}),
+    "of what is no object": ("[7]", [7]),
+})
+def test_managed_fields_are_not_kept(text, left):
+    assert scheduler.read_json(text.encode().replace(b"DEEP", DEEP)) == left
 
 
 def deep(request):
