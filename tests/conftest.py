@@ -1,11 +1,13 @@
 """What the tests share: the scheduler as a command, objects in short, and a real control plane."""
 
 import contextlib
+import inspect
 import json
 import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 import scheduler  # noqa: E402
+from forked import Command  # noqa: E402
 
 DEFAULT_PREDICATES = ["GeneralPredicates", *(entry["name"] for entry in scheduler.default_entries("predicates"))]
 MANDATORY_PREDICATES = [rule.name for rule in scheduler.PREDICATES.values() if rule.always]
@@ -24,8 +27,27 @@ DEFAULT_PRIORITIES = [entry["name"] for entry in scheduler.default_entries("prio
 SCHEDULER = [sys.executable, str(ROOT / "scheduler.py")]
 
 
-def run_scheduler(*arguments, script=ROOT / "scheduler.py", **options):
-    """Run scheduler.py to its end; return its exit code and what it printed."""
+def run_scheduler(*arguments, input="", timeout=120, **options):
+    """Run scheduler.py to its end; return its exit code, what it printed, and its seconds of CPU."""
+    with contextlib.ExitStack() as files:
+        stdin, stdout, stderr = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        stdin.write(input.encode())
+        stdin.seek(0)
+        command = Command(arguments, stdin, stdout, stderr, **options)
+        try:
+            command.wait(timeout)
+        finally:
+            command.kill()
+        for printed in (stdout, stderr):
+            printed.seek(0)
+        run = subprocess.CompletedProcess(command.args, command.returncode, stdout.read().decode(errors="replace"),
+                                          stderr.read().decode(errors="replace"))
+        run.cpu_seconds = command.cpu_seconds
+        return run
+
+
+def run_afresh(*arguments, script=ROOT / "scheduler.py", **options):
+    """Run a script to its end in a Python of its own; return its exit code and what it printed."""
     return subprocess.run([sys.executable, str(script), *map(str, arguments)], capture_output=True, text=True,
                           timeout=120, **options)
 
@@ -78,15 +100,17 @@ def csi_node(**limits):
         {"name": name, "nodeID": "a", "allocatable": {"count": count}} for name, count in limits.items()]}}
 
 
-def wait_for(what, condition, seconds=30):
+def wait_for(what, condition, seconds=60):
     """Poll until condition() is true; return its value."""
     deadline = time.monotonic() + seconds
+    pause = 0.001
     while True:
         value = condition()
         if value:
             return value
         assert time.monotonic() < deadline, f"waited {seconds} s in vain until {what}"
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
 
 
 def pending_pods(cluster, policies):
@@ -118,6 +142,22 @@ def decide(policies, incoming, *objects):
 def table(names, rows):
     """Parametrize a test by a table: {a sentence: its values}."""
     return pytest.mark.parametrize(names, rows.values(), ids=rows.keys())
+
+
+def ask_all(subject, pod, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers):
+    """What `recall` says that it is, without memory."""
+    return then(nodes, {name: function(node) for name, node in nodes.items()})
+
+
+@pytest.fixture(params=["with memory", "without memory"])
+def memory(request, monkeypatch):
+    """The test is carried out as it stands; and again, with every rule asked about every node for every pod."""
+    if request.param == "with memory":
+        return
+    monkeypatch.setattr(scheduler, "recall", ask_all)
+    for name, function in list(vars(scheduler).items()):
+        if hasattr(function, "cache_info") and [*inspect.signature(function).parameters] == ["pod"]:
+            monkeypatch.setattr(scheduler, name, function.__wrapped__)
 
 
 @pytest.fixture(autouse=True)
@@ -160,7 +200,7 @@ class ControlPlane:
                    # go of volumes that are no longer in use
                    "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection")
         self.start_proxy()
-        wait_for("kube-apiserver is ready", self.ready, 60)
+        wait_for("kube-apiserver is ready", self.ready)
 
     def start(self, program, *arguments):
         """Start a program of the control plane, its output in a log file."""
@@ -243,6 +283,15 @@ class ControlPlane:
         for process in reversed(self.processes):
             process.kill()
             process.wait()
+
+
+def pytest_collection_modifyitems(items):
+    """Have the tests on a control plane run by few workers, each of which needs one of its own."""
+    for item in items:
+        if "broken_control_plane" in item.fixturenames:
+            item.add_marker(pytest.mark.xdist_group("a control plane that is broken"))
+        elif "shared_control_plane" in item.fixturenames:
+            item.add_marker(pytest.mark.xdist_group("a control plane"))
 
 
 @pytest.fixture(scope="session")

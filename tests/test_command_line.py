@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 import scheduler
 import yaml
-from conftest import ROOT, SCHEDULER, free_port, node, pod, run_scheduler, table
+from conftest import ROOT, SCHEDULER, free_port, node, pod, run_afresh, run_scheduler, table
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
 NOBODY_WAITS = "no pod waits for my-scheduler: none without a node has this spec.schedulerName"
@@ -70,7 +70,7 @@ def test_json_is_a_line_per_decision_with_all_that_it_rests_on():
 
 
 def test_a_seed_repeats_the_run():
-    runs = {run_scheduler("--cluster", DEMO, "--seed=x", "--output=json").stdout for _ in range(3)}
+    runs = {run_afresh("--cluster", DEMO, "--seed=x", "--output=json").stdout for _ in range(3)}  # sets differ in order
     assert len(runs) == 1
 
 
@@ -334,7 +334,7 @@ def test_a_signal_ends_the_wait_for_a_proxy_with_exit_code_0(start_scheduler):
     waiting = start_scheduler("--server", f"http://127.0.0.1:{free_port()}")
     assert "polling" in waiting.stderr.readline() and "cannot reach" in waiting.stderr.readline()
     waiting.send_signal(signal.SIGTERM)
-    out, err = waiting.communicate(timeout=10)
+    out, err = waiting.communicate(timeout=60)
     assert (waiting.returncode, out, err) == (0, "", "")
 
 
@@ -344,7 +344,7 @@ def test_a_signal_while_it_waits_for_manifests_is_no_traceback():
         stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     time.sleep(2)
     waiting.send_signal(signal.SIGINT)
-    out, err = waiting.communicate(timeout=10)
+    out, err = waiting.communicate(timeout=60)
     assert (waiting.returncode, out, err) == (130, "", "")
 
 
@@ -457,7 +457,7 @@ def test_a_signal_ends_the_wait_for_a_rule_that_binds(tmp_path):
     for _ in range(8):  # all are decided about
         running.stdout.readline()
     running.send_signal(signal.SIGINT)
-    out, _ = running.communicate(timeout=20)
+    out, _ = running.communicate(timeout=60)
     assert running.returncode == 0 and "+web-1" in out, "it ends with the picture"
 
 
@@ -473,7 +473,7 @@ def test_a_rule_that_does_not_return_is_named_and_an_end_by_force_is_exit_code_1
     stuck.stderr.readline()  # that two predicates are always on
     assert stuck.stderr.readline() == "Mine has not returned for 0.5 s (rules.py, line 6)\n"
     stuck.send_signal(signal.SIGTERM)
-    assert stuck.wait(20) == 1
+    assert stuck.wait(60) == 1
     stuck.communicate()
 
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 import scheduler
-from conftest import cluster_of, decide, free_port, MANDATORY_PREDICATES, node, pending_pods, pod, ROOT, run_scheduler, SCHEDULER, table
+from conftest import cluster_of, decide, free_port, MANDATORY_PREDICATES, node, pending_pods, pod, ROOT, run_afresh, run_scheduler, SCHEDULER, table
 from faulty import ApiServer, answering
 from test_golden import GOLDEN, policy_of
 
@@ -437,7 +437,7 @@ def test_step_by_step_on_a_cluster_nobody_is_asked_twice(pause):
 
 
 def test_without_a_terminal_there_are_no_steps():
-    run = run_scheduler("--cluster", DEMO, "--step", start_new_session=True)
+    run = run_afresh("--cluster", DEMO, "--step", start_new_session=True)
     assert run.returncode == 2 and "->" not in run.stdout
     assert run.stderr == "--step: there is no terminal at which to press Enter\n"
 

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 import scheduler
 import tutorial_rules  # noqa: F401 (registers its rules)
-from conftest import cluster_of, decide, MANDATORY_PREDICATES, node, pending_pods, pod, ROOT, run_scheduler, table, wait_for, wait_until_told
+from conftest import cluster_of, decide, MANDATORY_PREDICATES, node, pending_pods, pod, ROOT, run_afresh, run_scheduler, table, wait_for, wait_until_told
 from test_loop import Server
 
 RULES = ROOT / "tests" / "tutorial_rules.py"
@@ -480,8 +480,8 @@ def only_gpu(pod, node):
 sys.exit(main())
 """)
     (tmp_path / "policy.json").write_text(json.dumps(policy([*MANDATORY_PREDICATES, "OnlyGpu"])))
-    run = run_scheduler("--cluster", ROOT / "tests/clusters/demo.yaml", "--policy", tmp_path / "policy.json",
-                        script=script)
+    run = run_afresh("--cluster", ROOT / "tests/clusters/demo.yaml", "--policy", tmp_path / "policy.json",
+                     script=script)
     assert "default/training -> node-gpu" in run.stdout
     assert " node(s) were for other work" in run.stdout
     assert run.stderr == ("default/training is placed, though it has resource requests, and PodFitsResources, which looks at that, is "

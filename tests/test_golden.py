@@ -59,6 +59,7 @@ def differences(expected, decision):
     return {name: (theirs[name], ours[name]) for name in theirs if theirs[name] != ours[name]}
 
 
+@pytest.mark.usefixtures("memory")
 @pytest.mark.parametrize("name", CASES)
 def test_the_decision_is_kube_schedulers(name):
     case, expected = CASES[name]["case"], {pod["pod"]: pod for pod in CASES[name]["expect"]["pods"]}

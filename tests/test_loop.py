@@ -15,6 +15,8 @@ from conftest import ROOT, node, pod, table, wait_for, wait_until_told
 import itertools
 
 
+pytestmark = pytest.mark.usefixtures("memory")
+
 class Server(scheduler.Manifests):
     """Manifests that record the requests, page their lists, and fail or lag when a test says so."""
 
@@ -610,6 +612,7 @@ def test_when_all_writes_hang_the_pass_ends(monkeypatch):
     plain = server.request
     server.request = lambda method, *rest, **more: (method == "GET" or answer.wait(30)) and plain(method, *rest, **more)
     cluster = scheduler_of(server)
+    cluster.writer.patience = 0.5
     with pytest.raises(scheduler.ApiError, match="no answer to 8 writes"):
         make_pass(cluster)
     answer.set()

@@ -34,6 +34,7 @@ ETCD, API_SERVER = 0, 1  # their places among the processes of a control plane
 CURSED = "a-cursed"  # a namespace whose pods are not bound; it comes first in the alphabet
 FEW = 64  # Bindings that may be on their way when a leader is deposed: as many as there are threads
 LEASE, DEADLINE = 3, 2  # seconds of the Lease, and to renew it
+LATE = 5  # seconds by which a busy machine may miss what is promised
 COLUMNS = ("fault", "injected", "pods", "lost", "double", "overcommitted", "broken", "recovery")
 
 
@@ -120,7 +121,7 @@ class Trial:
         ended = time.monotonic()
         self.plane.start(program, *process.args[1:])
         self.plane.processes[index] = self.plane.processes.pop()
-        wait_for(f"{program} is back", self.plane.ready, 60)
+        wait_for(f"{program} is back", self.plane.ready)
         return ended
 
     def restart_proxy(self):
@@ -141,7 +142,7 @@ class Trial:
 
     def wait_for_bindings(self, count, *proxies):
         """Wait until so many Bindings were carried out."""
-        wait_for(f"{count} pods are bound", lambda: len(self.bindings(*proxies)) >= count, 60)
+        wait_for(f"{count} pods are bound", lambda: len(self.bindings(*proxies)) >= count)
 
     # --- the judge
 
@@ -194,14 +195,14 @@ class Trial:
                 process.terminate()
         for process in self.schedulers:
             try:
-                process.wait(5)
+                process.wait(5 + LATE)
             except subprocess.TimeoutExpired:
                 self.check(False, "it did not end within 5 s of SIGTERM")
                 process.kill()
                 process.wait()
         for proxy in self.proxies:
             proxy.stop()
-        wait_for("the control plane is back", self.plane.ready, 60)
+        wait_for("the control plane is back", self.plane.ready)
         bound = self.bound()
         for process in self.schedulers:
             text = self.said(process) + (self.folder / f"{process.number}.out").read_text(errors="replace")
@@ -266,7 +267,7 @@ def program_stopped(trial, index):
     finally:
         process.send_signal(signal.SIGCONT)
     ended = time.monotonic()
-    wait_for("the control plane is back", trial.plane.ready, 60)
+    wait_for("the control plane is back", trial.plane.ready)
     trial.settle(ended)
 
 
@@ -339,7 +340,7 @@ def lease_fails(trial, fault):
         code = first.wait(30)
         trial.check(code == 1, f"the old leader ended with exit code {code}, not 1")
         taken = time.monotonic() - since
-        trial.check(taken < DEADLINE + 3, f"the old leader ended {taken:.1f} s after its last Lease, not {DEADLINE}")
+        trial.check(taken < DEADLINE + 3 + LATE, f"the old leader ended {taken:.1f} s after its last Lease, not {DEADLINE}")
     except subprocess.TimeoutExpired:
         trial.check(False, "the old leader still ran 30 s after its last Lease")
     trial.settle(since)
@@ -347,9 +348,9 @@ def lease_fails(trial, fault):
 
 
 def seconds_to_bind(trial, rates, faults, limit):
-    """Bind 600 pods with these faults, if that takes no longer than the limit; return how long it took."""
+    """Bind pods with these faults, if that takes no longer than the limit; return how long it took."""
     trial.proxy.rates, trial.proxy.faults = {}, {"": Choice(trial.proxy.throw)}
-    trial.fill(nodes=48, pods=600, before=[pod(f"cursed-{i}", namespace=CURSED) for i in range(3)])
+    trial.fill(nodes=48, pods=trial.size(600, 200), before=[pod(f"cursed-{i}", namespace=CURSED) for i in range(3)])
     trial.proxy.rates, trial.proxy.faults = rates, {"": Choice(trial.proxy.throw)} | faults
     lists = len(trial.proxy.sent("list"))
     process = trial.start()
@@ -361,13 +362,17 @@ def seconds_to_bind(trial, rates, faults, limit):
 
 
 def held_up(trial, rates=None, faults=None):
-    """Faults must not make the pods that they do not befall wait: 600 take less than 1.5 times as long."""
+    """Faults must not make the pods that they do not befall wait: 600 take less than 1.5 times as long.
+
+    In the short form, which does not measure, they may take ten seconds more.
+    """
     trial.proxy.delays |= {"binding": 0.2, "event": 0.02}  # as an API server needs that is farther away
     without = seconds_to_bind(trial, {}, {}, 90)
+    limit = trial.size(1.5 * without, without + 10)
     for _attempt in range(2):  # by chance a pod is hit several times, or this machine is busy
-        taken = seconds_to_bind(trial, rates or {}, faults or {}, 5 * without)
-        trial.remarks.append(f"600 pods: {without:.1f} s without faults, {taken:.1f} s with them")
-        if taken < 1.5 * without:
+        taken = seconds_to_bind(trial, rates or {}, faults or {}, 2 * limit)
+        trial.remarks.append(f"{trial.expected} pods: {without:.1f} s without faults, {taken:.1f} s with them")
+        if taken < limit:
             return
     trial.check(False, f"with the faults the pods took {taken / without:.1f} times as long")
     trial.proxy.rates, trial.proxy.faults = {}, {}
@@ -415,7 +420,7 @@ def signals(trial):
         time.sleep(0.5)
         process.send_signal(number)
         try:
-            process.wait(5)
+            process.wait(5 + LATE)
         except subprocess.TimeoutExpired:
             trial.check(False, f"{number.name} did not end it within 5 s while a {kind} was answered with {fault}")
             trial.kill(process)
