@@ -111,10 +111,10 @@ def run(cluster, policy_file, report, stop, interval, once):
             trouble = error
         pause = cluster.take_note_of(trouble)  # seconds to wait after trouble, else 0
         if cluster.pending.due and not trouble:
-            continue  # the pass broke off, as what it had read was old: look again, and decide about the rest
+            continue  # the pass broke off, as other pods have come: one of them may be more important
         if once:
             break
-        stop.wait(max(interval, pause))
+        cluster.rest(max(interval, pause), stop)  # ends early if a pod comes that names this scheduler
     cluster.pending.finish(seconds=3 if stop.is_set() else 10)
     has_failed = trouble or FAILURE.is_set() or cluster.pending.under_way
     return 1 if once and has_failed else 0
@@ -125,11 +125,11 @@ def schedule_pending_pods(cluster, policies, report, stop):
     pending = cluster.pending
     try:
         waiting = waiting_pods(cluster, policies)
-        snapshot = cluster.look(waiting, policies)  # finds who is due; if any, lists nodes and pods on them
-        while pod := pending.next_due(stop):  # none: nobody is left, `stop` is set, or the snapshot is old
+        snapshot = cluster.look(waiting, policies)  # finds who is due
+        while pod := cluster.next_due(stop):  # takes in first what has changed on the cluster
             decision = pod.record.decision  # from an earlier pass, if a rule still delays its binding
             decision = decision or schedule(pod, snapshot, policies[pod.scheduler])
-            assume(decision, snapshot)  # from now on the pod counts on its node, if it has one
+            assume(decision, cluster.cache)  # from now on the pod counts on its node, if it has one
             if pod.record.is_news(decision):
                 report(decision)
             pending.carry_out(decision)  # has a thread POST its `binding`, or else say why it stays pending
@@ -156,7 +156,7 @@ def schedule(pod, snapshot, policy):
         prioritize(decision, feasible, snapshot)
         decision.node = select_host(pod, decision.total)
     except (Exception, SystemExit) as error:  # no node fits, or a rule failed, even by sys.exit()
-        decision.give_up(error)  # this is why there is no node; raised again if the API server has trouble
+        decision.give_up(error)  # this is why there is no node
     return decision
 
 
@@ -602,6 +602,7 @@ class Decision:
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
     message: str | None = None  # without a node: why, in kube-scheduler's words
     remedy: str = ""  # without a node: what a rule does about that
+    trouble: ApiError | None = None  # without a node: what was the matter with the API server
     waits: str = ""  # with a node: why the pod is not bound to it yet
     requests: list = field(default_factory=list)  # to be sent, as a remedy or to prepare the binding
     since: float = field(default_factory=time.monotonic)
@@ -617,6 +618,11 @@ class Decision:
         return {vote.title: {name: vote.weight * points for name, points in vote.points.items()}
                 for vote in self.votes}
 
+    @property
+    def fits_nowhere(self):
+        """Whether each node has been ruled out, or there is none."""
+        return self.node is None and len(self.failed) == len(self.nodes)
+
     def add_up(self, nodes, snapshot):
         """Return the sum of each node's points times their weights; 1 if nobody is to give points."""
         is_unscored = not self.policy.priorities and not self.policy.extenders
@@ -630,12 +636,10 @@ class Decision:
         return recall(("total", self.policy), self.pod, snapshot, nodes, total, basis)
 
     def give_up(self, error):
-        """Become a decision to leave the pod pending. A rule that breaks fails this pod only.
-
-        Raises the error again if the API server is in trouble: the pass ends.
-        """
+        """Become a decision to leave the pod pending. A rule that breaks fails this pod only."""
         if isinstance(error, ApiError) and error.is_trouble:
-            raise error
+            FAILURE.set()
+            self.trouble = error
         self.node = None
         self.waits = ""
         self.message = text_of(error)
@@ -741,6 +745,18 @@ def name_in(thing, *path):
     for key in path:
         thing = thing.get(key) if isinstance(thing, dict) else None
     return thing if isinstance(thing, str) else ""
+
+
+def part_of(thing, name):
+    """Return the object under a name in an object that may be malformed, or {}."""
+    part = thing.get(name) if isinstance(thing, dict) else None
+    return part if isinstance(part, dict) else {}
+
+
+def parts_of(thing, name):
+    """Return the objects in a list under a name in an object that may be malformed, or []."""
+    parts = thing.get(name)
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
 
 
 def key_in(thing):
@@ -1070,6 +1086,13 @@ class Pod(Listed):
             cpu = self.nonzero_incoming["cpu"] - surplus
             self.nonzero_incoming_1_20 = self.nonzero_incoming | {"cpu": cpu}
 
+    def is_as_in(self, raw):
+        """Say whether other JSON of the pod says the same of all that is looked at, except its node.
+
+        That it is bound, and most of what its kubelet reports, changes nothing of what was read.
+        """
+        return what_counts(self.raw) == what_counts(raw)
+
     @functools.cached_property
     def kind(self):
         """What pods that are alike have in common: what rules may look at, except name, status and node."""
@@ -1077,6 +1100,24 @@ class Pod(Listed):
         kind = repr((spec, self.namespace, self.labels, self.annotations, self.controller, self.terminating,
                      self.requests, self.nonzero))  # as they are while the pod is resized in place
         return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # a random name
+
+
+def what_counts(raw):
+    """Return what of a pod's JSON is looked at, except its node. It may be malformed."""
+    metadata = part_of(raw, "metadata")
+    status = part_of(raw, "status")
+    containers = parts_of(status, "initContainerStatuses") + parts_of(status, "containerStatuses")
+
+    def values(thing, *names):
+        """Return what a part of the JSON has under these names."""
+        return [thing.get(name) for name in names]
+
+    return [
+        part_of(raw, "spec") | {"nodeName": None},
+        values(metadata, "uid", "labels", "annotations", "ownerReferences", "deletionTimestamp"),
+        values(status, "phase", "nominatedNodeName", "resources", "allocatedResources"),
+        [values(container, "name", "resources", "allocatedResources") for container in containers],
+        [each for each in parts_of(status, "conditions") if each.get("type") == "PodResizePending"]]
 
 
 class Node(Listed):
@@ -1099,14 +1140,19 @@ class Node(Listed):
         self.conditions = {str(each.get("type")): str(each.get("status")) for each in conditions}
         self.raw = raw
         self.changes = []  # takes the name of each node that changes; all nodes of a snapshot have one list
-        self.pods = None  # uid -> Pod
+        self.exists = True  # False: the API server shows no node of this name, only pods that are on it
         self.hold({})
         self.is_read = True
 
+    def become(self, other):
+        """Be what another reading of the node says; the pods on it stay."""
+        kept = {name: vars(self)[name] for name in (
+            "changes", "exists", "pods", "affine", "tallies", "requested", "nonzero")}
+        self.update(**vars(other) | kept)
+        self.note_change()
+
     def hold(self, pods):
-        """Have these pods on the node, {uid: Pod}, also assumed ones."""
-        if pods == self.pods:
-            return
+        """Have these pods on the node, {uid: Pod}, also assumed ones, and no others."""
         # affine: how many of the pods have affinity or anti-affinity.
         # tallies: namespace and requirements, as text -> Tally of the pods that meet these.
         self.update(pods=pods, affine=0, tallies={})
@@ -1157,18 +1203,16 @@ class Node(Listed):
 
 @dataclass(eq=False)
 class Snapshot:
-    """The cluster as one pass sees it, with what the pass has placed so far."""
+    """The cluster as rules see it, with what was placed so far. It is as the cache is: up to date."""
 
-    nodes: dict  # name -> Node
+    nodes: dict  # name -> Node, of those that can take pods, by their names
     objects: Objects  # resource -> {namespace/name or name: the API's JSON}
     is_live: bool = False  # whether controllers act on what we write: no dry run, and no manifests
-    assigned: set = frozenset()  # the uids of the pods that have a node
     changes: list = field(default_factory=list)  # the names of nodes that have changed, one after another
     memory: dict = field(default_factory=dict)  # what was found out of the nodes: `recall`
     bonds: dict = field(default_factory=dict)  # kind of pods -> kind of others -> what is between them
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
-    good_until: float = math.inf  # monotonic seconds: then others will have changed too much
 
 
 ##########################################################################################################
@@ -2080,27 +2124,6 @@ def bind_volumes(pod, node, snapshot, modern=False):
     return (patches, "volumes are being bound or provisioned") if claims.delayed else None
 
 
-def release_volumes(pod, snapshot):
-    """Give up the node that unbound claims of the pod remember, since it turned out wrong.
-
-    A claim that it shares keeps the node while others are there for it.
-    """
-    patches = []
-    for key in pod.claims:
-        claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
-        is_unbound = not pick(claim, str, "spec", "volumeName")
-        if selected_node(claim) is not None and is_unbound and not others_use(key, pod, snapshot):
-            del claim["metadata"]["annotations"][SELECTED_NODE]
-            patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: None}))
-    return patches
-
-
-def others_use(key, pod, snapshot):
-    """Say whether a pod that has a node, other than this one, uses a claim."""
-    placed = (other for node in snapshot.nodes.values() for other in node.pods.values())
-    return any(other.uid != pod.uid and key in other.claims for other in placed)
-
-
 def patch(thing, resource, annotations, **more):
     """Return the request that changes an object, unless somebody else has changed it meanwhile."""
     metadata = thing["metadata"]
@@ -2109,8 +2132,8 @@ def patch(thing, resource, annotations, **more):
         "metadata": {"resourceVersion": metadata.get("resourceVersion"), "annotations": annotations}, **more}
 
 
-@predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, unreserve=release_volumes,
-           plugin="VolumeBinding", by_default=1, looks_at={"claims": lambda pod, node: pod.claims})
+@predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, plugin="VolumeBinding",
+            by_default=1, looks_at={"claims": lambda pod, node: pod.claims})
 def check_volume_binding(pod, node, metadata, modern=False):
     """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
     gone = "pvc(s) bound to non-existent pv(s)"
@@ -2371,7 +2394,7 @@ def unreserve(decision, snapshot):
 
 def seek_remedy(decision, snapshot):
     """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""
-    if not decision.failed or len(decision.failed) < len(snapshot.nodes):
+    if not (decision.failed and decision.fits_nowhere):
         return  # there are no nodes; or some fit, and what failed was another rule
     with warn_if_broken(decision.pod.key):
         for rule in decision.policy.rules_with["post_filter"]:
@@ -2814,6 +2837,8 @@ class Policy:
     notices: list = field(default_factory=list)  # what the file says without effect here, a line each
     others: list = field(default_factory=list)  # rules of which only other extension points are active
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
+    initial_backoff: int = 1  # seconds that a pod waits after the first attempt; then twice that, and so on
+    max_backoff: int = 10  # seconds
     modern: bool = False  # True: its answers are kube-scheduler 1.36's. False: 1.20's.
 
     def predicates_to_ask(self):
@@ -3378,20 +3403,52 @@ class Proxy:
     def __init__(self, server):
         self.server = server.rstrip("/")
         timeout = urllib3.Timeout(connect=5, read=60)
-        # A connection for each thread that writes, one for what is read, and one for the Lease.
-        self.pool = urllib3.connection_from_url(server, maxsize=THREADS + 2, retries=False, timeout=timeout)
+        # One for each thread that writes, for each resource that is watched, for lists, and for the Lease.
+        most = THREADS + len(GROUPS) + 2
+        self.pool = urllib3.connection_from_url(server, maxsize=most, retries=False, timeout=timeout)
 
     def request(self, method, path, body=None, params=None):
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
+        return self.content(self.send(method, path, body, params), method, path)
+
+    def watch(self, path, params, silence):
+        """Ask for a stream of events, and return it. It may be silent for so many seconds.
+
+        Raises ApiError, also when it breaks.
+        """
+        timeout = urllib3.Timeout(connect=5, read=silence)
+        answer = self.send("GET", path, None, params, timeout=timeout, preload_content=False)
+        if answer.status != 200:
+            self.content(answer, "GET", path)  # raises ApiError
+        return self.lines(answer, path)
+
+    def lines(self, answer, path):
+        """Yield the objects of a stream, each of which has a line. Raises ApiError if it breaks."""
+        rest = b""
+        try:
+            for part in answer.stream():
+                *lines, rest = (rest + part).split(b"\n")
+                yield from map(read_json, lines)
+        except (HTTPError, ValueError, RecursionError) as error:
+            raise ApiError(0, f"the watch of {path} has broken off: {one_line(error)}") from error
+        finally:
+            answer.close()
+
+    def send(self, method, path, body, params, **options):
+        """Send a request and return the answer. Raises ApiError if none comes."""
         kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
         url = f"{path}?{urlencode(params)}" if params else path
         data = body and json.dumps(body)
         try:
-            answer = self.pool.urlopen(method, url, data, {"Content-Type": kind}, redirect=False)
+            answer = self.pool.urlopen(method, url, data, {"Content-Type": kind}, redirect=False, **options)
         except HTTPError as error:
             hint = "is `kubectl proxy` running there? Without it: --cluster tests/clusters/demo.yaml"
             raise ApiError(0, f"cannot reach {self.server}: {one_line(error)}; {hint}") from error
         log.debug("%s %s %s: %d", method, path, params or "", answer.status)
+        return answer
+
+    def content(self, answer, method, path):
+        """Return the JSON of an answer. Raises ApiError if it reports a failure, or is no JSON."""
         status = answer.status
         succeeded = 200 <= status < 300
         content = None
@@ -3488,42 +3545,6 @@ GROUPS = {  # resource -> its group and version
                     "apis/storage.k8s.io/v1")}
 
 
-def list_all(api, resource, selector="", cached=False):
-    """Yield all objects of a resource, page by page; as they are, or as the API server caches them."""
-    path = f"/{resource}" if "/" in resource else f"/{GROUPS[resource]}/{resource}"
-    page = {"fieldSelector": selector, "limit": 500}
-    params = page | ({"resourceVersion": "0"} if cached else {})
-    while params:
-        try:
-            answer = patiently(within, 60, api.request, "GET", path, None, params)
-            yield from pick(answer, list, "items", of=dict)
-            token = pick(answer, str, "metadata", "continue")
-        except Malformed as error:
-            raise ApiError(0, f"the list of {resource} is not as expected: {error}") from error
-        params = token and page | {"continue": token}
-
-
-class Objects(dict):
-    """API objects other than nodes and pods, listed once for a snapshot, when a rule first looks at them."""
-
-    def __init__(self, api):
-        self.api = api
-
-    def __missing__(self, resource):
-        """List a resource; an API server that does not know it yet has none."""
-        if "/" not in resource and resource not in GROUPS:
-            expected = f"apis/GROUP/VERSION/RESOURCE or one of {', '.join(GROUPS)}"
-            raise LookupError(f'snapshot.objects["{resource}"]: expected {expected}')
-        things = {}
-        try:
-            things = {key_in(thing): thing for thing in list_all(self.api, resource)}
-        except ApiError as error:
-            if error.status != 404 or resource != "csistoragecapacities":
-                raise
-        self[resource] = things
-        return things
-
-
 # ==== 23. What is written ===============================================================================
 
 # Threads write Bindings, and tell people. What rules want sent, the loop has sent, and waits for that. In a
@@ -3583,8 +3604,9 @@ class Writer:
         try:
             self.bind(decision, is_live)
         except BaseException as error:  # by a rule even SystemExit
-            self.answered.put((decision, error))
-            return
+            if not (is_live and self.is_bound(pod, decision.node)):
+                self.answered.put((decision, error))
+                return
         self.answered.put((decision, None))
         message = f"Successfully assigned {pod.key} to {decision.node}"
         self.announce(event(pod, "Normal", "Scheduled", message))
@@ -3603,6 +3625,21 @@ class Writer:
         # Among manifests nobody else can bind it, so that a Binding follows in any case.
         if not (is_bound and is_live):
             self.send([binding(pod, decision.node)])
+
+    def is_bound(self, pod, node_name):
+        """Say whether a pod is bound to a node though its Binding has failed: the answer may have been lost.
+
+        As long as the API server does not tell, it is asked again, and the pod keeps its room.
+        """
+        for attempt in itertools.count(1):
+            try:
+                raw = self.api.request("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
+                is_it = name_in(raw, "metadata", "uid") == pod.uid  # not another one of that name
+                return is_it and name_in(raw, "spec", "nodeName") == node_name
+            except ApiError as error:
+                if not error.is_trouble:
+                    return False
+            time.sleep(backoff(attempt, most=10))
 
     def announce(self, request):
         """Say that a pod is bound, even if this replica does not lead any more.
@@ -3686,19 +3723,15 @@ def now(microseconds=False):
 
 # A pending pod stands in one of four States:
 #
-#   UNPLACED   It has no node. It is tried once its backoff of 1, 2, 4, 8 or 10 seconds is over, or the
-#              cluster has changed. If it fits, it gets its room on a node, and rules take note (reserve).
-#   HELD       Until all rules permit the binding. They are asked in each round.
+#   UNPLACED   It has no node. If it is tried, and fits, it has its room on one; rules take note (reserve).
+#   HELD       Until all rules permit the binding. They are asked in each pass.
 #   PREPARING  Until what rules have had written before the binding has taken effect. So are these.
 #   BINDING    Until its Binding is answered. Then it is bound, and forgotten; in a dry run, it stays so.
 #
 # In all but UNPLACED it is assumed: it has room on its node. `assume` takes it forward. It falls back to
-# UNPLACED, its rules unreserve, and it backs off,
-# - if a rule refuses, or its node has gone (assume);
-# - if it goes, or a Policy changes, while it is HELD or PREPARING (meet): then it is tried again at once;
-# - if a write fails (take_failure). It may be bound all the same, and so keeps its room until the next
-#   snapshot, which shows where it is. A line says so, unless the write came too late: 404, the pod has gone;
-#   409, somebody else was faster, or another replica may lead, so that Writer.attempt has sent nothing.
+# UNPLACED if a rule refuses, its node or the pod itself goes, a Policy changes, or a write fails (fall_back):
+# it gives up its room, rules unreserve, and it backs off for 1, 2, 4, ... 10 seconds. If it fits nowhere, it
+# is tried again after that only if something has changed since, or after a minute; else at once after that.
 # If ten pods meet 5xx, 429 or no answer, and none is bound meanwhile, the pass ends, and the loop waits.
 
 
@@ -3711,30 +3744,41 @@ class State(enum.Enum):
     BINDING = "binding"
 
 
-def backoff(attempts, most):
+def backoff(attempts, most, initial=1):
     """Return the seconds to wait after so many failed attempts, as in kube-scheduler: 1, 2, 4, ... `most`."""
-    return min(2 ** (attempts - 1), most)
+    return min(initial * 2 ** min(attempts - 1, 30), most)
+
+
+UNSCHEDULABLE_SECONDS = 60  # after which a pod that fits nowhere is tried again all the same
 
 
 @dataclass
 class PodRecord:
-    """What is remembered of a pending pod from pass to pass."""
+    """What is remembered of a pending pod from pass to pass. Times are in monotonic seconds."""
 
+    pod: Pod  # as it was when last listed
     written: str | None = None  # the message of its last event, and of its condition PodScheduled
     printed: tuple | None = None  # what was last printed of it
     asked: bool = False  # with --step: whether somebody was asked where the pod will go
     attempts: int = 0  # that have failed
-    retry_at: float = 0  # monotonic seconds
+    waits_since: float = 0  # it came, or the last attempt failed
+    backoff_ends: float = 0
+    retry_at: float = 0
     state: State = State.UNPLACED
     decision: Decision | None = None  # by which it is assumed on a node; None while it is UNPLACED
 
-    def move(self, state, decision=None):
-        """Have the pod stand in this State; nothing else changes that. If UNPLACED, it backs off."""
+    def move(self, state, decision):
+        """Have the pod stand in this State."""
         self.state = state
         self.decision = decision
-        if state is State.UNPLACED:
-            self.attempts += 1
-            self.retry_at = time.monotonic() + backoff(self.attempts, most=10)
+
+    def fall_back(self, seconds, fits_nowhere):
+        """Have the pod be UNPLACED, and wait; if it fits nowhere, for longer, unless something changes."""
+        self.move(State.UNPLACED, None)
+        self.attempts += 1
+        self.waits_since = time.monotonic()
+        self.backoff_ends = self.waits_since + seconds
+        self.retry_at = self.waits_since + UNSCHEDULABLE_SECONDS if fits_nowhere else self.backoff_ends
 
     @property
     def waits_for_rules(self):
@@ -3743,8 +3787,8 @@ class PodRecord:
 
     def is_due(self):
         """Say whether this pass has to do with the pod."""
-        backoff_is_over = time.monotonic() >= self.retry_at
-        return self.waits_for_rules or (self.state is State.UNPLACED and backoff_is_over)
+        is_its_turn = time.monotonic() >= self.retry_at
+        return self.waits_for_rules or (self.state is State.UNPLACED and is_its_turn)
 
     def is_news(self, decision):
         """Say whether a decision differs from what was last printed of the pod, which it is from now on."""
@@ -3753,21 +3797,23 @@ class PodRecord:
         return self.printed != before
 
 
-def assume(decision, snapshot):
-    """Put the pod on its node, and take it as far as the rules let it go. If one refuses, it is UNPLACED."""
+def assume(decision, cache):
+    """Put the pod on its node, and take it as far as the rules let it go. If one refuses, it has no node."""
     record = decision.pod.record
+    snapshot = cache.snapshot
     if decision.node is None:
         seek_remedy(decision, snapshot)
-        record.move(State.UNPLACED)
         return
     decision.requests = []  # those of an earlier pass have been sent
+    decision.trouble = None
     node = snapshot.nodes.get(decision.node)
     try:
         if node is None:
             raise Unschedulable(f"node {decision.node} has gone")
         if record.state is State.UNPLACED:
-            reserve(decision, node, snapshot)
+            cache.assume(decision.pod, node)
             record.move(State.HELD, decision)
+            reserve(decision, node, snapshot)
         if record.state is State.HELD:
             decision.waits = why_held(decision, node, snapshot)
             if decision.waits:
@@ -3775,15 +3821,16 @@ def assume(decision, snapshot):
         prepare_binding(decision, node, snapshot)
         record.move(State.PREPARING if decision.waits else State.BINDING, decision)
     except (Exception, SystemExit) as error:
-        decision.give_up(error)
-        record.move(State.UNPLACED)
-        if node:
-            node.remove(decision.pod)
+        if getattr(error, "is_trouble", False):  # of the API server: then it waits, as it stands
+            FAILURE.set()
+            decision.trouble = error
+            decision.waits = decision.waits or one_line(error)
+        else:
+            decision.give_up(error)
 
 
 def reserve(decision, node, snapshot):
-    """Put the pod on the node and have the rules take note of that. From then on it has its room there."""
-    node.add(decision.pod)
+    """Have the rules take note that the pod has its room on the node."""
     try:
         for rule in decision.policy.rules_with["reserve"]:
             call_hook(rule, "reserve", decision.pod, node, snapshot)
@@ -3829,53 +3876,62 @@ def prepare_binding(decision, node, snapshot):
 class PendingPods(dict):
     """{uid: PodRecord} of the pending pods, and what becomes of them. It runs in the loop's thread."""
 
-    SEVERAL = 10  # pods for which nothing can be written, in a row: the API server is in trouble, not they
+    SEVERAL = 10  # pods in a pass that meet trouble of the API server: then it is not up to them
 
-    def __init__(self, writer, step=False):
+    def __init__(self, cache, writer, step=False):
         super().__init__()
+        self.cache = cache
         self.writer = writer
         self.step = step  # whether to wait for Enter before a pod is tried
-        self.snapshot = None  # the latest one
-        self.due = []  # Pods to try in this pass; after it, those that are left as the snapshot had grown old
-        self.tried = set()  # uids of those tried in this round, which ends when no pod is due
+        self.due = []  # Pods to try in this pass; after it, those that are left as it broke off
         self.under_way = []  # the decisions whose Bindings are being written
-        self.failing = set()  # the uids of pods whose writes have failed since one was bound
+        self.failing = set()  # the uids of pods that have met trouble since one was bound
+        self.failing_now = set()  # likewise, in this pass
 
     def meet(self, pods, policies):
-        """Give these pods their records. Forget all others that are not being bound.
+        """Give these pods their records. Forget all others, unless one only lacks in this list.
 
         Undo what is HELD or PREPARING if the pod has gone, or its Policy is another one by now.
         """
-        records = {decision.pod.uid: decision.pod.record for decision in self.under_way}
+        listed = {pod.uid for pod in pods}
+        moment = time.monotonic()
+        being_bound = {decision.pod.uid for decision in self.under_way}
         for pod in pods:
-            records[pod.uid] = self.get(pod.uid) or PodRecord(pod.pending_message)
-            pod.update(record=records[pod.uid])
-            if pod.record.waits_for_rules:
-                pod.record.decision.pod = pod  # as it is by now
-        for uid, record in self.items():
-            decision = record.decision
-            if record.waits_for_rules and (uid not in records or decision.policy not in policies.values()):
-                record.move(State.UNPLACED)
-                self.snapshot.objects.clear()  # so that rules see claims and the like as they are by now
-                self.undo(decision)
-        self.clear()
-        self.update(records)
+            record = self.get(pod.uid) or PodRecord(pod, pod.pending_message, waits_since=moment)
+            self[pod.uid] = record
+            record.pod = pod
+            pod.update(record=record)
+            if record.decision:
+                record.decision.pod = pod  # as it is by now
+        for uid, record in [*self.items()]:
+            is_outdated = record.waits_for_rules and record.decision.policy not in policies.values()
+            latest = self.cache.waiting(record.pod)
+            has_gone = uid not in listed and (latest is None or latest.terminating or latest.gates)
+            if record.waits_for_rules and (is_outdated or has_gone):
+                self.fall_back(record.decision)
+                record.retry_at = 0
+            if has_gone and uid not in being_bound:
+                del self[uid]
 
     def end_backoff(self):
-        """Have all pods tried again, since the cluster has changed."""
+        """Have all pods tried again."""
         for record in self.values():
             record.retry_at = 0
 
+    def hasten(self):
+        """Have pods that fit nowhere tried again once their backoff is over, since something has changed."""
+        for record in self.values():
+            record.retry_at = min(record.retry_at, record.backoff_ends)
+
     def line_up(self, pods):
-        """Choose those of the pods that are due. Those tried in this round let the others go first."""
-        if not self.due:
-            self.tried.clear()
-        self.due = [pod for pod in pods if pod.record.is_due() and pod.uid not in self.tried]
+        """Choose those of the pods that are due, for this pass."""
+        self.failing_now.clear()
+        self.due = [pod for pod in pods if pod.record.is_due()]
 
     def next_due(self, stop):
-        """Return the next pod to decide about, once a thread is free. Raises ApiError.
+        """Return the next due pod, once a thread is free; None if there is none, or `stop` is set.
 
-        None ends the pass: no pod is left, `stop` is set, or what was read has grown old.
+        Raises ApiError.
         """
         if self.due and self.step:
             wait_for_enter(self.due[0], stop)
@@ -3883,33 +3939,60 @@ class PendingPods(dict):
             return None
         self.take_answers(patience=0)
         self.writer.wait_for_a_free_thread()
-        if time.monotonic() > self.snapshot.good_until:
-            return None
-        pod = self.due.pop(0)
-        self.tried.add(pod.uid)
-        return pod
+        return self.due.pop(0)
 
     def carry_out(self, decision):
-        """Begin to do what was decided."""
-        state = decision.pod.record.state
-        if state is State.BINDING:
-            if not self.writer.dry_run:
-                self.under_way.append(decision)
-                self.writer.start(self.writer.bind_and_tell, decision, self.snapshot.is_live)
-        elif state is State.UNPLACED:
-            self.undo(decision)
+        """Begin to do what was decided. Raises ApiError if several pods have met trouble."""
+        record = decision.pod.record
+        if decision.node is None:
+            self.fall_back(decision)
             self.try_to_send(decision.requests)
             self.say(decision, "Warning", "FailedScheduling", "Unschedulable", decision.message)
+            self.note_trouble(decision, decision.trouble)
+        elif record.state is State.BINDING:
+            if not self.writer.dry_run:
+                self.under_way.append(decision)
+                self.writer.start(self.writer.bind_and_tell, decision, self.cache.snapshot.is_live)
         else:
             try:
                 self.send(decision.requests)
                 self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
             except Exception as error:
                 self.take_failure(decision, error)
+            self.note_trouble(decision, decision.trouble)
+
+    def fall_back(self, decision):
+        """Have a pod be UNPLACED again: give up its room, have the rules forget it, have it back off."""
+        record = decision.pod.record
+        policy = decision.policy
+        was_reserved = record.state is not State.UNPLACED
+        was_prepared = record.state is State.PREPARING
+        seconds = backoff(record.attempts + 1, policy.max_backoff, policy.initial_backoff)
+        record.fall_back(seconds, decision.fits_nowhere)
+        self.cache.forget(decision.pod)
+        if was_prepared:
+            self.cache.drop_objects()  # what was changed of claims and volumes may not have been written
+        if was_reserved:
+            self.undo(decision)
+
+    def give_up_held(self):
+        """Have the pods that rules hold give up their rooms."""
+        for record in self.values():
+            if record.state is State.HELD:
+                self.fall_back(record.decision)
+
+    def note_trouble(self, decision, error):
+        """Note whether a pod has met trouble of the API server. Raises it if several have in this pass."""
+        if getattr(error, "is_trouble", False):
+            self.failing.add(decision.pod.uid)
+            self.failing_now.add(decision.pod.uid)
+        if len(self.failing_now) >= self.SEVERAL:
+            self.failing_now.clear()
+            raise error
 
     def undo(self, decision):
         """Have the rules forget that the pod was to go somewhere."""
-        self.try_to_send(unreserve(decision, self.snapshot))
+        self.try_to_send(unreserve(decision, self.cache.snapshot))
 
     def send(self, requests):
         """Send what rules want sent; no pod is tried meanwhile, so it may not take long. Raises ApiError."""
@@ -3948,24 +4031,20 @@ class PendingPods(dict):
                 self.take_failure(decision, error)
             else:
                 self.failing.clear()
-                del self[decision.pod.uid]  # the next snapshot has it on its node
-                decision.pod.update(record=None)  # else whoever keeps the pod would keep the snapshot, too
+                self.failing_now.clear()
+                self.pop(decision.pod.uid, None)  # it keeps its room: see Cache
+                decision.pod.update(record=None)  # else whoever keeps the pod would keep the decision, too
 
     def take_failure(self, decision, error):
-        """Have a pod be UNPLACED for which something could not be written. Raises the error if many are."""
+        """Have a pod fall back for which something could not be written. Raises ApiError if many do."""
         pod = decision.pod
-        pod.record.move(State.UNPLACED)
-        self.undo(decision)
+        self.fall_back(decision)
         is_known = isinstance(error, (ApiError, Unschedulable))
         why = one_line(error) if is_known else what_broke(error)
         warn_of_failure(error, f"{pod.key}: {why}")
         if not isinstance(error, ApiError):  # it is a rule's, or an extender's
             self.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"binding rejected: {why}")
-        if getattr(error, "is_trouble", False):
-            self.failing.add(pod.uid)
-        if len(self.failing) >= self.SEVERAL:
-            self.failing.clear()
-            raise error
+        self.note_trouble(decision, error)
 
     def finish(self, seconds, stop=None):
         """Wait until all is written, but no longer than this, or until `stop` is set."""
@@ -3986,55 +4065,411 @@ def warn_of_failure(error, text):
         warn_once(text, about="no answer to a write" if status == 0 else None)
 
 
-# ==== 25. What is read ==================================================================================
+# ==== 25. List and watch ================================================================================
 
-# A pass lists, for each scheduler name, the pods without a node; if none of them is ready to be tried, now or
-# when its backoff is over, it mostly lists no more. Else it lists the nodes, the pods that have a node, and
-# those of other schedulers, of which some may be nominated to a node. Other objects are listed when a rule
-# first looks at them. On a live cluster, nodes and pods that have not changed are not parsed again.
+# A resource is listed once. Then the API server is asked to tell what changes: it answers with a stream of
+# events, an object in each (watch). All of Kubernetes reads like this, by a Reflector for each resource.
+
+
+def path_of(resource):
+    """Return the path of a resource, such as nodes or apis/policy/v1/poddisruptionbudgets."""
+    return f"/{resource}" if "/" in resource else f"/{GROUPS[resource]}/{resource}"
+
+
+def list_all(api, resource, selector="", cached=False):
+    """Return all objects of a resource, listed page by page, and the version of the list.
+
+    They are as they are, or as the API server caches them. Raises ApiError.
+    """
+    page = {"fieldSelector": selector, "limit": 500}
+    params = page | ({"resourceVersion": "0"} if cached else {})
+    things = []
+    while params:
+        try:
+            answer = patiently(within, 60, api.request, "GET", path_of(resource), None, params)
+            things += pick(answer, list, "items", of=dict)
+            version = pick(answer, str, "metadata", "resourceVersion")
+            token = pick(answer, str, "metadata", "continue")
+        except Malformed as error:
+            raise ApiError(0, f"the list of {resource} is not as expected: {error}") from error
+        params = token and page | {"continue": token}
+    return things, version
+
+
+SELECTORS = {"pods": "status.phase!=Succeeded,status.phase!=Failed"}  # of other resources, all is looked at
+STREAM_SECONDS = 20  # for which a stream is asked for; shortly before its end, a bookmark says the version
+SILENCE_SECONDS = 45  # after which what is known of a resource is too old to decide by
+
+
+class Reflector:
+    """Lists a resource, then has the API server tell what changes. Upstream: client-go's Reflector.
+
+    Its thread puts news into a queue, (the Reflector, what, content): LISTED and a list of all objects; or
+    ADDED, MODIFIED or DELETED, and the object.
+    """
+
+    def __init__(self, api, resource, news):
+        self.api = api
+        self.resource = resource
+        self.selector = SELECTORS.get(resource, "")
+        self.news = news
+        self.version = ""  # of what was told last; "": it has to be listed
+        self.heard_at = time.monotonic()  # when the API server last said anything of it
+        self.failures = 0  # in a row
+        self.trouble = None  # the last of them
+        self.is_needed = True
+
+    def list(self):
+        """Return all objects. What is watched from then on begins where this list ends. Raises ApiError."""
+        things, self.version = list_all(self.api, self.resource, self.selector)
+        self.note_word()
+        return things
+
+    def note_word(self):
+        """Note that the API server has said something."""
+        self.heard_at = time.monotonic()
+        self.failures = 0
+
+    def work(self):
+        """Watch, for ever. Where the versions between are gone, or watching is not allowed, list again."""
+        while self.is_needed:
+            began = time.monotonic()
+            try:
+                if not self.version:
+                    self.news.put((self, "LISTED", self.list()))
+                self.watch()
+            except ApiError as error:
+                if error.status in (403, 410):
+                    self.version = ""
+                if error.status == 403:
+                    warn_once(f"{error}; until that is allowed, {self.resource} are listed every 10 s")
+                self.failures += 1
+                self.trouble = error
+            pause = backoff(self.failures, most=10) if self.failures else 1
+            time.sleep(max(0, began + pause - time.monotonic()))
+
+    def watch(self):
+        """Pass on what changes until the stream ends. Raises ApiError."""
+        params = {"fieldSelector": self.selector, "watch": "true", "resourceVersion": self.version,
+                  "allowWatchBookmarks": "true", "timeoutSeconds": STREAM_SECONDS}
+        try:
+            stream = self.api.watch(path_of(self.resource), params, silence=STREAM_SECONDS + 5)
+            self.note_word()
+            for event in stream:
+                self.note_word()
+                what = pick(event, str, "type")
+                thing = pick(event, dict, "object")
+                if what == "ERROR":  # in most cases, 410: the versions since the last one are gone
+                    raise ApiError(410, f"the watch of {self.resource} ends: {name_in(thing, 'message')}")
+                if not self.is_needed:
+                    return
+                if what != "BOOKMARK":
+                    self.news.put((self, what, thing))
+                self.version = pick(thing, str, "metadata", "resourceVersion")
+        except Malformed as error:
+            raise ApiError(410, f"the watch of {self.resource} is not as expected: {error}") from error
+
+
+# ==== 26. The cache =====================================================================================
+
+# The cache has what the API server has said. On a cluster Reflectors bring the news; only the loop's thread
+# takes these in: when a pass begins, before each decision, and while it rests. A cluster that is made of
+# manifests is listed in each pass, and taken in by the same functions.
+
+
+class Objects(dict):
+    """{resource: {namespace/name, or name: the API's JSON}}. What a rule first looks at is listed then."""
+
+    def __init__(self, list_resource):
+        self.list_resource = list_resource
+
+    def __missing__(self, resource):
+        if "/" not in resource and resource not in GROUPS:
+            expected = f"apis/GROUP/VERSION/RESOURCE or one of {', '.join(GROUPS)}"
+            raise LookupError(f'snapshot.objects["{resource}"]: expected {expected}')
+        self.list_resource(resource)
+        return self[resource]
+
+
+class Cache:
+    """The nodes, the pods, and all else that rules look at; and on which nodes pods are assumed to be.
+
+    A pod counts where it is assumed to be until the API server shows it on a node, or that it has gone; or
+    until it is forgotten, as its binding has failed. Upstream: internal/cache.
+    """
+
+    def __init__(self, api, is_watched, is_live):
+        self.api = api
+        self.is_watched = is_watched
+        self.reflectors = {}  # resource -> Reflector, of what is watched
+        self.news = queue.SimpleQueue()  # from these
+        self.objects = Objects(self.list)
+        self.snapshot = Snapshot({}, self.objects, is_live)
+        self.nodes = {}  # name -> Node; also of nodes that do not exist, but have pods
+        self.pods = {}  # namespace/name -> Pod, of those that have not ended
+        self.unread = {}  # namespace/name of pods that cannot be read -> name of the node
+        self.places = {}  # uid of a pod -> name of the node on which it counts
+        self.nominated = {}  # namespace/name -> Pod, of pending ones for which room is being made on a node
+        self.arrived = set()  # the scheduler names of pods that have come, or changed, while they wait
+        self.has_changed = False  # so that pods that fitted nowhere may fit now
+        self.are_nodes_others = False  # than in the snapshot
+
+    # --- what the API server says
+
+    def refresh(self):
+        """Take in what there is by now: the news, or else lists. Raises ApiError."""
+        self.snapshot.bonds.clear()
+        if not self.is_watched:
+            self.drop_objects()
+        for resource in ("nodes", "pods"):
+            if resource not in self.reflectors:
+                self.list(resource)
+        self.take_news()
+
+    def list(self, resource):
+        """List a resource and take it in; on a cluster, watch it from then on. Raises ApiError."""
+        reflector = Reflector(self.api, resource, self.news)
+        try:
+            things = reflector.list()
+        except ApiError as error:
+            if error.status != 404 or resource != "csistoragecapacities":
+                raise
+            things = []  # an API server that does not know it yet has none
+        else:
+            if self.is_watched:
+                self.reflectors[resource] = reflector
+                in_background(reflector.work)
+        self.take_list(resource, things)
+
+    def drop_objects(self):
+        """Have all but nodes and pods listed again when a rule looks at it, as what is known may be wrong."""
+        for resource in self.objects.keys() - {"nodes", "pods"}:
+            del self.objects[resource]
+            if resource in self.reflectors:
+                self.reflectors.pop(resource).is_needed = False
+
+    def take_news(self):
+        """Take in what Reflectors have put into the queue. Raises ApiError if one hears nothing for long."""
+        copied = set()
+        while not self.news.empty():
+            self.take(*self.news.get(), copied)
+        if self.are_nodes_others:
+            self.line_up_nodes()
+        for resource, reflector in self.reflectors.items():
+            if time.monotonic() > reflector.heard_at + SILENCE_SECONDS:
+                why = reflector.trouble or "no answer"
+                raise ApiError(0, f"nothing was heard of {resource} for {SILENCE_SECONDS} s: {why}")
+
+    def wait_for_news(self, seconds):
+        """Wait until there are news, but no longer than this, and take them in. Raises ApiError."""
+        try:
+            piece = self.news.get(timeout=seconds)
+        except queue.Empty:
+            return
+        self.take(*piece, set())
+        self.take_news()
+
+    def take(self, reflector, what, content, copied):
+        """Take in a piece of news. `copied`: the resources whose dicts are new since the last decision."""
+        resource = reflector.resource
+        if self.reflectors.get(resource) is not reflector:
+            return  # it has been listed anew, by another one
+        if what == "LISTED":
+            self.take_list(resource, content)
+            return
+        if resource not in ("nodes", "pods") and resource not in copied:
+            # What rests on the old dict, as a rule's metadata may, differs from what rests on the new one.
+            self.objects[resource] = dict(self.objects[resource])
+            copied.add(resource)
+        self.take_change(resource, key_in(content), None if what == "DELETED" else content, content)
+
+    def take_list(self, resource, things):
+        """Take in all objects of a resource; what is missing has gone."""
+        listed = {key_in(thing): thing for thing in things}
+        before = self.objects.get(resource, {})
+        if resource in ("nodes", "pods"):
+            self.objects.setdefault(resource, {})
+            for key in before.keys() - listed.keys():
+                self.take_change(resource, key, None, before[key])
+            for key, thing in listed.items():
+                self.take_change(resource, key, thing, thing)
+            self.line_up_nodes()
+        else:
+            self.objects[resource] = listed
+            self.has_changed = True
+        if self.is_watched:
+            gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
+
+    def take_change(self, resource, key, thing, last):
+        """Take in what an object is by now, or None: it has gone. `last`: what it was in the end."""
+        things = self.objects[resource]
+        before = things.get(key)
+        if thing is None:
+            if before is None or name_in(before, "metadata", "uid") != name_in(last, "metadata", "uid"):
+                return  # another one of that name has come
+            del things[key]
+        elif is_same(before, thing):
+            return
+        else:
+            things[key] = thing
+        if resource == "nodes":
+            self.take_node(key, thing)
+        elif resource == "pods":
+            self.take_pod(key, thing)
+        else:
+            self.has_changed = True
+        if resource == "namespaces":
+            self.snapshot.bonds.clear()
+
+    def read(self, kind, raw):
+        """Return a Pod or Node. If it cannot be read, name it once, and return None."""
+        try:
+            thing = kind(raw)
+            if not thing.name:
+                raise Malformed("metadata.name: is missing")
+            return thing
+        except Exception as error:
+            warn_once(f"{kind.__name__.lower()} {key_in(raw)} is left out: {one_line(error)}")
+            return None
+
+    # --- nodes
+
+    def take_node(self, name, raw):
+        """Take in a node; None: it has gone. The pods on it stay, as it may come again."""
+        node = self.node_named(name)
+        read = self.read(Node, raw) if raw else None
+        if read and read.scheduling_properties() == node.scheduling_properties():
+            node.update(raw=raw)  # a heartbeat, for example
+        elif read:
+            node.become(read)
+            self.has_changed = True
+        if node.exists != bool(read):
+            node.update(exists=bool(read))
+            self.has_changed = self.are_nodes_others = True
+
+    def node_named(self, name):
+        """Return the Node of this name; if there is none, one that does not exist, but may have pods."""
+        if name not in self.nodes:
+            node = self.nodes[name] = Node({"metadata": {"name": name}})
+            node.update(exists=False, changes=self.snapshot.changes)
+        return self.nodes[name]
+
+    def line_up_nodes(self):
+        """Give the snapshot the nodes that can take pods, in the order of their names.
+
+        What a pod that cannot be read takes up is unknown: nothing may be added to its node.
+        """
+        self.are_nodes_others = False
+        closed = {*self.unread.values()}
+        nodes = {name: node for name, node in sorted(self.nodes.items())
+                 if node.exists and name not in closed}
+        if nodes.keys() != self.snapshot.nodes.keys():
+            self.snapshot.nodes = nodes
+            self.forget_findings()
+        self.nodes = {name: node for name, node in self.nodes.items() if node.exists or node.pods}
+
+    def collect_changes(self):
+        """Say whether anything has changed since this was last asked."""
+        has_changed = self.has_changed
+        self.has_changed = False
+        return has_changed
+
+    def forget_findings(self):
+        """Forget what was found out about nodes, and which have changed since."""
+        self.snapshot.changes.clear()
+        self.snapshot.memory.clear()
+
+    # --- pods
+
+    def take_pod(self, key, raw):
+        """Take in a pod; None: it has gone."""
+        before = self.pods.pop(key, None)
+        known_on = before.node_name if before else ""  # as the API server said
+        counts_on = self.places.get(before.uid) if before else None
+        pod = self.read_pod(key, raw, before)
+        if before and pod is not before:
+            self.place(before, None)
+        if pod:
+            self.pods[key] = pod
+            is_another = before and before.uid != pod.uid
+            self.place(pod, pod.node_name or (None if is_another else counts_on))
+        self.note_nomination(key, pod)
+        is_on = pod.node_name if pod else ""
+        if pod is not before and not is_on and pod:
+            self.arrived.add(pod.scheduler)
+        if known_on != is_on or (before and pod is not before):
+            self.has_changed = True
+
+    def read_pod(self, key, raw, before):
+        """Return a pod as it is by now; it is not parsed again if nothing that counts has changed."""
+        if self.unread.pop(key, None) is not None:
+            self.are_nodes_others = True
+        if before and raw and before.is_as_in(raw):
+            before.update(raw=raw, spec=raw["spec"], node_name=name_in(raw, "spec", "nodeName"))
+            return before
+        pod = self.read(Pod, raw) if raw else None
+        if raw and not pod:
+            self.unread[key] = name_in(raw, "spec", "nodeName")
+            self.are_nodes_others = True
+        return pod
+
+    def note_nomination(self, key, pod):
+        """Have room kept for a pending pod where it is nominated to."""
+        nominated = self.nominated.pop(key, None)
+        if pod and pod.nominated_node and not pod.node_name and not pod.terminating:
+            self.nominated[key] = pod
+        if nominated or key in self.nominated:
+            self.snapshot.nominated = [*self.nominated.values()]
+
+    def place(self, pod, name):
+        """Have a pod count on the node of this name, and on no other one; None: on none."""
+        was_on = self.places.pop(pod.uid, None)
+        if name:
+            self.places[pod.uid] = name
+        if was_on == name:
+            return
+        if was_on:
+            self.nodes[was_on].remove(pod)
+        if name:
+            self.node_named(name).add(pod)
+
+    def assume(self, pod, node):
+        """Have a pod count on a node before the API server shows it there."""
+        self.place(pod, node.name)
+
+    def forget(self, pod):
+        """Take a pod off the node on which it is assumed, unless the API server shows it there by now."""
+        if not pod.node_name:
+            self.place(pod, None)
+
+    def waiting(self, pod):
+        """Return a pod as it is by now; or None, if it has gone, or has a node."""
+        latest = self.pods.get(pod.key)
+        is_waiting = latest and latest.uid == pod.uid and not latest.node_name
+        return latest if is_waiting else None
+
+
+def is_same(thing, other):
+    """Say whether the JSON of an object is what it was."""
+    version = name_in(thing, "metadata", "resourceVersion")
+    return thing is other or (version != "" and version == name_in(other, "metadata", "resourceVersion"))
 
 
 class Cluster:
-    """What the API server says of nodes and pods.
+    """What the loop works with: what is read, what waits, what is written; and when to look."""
 
-    Pods without a node are listed from the API server's watch cache, which may lag; nodes and their pods not.
-    """
-
-    def __init__(self, api, options=None):
+    def __init__(self, api, options=None, is_watched=False):
         self.api = api
         self.options = options or read_arguments([])  # of the command line
         # Whether others change it meanwhile.
         self.is_live = isinstance(api, Proxy) and not self.options.dry_run
+        self.cache = Cache(api, is_watched, self.is_live)
         self.writer = Writer(api, self.options.dry_run)
-        self.pending = PendingPods(self.writer, self.options.step)
+        self.pending = PendingPods(self.cache, self.writer, self.options.step)
+        self.policies = []  # by which was decided last
+        self.began = 0  # when the pods that wait were last listed, in monotonic seconds
         self.trouble = None  # the ApiError that ended the last pass
         self.failures = 0  # how many passes in a row ended so
-        self.parsed = {}  # (resource, selector) -> {(uid, resourceVersion): Pod or Node}, as last read
-        self.unassigned = []  # the waiting_pods, as last read
-        self.nodes = {}  # name -> Node, as last read
-        self.seen = None  # what the last snapshot was made of
-        self.resting_until = 0  # monotonic seconds: not read before only to see whether it has changed
-        self.changes = []  # see Snapshot
-        self.memory = {}
-
-    def read(self, kind, resource, selector="", cached=False):
-        """List and parse pods or nodes. Return those that could be, and the others' JSON; name these once."""
-        before = self.parsed.get((resource, selector), {})
-        things = {}
-        unread = []
-        for raw in list_all(self.api, resource, selector, cached):
-            version = name_in(raw, "metadata", "resourceVersion") if self.is_live else ""
-            key = (name_in(raw, "metadata", "uid"), version) if version else id(raw)
-            try:
-                thing = before.get(key) or kind(raw)
-                if not thing.name:
-                    raise Malformed("metadata.name: is missing")
-                things[key] = thing
-            except Exception as error:
-                warn_once(f"{kind.__name__.lower()} {key_in(raw)} is left out: {one_line(error)}")
-                unread.append(raw)
-        self.parsed[resource, selector] = things if self.is_live else {}
-        return list(things.values()), unread
 
     def take_note_of(self, trouble):
         """Say once what is wrong with the API server, and once that it is over; return how long to wait."""
@@ -4047,91 +4482,89 @@ class Cluster:
         return backoff(self.failures, most=10) if trouble else 0
 
     def list_pods(self, selector):
-        """List the pods that a field selector selects, as the API server's watch cache has them."""
-        return self.read(Pod, "pods", selector, cached=True)[0]
+        """List the pods that a field selector selects, as the API server's watch cache has them: it may lag.
+
+        So on a cluster those are left out that are known to be bound or gone, or of which no news came yet.
+        """
+        self.cache.arrived.clear()
+        self.began = time.monotonic()
+        raws, _ = list_all(self.api, "pods", selector, cached=True)
+        if self.cache.is_watched:
+            self.cache.refresh()
+            known = [self.cache.pods.get(key_in(raw)) for raw in raws]
+            return [pod for pod in known if pod and self.cache.waiting(pod)]
+        return [pod for pod in [self.cache.read(Pod, raw) for raw in raws] if pod]
 
     def look(self, waiting, policies):
-        """Find out which pods are due, and return a snapshot to decide by; None if the cluster is not read.
-
-        Others change a live cluster meanwhile: so it is good for a second, or ten times what reading took.
-        Before that time it is not read only to see whether a change ends the backoff of pods, except one of
-        the Policies.
-        """
-        began = time.monotonic()
+        """Find out which of these pods are due, and return the snapshot to decide by."""
+        if waiting:
+            self.cache.refresh()
+        snapshot = self.cache.snapshot
+        if len(snapshot.changes) > 4 * len(snapshot.nodes) + 1000:
+            self.cache.forget_findings()
+        snapshot.policies = dict(policies)
         pods = self.pending_pods(waiting, policies)
-        nobody_is_due = not any(pod.record.is_due() for pod in pods)
-        is_resting = began < self.resting_until and list(policies.values()) == self.seen[0]
-        if not pods or (nobody_is_due and is_resting):
-            self.pending.line_up([])
-            return None
-        snapshot = self.pending.snapshot = self.snapshot(policies)
-        if self.is_live:
-            took = time.monotonic() - began
-            snapshot.good_until = began + max(1, 10 * took)
-            self.resting_until = began + 10 * took
-        self.pending.line_up([pod for pod in pods if pod.uid not in snapshot.assigned])
+        if self.cache.collect_changes():
+            self.pending.hasten()
+        if self.policies != [*policies.values()]:
+            self.policies = [*policies.values()]
+            self.pending.end_backoff()
+        self.pending.line_up(pods)
         return snapshot
 
     def pending_pods(self, waiting, policies):
         """Return those of the waiting pods that are to be tried, in the order in which to try them."""
-        self.unassigned = waiting
-        pods = [pod for pod in self.unassigned if ready(pod, policies[pod.scheduler])]
+        latest = [self.cache.waiting(pod) or pod for pod in waiting]
+        pods = [pod for pod in latest if ready(pod, policies[pod.scheduler])]
         self.pending.meet(pods, policies)
-        pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
+        pods.sort(key=lambda pod: (-pod.priority, pod.record.waits_since, pod.created, pod.key))
+        pods.sort(key=lambda pod: pod.uid in self.pending.failing)  # behind those that may have no trouble
         for rule in [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]:
             with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title}"):
                 pods = sorted(pods, key=functools.partial(call_hook, rule, "queue_sort"))
         pods.sort(key=lambda pod: pod.record.state is State.HELD)  # last: they may wait for the others
         return pods
 
+    def next_due(self, stop):
+        """Take in the news, and return the next pod to decide about. None ends the pass. Raises ApiError.
+
+        If pods have come meanwhile, the pass ends after a second, as one of them may be more important.
+        """
+        while not (self.has_come() and time.monotonic() > self.began + 1):
+            pod = self.pending.next_due(stop)
+            if not pod:
+                return None
+            self.cache.take_news()
+            latest = self.cache.waiting(pod)
+            if latest:
+                latest.update(record=pod.record)
+                return latest  # as it is by now; else it is bound or gone
+        return None
+
+    def has_come(self):
+        """Say whether a pod has come, or changed, that waits for us, since these were listed."""
+        return not self.cache.arrived.isdisjoint(self.cache.snapshot.policies)
+
+    def rest(self, seconds, stop):
+        """Wait so long, or until `stop` is set; unless there is trouble, only until a pod has come."""
+        if self.trouble or not self.cache.is_watched:
+            stop.wait(seconds)
+            return
+        until = time.monotonic() + seconds
+        with contextlib.suppress(ApiError):  # which the next pass meets, too
+            while not stop.is_set() and not self.has_come() and time.monotonic() < until:
+                self.cache.wait_for_news(0.1)
+
+    def keep_up(self):
+        """Take in the news while another replica leads, so that this one may lead at once."""
+        with contextlib.suppress(ApiError):  # which the loop meets, once it runs
+            self.cache.refresh()
+
     def snapshot(self, policies=()):
-        """Read the nodes and the pods on them. Pending pods that are assumed on a node keep their room."""
-        policies = dict(policies)
-        nodes = {node.name: node for node in sorted(self.read(Node, "nodes")[0], key=lambda node: node.name)}
-        pods, unread = self.read(Pod, "pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
-        for raw in unread:  # what it takes up is unknown, so nothing may be added to its node
-            nodes.pop(name_in(raw, "spec", "nodeName"), None)
-        assigned = {pod.uid: pod.node_name for pod in pods}
-        if nodes.keys() != self.nodes.keys() or len(self.changes) > 4 * len(nodes) + 1000:
-            self.changes = []
-            self.memory = {}
-        self.nodes = nodes
-        residents = self.residents(pods, assigned)
-        for name, node in nodes.items():
-            if node.changes is not self.changes:  # it was read anew
-                node.update(changes=self.changes)
-                node.note_change()
-            node.hold(residents[name])
-        seen = (list(policies.values()), [node.scheduling_properties() for node in nodes.values()], assigned)
-        if seen != self.seen:
-            self.seen = seen
-            self.pending.end_backoff()
-        return Snapshot(nodes, Objects(self.api), self.is_live, assigned.keys(), self.changes, self.memory,
-                        policies=policies, nominated=self.nominated_pods(policies, assigned))
-
-    def residents(self, pods, assigned):
-        """Return the pods on each node, {name of the node: {uid: Pod}}: these, and those that are assumed."""
-        residents = collections.defaultdict(dict)
-        for uid, record in self.pending.items():
-            if record.decision and uid not in assigned:
-                residents[record.decision.node][uid] = record.decision.pod
-        for pod in pods:
-            residents[pod.node_name][pod.uid] = pod
-        for pod in residents.pop("", {}).values():
-            warn_once(f"pod {pod.key} is left out: it is listed among those with a node, and names none")
-        return residents
-
-    def nominated_pods(self, policies, assigned):
-        """List the pods, of any scheduler, that have no node, but one where room is being made for them."""
-        pods = {pod.uid: pod for pod in self.unassigned}
-        selector = ",".join(["spec.nodeName=", *(f"spec.schedulerName!={name}" for name in policies)])
-        for raw in list_all(self.api, "pods", selector, cached=True):
-            if name_in(raw, "status", "nominatedNodeName"):
-                with contextlib.suppress(Exception):  # a pod that cannot be read is passed over
-                    pod = Pod(raw)
-                    pods[pod.uid] = pod
-        return [pod for pod in pods.values()
-                if pod.nominated_node and pod.uid not in assigned and not pod.terminating]
+        """Return the cluster as it is by now. Raises ApiError."""
+        self.cache.refresh()
+        self.cache.snapshot.policies = dict(policies)
+        return self.cache.snapshot
 
 
 # ==== 26. What is remembered ============================================================================
@@ -4342,14 +4775,18 @@ class LeaderElection:
         self.lost = False  # whether this replica has led, and does no more
         self.keeper = None  # the Future of the thread that renews
 
-    def lead(self, stop):
-        """Wait until this replica leads; return whether it does. Then it renews, or sets `stop`, `lost`."""
+    def lead(self, stop, meanwhile):
+        """Wait until this replica leads; return whether it does. Then it renews, or sets `stop`, `lost`.
+
+        `meanwhile` is called while another one leads.
+        """
         leader = None  # the one of whom was said that it leads
         while not self.acquire():
             holder = name_in(self.observed, "holderIdentity")
             if holder and holder != leader:
                 log.info("%s waits: %s leads", self.identity, holder)
                 leader = holder
+            meanwhile()
             if stop.wait(self.retry_period):
                 return False
         log.info("%s became leader", self.identity)
@@ -4577,8 +5014,9 @@ class Manifests:
         if method == "GET":
             return {"items": self.list(path.rpartition("/")[2], params["fieldSelector"])}
         if path.endswith("/binding"):
-            pod = self.objects["pods", body["metadata"]["namespace"], body["metadata"]["name"]]
-            pod["spec"] = pod["spec"] | {"nodeName": body["target"]["name"]}
+            place = "pods", body["metadata"]["namespace"], body["metadata"]["name"]
+            pod = self.objects[place]
+            self.objects[place] = pod | {"spec": pod["spec"] | {"nodeName": body["target"]["name"]}}
             self.changes += 1
         if method == "DELETE":
             *_, namespace, resource, name = path.split("/")
@@ -5076,17 +5514,19 @@ def run_command(options, screen):
     stop = stop_on_signals()
     if options.compare:
         return compare(api, files, stop, options, screen)
-    cluster = Cluster(api, options)
-    if isinstance(options.explain, str):
+    is_explained = isinstance(options.explain, str)
+    cluster = Cluster(api, options, is_watched=not (options.cluster or is_explained))
+    if is_explained:
         return explain_pod(cluster, files[0], options, screen)
     if options.dry_run:
         log.info("dry run: nothing is written")
     if not options.cluster:
         log.info("%s: polling %s by %s", ", ".join(policies), options.server, files[0].path)
     with contextlib.suppress(ApiError):  # which the loop will meet, too
-        if not cluster.pending_pods(waiting_pods(cluster, policies), policies):
+        waiting = waiting_pods(cluster, policies)
+        if not cluster.pending_pods(waiting, policies):
             why = "none without a node has this spec.schedulerName"
-            if cluster.unassigned:
+            if waiting:
                 why = "those without a node have scheduling gates, are being deleted, or a rule says no"
             log.info("no pod waits for %s: %s", ", ".join(policies), why)
     report = functools.partial(show, options=options, screen=screen)
@@ -5155,7 +5595,7 @@ def poll(cluster, policy_file, report, stop, options):
     elected = is_wanted and not options.dry_run
     if elected:
         cluster.writer.may_write = election.leads
-        if not election.lead(stop):
+        if not election.lead(stop, cluster.keep_up):
             return 0
     code = run(cluster, policy_file, report, stop, options.interval, options.once)
     stop.set()
@@ -5168,11 +5608,11 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
     """Schedule the pods of manifests, and show where they are then. Return whether something failed."""
     waiting = {pod.uid for pod in waiting_pods(cluster, policies)}
     if options.step:
-        pods, _ = cluster.read(Pod, "pods")
-        screen.print(*picture(pods, cluster.snapshot(policies), screen, set(), {}), "")
+        snapshot = cluster.snapshot(policies)
+        screen.print(*picture(cluster.cache.pods.values(), snapshot, screen, set(), {}), "")
     snapshot = make_passes(cluster, policies, report, stop, options.once)
     if options.output == "text":
-        pods, _ = cluster.read(Pod, "pods")
+        pods = cluster.cache.pods.values()
         reasons = {uid: record.written for uid, record in cluster.pending.items()}
         screen.print(*picture(pods, snapshot, screen, waiting, reasons))
     return FAILURE.is_set()
@@ -5187,22 +5627,21 @@ def make_passes(cluster, policies, report, stop, once):
         cluster.pending.finish(cluster.writer.patience, stop)
         if once or cluster.api.changes == before:
             break
-    for record in cluster.pending.values():
-        if record.state is State.HELD:
-            record.move(State.UNPLACED)
+        cluster.pending.end_backoff()  # there is nothing to wait for: nobody else changes manifests
+    cluster.pending.give_up_held()
     return cluster.snapshot(policies)
 
 
 def explain_pod(cluster, policy_file, options, screen):
     """Show where a pod would go now, whether or not anybody would try it. Return whether a rule failed."""
     namespace, name = f"default/{options.explain}".split("/")[-2:]
-    pods, _ = cluster.read(Pod, "pods", f"metadata.namespace={namespace},metadata.name={name}")
+    things, _ = list_all(cluster.api, "pods", f"metadata.namespace={namespace},metadata.name={name}")
+    pods = [pod for pod in [cluster.cache.read(Pod, thing) for thing in things] if pod]
     if not pods:
         raise ApiError(404, f'pod "{namespace}/{name}" not found (NAMESPACE/NAME; default/ is left out)')
     pod = pods[0]
     path = policy_file.path
     policies = policy_file.policies
-    cluster.unassigned = waiting_pods(cluster, policies)  # for some of them, room may be being made
     snapshot = cluster.snapshot(policies)
     stands = where_it_stands(pod, snapshot)
     if pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:

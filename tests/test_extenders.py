@@ -229,7 +229,7 @@ def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(se
     policies = {"my-scheduler": scheduler.read_policy({
         "kind": "Policy", "apiVersion": "v1", "extenders": [{"urlPrefix": service.url, "bindVerb": "bind"}]})}
     cluster = scheduler.Cluster(server)
-    cluster.is_live = True
+    cluster.cache.snapshot.is_live = True
     for _ in range(2):
         scheduler.schedule_pending_pods(cluster, policies, lambda decision: None, threading.Event())
     wait_until_told(cluster)

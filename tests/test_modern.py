@@ -411,7 +411,7 @@ def test_storage_capacities_of_an_old_api_server(status, known):
         def request(self, *_):
             raise scheduler.ApiError(status, "no")
 
-    objects = scheduler.Objects(Old())
+    objects = scheduler.Cluster(Old()).cache.objects
     if known:
         assert objects["csistoragecapacities"] == {} == dict(objects)["csistoragecapacities"]
     else:

@@ -247,7 +247,7 @@ def test_who_has_to_go_and_where(objects, victims, nominated, caplog):
     assert {name: status["nominatedNodeName"] for name, status in patches.items()
             if "nominatedNodeName" in status} == nominated
     assert sorted(name for name, status in patches.items() if "conditions" in status) == victims
-    assert caplog.messages == [], "no rule has failed"
+    assert [said for said in caplog.messages if "is left out" not in said] == [], "no rule has failed"
     for place in snapshot.nodes.values():  # all is as it was
         there = {thing["metadata"]["name"] for thing in objects if thing["spec"].get("nodeName") == place.name}
         assert {other.name for other in place.pods.values()} - {"p"} == there
@@ -286,7 +286,7 @@ def test_it_says_who_has_to_go_and_why_there(objects, text):
 def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_pass():
     victim = running("a", "n", metadata={"resourceVersion": "1", "uid": "a"})
     cluster = cluster_of(node("n", cpu="1"), victim, incoming())
-    cluster.is_live, policies = True, built()  # so that what has been read is read only once
+    cluster.cache.snapshot.is_live, policies = True, built()
     for attempt in range(2):
         [waiting] = pending_pods(cluster, policies)
         snapshot = cluster.snapshot(policies)
@@ -380,7 +380,7 @@ def test_who_needs_the_same_victim_to_go_does_not_delete_it_again():
 
 
 def test_a_decision_is_printed_again_when_it_begins_to_cost_others_something():
-    record = scheduler.PodRecord()
+    record = scheduler.PodRecord(None)
     decision, preempting = (scheduler.Decision(None, None, {}, message="no") for _ in "ab")
     preempting.remedy = "It preempts."
     assert [record.is_news(each) for each in (decision, decision, preempting, preempting)] == [True, False, True, False]

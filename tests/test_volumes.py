@@ -160,7 +160,7 @@ def test_the_room_of_a_pod_that_waits_for_its_volume_is_kept(cluster):
 def test_volumes_are_set_aside_within_a_pass(is_live, objects, places):
     """Whether or not controllers act on what is written."""
     cluster = conftest.cluster_of(node("a", cpu="1"), node("b", cpu="1"), *copy.deepcopy(objects))
-    cluster.is_live = is_live
+    cluster.cache.snapshot.is_live = is_live
     policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})}
     decisions = []
     scheduler.schedule_pending_pods(cluster, policies, decisions.append, threading.Event())
@@ -169,22 +169,3 @@ def test_volumes_are_set_aside_within_a_pass(is_live, objects, places):
     assert len({*nodes} - {None}) == 1
     scheduler.make_passes(cluster, policies, decisions.append, threading.Event(), once=False)
     assert {decision.node for decision in decisions} == {*nodes}, "what is set aside stays so"
-
-
-@pytest.mark.parametrize("is_live", [False, True], ids=["manifests", "live"])
-@table("there, nodes", {
-    "and goes elsewhere": (with_claim("there", "another", cpu="1"), [None, "b"]),
-    "but not if a pod that shares the claim is there": (with_claim("there", "data", cpu="1"), [None]),
-})
-def test_who_does_not_fit_where_its_claim_is_to_be_provisioned_gives_that_up(is_live, there, nodes):
-    data = conftest.claim("data", "c", metadata={"annotations": {"volume.kubernetes.io/selected-node": "a"}})
-    there = there | {"spec": there["spec"] | {"nodeName": "a"}}
-    cluster = conftest.cluster_of(node("a", cpu="1"), node("b", cpu="1"), there, data, with_claim("db", "data"),
-                                  conftest.storage_class("c", "example.com/fake"))
-    cluster.is_live = is_live
-    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})}
-    decisions = []
-    for _ in range(2):
-        scheduler.schedule_pending_pods(cluster, policies, decisions.append, threading.Event())
-        cluster.pending.end_backoff()
-    assert [decision.node for decision in decisions] == nodes
