@@ -94,13 +94,14 @@ def serve(control):
     running = {}  # pid -> whom to tell its end
 
     def tell_ends(*_):
-        while running:
-            pid, status, used = os.wait4(-1, os.WNOHANG)
-            if not pid:
-                break
-            with running.pop(pid) as news, suppress(OSError):
+        with suppress(ChildProcessError):  # there is none any more: another signal came meanwhile, and this was called
+            while True:
+                pid, status, used = os.wait4(-1, os.WNOHANG)
+                if not pid:
+                    break
                 told = [os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime]
-                news.sendall(f"{json.dumps(told)}\n".encode())
+                with running.pop(pid) as news, suppress(OSError):
+                    news.sendall(f"{json.dumps(told)}\n".encode())
 
     signal.signal(signal.SIGCHLD, tell_ends)
     while True:
