@@ -1072,10 +1072,29 @@ class Pod(Listed):
     @functools.cached_property
     def kind(self):
         """What pods that are alike have in common: what rules may look at, except name, status and node."""
-        spec = {name: value for name, value in self.spec.items() if name != "nodeName"}
-        kind = repr((spec, self.namespace, self.labels, self.annotations, self.controller, self.terminating,
-                     self.requests, self.nonzero))  # as they are while the pod is resized in place
-        return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # a random name
+        return sys.intern(repr((
+            self.plain_spec(), self.namespace, self.labels, self.annotations, self.controller,
+            self.terminating, self.requests, self.nonzero)))  # as they are while the pod is resized in place
+
+    def plain_spec(self):
+        """Return the spec without the node, and without the random name of the volume with the token."""
+        projected = {name_in(volume, "name") for volume in self.volumes if "projected" in volume}
+        tokens = {name for name in projected if re.fullmatch("kube-api-access-[a-z0-9]{5}", name)}
+
+        def renamed(things):
+            """Return volumes, or mounts of them, with one name for a token's."""
+            return [thing | {"name": "kube-api-access-*"} if name_in(thing, "name") in tokens else thing
+                    for thing in things]
+
+        def with_renamed_mounts(containers):
+            """Return containers with that name in their mounts."""
+            return [container | {"volumeMounts": renamed(pick(container, list, "volumeMounts", of=dict))}
+                    for container in containers]
+
+        return self.spec | {
+            "nodeName": "", "volumes": renamed(self.volumes),
+            "containers": with_renamed_mounts(self.containers),
+            "initContainers": with_renamed_mounts(self.init_containers)}
 
 
 def kept_with_pod(function):
@@ -2645,6 +2664,12 @@ def text_of(error):
         return "no text"
 
 
+def at_most(size, text):
+    """Return a text of no more than so many bytes; one that is longer ends with dots."""
+    data = text.encode(errors="surrogatepass")
+    return f"{data[:size - 4].decode(errors='ignore')} ..." if len(data) > size else text
+
+
 def one_line(error):
     """Return an error's text on one line; of a connection's, the cause that requests has wrapped up."""
     text = text_of(error)
@@ -3726,9 +3751,13 @@ def pod_condition(pod, reason, message):
 
 
 def event(pod, kind, reason, message, by=None):
-    """Return the request that records an event about the pod, as `kubectl describe pod` shows it."""
+    """Return the request that records an event about the pod, as `kubectl describe pod` shows it.
+
+    Its message has at most 1,024 bytes. Upstream: truncateMessage.
+    """
     source = by or pod.scheduler
     name = f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}"
+    message = at_most(1024, message)
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
     return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": pod.namespace},
@@ -4733,7 +4762,7 @@ def in_words(decision):
     pod = decision.pod.key
     node_name = decision.node
     if node_name is None:
-        return f"{pod} stays pending: {decision.message} {decision.remedy}".rstrip()
+        return f"{pod} stays pending: {at_most(1024, decision.message)} {decision.remedy}".rstrip()
     fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
     waits = f" waits: {decision.waits}" if decision.waits else ""
     return f"{pod} -> {node_name}  ({fit}, score {in_digits(decision.total[node_name])}){waits}"

@@ -130,3 +130,25 @@ def test_nothing_is_kept_of_pods_that_are_gone():
     del waiting, decision
     gc.collect()
     assert [pod() for pod in seen] == [None, None]
+
+
+def test_an_event_and_a_line_have_a_bound():
+    """As kube-scheduler cuts its events; the condition says all, as kube-scheduler's does."""
+    wants = {f"example.com/resource-{i}": "1" for i in range(500)}
+    cluster = cluster_of(node("n"), pod("p", wants))
+    [waiting] = pending_pods(cluster, PROVIDER)
+    decision = scheduler.schedule(waiting, cluster.snapshot(PROVIDER), PROVIDER["my-scheduler"])
+    *_, body = scheduler.event(waiting, "Warning", "FailedScheduling", decision.message)
+    assert body["message"] == decision.message[:1020] + " ..."
+    assert decision.message.count("example.com") == 500 and len(scheduler.in_words(decision)) < 1100
+    *_, body = scheduler.event(waiting, "Warning", "FailedScheduling", "\ud800" + 600 * "ü")
+    assert len(body["message"]) < 600 and body["message"].endswith("ü ...")
+
+
+def test_no_pod_lands_by_another_ones_answers():
+    name = "kube-api-access-%s"
+    pods = [pod(f"p-{end}", nodeSelector={"name": name % end}) for end in ("aaaaa", "bbbbb")]
+    cluster = cluster_of(*pods, *(node(f"n-{end}", labels={"name": name % end}) for end in ("aaaaa", "bbbbb", "c", "d")))
+    decide_all(cluster)
+    assert {pod.name: pod.record.decision.node for pod in cluster.unassigned} == {
+        "p-aaaaa": "n-aaaaa", "p-bbbbb": "n-bbbbb"}
