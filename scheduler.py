@@ -168,7 +168,7 @@ def nodes_that_fit(pod, snapshot, policy):
         """Return what is against the node: {predicate: its reasons}."""
         against = {}
         for rule in predicates:
-            reasons = rule.reasons(node)
+            reasons = rule.reasons(pod, node)
             if reasons:
                 against[rule.title] = reasons
                 if not policy.always_check_all:
@@ -189,7 +189,7 @@ def prioritize(decision, feasible, snapshot):
     pod, policy = decision.pod, decision.policy
     try:
         for rule in prepare(policy.priorities, pod, feasible, snapshot):
-            decision.votes.append(rule.vote(feasible, snapshot))  # points from 0 to 100
+            decision.votes.append(rule.vote(pod, feasible, snapshot))  # points from 0 to 100
     except Unschedulable:  # a priority has given a score that is not from 0 to 100, for example
         if len(feasible) > 1:  # a single node is taken, whatever its points
             raise
@@ -319,22 +319,18 @@ def host_name(pod, node, modern=False):
         yield f"node(s) didn't match the requested {'node name' if modern else 'hostname'}"
 
 
-HostPort = collections.namedtuple("HostPort", "ip protocol number")
-
-
 @predicate("PodFitsHostPorts", plugin="NodePorts", by_default=1,
            aliases=["PodFitsPorts", "GeneralPredicates"],
            looks_at={"host ports": lambda pod, node: pod.host_ports})
 def pod_fits_host_ports(pod, node):
-    """No pod there has a host port that this pod wants: number and protocol, on the same IP or on all."""
-    if not pod.host_ports:
-        return
-    taken = [port for other in node.pods.values() for port in other.host_ports]
-    for wanted, port in itertools.product(pod.host_ports, taken):
-        same_address = wanted.ip == port.ip or "0.0.0.0" in (wanted.ip, port.ip)
-        if same_address and (wanted.protocol, wanted.number) == (port.protocol, port.number):
-            yield "node(s) didn't have free ports for the requested pod ports"
-            return
+    """No pod there has a host port that this pod wants: protocol and number, on the same IP or on all."""
+    for other in node.pods.values() if pod.host_ports else ():
+        for port in pod.host_ports.keys() & other.host_ports.keys():
+            wanted = pod.host_ports[port]
+            taken = other.host_ports[port]
+            if wanted & taken or "0.0.0.0" in wanted | taken:
+                yield "node(s) didn't have free ports for the requested pod ports"
+                return
 
 
 NOTHING = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
@@ -488,11 +484,10 @@ def nothing_against(pod, node):
 
 
 class Prepared:
-    """A rule that is ready to be asked about nodes: for one pod, with its metadata worked out."""
+    """A rule that is ready to be asked about nodes: its metadata for a pod, or pods alike, is worked out."""
 
-    def __init__(self, rule, pod, metadata):
+    def __init__(self, rule, metadata):
         self.rule = rule
-        self.pod = pod
         self.metadata = metadata
         self.function = rule.function
         if rule.metadata:
@@ -504,25 +499,26 @@ class Prepared:
         same_rule = isinstance(other, Prepared) and self.rule is other.rule
         return same_rule and self.rule.steady and self.metadata == other.metadata
 
-    def reasons(self, node):
+    def reasons(self, pod, node):
         """Return the reasons that a predicate has against a node."""
-        reasons = self.function(self.pod, node)
+        reasons = self.function(pod, node)
         if isinstance(reasons, types.GeneratorType):
             reasons = list(reasons)
         if reasons == []:  # the usual answer, so that this is to be fast
             return reasons
         return strings_of(self.rule, reasons, "the reasons")
 
-    def score(self, node):
+    def score(self, pod, node):
         """Return the score that a priority gives a node."""
-        score = self.function(self.pod, node)
+        score = self.function(pod, node)
         if not self.rule.reduce:
             check_points(self.rule, {node.name: score})
         return score
 
-    def vote(self, nodes, snapshot):
+    def vote(self, pod, nodes, snapshot):
         """Return what a priority gives to these nodes, {name: Node}: a Vote."""
-        return recall(self.rule, self.pod, snapshot, nodes, self.score, basis=self, then=self.make_vote)
+        score = functools.partial(self.score, pod)
+        return recall(self.rule, pod, snapshot, nodes, score, basis=self, then=self.make_vote)
 
     def make_vote(self, nodes, raw):
         """Make a Vote of raw scores. They may be of any size: `reduce` makes points from 0 to 100 of them."""
@@ -544,7 +540,7 @@ def prepare(rules, pod, nodes, snapshot):
             error.title = rule.title
             raise
         if metadata is not nothing_against:
-            prepared.append(Prepared(rule, pod, metadata))
+            prepared.append(Prepared(rule, metadata))
     return prepared
 
 
@@ -1055,12 +1051,15 @@ class Pod(Listed):
         self.containers = pick(spec, list, "containers", of=dict)
         self.init_containers = pick(spec, list, "initContainers", of=dict)
         running = [*self.containers, *filter(is_sidecar, self.init_containers)]
-        ports = [port for container in running for port in pick(container, list, "ports", of=dict)]
-        self.host_ports = [
-            HostPort(pick(port, str, "hostIP") or "0.0.0.0", pick(port, str, "protocol") or "TCP",
-                     port["hostPort"]) for port in ports if pick(port, int, "hostPort") > 0]
+        self.host_ports = {}  # (protocol, number) -> IPs
+        for port in itertools.chain(*(pick(container, list, "ports", of=dict) for container in running)):
+            number = pick(port, int, "hostPort")
+            if number > 0:
+                addresses = self.host_ports.setdefault((pick(port, str, "protocol") or "TCP", number), set())
+                addresses.add(pick(port, str, "hostIP") or "0.0.0.0")
         self.read_requests()
         self.record = None  # of a pending pod: its PodRecord
+        self.derived = {}  # what rules have worked out of it: see kept_with_pod
         self.is_read = True
 
     def read_requests(self):
@@ -1096,10 +1095,42 @@ class Pod(Listed):
     @functools.cached_property
     def kind(self):
         """What pods that are alike have in common: what rules may look at, except name, status and node."""
-        spec = {name: value for name, value in self.spec.items() if name != "nodeName"}
-        kind = repr((spec, self.namespace, self.labels, self.annotations, self.controller, self.terminating,
-                     self.requests, self.nonzero))  # as they are while the pod is resized in place
-        return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # a random name
+        return sys.intern(repr((
+            self.plain_spec(), self.namespace, self.labels, self.annotations, self.controller,
+            self.terminating, self.requests, self.nonzero)))  # as they are while the pod is resized in place
+
+    def plain_spec(self):
+        """Return the spec without the node, and without the random name of the volume with the token."""
+        projected = {name_in(volume, "name") for volume in self.volumes if "projected" in volume}
+        tokens = {name for name in projected if re.fullmatch("kube-api-access-[a-z0-9]{5}", name)}
+
+        def renamed(things):
+            """Return volumes, or mounts of them, with one name for a token's."""
+            return [thing | {"name": "kube-api-access-*"} if name_in(thing, "name") in tokens else thing
+                    for thing in things]
+
+        def with_renamed_mounts(containers):
+            """Return containers with that name in their mounts."""
+            return [container | {"volumeMounts": renamed(pick(container, list, "volumeMounts", of=dict))}
+                    for container in containers]
+
+        return self.spec | {
+            "nodeName": "", "volumes": renamed(self.volumes),
+            "containers": with_renamed_mounts(self.containers),
+            "initContainers": with_renamed_mounts(self.init_containers)}
+
+
+def kept_with_pod(function):
+    """Have what a function returns of a pod kept as long as the pod is."""
+
+    @functools.wraps(function)
+    def kept(pod):
+        """Call the function, unless it has returned something of this pod."""
+        if function not in pod.derived:
+            pod.derived[function] = function(pod)
+        return pod.derived[function]
+
+    return kept
 
 
 def what_counts(raw):
@@ -1260,7 +1291,7 @@ def node_prefer_avoid_pods(pod, node):
     """0 where an annotation names the pod's ReplicationController or ReplicaSet as one to avoid; else 100."""
     annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
     if annotation and pod.controller[0] in ("ReplicationController", "ReplicaSet"):
-        with contextlib.suppress(ValueError):  # an annotation that cannot be read avoids nobody
+        with contextlib.suppress(ValueError, RecursionError):  # one that cannot be read avoids nobody
             for avoid in pick(json.loads(annotation), list, "preferAvoidPods", of=dict):
                 owner = pick(avoid, dict, "podSignature", "podController")
                 if pod.controller == (owner.get("kind"), owner.get("uid")):
@@ -1376,7 +1407,7 @@ def requires(side, pod, node):
     return pick(pod.spec, dict, "affinity", side).get(f"required{WHEN}")
 
 
-@functools.lru_cache(1024)
+@kept_with_pod
 def required_terms(pod):
     """The terms of the pod's required node affinity, of which one must match; None without such affinity."""
     required = pick(pod.spec, dict, "affinity", "nodeAffinity").get(f"required{WHEN}")
@@ -1427,7 +1458,7 @@ def is_named(pod, node, metadata):
         yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
-@functools.lru_cache(1024)
+@kept_with_pod
 def preferred_terms(pod):
     """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable."""
     return weighted_terms(pick(pod.spec, list, "affinity", "nodeAffinity", f"preferred{WHEN}", of=dict))
@@ -1678,9 +1709,8 @@ def even_pods_spread_priority(pod, node, metadata, modern=False):
 class AffinityTerm:
     """A term of inter-pod affinity or anti-affinity of a pod. Raises InvalidSelector."""
 
-    def __init__(self, pod, raw):
-        term = raw.get("podAffinityTerm") or raw
-        self.weight = pick(raw, int, "weight")
+    def __init__(self, pod, term, weight):
+        self.weight = weight
         self.key = pick(term, str, "topologyKey")
         self.requirements = pod_selector(term, pod)
         self.namespace_selector = label_selector(term.get("namespaceSelector"))
@@ -1697,28 +1727,32 @@ class AffinityTerm:
         return satisfies(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
 
 
-@functools.lru_cache(1024)
+@kept_with_pod
 def affinity_terms(pod):
     """The pod's {name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
     lists = {}
     problem = None
     for when, side in itertools.product(("required", "preferred"), ("Affinity", "AntiAffinity")):
-        terms = lists[when + side] = []
+        weights = collections.Counter()  # terms that are alike count as one that weighs as much as they
+        for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
+            term = raw.get("podAffinityTerm") or raw
+            weights[json.dumps(term)] += pick(raw, int, "weight") or 1
+        lists[when + side] = []
         try:
-            for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
-                terms.append(AffinityTerm(pod, raw))
+            lists[when + side] = [
+                AffinityTerm(pod, json.loads(term), weight) for term, weight in weights.items()]
         except InvalidSelector as error:
-            terms.clear()
             problem = f"parsing pod: {when}{side}Terms: {error}"  # as upstream, the last one
     return lists, problem
 
 
 def bonds(pod, other, snapshot):
-    """Return (what, topology key, weight) for each affinity term of either pod that means the other one."""
+    """Return {topology key: {what: weight}} of the affinity terms of either pod that mean the other one."""
     own, _ = affinity_terms(pod)
     theirs, _ = affinity_terms(other)
     joins = all(term.selects(other, snapshot) for term in own["requiredAffinity"])
-    return [(what, term.key, weight * (term.weight or 1)) for what, terms, selected, weight in (
+    found = collections.defaultdict(collections.Counter)
+    for what, terms, selected, sign in (
         ("together", own["requiredAffinity"] if joins else [], other, 1),
         ("apart", own["requiredAntiAffinity"], other, 1),
         ("repelling", theirs["requiredAntiAffinity"], pod, 1),
@@ -1727,7 +1761,11 @@ def bonds(pod, other, snapshot):
         ("preferred", own["preferredAntiAffinity"], other, -1),
         ("preferred", theirs["preferredAffinity"], pod, 1),
         ("preferred", theirs["preferredAntiAffinity"], pod, -1),
-    ) for term in terms if term.selects(selected, snapshot)]
+    ):
+        for term in terms:
+            if term.selects(selected, snapshot):
+                found[term.key][what] += sign * term.weight
+    return found
 
 
 def affinity_at(pod, node, snapshot, bonds_by_kind):
@@ -1737,9 +1775,10 @@ def affinity_at(pod, node, snapshot, bonds_by_kind):
     for kind, others in kinds.items():
         if kind not in bonds_by_kind:
             bonds_by_kind[kind] = bonds(pod, others[0], snapshot)
-        for what, key, weight in bonds_by_kind[kind]:
-            if key in node.labels:
-                found.append((what, (key, node.labels[key]), weight * len(others)))
+        by_key = bonds_by_kind[kind]
+        for domain in node.labels.items() if by_key else ():
+            weights = by_key.get(domain[0], {})
+            found += [(what, domain, weight * len(others)) for what, weight in weights.items()]
     return found
 
 
@@ -1873,7 +1912,7 @@ DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
     "rbd": ["image", "pool"]}
 
 
-@functools.lru_cache(1024)
+@kept_with_pod
 def disks_of(pod):
     """The pod's network disks: {identity: whether it may be shared}. A Ceph image is one for each monitor."""
     disks = {}
@@ -1980,13 +2019,18 @@ def volume_limit(driver, node, snapshot, modern):
     return node.allocatable.get(resource, math.inf)
 
 
-VolumeAttachments = collections.namedtuple("VolumeAttachments", "by_node snapshot")
+VolumeAttachments = collections.namedtuple("VolumeAttachments", "wanted by_node snapshot")
 
 
 def volume_attachments(pod, nodes, snapshot, modern=False):
-    """The CSI volumes that VolumeAttachments attach to each node; 1.20 does not look at these."""
-    has_disks = any(volume.get(cloud.source) for volume in pod.volumes for cloud in CLOUD_DISKS.values())
-    if not (has_disks or pod.claims):
+    """What is to be attached for the pod: {cloud or None: attachments}; and what VolumeAttachments attach.
+
+    They attach CSI volumes; 1.20 does not look at these.
+    """
+    wanted = collections.defaultdict(set)
+    for driver, volume in attachments(pod, snapshot, modern):
+        wanted[driver if driver in CLOUD_DISKS else None].add((driver, volume))
+    if not wanted:
         return nothing_against
     by_node = {}  # name of a node -> {(driver, identity)}, as of a pod's `attachments`
     for attachment in snapshot.objects["volumeattachments"].values() if modern else ():
@@ -1996,15 +2040,14 @@ def volume_attachments(pod, nodes, snapshot, modern=False):
         if csi:
             volume = pick(spec, str, "attacher"), pick(csi, str, "volumeHandle")
             by_node.setdefault(pick(spec, str, "nodeName"), set()).add(volume)
-    return VolumeAttachments(by_node, snapshot)
+    return VolumeAttachments(wanted, by_node, snapshot)
 
 
 @predicate("MaxCSIVolumeCountPred", metadata=volume_attachments, plugin="NodeVolumeLimits", by_default=1)
 def max_volume_count(pod, node, metadata, cloud=None, modern=False):
     """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI's."""
     snapshot = metadata.snapshot
-    wanted = {(driver, volume) for driver, volume in attachments(pod, snapshot, modern)
-              if (driver == cloud if cloud else driver not in CLOUD_DISKS)}
+    wanted = metadata.wanted.get(cloud, set())
     attached = set()
     for other in node.pods.values() if wanted else ():
         attached |= attachments(other, snapshot, modern) if other.volumes else set()
@@ -2033,12 +2076,66 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 ZONE_LABELS = {  # of volumes and nodes -> what the label is called today
     f"{prefix}.kubernetes.io/{what}": f"topology.kubernetes.io/{what}"
     for prefix in ("topology", "failure-domain.beta") for what in ("zone", "region")}
-ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed snapshot")
+ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed")
+Volume = collections.namedtuple("Volume", "raw reach")  # reach: what a node's labels must meet one of
+EVERYWHERE = [[]]
+
+
+class DelayedClaim:
+    """A claim that gets a volume once a node is chosen; what of that is the same for all nodes, is kept."""
+
+    def __init__(self, claim, snapshot):
+        self.claim = claim
+        self.snapshot = snapshot
+        self.selected_node = selected_node(claim)
+        self.storage_class = storage_class_of(claim, snapshot)
+
+    @functools.cached_property
+    def volumes(self):
+        """The free Volumes that serve the claim, the smallest first; or its own one alone."""
+        free = []
+        claim = self.claim
+        selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
+        for volume in self.snapshot.objects["persistentvolumes"].values():
+            owner = pick(volume, dict, "spec", "claimRef")
+            if not could_serve(volume, claim):
+                continue
+            if owner and names_claim(owner, claim):
+                return [with_reach(volume)]
+            is_free = not owner and pick(volume, str, "status", "phase") == "Available"
+            is_selected = satisfies(pick(volume, dict, "metadata", "labels"), selector)
+            modes = set(pick(volume, list, "spec", "accessModes"))
+            if is_free and is_selected and modes.issuperset(pick(claim, list, "spec", "accessModes")):
+                free.append(volume)
+        free.sort(key=lambda volume: storage(volume, "capacity"))
+        return [with_reach(volume) for volume in free]
+
+    def volume_for(self, node, taken):
+        """Return the first of the volumes that is not taken, and can be used on the node, or None."""
+        for volume in self.volumes:
+            if volume.raw["metadata"]["name"] not in taken and satisfies_one(node.labels, volume.reach):
+                return volume.raw
+        return None
+
+    @functools.cached_property
+    def room(self):
+        """Where there is storage for a new volume: requirements of a node's labels, one of which it meets."""
+        driver = self.snapshot.objects["csidrivers"].get(pick(self.storage_class, str, "provisioner"), {})
+        if not pick(driver, bool, "spec", "storageCapacity"):
+            return EVERYWHERE
+        room = []
+        wanted = storage(self.claim, "resources", "requests")
+        for capacity in self.snapshot.objects["csistoragecapacities"].values():
+            largest = capacity.get("maximumVolumeSize") or capacity.get("capacity") or 0
+            is_of_class = capacity.get("storageClassName") == class_of(self.claim)
+            if is_of_class and quantity(str(largest)) >= wanted:
+                room.append(label_selector(capacity.get("nodeTopology")))
+        return room
 
 
 def claims_to_bind(pod, nodes, snapshot, modern=False):
     """The volumes of the pod's bound claims; and those that wait for a consumer, in upstream's order."""
-    bound = []
+    bound = {}
     selected = []
     others = []
     immediate = []
@@ -2048,7 +2145,7 @@ def claims_to_bind(pod, nodes, snapshot, modern=False):
             raise Rejected(problem)
         has_volume = pick(claim, str, "spec", "volumeName")
         if has_volume and "pv.kubernetes.io/bind-completed" in pick(claim, dict, "metadata", "annotations"):
-            bound.append(volume)
+            bound[name] = volume and with_reach(volume)
         elif has_volume or not waits_for_consumer(claim, snapshot):
             immediate.append(claim)
         elif selected_node(claim) is not None:
@@ -2058,7 +2155,8 @@ def claims_to_bind(pod, nodes, snapshot, modern=False):
     if immediate:
         raise Rejected("pod has unbound immediate PersistentVolumeClaims")
     others.sort(key=lambda claim: storage(claim, "resources", "requests"))
-    return ClaimsToBind(bound, selected + others, snapshot) if pod.claims else nothing_against
+    delayed = [DelayedClaim(claim, snapshot) for claim in selected + others]
+    return ClaimsToBind([*bound.values()], delayed) if pod.claims else nothing_against
 
 
 def why_unusable(name, claim, pod, modern):
@@ -2108,7 +2206,8 @@ def bind_volumes(pod, node, snapshot, modern=False):
     if reasons:
         raise Unschedulable(f"{failing} {reasons[0]}")
     patches = []
-    for claim, volume in find_volumes(claims.delayed, node, snapshot):
+    for delayed, volume in find_volumes(claims.delayed, node):
+        claim = delayed.claim
         metadata = claim["metadata"]
         if volume and not volume["spec"].get("claimRef"):
             owner = {name: metadata.get(name) for name in ("namespace", "name", "uid")}
@@ -2145,42 +2244,41 @@ def check_volume_binding(pod, node, metadata, modern=False):
         if not volume:
             yield gone
             break
-        if not reaches(volume, node):
+        if not satisfies_one(node.labels, volume.reach):
             yield out_of_reach
             break
-    if any(selected_node(claim) not in (None, node.name) for claim in metadata.delayed):
+    if any(delayed.selected_node not in (None, node.name) for delayed in metadata.delayed):
         yield "node(s) didn't find available persistent volumes to bind"
         return
-    for claim, volume in find_volumes(metadata.delayed, node, metadata.snapshot):
-        reason = None if volume else why_not_provisioned(claim, node, metadata.snapshot)
+    for delayed, volume in find_volumes(metadata.delayed, node):
+        reason = None if volume else why_not_provisioned(delayed, node)
         if reason:  # of the first claim that has one
             yield reason
             break
 
 
-def find_volumes(delayed, node, snapshot):
-    """Return (claim, volume) pairs; where there is no volume, one is to be provisioned.
+def find_volumes(delayed, node):
+    """Return (DelayedClaim, volume) pairs; where there is no volume, one is to be provisioned.
 
     Upstream: plugins/volumebinding, and volume/scheduling/scheduler_binder.go.
     """
     found = []
     taken = set()
-    for claim in delayed:
+    for each in delayed:
         volume = None
-        if selected_node(claim) is None:
-            volume = smallest_volume(claim, node, snapshot, taken)
+        if each.selected_node is None:
+            volume = each.volume_for(node, taken)
         if volume:
             taken.add(volume["metadata"]["name"])
-        found.append((claim, volume))
+        found.append((each, volume))
     return found
 
 
-def why_not_provisioned(claim, node, snapshot):
+def why_not_provisioned(delayed, node):
     """Return why no volume can be provisioned for a claim on a node, or None."""
-    storage_class = storage_class_of(claim, snapshot)
-    if not can_provision(storage_class, node):
+    if not can_provision(delayed.storage_class, node):
         return "node(s) didn't find available persistent volumes to bind"
-    if not has_capacity(claim, storage_class, node, snapshot):
+    if not satisfies_one(node.labels, delayed.room):
         return "node(s) did not have enough free storage"
     return None
 
@@ -2196,40 +2294,6 @@ def can_provision(storage_class, node):
         if wanted and satisfies(node.labels, wanted):
             return True
     return not topologies
-
-
-def has_capacity(claim, storage_class, node, snapshot):
-    """Say whether there is storage for a new volume that the node can reach, if the CSI driver tells."""
-    name = class_of(claim)
-    wanted = storage(claim, "resources", "requests")
-    driver = snapshot.objects["csidrivers"].get(pick(storage_class, str, "provisioner"), {})
-    if not pick(driver, bool, "spec", "storageCapacity"):
-        return True
-    for capacity in snapshot.objects["csistoragecapacities"].values():
-        largest = capacity.get("maximumVolumeSize") or capacity.get("capacity") or 0
-        if (capacity.get("storageClassName") == name and quantity(str(largest)) >= wanted
-                and satisfies(node.labels, label_selector(capacity.get("nodeTopology")))):
-            return True
-    return False
-
-
-def smallest_volume(claim, node, snapshot, taken):
-    """Return the smallest free volume that serves the claim on the node, or its own one, or None."""
-    free = []
-    selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
-    for name, volume in snapshot.objects["persistentvolumes"].items():
-        owner = pick(volume, dict, "spec", "claimRef")
-        is_others = bool(owner) and not names_claim(owner, claim)
-        if name in taken or is_others or not could_serve(volume, claim):
-            continue
-        if owner:
-            return volume if reaches(volume, node) else None
-        is_selected = satisfies(pick(volume, dict, "metadata", "labels"), selector)
-        modes = set(pick(volume, list, "spec", "accessModes"))
-        if (pick(volume, str, "status", "phase") == "Available" and reaches(volume, node) and is_selected
-                and modes.issuperset(pick(claim, list, "spec", "accessModes"))):
-            free.append(volume)
-    return min(free, key=lambda volume: storage(volume, "capacity"), default=None)
 
 
 def could_serve(volume, claim):
@@ -2249,38 +2313,53 @@ def names_claim(owner, claim):
     return same_name and (owner.get("uid") or metadata.get("uid")) == metadata.get("uid")
 
 
-def reaches(volume, node):
-    """Say whether a volume can be used on a node, by the label expressions of its nodeAffinity."""
+def with_reach(volume):
+    """Return a Volume: by the label expressions of its nodeAffinity, the nodes on which it can be used."""
     required = pick(volume, dict, "spec", "nodeAffinity", "required")
     terms = valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
-    return not required or any(satisfies(node.labels, on_labels) for on_labels, _ in terms)
+    return Volume(volume, [on_labels for on_labels, _ in terms] if required else EVERYWHERE)
 
 
-def snapshot_for_zones(pod, nodes, snapshot, modern=False):
-    """The snapshot, to follow the pod's claims. Since 1.20, a claim to nowhere rejects the pod."""
-    for name, claim, volume in claims_of(pod, snapshot, pod.named_claims) if modern else ():
+def satisfies_one(labels, terms):
+    """Say whether labels meet all requirements of one of the terms."""
+    return any(satisfies(labels, requirements) for requirements in terms)
+
+
+VolumeZones = collections.namedtuple("VolumeZones", "labels problem")
+
+
+def zones_of_volumes(pod, nodes, snapshot, modern=False):
+    """The (zone or region label, its values) of the pod's volumes; and what is wrong with a claim to nowhere.
+
+    Since 1.20, such a claim rejects the pod.
+    """
+    labels = {}
+    for name, claim, volume in claims_of(pod, snapshot, pod.named_claims):
         problem = None if volume else dangling(name, claim, snapshot)
-        if problem:
+        if problem and modern:
             raise Rejected(problem)
-    return snapshot if pod.named_claims else nothing_against
+        if problem:
+            return VolumeZones(labels, problem)
+        for label, text in pick(volume, dict, "metadata", "labels").items():
+            zones = tuple(zone.strip() for zone in text.split("__")) if label in ZONE_LABELS else [""]
+            if all(zones):
+                labels[label, zones] = None  # in this order, and each once
+    return VolumeZones(labels, None) if labels else nothing_against
 
 
-@predicate("NoVolumeZoneConflict", metadata=snapshot_for_zones, plugin="VolumeZone", by_default=1)
+@predicate("NoVolumeZoneConflict", metadata=zones_of_volumes, plugin="VolumeZone", by_default=1)
 def no_volume_zone_conflict(pod, node, metadata, modern=False):
     """The zone and region labels of the pod's volumes allow the node's. A claim to nowhere is an error."""
     if node.labels.keys().isdisjoint(ZONE_LABELS):
         return
-    for name, claim, volume in claims_of(pod, metadata, pod.named_claims):
-        problem = None if volume else dangling(name, claim, metadata)
-        if problem:
-            raise Unschedulable(f'running "VolumeZone" filter plugin for pod "{pod.name}": {problem}')
-        for label, today in ZONE_LABELS.items():
-            labels = pick(volume, dict, "metadata", "labels")
-            zones = [zone.strip() for zone in labels.get(label, "").split("__")]
-            zone = node.labels.get(label, node.labels.get(today) if modern else None)
-            if all(zones) and zone not in zones:
-                yield "node(s) had no available volume zone"
-                return
+    for label, zones in metadata.labels:
+        zone = node.labels.get(label, node.labels.get(ZONE_LABELS[label]) if modern else None)
+        if zone not in zones:
+            yield "node(s) had no available volume zone"
+            return
+    if metadata.problem:
+        raise Unschedulable(
+            f'running "VolumeZone" filter plugin for pod "{pod.name}": {metadata.problem}')
 
 
 def dangling(name, claim, snapshot):
@@ -2419,7 +2498,7 @@ def reasons_if(pod, node, snapshot, gone=(), there=()):
     try:
         predicates = snapshot.policies[pod.scheduler].predicates_to_ask()
         for rule in prepare(predicates, pod, supposed.nodes, supposed):
-            reasons = rule.reasons(changed)
+            reasons = rule.reasons(pod, changed)
             if reasons:
                 return reasons
         return []
@@ -2606,6 +2685,12 @@ def text_of(error):
         return str(error)
     except Exception:
         return "no text"
+
+
+def at_most(size, text):
+    """Return a text of no more than so many bytes; one that is longer ends with dots."""
+    data = text.encode(errors="surrogatepass")
+    return f"{data[:size - 4].decode(errors='ignore')} ..." if len(data) > size else text
 
 
 def one_line(error):
@@ -3703,9 +3788,13 @@ def pod_condition(pod, reason, message):
 
 
 def event(pod, kind, reason, message, by=None):
-    """Return the request that records an event about the pod, as `kubectl describe pod` shows it."""
+    """Return the request that records an event about the pod, as `kubectl describe pod` shows it.
+
+    Its message has at most 1,024 bytes. Upstream: truncateMessage.
+    """
     source = by or pod.scheduler
     name = f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}"
+    message = at_most(1024, message)
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
     return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": pod.namespace},
@@ -5111,7 +5200,7 @@ def in_words(decision):
     pod = decision.pod.key
     node_name = decision.node
     if node_name is None:
-        return f"{pod} stays pending: {decision.message} {decision.remedy}".rstrip()
+        return f"{pod} stays pending: {at_most(1024, decision.message)} {decision.remedy}".rstrip()
     fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
     waits = f" waits: {decision.waits}" if decision.waits else ""
     return f"{pod} -> {node_name}  ({fit}, score {in_digits(decision.total[node_name])}){waits}"
@@ -5541,7 +5630,7 @@ def wait_for_enter(pod, stop):
         return
     pod.record.asked = True
     wanted = [f"{resource} {in_units(resource, wish)}" for resource, wish in pod.requests.items() if wish]
-    wanted += [f"host port {port.number}" for port in pod.host_ports]
+    wanted += [f"host port {number}" for _, number in pod.host_ports]
     wanted += [f"a node with {key}={value}" for key, value in pod.node_selector.items()]
     wanted += [name for name in ("affinity", "tolerations") if pod.spec.get(name)]
     question = f"{pod.key} asks for {', '.join(wanted) or 'nothing'}. Where will it go? (Enter; q ends)"

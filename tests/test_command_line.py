@@ -609,7 +609,7 @@ def test_on_the_hosts_network_ports_are_host_ports(spec, ports):
     thing = pod("p", containers=[{"name": "c", "ports": [port]}], **spec)
     manifests = scheduler.Manifests()
     manifests.add(thing)
-    assert [number for _, _, number in scheduler.Pod(thing).host_ports] == ports
+    assert [number for _, number in scheduler.Pod(thing).host_ports] == ports
 
 
 def priority_class(name, value, **more):

@@ -4,6 +4,7 @@ import copy
 import gc
 import importlib.util
 import itertools
+import json
 import random
 import re
 import sys
@@ -11,7 +12,7 @@ import threading
 import weakref
 
 import pytest
-from conftest import DEFAULT_PREDICATES, ROOT, node, pod, scheduler
+from conftest import DEFAULT_PREDICATES, ROOT, node, pod, scheduler, table
 
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -307,11 +308,23 @@ def test_a_rule_is_not_asked_again_before_those_ahead_of_it_whatever_it_has_said
         scheduler.PREDICATES.pop("ZoneQuota", None)
 
 
-def test_pods_are_alike_by_the_names_of_their_tokens_volumes_only():
-    kinds = {scheduler.Pod(pod("p", **spec)).kind for suffix in ("aaaaa", "bbbbb") for spec in (
-        {"volumes": [{"name": f"kube-api-access-{suffix}", "projected": {}}]},
-        {"nodeSelector": {"x": f"kube-api-access-{suffix}"}})}
-    assert len(kinds) == 3
+TOKEN = "kube-api-access-%s"
+
+
+@table("spec, alike", {  # of pods that differ in the random part of what is called as the volumes of tokens are
+    "a token's volume, and where it is mounted": ({
+        "volumes": [{"name": TOKEN, "projected": {}}],
+        "containers": [{"name": "c", "volumeMounts": [{"name": TOKEN, "mountPath": "/var"}]}],
+        "initContainers": [{"name": "i", "volumeMounts": [{"name": TOKEN, "mountPath": "/var"}]}]}, True),
+    "a disk's volume": ({"volumes": [{"name": TOKEN, "gcePersistentDisk": {"pdName": "d"}}]}, False),
+    "a node selector": ({"nodeSelector": {"name": TOKEN}}, False),
+    "a container": ({"containers": [{"name": TOKEN}]}, False),
+    "a resource": ({"volumes": [{"name": TOKEN, "projected": {}}], "overhead": {TOKEN: "1"}}, False),
+})
+def test_pods_are_alike_whatever_their_tokens_volumes_are_called(spec, alike):
+    kinds = {scheduler.Pod(json.loads(json.dumps(pod("p", **spec)).replace("%s", end))).kind
+             for end in ("aaaaa", "bbbbb")}
+    assert (len(kinds) == 1) == alike
 
 
 def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name(monkeypatch):

@@ -359,7 +359,7 @@ def test_a_pod_that_names_a_node_fits_no_other():
     assert verdict("HostName", named, node("n")) == ["node(s) didn't match the requested hostname"]
 
 
-@pytest.mark.parametrize("annotation", ["{", "[]", '{"preferAvoidPods": ["all"]}'])
+@pytest.mark.parametrize("annotation", ["{", "[]", '{"preferAvoidPods": ["all"]}', "[" * 100_000])
 def test_an_annotation_that_cannot_be_read_avoids_nobody(annotation):
     target = node("n")
     target["metadata"]["annotations"] = {"scheduler.alpha.kubernetes.io/preferAvoidPods": annotation}
