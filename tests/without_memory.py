@@ -10,7 +10,7 @@ import scheduler
 asked = 0
 
 
-def recall(subject, pod, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers):
+def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers):
     """What `recall` says that it is."""
     global asked
     asked += len(nodes)
