@@ -178,7 +178,8 @@ def nodes_that_fit(pod, snapshot, policy):
     # In effect: split_nodes(snapshot.nodes, {name: ask_predicates(node) of each of them}). `recall` returns
     # the same, but does not ask again what the last pod like this one has shown: "What is remembered".
     feasible, failed = recall(
-        policy, pod, snapshot, snapshot.nodes, ask_predicates, basis=predicates, then=split_nodes)
+        policy, sign(pod, policy.predicates), snapshot, snapshot.nodes, ask_predicates, basis=predicates,
+        then=split_nodes)
     for extender in policy.extenders:  # web services that the Policy names; they may refuse nodes
         feasible, failed = extender.filter(pod, feasible, failed)
     return nominated_alone(pod, feasible, policy), failed  # its nominated node only, if that one fits
@@ -253,7 +254,8 @@ class Rule:
     member: str | None = None  # as in {"argument": {"labelsPresence": ...}}: an entry with it means this rule
     check: Callable | None = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for the other extension points
-    steady: bool = False  # its answer rests on the node, its metadata, and all of the pod but its name
+    steady: bool = False  # its answer rests on the node, its metadata, and what pods alike share (`sign`)
+    is_own: bool = False  # it is one of --plugins, not a built-in one
     # What a pod may ask for -> function(pod, its node or None), whether it does: to warn that nobody looks.
     looks_at: dict = field(default_factory=dict)
     aliases: list = field(default_factory=list)  # other names of it in a Policy; several rules may have one
@@ -281,7 +283,7 @@ def register(where, name=None, **options):
             check_rule(where, name, function, options)
         given = {option: value for option, value in options.items() if value is not None}
         hooks = {option: given.pop(option) for option in HOOKS if option in given}
-        unless_given = {"steady": is_built_in, "plugin": name}
+        unless_given = {"steady": is_built_in, "is_own": not is_built_in, "plugin": name}
         CATALOGUES[where][name] = Rule(name, function, hooks=hooks, **(unless_given | given))
         for each in (function, *options.values()):
             if hasattr(each, "__code__"):
@@ -517,8 +519,9 @@ class Prepared:
 
     def vote(self, pod, nodes, snapshot):
         """Return what a priority gives to these nodes, {name: Node}: a Vote."""
+        like = sign(pod, [self.rule])
         score = functools.partial(self.score, pod)
-        return recall(self.rule, pod, snapshot, nodes, score, basis=self, then=self.make_vote)
+        return recall(self.rule, like, snapshot, nodes, score, basis=self, then=self.make_vote)
 
     def make_vote(self, nodes, raw):
         """Make a Vote of raw scores. They may be of any size: `reduce` makes points from 0 to 100 of them."""
@@ -629,7 +632,8 @@ class Decision:
 
         # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
         basis = [(vote.rule, None if vote.points is vote.raw else vote.points) for vote in self.votes]
-        return recall(("total", self.policy), self.pod, snapshot, nodes, total, basis)
+        like = sign(self.pod, self.policy.priorities)
+        return recall(("total", self.policy), like, snapshot, nodes, total, basis)
 
     def give_up(self, error):
         """Become a decision to leave the pod pending. A rule that breaks fails this pod only."""
@@ -1092,6 +1096,21 @@ class Pod(Listed):
         """
         return what_counts(self.raw) == what_counts(raw)
 
+    @property
+    def node_affinity(self):
+        """Its affinity to nodes, in the API's JSON."""
+        return pick(self.spec, dict, "affinity", "nodeAffinity")
+
+    # What built-in rules look at when they are asked about a node; a test holds them to that. All else, such
+    # as labels, they look at in their `metadata` only.
+    SIGNED = ("requests", "nonzero_incoming", "nonzero_incoming_1_20", "host_ports", "tolerations",
+              "node_selector", "node_affinity", "controller")
+
+    @functools.cached_property
+    def signature(self):
+        """What pods that are alike to the built-in rules have in common. Upstream: SignPod."""
+        return sys.intern(repr([getattr(self, name) for name in self.SIGNED]))
+
     @functools.cached_property
     def kind(self):
         """What pods that are alike have in common: what rules may look at, except name, status and node."""
@@ -1371,6 +1390,9 @@ def along(shape, x):
     return left_score
 
 
+ImageShares = collections.namedtuple("ImageShares", "shares containers")
+
+
 def image_shares(pod, nodes, snapshot, modern=False):
     """Each image of the pod, and its bytes times the share of the nodes that have it, so that pods spread.
 
@@ -1386,16 +1408,15 @@ def image_shares(pod, nodes, snapshot, modern=False):
             image += ":latest"
         sizes = [node.images[image] for node in snapshot.nodes.values() if image in node.images]
         shares.append((image, int(sizes[0] * (len(sizes) / len(snapshot.nodes))) if sizes else 0))
-    return shares
+    return ImageShares(shares, len(containers))
 
 
 @priority("ImageLocalityPriority", metadata=image_shares, plugin="ImageLocality", by_default=1)
-def image_locality(pod, node, metadata, modern=False):
+def image_locality(pod, node, metadata):
     """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100)."""
-    containers = len(pod.containers) + (len(pod.init_containers) if modern else 0)
     lowest = 23 * 2**20
-    highest = 1000 * 2**20 * containers
-    there = sum([share for image, share in metadata if image in node.images])
+    highest = 1000 * 2**20 * metadata.containers
+    there = sum([share for image, share in metadata.shares if image in node.images])
     return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
 
 
@@ -1410,7 +1431,7 @@ def requires(side, pod, node):
 @kept_with_pod
 def required_terms(pod):
     """The terms of the pod's required node affinity, of which one must match; None without such affinity."""
-    required = pick(pod.spec, dict, "affinity", "nodeAffinity").get(f"required{WHEN}")
+    required = pod.node_affinity.get(f"required{WHEN}")
     return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
 
 
@@ -1437,7 +1458,7 @@ def match_node_selector(pod, node, arguments=(), modern=False):
 
 def nodes_named(pod, nodes, snapshot):
     """The names of the nodes to which the pod's required node affinity confines it (by matchFields)."""
-    required = pick(pod.spec, dict, "affinity", "nodeAffinity", f"required{WHEN}")
+    required = pick(pod.node_affinity, dict, f"required{WHEN}")
     terms = pick(required, list, "nodeSelectorTerms", of=dict)
     named = set()
     for term in terms:
@@ -1461,7 +1482,7 @@ def is_named(pod, node, metadata):
 @kept_with_pod
 def preferred_terms(pod):
     """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable."""
-    return weighted_terms(pick(pod.spec, list, "affinity", "nodeAffinity", f"preferred{WHEN}", of=dict))
+    return weighted_terms(pick(pod.node_affinity, list, f"preferred{WHEN}", of=dict))
 
 
 def weighted_terms(raws):
@@ -1770,9 +1791,8 @@ def bonds(pod, other, snapshot):
 
 def affinity_at(pod, node, snapshot, bonds_by_kind):
     """Return (what, (topology key, value), weight) of all that is between the pod and those on the node."""
-    kinds = node.pods_by_kind if pod.is_affine or node.affine else {}
     found = []
-    for kind, others in kinds.items():
+    for kind, others in node.pods_by_kind.items():
         if kind not in bonds_by_kind:
             bonds_by_kind[kind] = bonds(pod, others[0], snapshot)
         by_key = bonds_by_kind[kind]
@@ -1784,14 +1804,24 @@ def affinity_at(pod, node, snapshot, bonds_by_kind):
 
 def affinity_around(pod, snapshot):
     """Sum up what is between the pod and those on all nodes, as {what: {(topology key, value): weight}}."""
+    nodes = snapshot.nodes if pod.is_affine else affine_nodes(snapshot)
+    if not nodes:
+        return sum_up_affinity(nodes, {})
     bonds_by_kind = snapshot.bonds.setdefault(pod.kind, {})
     namespaces = listed_namespaces(snapshot)
     around = recall(
-        "affinity", pod, snapshot, snapshot.nodes,
+        "affinity", pod.kind, snapshot, nodes,
         lambda node: affinity_at(pod, node, snapshot, bonds_by_kind), basis=namespaces, then=sum_up_affinity)
     if listed_namespaces(snapshot) is not namespaces:  # a term has just looked at them: it rests on them, too
         return affinity_around(pod, snapshot)
     return around
+
+
+def affine_nodes(snapshot):
+    """Return the nodes, {name: Node}, on which there are pods with affinity or anti-affinity."""
+    return recall(
+        "affine nodes", "", snapshot, snapshot.nodes, lambda node: node.affine > 0,
+        then=lambda nodes, is_affine: {name: node for name, node in nodes.items() if is_affine[name]})
 
 
 def listed_namespaces(snapshot):
@@ -1927,10 +1957,11 @@ def disks_of(pod):
     return disks
 
 
-def exclusive_claim_in_use(pod, nodes, snapshot, modern=False):
-    """Whether a claim of the pod is for one pod at a time (ReadWriteOncePod), and another one has it."""
-    if not pod.volumes:
-        return nothing_against
+DisksAndClaims = collections.namedtuple("DisksAndClaims", "disks claim_in_use")
+
+
+def disks_and_claims(pod, nodes, snapshot, modern=False):
+    """Its network disks; and whether a claim of it that is for one pod (ReadWriteOncePod) is in use."""
     exclusive = set()
     for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
         if modern and not claim:
@@ -1938,20 +1969,22 @@ def exclusive_claim_in_use(pod, nodes, snapshot, modern=False):
         if "ReadWriteOncePod" in pick(claim, list, "spec", "accessModes"):
             exclusive.add(f"{pod.namespace}/{name}")
     in_use = (claim for node in nodes for other in node.pods.values() for claim in other.named_claims)
-    return bool(exclusive) and not exclusive.isdisjoint(in_use)
+    claim_in_use = bool(exclusive) and not exclusive.isdisjoint(in_use)
+    disks = disks_of(pod)
+    return DisksAndClaims(disks, claim_in_use) if disks or claim_in_use else nothing_against
 
 
-@predicate("NoDiskConflict", metadata=exclusive_claim_in_use, plugin="VolumeRestrictions", by_default=1,
+@predicate("NoDiskConflict", metadata=disks_and_claims, plugin="VolumeRestrictions", by_default=1,
            looks_at={"a network disk": lambda pod, node: disks_of(pod)})
 def no_disk_conflict(pod, node, metadata):
     """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
-    mine = disks_of(pod)
+    mine = metadata.disks
     for other in node.pods.values() if mine else ():
         theirs = disks_of(other)
         if any(not (mine[disk] and theirs[disk]) for disk in mine.keys() & theirs.keys()):
             yield "node(s) had no available disk"
             return
-    if metadata:
+    if metadata.claim_in_use:
         yield ("node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
                "already in-use by another pod")
 
@@ -2043,7 +2076,8 @@ def volume_attachments(pod, nodes, snapshot, modern=False):
     return VolumeAttachments(wanted, by_node, snapshot)
 
 
-@predicate("MaxCSIVolumeCountPred", metadata=volume_attachments, plugin="NodeVolumeLimits", by_default=1)
+@predicate("MaxCSIVolumeCountPred", metadata=volume_attachments, steady=False, plugin="NodeVolumeLimits",
+           by_default=1)
 def max_volume_count(pod, node, metadata, cloud=None, modern=False):
     """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI's."""
     snapshot = metadata.snapshot
@@ -2064,7 +2098,7 @@ for name, cloud, plugin in [("MaxEBSVolumeCount", "aws-ebs", "EBSLimits"),
                             ("MaxGCEPDVolumeCount", "gce-pd", "GCEPDLimits"),
                             ("MaxAzureDiskVolumeCount", "azure-disk", "AzureDiskLimits"),
                             ("MaxCinderVolumeCount", "cinder", "CinderLimits")]:
-    predicate(name, metadata=volume_attachments, steady=True, plugin=plugin, plugin_weight=0,
+    predicate(name, metadata=volume_attachments, steady=False, plugin=plugin, plugin_weight=0,
               by_default=int(cloud != "cinder"))(
         functools.partial(max_volume_count, cloud=f"kubernetes.io/{cloud}"))
 
@@ -2231,8 +2265,8 @@ def patch(thing, resource, annotations, **more):
         "metadata": {"resourceVersion": metadata.get("resourceVersion"), "annotations": annotations}, **more}
 
 
-@predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, plugin="VolumeBinding",
-            by_default=1, looks_at={"claims": lambda pod, node: pod.claims})
+@predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, steady=False,
+           plugin="VolumeBinding", by_default=1, looks_at={"claims": lambda pod, node: pod.claims})
 def check_volume_binding(pod, node, metadata, modern=False):
     """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
     gone = "pvc(s) bound to non-existent pv(s)"
@@ -2540,8 +2574,7 @@ def nominated_alone(pod, feasible, policy):
 NODES_NAMED = Rule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
 ALWAYS_ASKED = [  # whatever the Policy
     Rule("Devices", nothing_against, metadata=claims_of_devices, title="devices", steady=True),
-    Rule("NominatedPods", room_for_nominated, metadata=nominated_elsewhere, title="room for nominated pods",
-         steady=True),
+    Rule("NominatedPods", room_for_nominated, metadata=nominated_elsewhere, title="room for nominated pods"),
 ]
 
 
@@ -4656,12 +4689,12 @@ class Cluster:
         return self.cache.snapshot
 
 
-# ==== 26. What is remembered ============================================================================
+# ==== 27. What is remembered ============================================================================
 
 # It only saves time. A steady rule is asked about a node again if the node, or a pod on it, has changed since
-# the last pod like this one (Pod.kind), and about all nodes if what it rests on has changed: its `basis`.
-# Predicates have one basis together, as one is asked only where those before it have nothing against the
-# node. Of pods with claims nothing is remembered, as their volumes may change at any time.
+# the last pod like this one, and about all nodes if what it rests on has changed: its `basis`. Predicates
+# have one basis together, as one is asked only where those before it have nothing against the node. Rules
+# that follow claims to volumes, which may change at any time, are not steady.
 
 
 MOST_REMEMBERED = 10_000_000  # answers about nodes
@@ -4678,38 +4711,43 @@ class Finding:
     heeded: int  # how many of the snapshot's changes were known by then
 
 
-def recall(subject, pod, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers):
+def sign(pod, rules):
+    """Return what a pod shares with those that are alike to these rules, as far as they are steady."""
+    like = pod.kind if any(rule.is_own for rule in rules) else pod.signature
+    return like, pod.node_name
+
+
+def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers):
     """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
 
-    On one subject, and for pods alike, the function is called again for the nodes that have changed since the
-    last time; on another basis, for all.
+    On one subject, and for pods that share `like`, the function is called again for the nodes that have
+    changed since the last time; on another basis, for all.
     """
     memory, changes = snapshot.memory, snapshot.changes
-    key = subject, pod.kind, pod.node_name
-    last = memory.pop(key, None)
-    if last is None or last.basis != basis:
-        last = Finding(basis, {}, {}, None, len(changes))
+    key = subject, like
+    last = memory.pop(key, None) or Finding(None, {}, {}, None, len(changes))
     changed = set(changes[last.heeded:])
-    answers = last.answers
-    if nodes is last.nodes:
+    is_other_basis = last.basis != basis
+    if is_other_basis:
+        asked = list(nodes)
+    elif nodes is last.nodes:
         asked = sorted(changed & nodes.keys())
     else:
-        asked = [name for name in nodes if name in changed or name not in answers]
-        answers = {name: answers.get(name) for name in nodes}  # in this order; None until asked
+        asked = [name for name in nodes if name in changed or name not in last.answers]
     news = {name: function(nodes[name]) for name in asked}
+    answers = last.answers
     result = last.result
-    is_news = answers is not last.answers or any(answers[name] != news[name] for name in news)
-    if is_news:
-        answers = answers | news
+    if is_other_basis or nodes is not last.nodes or any(answers[name] != news[name] for name in news):
+        known = answers | news
+        answers = {name: known[name] for name in nodes}
         result = then(nodes, answers)
-    if not pod.claims:
-        memory[key] = Finding(basis, nodes, answers, result, len(changes))
+    memory[key] = Finding(basis, nodes, answers, result, len(changes))
     while len(memory) * (len(nodes) + 500) > MOST_REMEMBERED:  # about 500 for all that is not of a node
         del memory[next(iter(memory))]  # what was not asked for the longest time
     return result
 
 
-# ==== 27. Extenders =====================================================================================
+# ==== 28. Extenders =====================================================================================
 
 
 def extenders_of(configs):
@@ -4840,7 +4878,7 @@ class Extender:
         return True
 
 
-# ==== 28. Several replicas, of which one leads ==========================================================
+# ==== 29. Several replicas, of which one leads ==========================================================
 
 
 class LeaderElection:
@@ -4948,7 +4986,7 @@ class LeaderElection:
 ##########################################################################################################
 
 
-# ==== 29. A cluster made of manifests ===================================================================
+# ==== 30. A cluster made of manifests ===================================================================
 
 
 # What is often misspelt: names in pods and nodes that rules look at, a few that look like these, and kinds.
@@ -5120,7 +5158,7 @@ class Manifests:
             (name_in(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
 
 
-# ==== 30. What people see ===============================================================================
+# ==== 31. What people see ===============================================================================
 
 
 class Screen:
@@ -5373,7 +5411,7 @@ def comparison(outcomes):
     return [*table, f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(numbers)]
 
 
-# ==== 31. The picture of a cluster ======================================================================
+# ==== 32. The picture of a cluster ======================================================================
 
 
 MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
@@ -5510,7 +5548,7 @@ def why_it_waits(pod, snapshot):
     return why_not_yet(pod, policy) if policy else ""
 
 
-# ==== 32. The command line ==============================================================================
+# ==== 33. The command line ==============================================================================
 
 
 def read_arguments(argv):

@@ -390,7 +390,7 @@ def test_what_is_no_matter_of_nodes_is_tried_again_after_its_backoff_alone(clock
 
     server = Server(node("n"), pod("p"))
     policy, cluster, tried = scheduler.Policy([scheduler.Rule("Broken", broken)], []), scheduler_of(server), []
-    for second in range(40):
+    for _ in range(40):
         make_pass(cluster, policy=policy)
         tried.append(cluster.pending["uid-p"].attempts)
         clock.now += 1
@@ -404,7 +404,7 @@ def test_a_configuration_says_how_long_pods_back_off(clock):
 
     policy = scheduler.Policy([scheduler.Rule("Broken", broken)], [], initial_backoff=3, max_backoff=7)
     cluster, tried = scheduler_of(server), []
-    for second in range(23):
+    for _ in range(23):
         make_pass(cluster, policy=policy)
         tried.append(cluster.pending["uid-p"].attempts)
         clock.now += 1

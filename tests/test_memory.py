@@ -1,7 +1,9 @@
 """What is remembered of rules' answers changes no decision: random sequences, decided with and without memory."""
 
+import collections
+import contextlib
 import copy
-import gc
+import gzip
 import importlib.util
 import itertools
 import json
@@ -9,10 +11,9 @@ import random
 import re
 import sys
 import threading
-import weakref
 
 import pytest
-from conftest import DEFAULT_PREDICATES, ROOT, node, pod, scheduler, table
+from conftest import DEFAULT_PREDICATES, ROOT, cluster_of, node, pod, scheduler, table
 
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -47,6 +48,7 @@ CONFIGURATIONS = {
 }
 
 
+GOLDEN = ROOT / "tests" / "golden"
 VERSIONS = itertools.count(1)
 
 
@@ -212,6 +214,62 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody):
     assert remembered > 100
 
 
+class NotingPod(scheduler.Pod):
+    """A pod that notes which of its attributes are looked at, while there is a set to note them in."""
+
+    noted = None
+
+    def __getattribute__(self, name):
+        noted = NotingPod.noted
+        if noted is None or name.startswith("__"):
+            return super().__getattribute__(name)
+        noted.add(name)
+        NotingPod.noted = None  # what an attribute itself looks at is its own affair
+        try:
+            return super().__getattribute__(name)
+        finally:
+            NotingPod.noted = noted
+
+
+def golden_cases():
+    """Yield (Policies, the cluster's objects, pods in their JSON) of kube-scheduler's own decisions."""
+    for line in gzip.open(GOLDEN / "decisions.jsonl.gz", "rt"):
+        case = json.loads(line)["case"]
+        waiting = [thing for thing in case["objects"] if thing["kind"] == "Pod" and not thing["spec"].get("nodeName")]
+        yield {"my-scheduler": scheduler.read_policy(case["policy"])}, case["objects"], waiting
+    for line in itertools.islice(gzip.open(GOLDEN / "modern.jsonl.gz", "rt"), 20):
+        sequence = json.loads(line)
+        policies = scheduler.read_configuration(sequence["config"], "my-scheduler")
+        yield policies, sequence["objects"], [step["pod"] for step in sequence["steps"]]
+
+
+def test_of_the_pod_itself_built_in_rules_look_at_what_is_signed_and_nothing_else():
+    """Each is asked about pods of golden cases, by a pod that is none of those that `metadata` has looked at."""
+    looked_at = collections.defaultdict(set)  # attribute -> the steady rules that look at it
+    asked = set()
+    for policies, objects, raws in golden_cases():
+        [policy] = policies.values()
+        snapshot = cluster_of(*objects).snapshot(policies)
+        questions = [(rule, "reasons") for rule in policy.predicates_to_ask()]
+        questions += [(rule, "score") for rule in policy.priorities]
+        for raw, (rule, question) in itertools.product(raws, questions):
+            with contextlib.suppress(scheduler.Unschedulable):
+                for prepared in scheduler.prepare([rule], scheduler.Pod(raw), snapshot.nodes, snapshot):
+                    notes = NotingPod(raw)
+                    NotingPod.noted = noted = set()
+                    try:
+                        for each in snapshot.nodes.values():
+                            getattr(prepared, question)(notes, each)
+                    finally:
+                        NotingPod.noted = None
+                    asked.add(rule.name)
+                    for attribute in noted if rule.steady else ():
+                        looked_at[attribute].add(rule.name)
+    built_in = [rule for catalogue in scheduler.CATALOGUES.values() for rule in catalogue.values() if not rule.is_own]
+    assert asked >= {rule.name for rule in built_in if rule.steady}
+    assert looked_at.keys() - {"node_name", "derived"} == {*scheduler.Pod.SIGNED}, dict(looked_at)
+
+
 def one_name_for_two(dice):
     """A predicate and a priority of one name, of which only one has something to say."""
     scheduler.predicate("Odd", steady=True)(lambda pod, node: [])
@@ -325,6 +383,52 @@ def test_pods_are_alike_whatever_their_tokens_volumes_are_called(spec, alike):
     kinds = {scheduler.Pod(json.loads(json.dumps(pod("p", **spec)).replace("%s", end))).kind
              for end in ("aaaaa", "bbbbb")}
     assert (len(kinds) == 1) == alike
+
+
+@pytest.fixture
+def own_rules():
+    """A predicate and a priority of one's own, of which both say that they are steady."""
+    scheduler.predicate("Own", steady=True)(lambda pod, node: [])
+    scheduler.priority("OwnPriority", steady=True)(lambda pod, node: 1)
+    yield
+    del scheduler.PREDICATES["Own"], scheduler.PRIORITIES["OwnPriority"]
+
+
+@table("policy, other, asked", {
+    "a label of its own": ({}, {"labels": {"apps.kubernetes.io/pod-index": "1"}}, 1),
+    "a host name of its own": ({}, {"hostname": "web-1"}, 1),
+    "an annotation of its own": ({}, {"metadata": {"annotations": {"a": "1"}}}, 1),
+    "a variable of its own": ({}, {"containers": [
+        {"name": "main", "image": "nginx", "env": [{"name": "INDEX", "value": "1"}]}]}, 1),
+    "another request": ({}, {"requests": {"cpu": "1"}}, 8),
+    "a toleration": ({}, {"tolerations": [{"key": "k", "operator": "Exists"}]}, 8),
+    "a name of its own, and a predicate of one's own": ({"predicates": [{"name": "Own"}]}, {}, 1),
+    "a label of its own, and a predicate of one's own": ({"predicates": [{"name": "Own"}]}, {"labels": {"a": "1"}}, 8),
+    "a label of its own, and a priority of one's own, whose predicates are built in": (
+        {"priorities": [{"name": "OwnPriority", "weight": 1}]}, {"labels": {"a": "1"}}, 1),
+})
+def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_that(
+        policy, other, asked, monkeypatch, own_rules):
+    """Of eight nodes one has changed, as the first pod went there."""
+    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
+    cluster, nodes = cluster_of(*(node(f"n{i}") for i in range(8))), set()
+    snapshot = cluster.snapshot(policies)
+    reasons = scheduler.Prepared.reasons
+    monkeypatch.setattr(scheduler.Prepared, "reasons", lambda rule, pod, node: (
+        nodes.add(node.name) or reasons(rule, pod, node)))
+    for each in (pod("first"), pod("second", **other)):
+        nodes.clear()
+        waiting = scheduler.Pod(each)
+        waiting.update(record=scheduler.PodRecord(waiting))
+        scheduler.assume(scheduler.schedule(waiting, snapshot, policies["my-scheduler"]), cluster.cache)
+    assert len(nodes) == asked
+
+
+def test_pods_are_alike_by_the_names_of_their_tokens_volumes_only():
+    kinds = {scheduler.Pod(pod("p", **spec)).kind for suffix in ("aaaaa", "bbbbb") for spec in (
+        {"volumes": [{"name": f"kube-api-access-{suffix}", "projected": {}}]},
+        {"nodeSelector": {"x": f"kube-api-access-{suffix}"}})}
+    assert len(kinds) == 3
 
 
 def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name(monkeypatch):

@@ -198,8 +198,9 @@ def mounts(**disk):
     "disks of other kinds": (mounts(gcePersistentDisk={"pdName": "a"}), mounts(iscsi={"iqn": "a"}), True),
 })
 def test_disks(wanted, used, fits):
-    assert verdict("NoDiskConflict", wanted, node("n"), used, metadata=False) == (
-        [] if fits else ["node(s) had no available disk"])
+    there = pod("there", nodeName="n", volumes=used["spec"]["volumes"])
+    decision = decide(["NoDiskConflict"], wanted, [node("n")], [there])
+    assert decision.message == (None if fits else "0/1 nodes are available: 1 node(s) had no available disk.")
 
 
 @table("preferences, score", {

@@ -19,6 +19,8 @@ CPU seconds and MiB (peak) are the scheduler's own. The machine should have noth
 
 import argparse
 import contextlib
+import gc
+import itertools
 import json
 import math
 import os
@@ -36,7 +38,7 @@ from pathlib import Path
 import requests
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from conftest import ROOT, SCHEDULER, ControlPlane, node, pod, scheduler
+from conftest import ROOT, SCHEDULER, ControlPlane, claim, node, pod, scheduler, storage_class
 
 FULL = {  # the Policy in which pods look at one another
     "kind": "Policy", "apiVersion": "v1",
@@ -315,14 +317,15 @@ def waiting(bench, *_):
 
 
 def deciding(_, rounds, *more):
-    """Measure decisions without HTTP."""
+    """Measure decisions without HTTP, in a process that collects garbage as the script does."""
+    gc.set_threshold(50000)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "full.json"
         path.write_text(json.dumps(FULL))
-        print("\ndecisions/s      nodes      50     500   5,000", flush=True)
-        for title, policy in (("policy.json", ROOT / "policy.json"), ("full", path)):
-            rates = [max(decisions_a_second(count, str(policy)) for _ in range(rounds)) for count in (50, 500, 5000)]
-            print(f"{title:22}", *(f"{rate:7.0f}" for rate in rates), flush=True)
+        print(f"\n{'decisions/s':34} nodes      50     500   5,000", flush=True)
+        for policy, pods in [*itertools.product((ROOT / "policy.json", "DefaultProvider"), PODS), (path, "equal pods")]:
+            rates = [max(decisions_a_second(count, str(policy), pods) for _ in range(rounds)) for count in (50, 500, 5000)]
+            print(f"{Path(policy).name}, {pods:{38 - len(Path(policy).name)}}", *(f"{rate:7.0f}" for rate in rates), flush=True)
     cluster, policies = in_memory(5000, str(ROOT / "policy.json"))
     snapshot, policy = cluster.snapshot(policies), policies["my-scheduler"]
     pods = [scheduler.Pod(pod(f"large-{i}", {"cpu": f"{64 + i}"})) for i in range(100)]
@@ -331,22 +334,42 @@ def deciding(_, rounds, *more):
           + ", ".join(f"{second:.2f} s" for second in took), flush=True)
 
 
-def in_memory(count, policy):
-    """Return a cluster of manifests, and the Policies."""
+def labelled_pods(count):
+    """Return pods with a label of their own, as StatefulSets and indexed Jobs make them."""
+    things = equal_pods(count)
+    for i, thing in enumerate(things):
+        thing["metadata"]["labels"] = {"app": "web", "apps.kubernetes.io/pod-index": str(i)}
+    return things
+
+
+def claiming_pods(count):
+    """Return the pods of a StatefulSet: with a label and a claim of their own, for which a volume is provisioned."""
+    things = labelled_pods(count)
+    for i, thing in enumerate(things):
+        thing["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{i}"}}]
+    return things
+
+
+PODS = {"equal pods": equal_pods, "a label of their own": labelled_pods, "a claim of their own": claiming_pods}
+
+
+def in_memory(count, policy, claims=0):
+    """Return a cluster of manifests with nodes and claims, and the Policies."""
     manifests = scheduler.Manifests()
-    for thing in nodes(count):
+    things = [claim(f"data-{i}") for i in range(claims)] + [storage_class("local", "example.com/disks")]
+    for thing in nodes(count) + things:
         manifests.add(thing)
     return scheduler.Cluster(manifests), scheduler.load_policies(policy, "my-scheduler")
 
 
-def decisions_a_second(count, path):
+def decisions_a_second(count, path, pods):
     """Return how many pods are decided about and assumed in a second."""
-    cluster, policies = in_memory(count, path)
+    cluster, policies = in_memory(count, path, claims=5000 if PODS[pods] is claiming_pods else 0)
     snapshot, policy = cluster.snapshot(policies), policies["my-scheduler"]
     began, done = time.perf_counter(), 0
-    for thing in equal_pods(5000):
+    for thing in PODS[pods](5000):
         waiting = scheduler.Pod(thing)
-        waiting.record = scheduler.PodRecord()
+        waiting.update(record=scheduler.PodRecord())
         scheduler.assume(scheduler.schedule(waiting, snapshot, policy), snapshot)
         done += 1
         if time.perf_counter() > began + 3:
