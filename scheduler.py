@@ -2564,7 +2564,11 @@ def parse(text):
                 yield json.loads(json.dumps(document, default=str))
     except json.JSONDecodeError as error:
         stray = re.search(r",\s*[]},]$", text[:error.pos + 1])
-        at, what = (stray.start(), "stray comma") if stray else (error.pos, error.msg)
+        end_before = len(text[:error.pos].rstrip())
+        is_missing = error.msg.endswith("delimiter") or not text[error.pos:].strip()  # what comes next is fine
+        at, what = end_before if is_missing else error.pos, error.msg
+        if stray:
+            at, what = stray.start(), "stray comma"
         before = text[:at].split("\n")
         after, _, _ = text[at:].partition("\n")
         line = f"{before[-1][-200:]}{after[:200]}".strip()  # all of it, unless it is very long

@@ -111,7 +111,11 @@ EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and p
         '{"kind": "Policy", "apiVersion": "v1", }', 'line 1: stray comma: {"kind": "Policy", "apiVersion": "v1", }'),
     "two commas": ('{"kind": "Policy",\n "apiVersion": "v1",, "predicates": []}',
                    'line 2: stray comma: "apiVersion": "v1",, "predicates": []}'),
-    "no comma": ('{"kind": "Policy"\n "apiVersion": "v1"}', "line 2: Expecting ',' delimiter: \"apiVersion\": \"v1\"}"),
+    "no comma at the end of a line": (
+        '{"kind": "Policy"\n "apiVersion": "v1"}', 'line 1: Expecting \',\' delimiter: {"kind": "Policy"'),
+    "half a file, up to the end of a line": (
+        '{"kind": "Policy",\n', 'line 1: Expecting property name enclosed in double quotes: {"kind": "Policy",'),
+    "no value on the next line": ('{"kind":\n Policy}', "line 2: Expecting value: Policy}"),
     "neither kind nor apiVersion": (
         '{"predicates": []}', f'{EXPECTED} {{"predicates": []}}'),
     "nothing at all": ("", f"{EXPECTED} nothing"),
