@@ -1191,7 +1191,7 @@ def label_conflicts(arguments):
                 yield f'label "{label}" cannot be wanted both present and absent'
 
 
-@predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts,
+@predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts, plugin_weight=0,
            argument={"labels": [str], "presence": bool})
 def check_node_label_presence(pod, node, arguments):
     """The node has the labels that the Policy wants present, with any value; not those it wants absent."""
@@ -1202,7 +1202,7 @@ def check_node_label_presence(pod, node, arguments):
             return
 
 
-@priority("NodeLabel", member="labelPreference", check=label_conflicts,
+@priority("NodeLabel", member="labelPreference", check=label_conflicts, plugin_weight=0,
           argument={"label": str, "presence": bool})
 def node_label(pod, node, arguments):
     """The percentage of the labelPreference entries that the node meets: a label is there, or is not."""
@@ -1448,7 +1448,7 @@ def service_pairs(pod, nodes, snapshot, arguments):
     return pairs or nothing_against
 
 
-@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity",
+@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity", plugin_weight=0,
            argument={"labels": [str]})
 def check_service_affinity(pod, node, metadata):
     """For the labels in the Policy, the node has the values that bind the pod's service."""
@@ -1464,7 +1464,8 @@ def service_spread(pod, nodes, snapshot, arguments):
             for label in labels]
 
 
-@priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity", argument={"label": str})
+@priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity", plugin_weight=0,
+          argument={"label": str})
 def service_affinity(pod, node, metadata):
     """The share of the service's pods that are elsewhere, by the values of the Policy's labels."""
     score = 0.0
@@ -2499,7 +2500,30 @@ def decode_fields(value, schema, where, lenient):
     return decoded
 
 
+ARGUMENTS = {  # member of a Policy's argument, which says what rule an entry of any name means -> an example
+    "labelsPresence": {"labels": ["ssd"], "presence": True},
+    "labelPreference": {"label": "ssd", "presence": True},
+    "serviceAffinity": {"labels": ["zone"]},
+    "serviceAntiAffinity": {"label": "zone"},
+    "requestedToCapacityRatioArguments": {
+        "shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]}}
+
+
+def by_argument(member):
+    """Return how a Policy names a rule that is meant by this member of an entry's argument."""
+    return f'in a Policy: a name of your own, with "argument": {json.dumps({member: ARGUMENTS[member]})}'
+
+
 NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag -> how that is said today
+    "NodeLabel": f"node affinity ({by_argument('labelsPresence')})",
+    "NodeLabelPriority": f"node affinity ({by_argument('labelPreference')})",
+    "ServiceAffinity": f"pod affinity ({by_argument('serviceAffinity')})",
+    **dict.fromkeys(["ServiceAffinityPriority", "ServiceAntiAffinityPriority"],
+                    f"spread constraints ({by_argument('serviceAntiAffinity')})"),
+    **dict.fromkeys(["RequestedToCapacityRatio", "RequestedToCapacityRatioPriority"],
+                    "NodeResourcesFit with scoringStrategy.type RequestedToCapacityRatio "
+                    f"({by_argument('requestedToCapacityRatioArguments')})"),
+    "Coscheduling": "the rule Coscheduling of tests/tutorial_rules.py, a file for --plugins",
     "NodeResourcesLeastAllocated": "NodeResourcesFit (in a Policy: LeastRequestedPriority)",
     "NodeResourcesMostAllocated":
         "NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
@@ -2521,7 +2545,7 @@ def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
     word = str(word)
     if word in NAMES_OF_OLD and word not in known:
         return f"; today: {NAMES_OF_OLD[word]}"
-    near = difflib.get_close_matches(word, known, 1)
+    near = difflib.get_close_matches(word, known, 1, cutoff=0.75)
     return f'; did you mean "{near[0]}"?' if near else otherwise
 
 
@@ -2564,9 +2588,9 @@ def parse(text):
                 yield json.loads(json.dumps(document, default=str))
     except json.JSONDecodeError as error:
         stray = re.search(r",\s*[]},]$", text[:error.pos + 1])
-        end_before = len(text[:error.pos].rstrip())
-        is_missing = error.msg.endswith("delimiter") or not text[error.pos:].strip()  # what comes next is fine
-        at, what = end_before if is_missing else error.pos, error.msg
+        at, what = error.pos, error.msg
+        if what.endswith("delimiter") or not text[at:].strip():  # what is before is not complete
+            at = len(text[:at].rstrip())
         if stray:
             at, what = stray.start(), "stray comma"
         before = text[:at].split("\n")
@@ -2867,7 +2891,9 @@ def load_policies(path, scheduler_name):
             return read_configuration(document, scheduler_name)
         policy = read_policy(document)
     except (OSError, ValueError) as error:
-        hint = did_you_mean(path, providers(), "") if isinstance(error, FileNotFoundError) else ""
+        hint = ""
+        if isinstance(error, FileNotFoundError) and str(path).isalnum():
+            hint = did_you_mean(path, providers(), f"; other than a file: {', '.join(providers())}")
         raise PolicyError(f"{path}: {one_line(error)[:500]}{hint}") from error
     if path in providers():  # their predicates run in the order of the plugins
         order = PLUGIN_ORDER + [rule.plugin for rule in policy.predicates]
@@ -3065,7 +3091,7 @@ def known_names(where):
 def unknown_rule(where, title):
     """Say that a list can have no such name; it may be one of the other list's, a plugin's, or misspelt."""
     [elsewhere] = CATALOGUES.keys() - {where}
-    if title in known_names(elsewhere):
+    if title in known_names(elsewhere) and title not in NAMES_OF_OLD:
         return f'"{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}'
     meant = next((rule.name for rule in CATALOGUES[where].values() if rule.plugin == title), title)
     return f'unknown {NOUNS[where]} "{title}"{did_you_mean(meant, known_names(where))}'
@@ -3094,7 +3120,7 @@ def set_up(rule, title, entry, weight, arguments, modern=False):
 def check_arguments(rule, arguments, entry):
     """Raise PolicyError if a rule does not have the arguments that it needs, or says that they are wrong."""
     if rule.member and rule.name in PRIORITIES and not arguments:
-        raise PolicyError(f"{entry}: needs an argument; in a Policy, under a name of your own")
+        raise PolicyError(f"{entry}: needs an argument; {by_argument(rule.member)}")
     if has_own_fields(rule):  # of the others all may be left out
         for name in rule.argument:
             if any(name not in argument for argument in arguments):

@@ -195,12 +195,16 @@ def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugi
 
 
 VOLUMES, TAINTS = "NodeVolumeLimits", "TaintToleration, and taints on the nodes"
+LABELS = ('node affinity (in a Policy: a name of your own, with "argument": '
+          '{"labelsPresence": {"labels": ["ssd"], "presence": true}})')
+SERVICES = 'pod affinity (in a Policy: a name of your own, with "argument": {"serviceAffinity": {"labels": ["zone"]}})'
 
 
 @table("point, name, today", {
     "EBSLimits": ("filter", "EBSLimits", VOLUMES), "GCEPDLimits": ("filter", "GCEPDLimits", VOLUMES),
     "AzureDiskLimits": ("multiPoint", "AzureDiskLimits", VOLUMES), "CinderLimits": ("filter", "CinderLimits", VOLUMES),
-    "NodePreferAvoidPods": ("score", "NodePreferAvoidPods", TAINTS)})
+    "NodePreferAvoidPods": ("score", "NodePreferAvoidPods", TAINTS),
+    "NodeLabel": ("score", "NodeLabel", LABELS), "ServiceAffinity": ("filter", "ServiceAffinity", SERVICES)})
 def test_plugins_that_have_gone_modern_are_refused(point, name, today):
     with pytest.raises(scheduler.PolicyError) as error:
         load({"plugins": {point: {"enabled": plugins(name)}}})
@@ -558,12 +562,6 @@ def test_nodes_that_affinity_names_are_not_asked_for_where_the_plugin_is_disable
     feasible = [list(decide(load({"plugins": {"multiPoint": {"disabled": plugins(*disabled)}}}), pod("p", affinity=only_a),
                             node("a"), node("b")).total) for disabled in ([], ["NodeAffinity"])]
     assert feasible == [["a"], ["a", "b"]]
-
-
-@pytest.mark.parametrize("name", ["NodeLabel", "ServiceAffinity"])
-def test_a_plugin_of_1_20_that_needs_an_argument_is_refused_without_it(name):
-    with pytest.raises(scheduler.PolicyError, match=f"profiles.0..plugins.score: {name}: needs an argument"):
-        load({"plugins": {"score": {"enabled": plugins(name)}}})
 
 
 @pytest.fixture
