@@ -2531,13 +2531,24 @@ NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag
                     "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
     **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"], "NodeVolumeLimits"),
     "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
-    **dict.fromkeys(["NodeResourceLimits", "ResourceLimitsPriority"], "nothing, leave it out"),
-    "NoVolumeNodeConflict": "CheckVolumeBinding", "version": "apiVersion",
+    **dict.fromkeys(["NodeResourceLimits", "ResourceLimitsPriority", "healthzBindAddress",
+                     "metricsBindAddress", "disablePreemption"], "nothing, leave it out"),
+    "NoVolumeNodeConflict": "CheckVolumeBinding", "version": "apiVersion", "unreserve": "reserve",
     "algorithmSource": "--policy with the Policy's own file",
+    "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding",
+    "lockObjectName": "resourceName", "lockObjectNamespace": "resourceNamespace",
     "schedulerName": "profiles[0].schedulerName, or --scheduler-name",
     "plugins": "profiles[0].plugins", "pluginConfig": "profiles[0].pluginConfig",
     "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity",
-    "--kubeconfig": "kubectl --kubeconfig FILE proxy", "--master": "--server", "--v": "--verbose"}
+    "--kubeconfig": "kubectl --kubeconfig FILE proxy", "--master": "--server", "--v": "--verbose",
+    **dict.fromkeys(["--policy-configmap", "--policy-configmap-namespace"],
+                    "--policy with the file that is in the ConfigMap"),
+    "--hard-pod-affinity-symmetric-weight": "hardPodAffinitySymmetricWeight in the Policy",
+    **{f"--leader-elect-{flag}": f"leaderElection.{name} in a KubeSchedulerConfiguration" for flag, name in {
+        "lease-duration": "leaseDuration", "renew-deadline": "renewDeadline", "retry-period": "retryPeriod",
+        "resource-name": "resourceName", "resource-namespace": "resourceNamespace"}.items()},
+    "--lock-object-name": "leaderElection.resourceName in a KubeSchedulerConfiguration",
+    "--lock-object-namespace": "leaderElection.resourceNamespace in a KubeSchedulerConfiguration"}
 
 
 def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
@@ -2894,7 +2905,7 @@ def load_policies(path, scheduler_name):
         hint = ""
         if isinstance(error, FileNotFoundError) and str(path).isalnum():
             hint = did_you_mean(path, providers(), f"; other than a file: {', '.join(providers())}")
-        raise PolicyError(f"{path}: {one_line(error)[:500]}{hint}") from error
+        raise PolicyError(f"{path}: {one_line(error)[:2000]}{hint}") from error
     if path in providers():  # their predicates run in the order of the plugins
         order = PLUGIN_ORDER + [rule.plugin for rule in policy.predicates]
         policy.predicates.sort(key=lambda rule: order.index(rule.plugin))
@@ -3203,10 +3214,37 @@ def default_plugins():
             if any(rule.by_default or rule.always for rule in rules)}
 
 
+def changes_since(document):
+    """Yield all that has to be said otherwise in a configuration of an older version."""
+    version = str(document.get("apiVersion"))
+    yield f'apiVersion "{version}": write {CONFIGURATION_VERSION}'
+    yield from said_of_old(document, CONFIGURATION)
+    if version.endswith(("v1alpha1", "v1alpha2", "v1beta1", "v1beta2")):
+        yield ("by default InterPodAffinity and NodeAffinity weigh 2 today, TaintToleration 3 (each was 1), "
+               "and nobody heeds the annotation preferAvoidPods")
+
+
+def said_of_old(thing, schema, place=""):
+    """Yield the names of old in a part of a configuration, where they are, and what they are today."""
+    if isinstance(thing, list) and isinstance(schema, list):
+        for i, item in enumerate(thing):
+            yield from said_of_old(item, schema[0], f"{place}[{i}]")
+    elif isinstance(thing, dict) and isinstance(schema, dict):
+        [profile] = CONFIGURATION["profiles"]  # whose fields v1alpha1 had at the top
+        for name, value in thing.items():
+            where = f"{place}.{name}".lstrip(".")
+            if name in NAMES_OF_OLD and name not in schema:
+                yield f"{where}: today {NAMES_OF_OLD[name]}"
+            yield from said_of_old(value, schema.get(name) or profile.get(name), where)
+    elif schema is str and isinstance(thing, str) and thing in NAMES_OF_OLD:
+        today, _, _ = NAMES_OF_OLD[thing].partition(" (in a Policy")
+        yield f"{place}: {thing} is today {today}"
+
+
 def read_configuration(document, scheduler_name):
     """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises PolicyError."""
     if document.get("apiVersion") != CONFIGURATION_VERSION:
-        raise PolicyError(f'apiVersion "{document.get("apiVersion")}": write {CONFIGURATION_VERSION}')
+        raise PolicyError("; ".join(changes_since(document)))
     body = decode(document, CONFIGURATION, "")
     configs = body.get("extenders", [])
     for config in configs:  # a Policy has nanoseconds, and writes enableHttps
@@ -4981,6 +5019,15 @@ def why_it_waits(pod, snapshot):
 # ==== 32. The command line ==============================================================================
 
 
+FLAGS_PASSED_OVER = re.compile(  # of kube-scheduler, 1.20 to 1.36
+    "--(add-dir-header|address|allow-metric-labels.*|alsologtostderr|authentication-.*|authorization-.*"
+    "|bind-address|cert-dir|client-ca-file|contention-profiling|disable-http2-serving|disabled-metrics"
+    "|emulat.*|feature-gates|http2-.*|kube-api-.*|leader-elect-resource-lock|log-.*|logging-format|logtostderr"
+    "|min-compatibility-version|one-output|permit-.*|pod-max-in-unschedulable-pods-duration|port|profiling"
+    "|requestheader-.*|secure-port|show-hidden-metrics.*|skip-.*headers|stderrthreshold|tls-.*"
+    "|use-legacy-policy-config|vmodule)")
+
+
 def read_arguments(argv):
     """Read the command line."""
     parser = argparse.ArgumentParser(
@@ -5013,6 +5060,12 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("-o", "--output", choices=["text", "json"], default="text", help="json: an object for each decision")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
     options, unknown = parser.parse_known_args(argv)
+    options.passed_over = []
+    while unknown and FLAGS_PASSED_OVER.fullmatch(unknown[0].partition("=")[0]):
+        flag, equals, _ = unknown.pop(0).partition("=")
+        options.passed_over.append(flag)
+        if unknown and not equals and not unknown[0].startswith("-"):
+            del unknown[0]  # its value
     if unknown:
         word = unknown[0].partition("=")[0]
         otherwise = "" if word.startswith("-") else "; manifests are given by --cluster"
@@ -5047,6 +5100,8 @@ def main(argv=None):
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler])
     log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
+    if options.passed_over:
+        log.warning("nothing here depends on %s", ", ".join(options.passed_over))
     screen = Screen()
     rules_print_to = sys.stderr if options.output == "json" else sys.stdout
     ended = threading.Event()

@@ -1,5 +1,6 @@
 """The command line: what it prints, its exit codes, and the README's promises."""
 
+import inspect
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import scheduler
 import yaml
 from conftest import ROOT, SCHEDULER, free_port, node, pod, run_scheduler, table
 
+RULES = ROOT / "tests" / "tutorial_rules.py"
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
 NOBODY_WAITS = "no pod waits for my-scheduler: none without a node has this spec.schedulerName"
 NOBODY_IS_READY = ("no pod waits for my-scheduler: those without a node have scheduling gates, are being deleted, "
@@ -538,6 +540,48 @@ def test_that_no_pod_of_a_live_cluster_names_it_is_said(answering):
 def test_kube_schedulers_own_flags_are_understood(arguments, said):
     run = run_scheduler("--cluster", DEMO, "--explain", "report", *arguments, cwd=ROOT)
     assert run.returncode == 0 and said in run.stdout
+
+
+@table("arguments, said", {
+    "with a value": (["--kube-api-qps=50"], "--kube-api-qps"),
+    "with a value apart": (["--port", "0", "--feature-gates", "A=true"], "--port, --feature-gates"),
+    "one after another, and one that is understood": (
+        ["--port=0", "--authentication-kubeconfig", "x", "--leader-elect=true", "--tls-min-version=VersionTLS12"],
+        "--port, --authentication-kubeconfig, --tls-min-version"),
+    "a switch": (["--logtostderr", "--profiling=false"], "--logtostderr, --profiling"),
+    "that its Policy is a file, as it is here anyway": (
+        ["--use-legacy-policy-config", "--policy-config-file", "policy.json"], "--use-legacy-policy-config"),
+    "behind options of ours": (["--plugins", RULES, "--address=0.0.0.0"], "--address"),
+})
+def test_kube_schedulers_flags_that_mean_nothing_here_are_named_and_passed_over(arguments, said):
+    run = run_scheduler("--cluster", DEMO, *arguments, cwd=ROOT)
+    assert (run.returncode, run.stderr) == (0, f"nothing here depends on {said}\n")
+
+
+FLAGS = [name for name in scheduler.NAMES_OF_OLD if name.startswith("--")]
+
+
+OURS = re.findall("--[a-z][a-z-]{4,}", inspect.getsource(scheduler.read_arguments))
+
+
+@pytest.mark.parametrize("flag", [*FLAGS, *sorted({flag[:-1] for flag in OURS} - {*OURS})])
+def test_each_hint_about_a_flag_leads_to_something_that_works(flag, capsys):
+    while True:
+        with pytest.raises(SystemExit):
+            scheduler.read_arguments([flag])
+        said = capsys.readouterr().err
+        if found := re.search(r"; today: (--\S+)|; did you mean \"(--\S+)\"", said):
+            flag = found[1] or found[2]
+            if flag in scheduler.NAMES_OF_OLD:
+                continue
+            assert flag in OURS
+        elif found := re.search(r"; today: leaderElection.(\w+) in a KubeSchedulerConfiguration", said):
+            assert found[1] in scheduler.CONFIGURATION["leaderElection"]
+        elif found := re.search(r"; today: (\w+) in the Policy", said):
+            assert found[1] in scheduler.POLICY
+        else:
+            assert "; today: kubectl --kubeconfig FILE proxy" in said or ";" not in said or "ConfigMap" in said
+        return
 
 
 def test_the_flag_overrules_the_configuration_about_leader_election(answering, tmp_path):
