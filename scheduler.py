@@ -277,12 +277,14 @@ def register(where, name=None, **options):
         """Make the function a rule, as the options describe it; return it as it is."""
         plain = getattr(function, "func", function)  # some built-in rules are made by functools.partial
         is_built_in = plain.__module__ == __name__
+        given = {"function": function} | options
         if not is_built_in:
             check_rule(where, name, function, options)
-        given = {option: value for option, value in options.items() if value is not None}
+            given = Watch(name).over(given)
+        given = {option: value for option, value in given.items() if value is not None}
         hooks = {option: given.pop(option) for option in HOOKS if option in given}
         unless_given = {"steady": is_built_in, "plugin": name}
-        CATALOGUES[where][name] = Rule(name, function, hooks=hooks, **(unless_given | given))
+        CATALOGUES[where][name] = Rule(name, hooks=hooks, **(unless_given | given))
         for each in (function, *options.values()):
             if hasattr(each, "__code__"):
                 RULE_OF[each.__code__] = name
@@ -979,20 +981,20 @@ def term_matches(term, node):
 
 
 class Listed:
-    """What the API server has listed. Once that is read, rules look at it, and cannot set its attributes."""
-
-    is_read = False
+    """What the API server has listed, and rules look at: see the class Watch."""
 
     def update(self, **attributes):
         """Set attributes, as only the scheduler itself should."""
         vars(self).update(attributes)
 
-    def __setattr__(self, name, value):
-        """Set an attribute. Raises AttributeError once all is read: then rules look at it."""
-        if self.is_read:
-            kind = type(self).__name__.lower()
-            raise AttributeError(f"rules must not change what they look at: {kind}.{name}")
-        object.__setattr__(self, name, value)
+    def __deepcopy__(self, memo):
+        """Stay the same object where something that has it is copied, as a node has its pods."""
+        return self
+
+    def shown(self):
+        """Return a copy of its attributes, to be compared later, except of those that no rule looks at."""
+        same = [vars(self).get(name) for name in ("record", "changes", "tallies")]
+        return copy.deepcopy(vars(self), {id(value): value for value in same})
 
 
 class Pod(Listed):
@@ -1045,7 +1047,6 @@ class Pod(Listed):
                      port["hostPort"]) for port in ports if pick(port, int, "hostPort") > 0]
         self.read_requests()
         self.record = None  # of a pending pod: its PodRecord
-        self.is_read = True
 
     def read_requests(self):
         """Read what the pod requests; and for what it counts in scores, where each container counts."""
@@ -1101,7 +1102,6 @@ class Node(Listed):
         self.changes = []  # takes the name of each node that changes; all nodes of a snapshot have one list
         self.pods = None  # uid -> Pod
         self.hold({})
-        self.is_read = True
 
     def hold(self, pods):
         """Have these pods on the node, {uid: Pod}, also assumed ones."""
@@ -2325,7 +2325,8 @@ ANSWERS = {  # option -> whether what the function returns, except None, is fine
     "permit": (lambda answer: type(with_reason(answer)[0]) in (int, float), "seconds, or (seconds, why)"),
     "pre_bind": (lambda answer: are_requests(with_reason(answer)[0]),
                  "a list of requests, (method, path, body), or (these, why)"),
-    "bind": (lambda answer: isinstance(answer, bool), "True if it has bound the pod")}
+    "bind": (lambda answer: isinstance(answer, bool), "True if it has bound the pod"),
+    "pre_enqueue": (lambda answer: isinstance(answer, str), "why the pod is not to be tried yet, a string")}
 
 
 def call_hook(rule, point, *things):
@@ -2716,6 +2717,76 @@ def check_schema(schema, place):
         raise PolicyError(f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}")
 
 
+class Watch:
+    """What a rule of the user's own does beside its answers, which is to be nothing, and to take no time.
+
+    A rule that changes what it looks at is not asked any more. That is looked for as it is first asked.
+    """
+
+    PODS, CALLS = 20, 5  # for which each of its functions is looked after
+
+    def __init__(self, name):
+        self.name = name
+        self.refusal = ""
+        self.pods = collections.Counter()  # function -> pods about which it was asked
+        self.pod = None  # the last one of these
+        self.calls = collections.Counter()  # function -> calls about this one
+        self.seconds = 0  # that these took
+
+    def over(self, options):
+        """Return a decorator's options with the functions watched that the loop asks about a pod."""
+        asked = PARAMETERS.keys() - {"reduce", "check", "bind", "post_bind"}
+        return {option: self.watched(value) if value and option in asked else value
+                for option, value in options.items()}
+
+    def watched(self, function):
+        """Return a function that does the same as this one, under watch."""
+
+        @functools.wraps(function)
+        def ask(pod, *things, **more):
+            """Raise TypeError if the rule has changed something, now or before."""
+            if self.refusal:
+                raise TypeError(self.refusal)
+            before = [(thing, thing.shown()) for thing in self.to_compare(function, pod, things)]
+            began = time.monotonic()
+            answer = function(pod, *things, **more)
+            if isinstance(answer, types.GeneratorType):
+                answer = list(answer)
+            self.seconds += time.monotonic() - began
+            if self.seconds > 1:
+                took = f"{self.seconds:.1f} s for {self.calls.total()} calls about {pod.key} so far"
+                place = place_of(self, function)
+                warn_once(f"{self.name} takes long: {took} ({place})", about=f"{self.name} takes long")
+            for thing, attributes in before:
+                self.compare(thing, attributes, function)
+            return answer
+
+        return ask
+
+    def to_compare(self, function, pod, things):
+        """Return the pods and nodes to compare before and after a call; none after the first calls."""
+        if pod is not self.pod:
+            self.pod = pod
+            self.calls.clear()
+            self.seconds = 0
+        self.calls[function] += 1
+        self.pods[function] += self.calls[function] == 1
+        if self.pods[function] > self.PODS or self.calls[function] > self.CALLS:
+            return []
+        lists = [thing[:self.CALLS] for thing in things if isinstance(thing, list)]
+        return [thing for thing in [pod, *things, *itertools.chain(*lists)] if isinstance(thing, Listed)]
+
+    def compare(self, thing, before, function):
+        """Raise TypeError if a pod or a node is not as it was before, and make it so again."""
+        changed = [name for name, value in before.items() if vars(thing).get(name) != value]
+        if changed:
+            thing.update(**before)
+            [name, *_] = [name for name in changed if name not in ("raw", "spec")] or changed
+            what = f"{type(thing).__name__.lower()}.{name} ({place_of(self, function)})"
+            self.refusal = f"rules must not change what they look at: {what}"
+            raise TypeError(self.refusal)
+
+
 def load_plugins(paths):
     """Run files that register rules, maybe again. Return {path: its text}. Raises PolicyError."""
     sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
@@ -2781,7 +2852,7 @@ def wrong_answer(rule, expected, answer, function=None):
 def place_of(rule, function=None):
     """Return which rule it is, and where in its file: of its function, or of another one that it has."""
     function = function or rule.function
-    code = getattr(getattr(function, "func", function), "__code__", None)
+    code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
     return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
 
 
