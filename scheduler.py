@@ -2650,7 +2650,7 @@ PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `argument
     "pre_enqueue": "pod", "queue_sort": "pod", "post_filter": "pod failed snapshot", "bind": "pod node_name",
     "reserve": "pod node snapshot", "unreserve": "pod snapshot", "permit": "pod node snapshot",
     "pre_bind": "pod node snapshot", "post_bind": "pod node_name"}
-PLUGGED_IN = set()  # the names of the rules of --plugins
+PLUGGED_IN = {}  # the name of a rule of --plugins -> its file
 
 
 def no_name(where, name):
@@ -2791,11 +2791,12 @@ def load_plugins(paths):
     """Run files that register rules, maybe again. Return {path: its text}. Raises PolicyError."""
     sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
     for catalogue in CATALOGUES.values():
-        for name in PLUGGED_IN & catalogue.keys():
+        for name in PLUGGED_IN.keys() & catalogue.keys():
             del catalogue[name]
-    others = PREDICATES.keys() | PRIORITIES.keys()
+    PLUGGED_IN.clear()
     code = {}
     for path in paths:
+        others = PREDICATES.keys() | PRIORITIES.keys()
         folder = str(Path(path).resolve().parent)
         if folder not in sys.path:
             sys.path.append(folder)  # so that the file may import others beside it
@@ -2809,8 +2810,20 @@ def load_plugins(paths):
             kind = "" if isinstance(error, PolicyError) else f"{type(error).__name__}: "
             raise PolicyError(f"{place}: {kind}{one_line(error)}") from error
         finally:
-            PLUGGED_IN.update((PREDICATES.keys() | PRIORITIES.keys()) - others)
+            PLUGGED_IN.update(dict.fromkeys((PREDICATES.keys() | PRIORITIES.keys()) - others, path))
     return code
+
+
+def idle_plugins(paths, policies):
+    """Yield the files of --plugins that have no rule, and the rules in them that nobody asks."""
+    active = {rule.name for policy in policies.values() for rule in policy.rules()}
+    for path in paths:
+        names = [name for name, file in PLUGGED_IN.items() if file == path]
+        idle = sorted(set(names) - active)
+        if not names:
+            yield f"there is no rule in {path}"
+        elif idle:
+            yield f"{', '.join(idle)} of {path}: not named here, so not asked"
 
 
 def check_reduced(rule, scores, points):
@@ -3028,6 +3041,7 @@ class PolicyFile:
         else:
             lines = ["says the same as before"]
         notices = [notice for policy in policies.values() for notice in policy.notices]
+        notices += idle_plugins(self.plugins, policies)
         lines += [notice for notice in notices if notice not in self.notices]
         self.notices = notices
         for line in lines:

@@ -17,7 +17,6 @@ import scheduler
 import yaml
 from conftest import ROOT, SCHEDULER, free_port, node, pod, run_scheduler, table
 
-RULES = ROOT / "tests" / "tutorial_rules.py"
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
 NOBODY_WAITS = "no pod waits for my-scheduler: none without a node has this spec.schedulerName"
 NOBODY_IS_READY = ("no pod waits for my-scheduler: those without a node have scheduling gates, are being deleted, "
@@ -551,7 +550,7 @@ def test_kube_schedulers_own_flags_are_understood(arguments, said):
     "a switch": (["--logtostderr", "--profiling=false"], "--logtostderr, --profiling"),
     "that its Policy is a file, as it is here anyway": (
         ["--use-legacy-policy-config", "--policy-config-file", "policy.json"], "--use-legacy-policy-config"),
-    "behind options of ours": (["--plugins", RULES, "--address=0.0.0.0"], "--address"),
+    "behind files": (["--policy", "policy.json", "--cluster", DEMO, "--address=0.0.0.0"], "--address"),
 })
 def test_kube_schedulers_flags_that_mean_nothing_here_are_named_and_passed_over(arguments, said):
     run = run_scheduler("--cluster", DEMO, *arguments, cwd=ROOT)

@@ -101,7 +101,7 @@ def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), node("b", "2"), pod("p")]}))
     run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", tmp_path / "cluster.json", "--seed=1")
     place = run.stdout.split()[2]
-    assert run.stderr.splitlines()[1:] == ["PreFilter default/p: 2 nodes, arguments [{}]", "Filter default/p: a",
+    assert run.stderr.splitlines()[2:] == ["PreFilter default/p: 2 nodes, arguments [{}]", "Filter default/p: a",
                                        "Filter default/p: b", f"PreBind default/p: {place}"]
 
 
@@ -250,10 +250,37 @@ def test_a_rule_that_can_work_is_loaded(decorator, body, tmp_path):
     (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n{decorator}({body})\n")
     try:
         scheduler.load_plugins([tmp_path / "my_rules.py"])
-        assert {"Mine"} == scheduler.PLUGGED_IN
+        assert {"Mine": tmp_path / "my_rules.py"} == scheduler.PLUGGED_IN
     finally:
         scheduler.load_plugins([])
         scheduler.PLUGGED_IN.clear()
+
+
+ONE, TWO = ("@{}('{}')\ndef {}(pod, node): return {}\n".format(*parts) for parts in (
+    ("predicate", "One", "one", "[]"), ("priority", "Two", "two", "1")))
+
+
+@table("text, rules, said", {
+    "none of them is named": (ONE + TWO, {}, "One, Two of my_rules.py: not named here, so not asked"),
+    "one of them is not": (ONE + TWO, {"predicates": ["One"]}, "Two of my_rules.py: not named here, so not asked"),
+    "both are named": (ONE + TWO, {"predicates": ["One"], "priorities": ["Two"]}, None),
+    "one is active anyway": (ONE.replace("'One'", "'One', always=True"), {}, None),
+    "there is none": ("def one(pod, node): return []\n", {}, "there is no rule in my_rules.py"),
+})
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_rule_that_nobody_names_is_said_once(text, rules, said, times, tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policy.json").write_text(json.dumps(policy(**{"predicates": [], **rules})))
+    file = None
+    try:
+        for i in range(times):
+            (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n{text}{'#' * i}")
+            file = file or scheduler.PolicyFile("policy.json", "my-scheduler", ["my_rules.py"])
+            file.current()
+    finally:
+        scheduler.load_plugins([])
+    lines = [line for line in caplog.messages if "always on" not in line and "is loaded again" not in line]
+    assert lines == ([f"policy.json: {said}"] if said else [])
 
 
 def test_the_rules_of_the_script_itself_would_pass_too():
