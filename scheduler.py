@@ -279,12 +279,14 @@ def register(where, name=None, **options):
         """Make the function a rule, as the options describe it; return it as it is."""
         plain = getattr(function, "func", function)  # some built-in rules are made by functools.partial
         is_built_in = plain.__module__ == __name__
+        given = {"function": function} | options
         if not is_built_in:
             check_rule(where, name, function, options)
-        given = {option: value for option, value in options.items() if value is not None}
+            given = Watch(name).over(given)
+        given = {option: value for option, value in given.items() if value is not None}
         hooks = {option: given.pop(option) for option in HOOKS if option in given}
         unless_given = {"steady": is_built_in, "is_own": not is_built_in, "plugin": name}
-        CATALOGUES[where][name] = Rule(name, function, hooks=hooks, **(unless_given | given))
+        CATALOGUES[where][name] = Rule(name, hooks=hooks, **(unless_given | given))
         for each in (function, *options.values()):
             if hasattr(each, "__code__"):
                 RULE_OF[each.__code__] = name
@@ -995,20 +997,20 @@ def term_matches(term, node):
 
 
 class Listed:
-    """What the API server has listed. Once that is read, rules look at it, and cannot set its attributes."""
-
-    is_read = False
+    """What the API server has listed, and rules look at: see the class Watch."""
 
     def update(self, **attributes):
         """Set attributes, as only the scheduler itself should."""
         vars(self).update(attributes)
 
-    def __setattr__(self, name, value):
-        """Set an attribute. Raises AttributeError once all is read: then rules look at it."""
-        if self.is_read:
-            kind = type(self).__name__.lower()
-            raise AttributeError(f"rules must not change what they look at: {kind}.{name}")
-        object.__setattr__(self, name, value)
+    def __deepcopy__(self, memo):
+        """Stay the same object where something that has it is copied, as a node has its pods."""
+        return self
+
+    def shown(self):
+        """Return a copy of its attributes, to be compared later, except of those that no rule looks at."""
+        same = [vars(self).get(name) for name in ("record", "changes", "tallies", "derived")]
+        return copy.deepcopy(vars(self), {id(value): value for value in same})
 
 
 class Pod(Listed):
@@ -1064,7 +1066,6 @@ class Pod(Listed):
         self.read_requests()
         self.record = None  # of a pending pod: its PodRecord
         self.derived = {}  # what rules have worked out of it: see kept_with_pod
-        self.is_read = True
 
     def read_requests(self):
         """Read what the pod requests; and for what it counts in scores, where each container counts."""
@@ -1192,7 +1193,6 @@ class Node(Listed):
         self.changes = []  # takes the name of each node that changes; all nodes of a snapshot have one list
         self.exists = True  # False: the API server shows no node of this name, only pods that are on it
         self.hold({})
-        self.is_read = True
 
     def become(self, other):
         """Be what another reading of the node says; the pods on it stay."""
@@ -1285,7 +1285,7 @@ def label_conflicts(arguments):
                 yield f'label "{label}" cannot be wanted both present and absent'
 
 
-@predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts,
+@predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts, plugin_weight=0,
            argument={"labels": [str], "presence": bool})
 def check_node_label_presence(pod, node, arguments):
     """The node has the labels that the Policy wants present, with any value; not those it wants absent."""
@@ -1296,7 +1296,7 @@ def check_node_label_presence(pod, node, arguments):
             return
 
 
-@priority("NodeLabel", member="labelPreference", check=label_conflicts,
+@priority("NodeLabel", member="labelPreference", check=label_conflicts, plugin_weight=0,
           argument={"label": str, "presence": bool})
 def node_label(pod, node, arguments):
     """The percentage of the labelPreference entries that the node meets: a label is there, or is not."""
@@ -1544,7 +1544,7 @@ def service_pairs(pod, nodes, snapshot, arguments):
     return pairs or nothing_against
 
 
-@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity",
+@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity", plugin_weight=0,
            argument={"labels": [str]})
 def check_service_affinity(pod, node, metadata):
     """For the labels in the Policy, the node has the values that bind the pod's service."""
@@ -1560,7 +1560,8 @@ def service_spread(pod, nodes, snapshot, arguments):
             for label in labels]
 
 
-@priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity", argument={"label": str})
+@priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity", plugin_weight=0,
+          argument={"label": str})
 def service_affinity(pod, node, metadata):
     """The share of the service's pods that are elsewhere, by the values of the Policy's labels."""
     score = 0.0
@@ -2460,7 +2461,8 @@ ANSWERS = {  # option -> whether what the function returns, except None, is fine
     "permit": (lambda answer: type(with_reason(answer)[0]) in (int, float), "seconds, or (seconds, why)"),
     "pre_bind": (lambda answer: are_requests(with_reason(answer)[0]),
                  "a list of requests, (method, path, body), or (these, why)"),
-    "bind": (lambda answer: isinstance(answer, bool), "True if it has bound the pod")}
+    "bind": (lambda answer: isinstance(answer, bool), "True if it has bound the pod"),
+    "pre_enqueue": (lambda answer: isinstance(answer, str), "why the pod is not to be tried yet, a string")}
 
 
 def call_hook(rule, point, *things):
@@ -2634,7 +2636,30 @@ def decode_fields(value, schema, where, lenient):
     return decoded
 
 
+ARGUMENTS = {  # member of a Policy's argument, which says what rule an entry of any name means -> an example
+    "labelsPresence": {"labels": ["ssd"], "presence": True},
+    "labelPreference": {"label": "ssd", "presence": True},
+    "serviceAffinity": {"labels": ["zone"]},
+    "serviceAntiAffinity": {"label": "zone"},
+    "requestedToCapacityRatioArguments": {
+        "shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]}}
+
+
+def by_argument(member):
+    """Return how a Policy names a rule that is meant by this member of an entry's argument."""
+    return f'in a Policy: a name of your own, with "argument": {json.dumps({member: ARGUMENTS[member]})}'
+
+
 NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag -> how that is said today
+    "NodeLabel": f"node affinity ({by_argument('labelsPresence')})",
+    "NodeLabelPriority": f"node affinity ({by_argument('labelPreference')})",
+    "ServiceAffinity": f"pod affinity ({by_argument('serviceAffinity')})",
+    **dict.fromkeys(["ServiceAffinityPriority", "ServiceAntiAffinityPriority"],
+                    f"spread constraints ({by_argument('serviceAntiAffinity')})"),
+    **dict.fromkeys(["RequestedToCapacityRatio", "RequestedToCapacityRatioPriority"],
+                    "NodeResourcesFit with scoringStrategy.type RequestedToCapacityRatio "
+                    f"({by_argument('requestedToCapacityRatioArguments')})"),
+    "Coscheduling": "the rule Coscheduling of tests/tutorial_rules.py, a file for --plugins",
     "NodeResourcesLeastAllocated": "NodeResourcesFit (in a Policy: LeastRequestedPriority)",
     "NodeResourcesMostAllocated":
         "NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
@@ -2642,13 +2667,24 @@ NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag
                     "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
     **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"], "NodeVolumeLimits"),
     "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
-    **dict.fromkeys(["NodeResourceLimits", "ResourceLimitsPriority"], "nothing, leave it out"),
-    "NoVolumeNodeConflict": "CheckVolumeBinding", "version": "apiVersion",
+    **dict.fromkeys(["NodeResourceLimits", "ResourceLimitsPriority", "healthzBindAddress",
+                     "metricsBindAddress", "disablePreemption"], "nothing, leave it out"),
+    "NoVolumeNodeConflict": "CheckVolumeBinding", "version": "apiVersion", "unreserve": "reserve",
     "algorithmSource": "--policy with the Policy's own file",
+    "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding",
+    "lockObjectName": "resourceName", "lockObjectNamespace": "resourceNamespace",
     "schedulerName": "profiles[0].schedulerName, or --scheduler-name",
     "plugins": "profiles[0].plugins", "pluginConfig": "profiles[0].pluginConfig",
     "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity",
-    "--kubeconfig": "kubectl --kubeconfig FILE proxy", "--master": "--server", "--v": "--verbose"}
+    "--kubeconfig": "kubectl --kubeconfig FILE proxy", "--master": "--server", "--v": "--verbose",
+    **dict.fromkeys(["--policy-configmap", "--policy-configmap-namespace"],
+                    "--policy with the file that is in the ConfigMap"),
+    "--hard-pod-affinity-symmetric-weight": "hardPodAffinitySymmetricWeight in the Policy",
+    **{f"--leader-elect-{flag}": f"leaderElection.{name} in a KubeSchedulerConfiguration" for flag, name in {
+        "lease-duration": "leaseDuration", "renew-deadline": "renewDeadline", "retry-period": "retryPeriod",
+        "resource-name": "resourceName", "resource-namespace": "resourceNamespace"}.items()},
+    "--lock-object-name": "leaderElection.resourceName in a KubeSchedulerConfiguration",
+    "--lock-object-namespace": "leaderElection.resourceNamespace in a KubeSchedulerConfiguration"}
 
 
 def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
@@ -2656,7 +2692,7 @@ def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
     word = str(word)
     if word in NAMES_OF_OLD and word not in known:
         return f"; today: {NAMES_OF_OLD[word]}"
-    near = difflib.get_close_matches(word, known, 1)
+    near = difflib.get_close_matches(word, known, 1, cutoff=0.75)
     return f'; did you mean "{near[0]}"?' if near else otherwise
 
 
@@ -2699,7 +2735,11 @@ def parse(text):
                 yield json.loads(json.dumps(document, default=str))
     except json.JSONDecodeError as error:
         stray = re.search(r",\s*[]},]$", text[:error.pos + 1])
-        at, what = (stray.start(), "stray comma") if stray else (error.pos, error.msg)
+        at, what = error.pos, error.msg
+        if what.endswith("delimiter") or not text[at:].strip():  # what is before is not complete
+            at = len(text[:at].rstrip())
+        if stray:
+            at, what = stray.start(), "stray comma"
         before = text[:at].split("\n")
         after, _, _ = text[at:].partition("\n")
         line = f"{before[-1][-200:]}{after[:200]}".strip()  # all of it, unless it is very long
@@ -2751,7 +2791,7 @@ PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `argument
     "pre_enqueue": "pod", "queue_sort": "pod", "post_filter": "pod failed snapshot", "bind": "pod node_name",
     "reserve": "pod node snapshot", "unreserve": "pod snapshot", "permit": "pod node snapshot",
     "pre_bind": "pod node snapshot", "post_bind": "pod node_name"}
-PLUGGED_IN = set()  # the names of the rules of --plugins
+PLUGGED_IN = {}  # the name of a rule of --plugins -> its file
 
 
 def no_name(where, name):
@@ -2818,15 +2858,86 @@ def check_schema(schema, place):
         raise PolicyError(f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}")
 
 
+class Watch:
+    """What a rule of the user's own does beside its answers, which is to be nothing, and to take no time.
+
+    A rule that changes what it looks at is not asked any more. That is looked for as it is first asked.
+    """
+
+    PODS, CALLS = 20, 5  # for which each of its functions is looked after
+
+    def __init__(self, name):
+        self.name = name
+        self.refusal = ""
+        self.pods = collections.Counter()  # function -> pods about which it was asked
+        self.pod = None  # the last one of these
+        self.calls = collections.Counter()  # function -> calls about this one
+        self.seconds = 0  # that these took
+
+    def over(self, options):
+        """Return a decorator's options with the functions watched that the loop asks about a pod."""
+        asked = PARAMETERS.keys() - {"reduce", "check", "bind", "post_bind"}
+        return {option: self.watched(value) if value and option in asked else value
+                for option, value in options.items()}
+
+    def watched(self, function):
+        """Return a function that does the same as this one, under watch."""
+
+        @functools.wraps(function)
+        def ask(pod, *things, **more):
+            """Raise TypeError if the rule has changed something, now or before."""
+            if self.refusal:
+                raise TypeError(self.refusal)
+            before = [(thing, thing.shown()) for thing in self.to_compare(function, pod, things)]
+            began = time.monotonic()
+            answer = function(pod, *things, **more)
+            if isinstance(answer, types.GeneratorType):
+                answer = list(answer)
+            self.seconds += time.monotonic() - began
+            if self.seconds > 1:
+                took = f"{self.seconds:.1f} s for {self.calls.total()} calls about {pod.key} so far"
+                place = place_of(self, function)
+                warn_once(f"{self.name} takes long: {took} ({place})", about=f"{self.name} takes long")
+            for thing, attributes in before:
+                self.compare(thing, attributes, function)
+            return answer
+
+        return ask
+
+    def to_compare(self, function, pod, things):
+        """Return the pods and nodes to compare before and after a call; none after the first calls."""
+        if pod is not self.pod:
+            self.pod = pod
+            self.calls.clear()
+            self.seconds = 0
+        self.calls[function] += 1
+        self.pods[function] += self.calls[function] == 1
+        if self.pods[function] > self.PODS or self.calls[function] > self.CALLS:
+            return []
+        lists = [thing[:self.CALLS] for thing in things if isinstance(thing, list)]
+        return [thing for thing in [pod, *things, *itertools.chain(*lists)] if isinstance(thing, Listed)]
+
+    def compare(self, thing, before, function):
+        """Raise TypeError if a pod or a node is not as it was before, and make it so again."""
+        changed = [name for name, value in before.items() if vars(thing).get(name) != value]
+        if changed:
+            thing.update(**before)
+            [name, *_] = [name for name in changed if name not in ("raw", "spec")] or changed
+            what = f"{type(thing).__name__.lower()}.{name} ({place_of(self, function)})"
+            self.refusal = f"rules must not change what they look at: {what}"
+            raise TypeError(self.refusal)
+
+
 def load_plugins(paths):
     """Run files that register rules, maybe again. Return {path: its text}. Raises PolicyError."""
     sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
     for catalogue in CATALOGUES.values():
-        for name in PLUGGED_IN & catalogue.keys():
+        for name in PLUGGED_IN.keys() & catalogue.keys():
             del catalogue[name]
-    others = PREDICATES.keys() | PRIORITIES.keys()
+    PLUGGED_IN.clear()
     code = {}
     for path in paths:
+        others = PREDICATES.keys() | PRIORITIES.keys()
         folder = str(Path(path).resolve().parent)
         if folder not in sys.path:
             sys.path.append(folder)  # so that the file may import others beside it
@@ -2840,8 +2951,20 @@ def load_plugins(paths):
             kind = "" if isinstance(error, PolicyError) else f"{type(error).__name__}: "
             raise PolicyError(f"{place}: {kind}{one_line(error)}") from error
         finally:
-            PLUGGED_IN.update((PREDICATES.keys() | PRIORITIES.keys()) - others)
+            PLUGGED_IN.update(dict.fromkeys((PREDICATES.keys() | PRIORITIES.keys()) - others, path))
     return code
+
+
+def idle_plugins(paths, policies):
+    """Yield the files of --plugins that have no rule, and the rules in them that nobody asks."""
+    active = {rule.name for policy in policies.values() for rule in policy.rules()}
+    for path in paths:
+        names = [name for name, file in PLUGGED_IN.items() if file == path]
+        idle = sorted(set(names) - active)
+        if not names:
+            yield f"there is no rule in {path}"
+        elif idle:
+            yield f"{', '.join(idle)} of {path}: not named here, so not asked"
 
 
 def check_reduced(rule, scores, points):
@@ -2883,7 +3006,7 @@ def wrong_answer(rule, expected, answer, function=None):
 def place_of(rule, function=None):
     """Return which rule it is, and where in its file: of its function, or of another one that it has."""
     function = function or rule.function
-    code = getattr(getattr(function, "func", function), "__code__", None)
+    code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
     return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
 
 
@@ -3006,8 +3129,10 @@ def load_policies(path, scheduler_name):
             return read_configuration(document, scheduler_name)
         policy = read_policy(document)
     except (OSError, ValueError) as error:
-        hint = did_you_mean(path, providers(), "") if isinstance(error, FileNotFoundError) else ""
-        raise PolicyError(f"{path}: {one_line(error)[:500]}{hint}") from error
+        hint = ""
+        if isinstance(error, FileNotFoundError) and str(path).isalnum():
+            hint = did_you_mean(path, providers(), f"; other than a file: {', '.join(providers())}")
+        raise PolicyError(f"{path}: {one_line(error)[:2000]}{hint}") from error
     if path in providers():  # their predicates run in the order of the plugins
         order = PLUGIN_ORDER + [rule.plugin for rule in policy.predicates]
         policy.predicates.sort(key=lambda rule: order.index(rule.plugin))
@@ -3059,6 +3184,7 @@ class PolicyFile:
         else:
             lines = ["says the same as before"]
         notices = [notice for policy in policies.values() for notice in policy.notices]
+        notices += idle_plugins(self.plugins, policies)
         lines += [notice for notice in notices if notice not in self.notices]
         self.notices = notices
         for line in lines:
@@ -3204,7 +3330,7 @@ def known_names(where):
 def unknown_rule(where, title):
     """Say that a list can have no such name; it may be one of the other list's, a plugin's, or misspelt."""
     [elsewhere] = CATALOGUES.keys() - {where}
-    if title in known_names(elsewhere):
+    if title in known_names(elsewhere) and title not in NAMES_OF_OLD:
         return f'"{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}'
     meant = next((rule.name for rule in CATALOGUES[where].values() if rule.plugin == title), title)
     return f'unknown {NOUNS[where]} "{title}"{did_you_mean(meant, known_names(where))}'
@@ -3233,7 +3359,7 @@ def set_up(rule, title, entry, weight, arguments, modern=False):
 def check_arguments(rule, arguments, entry):
     """Raise PolicyError if a rule does not have the arguments that it needs, or says that they are wrong."""
     if rule.member and rule.name in PRIORITIES and not arguments:
-        raise PolicyError(f"{entry}: needs an argument; in a Policy, under a name of your own")
+        raise PolicyError(f"{entry}: needs an argument; {by_argument(rule.member)}")
     if has_own_fields(rule):  # of the others all may be left out
         for name in rule.argument:
             if any(name not in argument for argument in arguments):
@@ -3316,10 +3442,37 @@ def default_plugins():
             if any(rule.by_default or rule.always for rule in rules)}
 
 
+def changes_since(document):
+    """Yield all that has to be said otherwise in a configuration of an older version."""
+    version = str(document.get("apiVersion"))
+    yield f'apiVersion "{version}": write {CONFIGURATION_VERSION}'
+    yield from said_of_old(document, CONFIGURATION)
+    if version.endswith(("v1alpha1", "v1alpha2", "v1beta1", "v1beta2")):
+        yield ("by default InterPodAffinity and NodeAffinity weigh 2 today, TaintToleration 3 (each was 1), "
+               "and nobody heeds the annotation preferAvoidPods")
+
+
+def said_of_old(thing, schema, place=""):
+    """Yield the names of old in a part of a configuration, where they are, and what they are today."""
+    if isinstance(thing, list) and isinstance(schema, list):
+        for i, item in enumerate(thing):
+            yield from said_of_old(item, schema[0], f"{place}[{i}]")
+    elif isinstance(thing, dict) and isinstance(schema, dict):
+        [profile] = CONFIGURATION["profiles"]  # whose fields v1alpha1 had at the top
+        for name, value in thing.items():
+            where = f"{place}.{name}".lstrip(".")
+            if name in NAMES_OF_OLD and name not in schema:
+                yield f"{where}: today {NAMES_OF_OLD[name]}"
+            yield from said_of_old(value, schema.get(name) or profile.get(name), where)
+    elif schema is str and isinstance(thing, str) and thing in NAMES_OF_OLD:
+        today, _, _ = NAMES_OF_OLD[thing].partition(" (in a Policy")
+        yield f"{place}: {thing} is today {today}"
+
+
 def read_configuration(document, scheduler_name):
     """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises PolicyError."""
     if document.get("apiVersion") != CONFIGURATION_VERSION:
-        raise PolicyError(f'apiVersion "{document.get("apiVersion")}": write {CONFIGURATION_VERSION}')
+        raise PolicyError("; ".join(changes_since(document)))
     body = decode(document, CONFIGURATION, "")
     configs = body.get("extenders", [])
     for config in configs:  # a Policy has nanoseconds, and writes enableHttps
@@ -5551,6 +5704,15 @@ def why_it_waits(pod, snapshot):
 # ==== 33. The command line ==============================================================================
 
 
+FLAGS_PASSED_OVER = re.compile(  # of kube-scheduler, 1.20 to 1.36
+    "--(add-dir-header|address|allow-metric-labels.*|alsologtostderr|authentication-.*|authorization-.*"
+    "|bind-address|cert-dir|client-ca-file|contention-profiling|disable-http2-serving|disabled-metrics"
+    "|emulat.*|feature-gates|http2-.*|kube-api-.*|leader-elect-resource-lock|log-.*|logging-format|logtostderr"
+    "|min-compatibility-version|one-output|permit-.*|pod-max-in-unschedulable-pods-duration|port|profiling"
+    "|requestheader-.*|secure-port|show-hidden-metrics.*|skip-.*headers|stderrthreshold|tls-.*"
+    "|use-legacy-policy-config|vmodule)")
+
+
 def read_arguments(argv):
     """Read the command line."""
     parser = argparse.ArgumentParser(
@@ -5583,6 +5745,12 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("-o", "--output", choices=["text", "json"], default="text", help="json: an object for each decision")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
     options, unknown = parser.parse_known_args(argv)
+    options.passed_over = []
+    while unknown and FLAGS_PASSED_OVER.fullmatch(unknown[0].partition("=")[0]):
+        flag, equals, _ = unknown.pop(0).partition("=")
+        options.passed_over.append(flag)
+        if unknown and not equals and not unknown[0].startswith("-"):
+            del unknown[0]  # its value
     if unknown:
         word = unknown[0].partition("=")[0]
         otherwise = "" if word.startswith("-") else "; manifests are given by --cluster"
@@ -5617,6 +5785,8 @@ def main(argv=None):
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler])
     log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
+    if options.passed_over:
+        log.warning("nothing here depends on %s", ", ".join(options.passed_over))
     screen = Screen()
     rules_print_to = sys.stderr if options.output == "json" else sys.stdout
     ended = threading.Event()

@@ -1,5 +1,6 @@
 """The command line: what it prints, its exit codes, and the README's promises."""
 
+import inspect
 import json
 import os
 import re
@@ -540,6 +541,48 @@ def test_kube_schedulers_own_flags_are_understood(arguments, said):
     assert run.returncode == 0 and said in run.stdout
 
 
+@table("arguments, said", {
+    "with a value": (["--kube-api-qps=50"], "--kube-api-qps"),
+    "with a value apart": (["--port", "0", "--feature-gates", "A=true"], "--port, --feature-gates"),
+    "one after another, and one that is understood": (
+        ["--port=0", "--authentication-kubeconfig", "x", "--leader-elect=true", "--tls-min-version=VersionTLS12"],
+        "--port, --authentication-kubeconfig, --tls-min-version"),
+    "a switch": (["--logtostderr", "--profiling=false"], "--logtostderr, --profiling"),
+    "that its Policy is a file, as it is here anyway": (
+        ["--use-legacy-policy-config", "--policy-config-file", "policy.json"], "--use-legacy-policy-config"),
+    "behind files": (["--policy", "policy.json", "--cluster", DEMO, "--address=0.0.0.0"], "--address"),
+})
+def test_kube_schedulers_flags_that_mean_nothing_here_are_named_and_passed_over(arguments, said):
+    run = run_scheduler("--cluster", DEMO, *arguments, cwd=ROOT)
+    assert (run.returncode, run.stderr) == (0, f"nothing here depends on {said}\n")
+
+
+FLAGS = [name for name in scheduler.NAMES_OF_OLD if name.startswith("--")]
+
+
+OURS = re.findall("--[a-z][a-z-]{4,}", inspect.getsource(scheduler.read_arguments))
+
+
+@pytest.mark.parametrize("flag", [*FLAGS, *sorted({flag[:-1] for flag in OURS} - {*OURS})])
+def test_each_hint_about_a_flag_leads_to_something_that_works(flag, capsys):
+    while True:
+        with pytest.raises(SystemExit):
+            scheduler.read_arguments([flag])
+        said = capsys.readouterr().err
+        if found := re.search(r"; today: (--\S+)|; did you mean \"(--\S+)\"", said):
+            flag = found[1] or found[2]
+            if flag in scheduler.NAMES_OF_OLD:
+                continue
+            assert flag in OURS
+        elif found := re.search(r"; today: leaderElection.(\w+) in a KubeSchedulerConfiguration", said):
+            assert found[1] in scheduler.CONFIGURATION["leaderElection"]
+        elif found := re.search(r"; today: (\w+) in the Policy", said):
+            assert found[1] in scheduler.POLICY
+        else:
+            assert "; today: kubectl --kubeconfig FILE proxy" in said or ";" not in said or "ConfigMap" in said
+        return
+
+
 def test_the_flag_overrules_the_configuration_about_leader_election(answering, tmp_path):
     (tmp_path / "config.yaml").write_text(f"""kind: KubeSchedulerConfiguration
 apiVersion: {scheduler.CONFIGURATION_VERSION}
@@ -714,7 +757,7 @@ LONG = '{"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": "my
     "another mistake": ("a: b: c", "line 1: mapping values are not allowed in this context: a: b: c"),
     "the place in JSON is quoted whole": (LONG, f"line 1: stray comma: {LONG}"),
     "but of a line that is very long, what is near": (
-        '{"a": ' + "1" * 1000 + " x}", "line 1: Expecting ',' delimiter: " + "1" * 199 + " x}"),
+        '{"a": ' + "1" * 1000 + " x}", "line 1: Expecting ',' delimiter: " + "1" * 200 + " x}"),
 })
 def test_the_place_of_a_mistake_in_a_file_is_named(text, said):
     run = run_scheduler("--cluster", "-", input=text)

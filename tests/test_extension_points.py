@@ -101,7 +101,7 @@ def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), node("b", "2"), pod("p")]}))
     run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", tmp_path / "cluster.json", "--seed=1")
     place = run.stdout.split()[2]
-    assert run.stderr.splitlines()[1:] == ["PreFilter default/p: 2 nodes, arguments [{}]", "Filter default/p: a",
+    assert run.stderr.splitlines()[2:] == ["PreFilter default/p: 2 nodes, arguments [{}]", "Filter default/p: a",
                                        "Filter default/p: b", f"PreBind default/p: {place}"]
 
 
@@ -250,10 +250,37 @@ def test_a_rule_that_can_work_is_loaded(decorator, body, tmp_path):
     (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n{decorator}({body})\n")
     try:
         scheduler.load_plugins([tmp_path / "my_rules.py"])
-        assert {"Mine"} == scheduler.PLUGGED_IN
+        assert {"Mine": tmp_path / "my_rules.py"} == scheduler.PLUGGED_IN
     finally:
         scheduler.load_plugins([])
         scheduler.PLUGGED_IN.clear()
+
+
+ONE, TWO = ("@{}('{}')\ndef {}(pod, node): return {}\n".format(*parts) for parts in (
+    ("predicate", "One", "one", "[]"), ("priority", "Two", "two", "1")))
+
+
+@table("text, rules, said", {
+    "none of them is named": (ONE + TWO, {}, "One, Two of my_rules.py: not named here, so not asked"),
+    "one of them is not": (ONE + TWO, {"predicates": ["One"]}, "Two of my_rules.py: not named here, so not asked"),
+    "both are named": (ONE + TWO, {"predicates": ["One"], "priorities": ["Two"]}, None),
+    "one is active anyway": (ONE.replace("'One'", "'One', always=True"), {}, None),
+    "there is none": ("def one(pod, node): return []\n", {}, "there is no rule in my_rules.py"),
+})
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_rule_that_nobody_names_is_said_once(text, rules, said, times, tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policy.json").write_text(json.dumps(policy(**{"predicates": [], **rules})))
+    file = None
+    try:
+        for i in range(times):
+            (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n{text}{'#' * i}")
+            file = file or scheduler.PolicyFile("policy.json", "my-scheduler", ["my_rules.py"])
+            file.current()
+    finally:
+        scheduler.load_plugins([])
+    lines = [line for line in caplog.messages if "always on" not in line and "is loaded again" not in line]
+    assert lines == ([f"policy.json: {said}"] if said else [])
 
 
 def test_the_rules_of_the_script_itself_would_pass_too():
@@ -354,26 +381,94 @@ def test_a_rule_that_calls_sys_exit_fails_its_pod_only(tmp_path):
         scheduler.load_plugins([tmp_path / "my_rules.py"])
 
 
+GPU = "{'key': 'gpu', 'operator': 'Exists'}"
+
+
 @table("body, attribute", {
+    "what it tolerates": (f"pod.tolerations.append({GPU})", "pod.tolerations"),
+    "... where it is read from": (f"pod.raw['spec']['tolerations'] = [{GPU}]", "pod.raw"),
+    "... and then it yields": (f"pod.tolerations.append({GPU})\n    yield 'x'", "pod.tolerations"),
+    "a label of the pod": ("pod.labels['x'] = 'y'", "pod.labels"),
+    "a container's image": ("pod.containers[0]['image'] = 'other'", "pod.containers"),
+    "a node's taints": ("node.taints.append('gpu')", "node.taints"), "a node's label": ("node.labels['x'] = 'y'", "node.labels"),
+    "what is free": ("node.allocatable['cpu'] -= 100", "node.allocatable"), "the pods there": ("node.pods['x'] = pod", "node.pods"),
     "a pod's name": ("pod.name = 'other'", "pod.name"), "its namespace": ("pod.namespace = 'other'", "pod.namespace"),
-    "its uid": ("pod.uid = '2'", "pod.uid"), "its labels": ("pod.labels = {}", "pod.labels"),
-    "its requests": ("pod.requests = {}", "pod.requests"), "a node's labels": ("node.labels = {}", "node.labels"),
+    "its uid": ("pod.uid = '2'", "pod.uid"), "its labels": ("pod.labels = {'x': 'y'}", "pod.labels"),
+    "its requests": ("pod.requests = {}", "pod.requests"), "a node's labels": ("node.labels = {'x': 'y'}", "node.labels"),
     "a node's name": ("node.name = 'b'", "node.name"), "a node's room": ("node.max_pods += 1", "node.max_pods"),
-    "what is requested of it": ("node.requested = {}", "node.requested"), "its pods": ("node.pods = {}", "node.pods"),
+    "what is requested of it": ("node.requested = {}", "node.requested"), "its pods": ("node.pods = {'x': pod}", "node.pods"),
     "a pod's node": ("pod.node_name = 'b'", "pod.node_name"), "its record": ("pod.record = None", "pod.record")})
 def test_a_rule_that_changes_what_it_looks_at_breaks(body, attribute, tmp_path):
     assert decision_under(tmp_path, "predicate", f"{body}\n    return []") == (
-        f"AttributeError in a rule: rules must not change what they look at: {attribute} (Mine: my_rules.py, line 7)")
+        f"TypeError in a rule: rules must not change what they look at: {attribute} (Mine: my_rules.py, line 5)")
 
 
-def test_what_is_bound_is_what_was_listed(spy):
-    def rename(pod, node, snapshot):
-        pod.name = "other"
+@pytest.fixture
+def mine():
+    """A function that registers a rule of the user's own, Mine, with these functions, and returns the Policy."""
+    def register(function=lambda pod, node: [], **options):
+        scheduler.predicate("Mine", **options)(function)
+        return built(["Mine", "PodFitsResources"])
 
-    spy.answers["reserve"] = rename
-    server = Server(node("n"), pod("p"), pod("other", schedulerName="somebody-else"))
-    _, [decision] = make_pass(server, spy)
-    assert server.places() == {} and "rules must not change what they look at: pod.name" in decision.message
+    yield register
+    scheduler.PREDICATES.pop("Mine", None)
+
+
+@table("options", {
+    "metadata": {"metadata": lambda pod, nodes, snapshot: nodes[0].labels.clear()},
+    "pre_enqueue": {"pre_enqueue": lambda pod: pod.labels.clear()},
+    "reserve": {"reserve": lambda pod, node, snapshot: vars(pod).update(name="other")},
+    "permit": {"permit": lambda pod, node, snapshot: node.labels.clear()},
+    "pre_bind": {"pre_bind": lambda pod, node, snapshot: pod.annotations.update(seen="yes")}})
+def test_what_is_bound_is_what_was_listed(mine, spy, options, caplog):
+    spy.policies = mine(**options) if "metadata" not in options else mine(lambda pod, node, metadata: [], **options)
+    server = Server(node("n", labels={"x": "y"}), pod("p", labels={"x": "y"}), pod("other", schedulerName="somebody-else"))
+    _, decisions = make_pass(server, spy)
+    assert server.places() == {}
+    said = caplog.text + "".join(decision.message for decision in decisions)
+    assert "rules must not change what they look at: " in said and "(Mine: test_extension_points.py, line " in said
+
+
+def test_a_rule_that_has_changed_what_it_looks_at_is_asked_no_more_and_what_it_changed_is_as_before(mine, spy):
+    def tolerate(pod, node):
+        if pod.name == "c":
+            pod.tolerations.append({"operator": "Exists"})
+        return []
+
+    spy.policies = mine(tolerate)
+    server = Server(node("n", unschedulable=True), node("m"), *map(pod, "abcd"))
+    _, decisions = make_pass(server, spy)
+    assert server.places() == {"a": "m", "b": "m"}
+    assert [decision.pod.tolerations for decision in decisions] == [[]] * 4
+    assert ["pod.tolerations" in (decision.message or "") for decision in decisions] == [False, False, True, True]
+    scheduler.PREDICATES.pop("Mine")
+    spy.policies = mine()
+    make_pass(server, spy)
+    assert server.places() == dict.fromkeys("abcd", "m"), "once it is mended all goes on"
+
+
+def test_only_the_first_calls_are_looked_at(mine, spy, monkeypatch):
+    looks = []
+    monkeypatch.setattr(scheduler.Node, "shown", lambda node: looks.append(node.name) or {})
+    policies = mine()
+    for i in range(50):
+        decide(policies, pod(f"p{i}"), *(node(f"n{i}") for i in range(30)))
+    assert len(looks) == scheduler.Watch.PODS * scheduler.Watch.CALLS == 100
+
+
+def test_a_rule_that_takes_more_than_a_second_for_a_pod_is_named_once(mine, monkeypatch, caplog):
+    now = [0.0]
+
+    def sleep(pod, node):
+        now[0] += 0.125
+        yield from ()
+
+    policies = mine(sleep, metadata=None)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    for names in ("abcdefgh", "abcdefghij", "abcdefghij"):
+        decide(policies, pod("p"), *map(node, names))
+    place = f"(Mine: test_extension_points.py, line {sleep.__code__.co_firstlineno})"
+    assert caplog.messages == [f"Mine takes long: 1.1 s for 9 calls about default/p so far {place}"]
 
 
 def test_an_unknown_resource_is_an_error_that_lists_the_known_ones(tmp_path):
@@ -696,18 +791,21 @@ def test_pre_enqueue_keeps_a_pod_out_of_the_queue_and_that_is_said(spy, caplog):
     "permit says False": ("permit", False, "permit: return None or seconds, or (seconds, why), not False"),
     "reserve says False": ("reserve", False, "reserve: return None or raise Unschedulable, not False"),
     "permit says a word": ("permit", "no", "permit: return None or seconds, or (seconds, why), not 'no'"),
+    "pre_enqueue says True": ("pre_enqueue", True, "pre_enqueue: return None or why the pod is not to be tried yet, a string, not True"),
+    "pre_enqueue says False": ("pre_enqueue", False, "pre_enqueue: return None or why the pod is not to be tried yet, a string, not False"),
     "pre_bind says a word": ("pre_bind", "no", "pre_bind: return None or a list of requests, (method, path, body), or (these, why), not 'no'"),
     "pre_bind says a number": ("pre_bind", 5, "pre_bind: return None or a list of requests, (method, path, body), or (these, why), not 5")})
-def test_a_hook_that_answers_something_else_fails_its_pod(spy, point, answer, expected):
+def test_a_hook_that_answers_something_else_fails_its_pod(spy, point, answer, expected, caplog):
     spy.answers[point] = answer
     server = Server(node("n"), pod("p"))
-    _, [decision] = make_pass(server, spy)
-    assert f"TypeError in a rule: {expected} (" in decision.message and scheduler.FAILURE.is_set() and not server.places()
+    _, decisions = make_pass(server, spy)
+    said = caplog.text + "".join(decision.message for decision in decisions)
+    assert f"TypeError in a rule: {expected} (" in said and scheduler.FAILURE.is_set() and not server.places()
 
 
 @table("change", {
-    "the nodes": (lambda failed: failed.clear(),),
-    "the reasons": (lambda failed: [reasons.append("X") for reasons in failed["n"].values()] and None,)})
+    "the nodes": lambda failed: failed.clear(),
+    "the reasons": lambda failed: [reasons.append("X") for reasons in failed["n"].values()] and None})
 def test_what_post_filter_does_to_what_it_is_shown_changes_nothing_for_others(spy, change):
     spy.answers |= {"filter": ["no"], "post_filter": lambda pod, failed, snapshot: change(failed)}
     _, decisions = make_pass(Server(node("n"), pod("p"), pod("q")), spy)
@@ -1009,7 +1107,7 @@ def test_a_post_bind_that_breaks_changes_nothing(spy, caplog):
 
 
 def test_a_pre_enqueue_that_breaks_holds_up_its_pod_only(spy, caplog):
-    spy.answers["pre_enqueue"] = lambda pod: pod.name == "bad" and 1 / 0
+    spy.answers["pre_enqueue"] = lambda pod: 1 / 0 if pod.name == "bad" else None
     server = Server(node("n"), pod("bad"), pod("good"))
     make_pass(server, spy)
     assert list(server.places()) == ["good"] and "default/bad is not tried yet: Spy: ZeroDivisionError" in caplog.text

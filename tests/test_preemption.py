@@ -393,7 +393,8 @@ def command_line(folder, *arguments):
         node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="q", schedulerName="other")]}))
     run = run_scheduler("--plugins", RULES, "--policy", folder / "policy.json", "--cluster", folder / "cluster.json",
                         *arguments)
-    assert (run.returncode, run.stderr) == (0, "dry run: nothing is written\n" if "--dry-run" in arguments else "")
+    said = [line for line in run.stderr.splitlines() if not line.endswith(": not named here, so not asked")]
+    assert (run.returncode, said) == (0, ["dry run: nothing is written"] if "--dry-run" in arguments else [])
     return run.stdout
 
 

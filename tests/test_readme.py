@@ -14,11 +14,12 @@ import textwrap
 import pytest
 import scheduler
 from conftest import ROOT, free_port, node, pod, run_afresh, run_scheduler, table, wait_for
+from test_policy import DIFFERENT_ON_PURPOSE
 
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"^```\w+\n((?:.*\n)*?)```$|^(    .*\n(?:\n*    .*\n)*)", re.M)
 PASTED = []  # the blocks that tests have asked for
-NOTICES = "default/.* is placed, though it |.*: always on, though not among the predicates: "
+NOTICES = "default/.* is placed, though it |.*: always on, though not among the predicates: |.*: not named here, so not asked$"
 
 
 def text_of(match):
@@ -97,6 +98,10 @@ def test_exercise_4_spreading(blocks, tmp_path):
     assert ("default/web-4 stays pending: 0/2 nodes are available: 1 Too many pods, 1 node(s) didn't match pod "
             "topology spread constraints.") in before
     assert places(after)["web-4"] == "east-1"
+    [weight] = re.search(r"A score is about a million here, as `NodePreferAvoidPodsPriority`.* (\d+)\.\)", README).groups()
+    [rule] = [rule for rule in scheduler.read_policy(scheduler.providers()["DefaultProvider"]).priorities
+              if rule.name == "NodePreferAvoidPodsPriority"]
+    assert rule.weight == int(weight) and all(1_000_000 <= int(score) < 1_001_000 for score in re.findall(r"score (\d+)", before + after))
 
 
 @pastes("**5. ")
@@ -176,6 +181,14 @@ def test_the_policy_that_it_shows_loads_and_a_typo_is_pointed_out(blocks, tmp_pa
     assert run_scheduler(*arguments, cwd=tmp_path).returncode == 0 and '"PodFitsResources"' in policy
     (tmp_path / "policy.json").write_text(policy.replace('"PodFitsResources"', '"PodFitsResource"'))
     assert run_scheduler(*arguments, cwd=tmp_path).stderr == f"{said}\n"
+
+
+def test_it_says_which_names_are_accepted_though_kube_scheduler_rejects_them():
+    kept = [name for name in DIFFERENT_ON_PURPOSE if name.startswith("removed-")]
+    assert kept and {name.removeprefix("removed-") for name in kept} <= {*scheduler.SAID_BY_TAINTS}
+    assert len(scheduler.SAID_BY_TAINTS) == 5 and "rejected, but for the\nfive names that taints took over (the table's last" in README
+    *_, last = re.search(r"^\| predicate \|.*\n((?:\|.*\n)+)", README, re.M)[1].splitlines()
+    assert re.findall("`(.*?)`", last) == scheduler.SAID_BY_TAINTS
 
 
 def test_the_random_policy_spreads_pods_at_random(tmp_path):
