@@ -749,18 +749,6 @@ def name_in(thing, *path):
     return thing if isinstance(thing, str) else ""
 
 
-def part_of(thing, name):
-    """Return the object under a name in an object that may be malformed, or {}."""
-    part = thing.get(name) if isinstance(thing, dict) else None
-    return part if isinstance(part, dict) else {}
-
-
-def parts_of(thing, name):
-    """Return the objects in a list under a name in an object that may be malformed, or []."""
-    parts = thing.get(name)
-    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-
-
 def key_in(thing):
     """Return an object's namespace/name, or name, even if it is malformed."""
     parts = [name_in(thing, "metadata", "namespace"), name_in(thing, "metadata", "name")]
@@ -1095,7 +1083,9 @@ class Pod(Listed):
 
         That it is bound, and most of what its kubelet reports, changes nothing of what was read.
         """
-        return what_counts(self.raw) == what_counts(raw)
+        with contextlib.suppress(Malformed):
+            return what_counts(self.raw) == what_counts(raw)
+        return False
 
     @property
     def node_affinity(self):
@@ -1154,21 +1144,19 @@ def kept_with_pod(function):
 
 
 def what_counts(raw):
-    """Return what of a pod's JSON is looked at, except its node. It may be malformed."""
-    metadata = part_of(raw, "metadata")
-    status = part_of(raw, "status")
-    containers = parts_of(status, "initContainerStatuses") + parts_of(status, "containerStatuses")
-
-    def values(thing, *names):
-        """Return what a part of the JSON has under these names."""
-        return [thing.get(name) for name in names]
-
+    """Return what of a pod's JSON is looked at, except its node. Raises Malformed."""
+    metadata = pick(raw, dict, "metadata")
+    status = pick(raw, dict, "status")
+    beside = pick(status, list, "initContainerStatuses", of=dict)
+    containers = beside + pick(status, list, "containerStatuses", of=dict)
     return [
-        part_of(raw, "spec") | {"nodeName": None},
-        values(metadata, "uid", "labels", "annotations", "ownerReferences", "deletionTimestamp"),
-        values(status, "phase", "nominatedNodeName", "resources", "allocatedResources"),
-        [values(container, "name", "resources", "allocatedResources") for container in containers],
-        [each for each in parts_of(status, "conditions") if each.get("type") == "PodResizePending"]]
+        pick(raw, dict, "spec") | {"nodeName": None},
+        [metadata.get(name) for name in ("uid", "labels", "annotations", "ownerReferences")],
+        bool(metadata.get("deletionTimestamp")),
+        [status.get(name) for name in ("phase", "nominatedNodeName", "resources", "allocatedResources")],
+        [(container.get("resources"), container.get("allocatedResources")) for container in containers],
+        [condition for condition in pick(status, list, "conditions", of=dict)
+         if condition.get("type") == "PodResizePending"]]
 
 
 class Node(Listed):
@@ -4307,7 +4295,8 @@ class PendingPods(dict):
             else:
                 self.failing.clear()
                 self.failing_now.clear()
-                self.pop(decision.pod.uid, None)  # it keeps its room: see Cache
+                self.cache.confirm(decision.pod)
+                self.pop(decision.pod.uid, None)
                 decision.pod.update(record=None)  # else whoever keeps the pod would keep the decision, too
 
     def take_failure(self, decision, error):
@@ -4395,54 +4384,48 @@ class Reflector:
         self.is_needed = True
 
     def list(self):
-        """Return all objects. What is watched from then on begins where this list ends. Raises ApiError."""
+        """Return all objects; what is watched then begins where this list ends. Raises ApiError."""
         things, self.version = list_all(self.api, self.resource, self.selector)
-        self.note_word()
+        self.heard_at = time.monotonic()
         return things
 
-    def note_word(self):
-        """Note that the API server has said something."""
-        self.heard_at = time.monotonic()
-        self.failures = 0
-
     def work(self):
-        """Watch, for ever. Where the versions between are gone, or watching is not allowed, list again."""
+        """Watch, for ever. Where the versions since are gone, or watching is not allowed, list again."""
         while self.is_needed:
             began = time.monotonic()
             try:
                 if not self.version:
                     self.news.put((self, "LISTED", self.list()))
                 self.watch()
-            except ApiError as error:
-                if error.status in (403, 410):
+            except Exception as error:
+                status = getattr(error, "status", 410)  # what cannot be understood is listed again, too
+                if status in (403, 410):
                     self.version = ""
-                if error.status == 403:
+                if status == 403:
                     warn_once(f"{error}; until that is allowed, {self.resource} are listed every 10 s")
                 self.failures += 1
                 self.trouble = error
-            pause = backoff(self.failures, most=10) if self.failures else 1
+            pause = backoff(max(self.failures, 1), most=10)
             time.sleep(max(0, began + pause - time.monotonic()))
 
     def watch(self):
-        """Pass on what changes until the stream ends. Raises ApiError."""
+        """Pass on what changes until the stream ends. Raises ApiError, Malformed."""
         params = {"fieldSelector": self.selector, "watch": "true", "resourceVersion": self.version,
                   "allowWatchBookmarks": "true", "timeoutSeconds": STREAM_SECONDS}
-        try:
-            stream = self.api.watch(path_of(self.resource), params, silence=STREAM_SECONDS + 5)
-            self.note_word()
-            for event in stream:
-                self.note_word()
-                what = pick(event, str, "type")
-                thing = pick(event, dict, "object")
-                if what == "ERROR":  # in most cases, 410: the versions since the last one are gone
-                    raise ApiError(410, f"the watch of {self.resource} ends: {name_in(thing, 'message')}")
-                if not self.is_needed:
-                    return
-                if what != "BOOKMARK":
-                    self.news.put((self, what, thing))
-                self.version = pick(thing, str, "metadata", "resourceVersion")
-        except Malformed as error:
-            raise ApiError(410, f"the watch of {self.resource} is not as expected: {error}") from error
+        stream = self.api.watch(path_of(self.resource), params, silence=STREAM_SECONDS + 5)
+        self.failures = 0
+        self.heard_at = time.monotonic()
+        for event in stream:
+            self.heard_at = time.monotonic()
+            what = pick(event, str, "type")
+            thing = pick(event, dict, "object")
+            if what == "ERROR":  # in most cases, 410: the versions since the last one are gone
+                raise ApiError(410, f"the watch of {self.resource} ends: {name_in(thing, 'message')}")
+            if what != "BOOKMARK":
+                self.news.put((self, what, thing))
+            self.version = pick(thing, str, "metadata", "resourceVersion")
+            if not self.is_needed:
+                break
 
 
 # ==== 26. The cache =====================================================================================
@@ -4484,12 +4467,10 @@ class Cache:
         self.pods = {}  # namespace/name -> Pod, of those that have not ended
         self.unread = {}  # namespace/name of pods that cannot be read -> name of the node
         self.places = {}  # uid of a pod -> name of the node on which it counts
-        self.nominated = {}  # namespace/name -> Pod, of pending ones for which room is being made on a node
+        self.bound = set()  # uids of pods that are bound, though the API server does not show it yet
         self.arrived = set()  # the scheduler names of pods that have come, or changed, while they wait
         self.has_changed = False  # so that pods that fitted nowhere may fit now
         self.are_nodes_others = False  # than in the snapshot
-
-    # --- what the API server says
 
     def refresh(self):
         """Take in what there is by now: the news, or else lists. Raises ApiError."""
@@ -4509,12 +4490,12 @@ class Cache:
         except ApiError as error:
             if error.status != 404 or resource != "csistoragecapacities":
                 raise
-            things = []  # an API server that does not know it yet has none
-        else:
-            if self.is_watched:
-                self.reflectors[resource] = reflector
-                in_background(reflector.work)
+            self.objects[resource] = {}  # an API server that does not know it yet has none
+            return
         self.take_list(resource, things)
+        if self.is_watched:
+            self.reflectors[resource] = reflector
+            in_background(reflector.work)
 
     def drop_objects(self):
         """Have all but nodes and pods listed again when a rule looks at it, as what is known may be wrong."""
@@ -4525,9 +4506,20 @@ class Cache:
 
     def take_news(self):
         """Take in what Reflectors have put into the queue. Raises ApiError if one hears nothing for long."""
-        copied = set()
+        copied = set()  # resources
         while not self.news.empty():
-            self.take(*self.news.get(), copied)
+            reflector, what, content = self.news.get()
+            resource = reflector.resource
+            if self.reflectors.get(resource) is not reflector:
+                continue  # it has been listed anew
+            if what == "LISTED":
+                self.take_list(resource, content)
+                continue
+            if resource not in ("nodes", "pods") and resource not in copied:
+                # What rests on the dict as it was, as a rule's metadata may, is not to change with it.
+                self.objects[resource] = dict(self.objects[resource])
+                copied.add(resource)
+            self.take(resource, content, has_gone=what == "DELETED")
         if self.are_nodes_others:
             self.line_up_nodes()
         for resource, reflector in self.reflectors.items():
@@ -4535,65 +4527,42 @@ class Cache:
                 why = reflector.trouble or "no answer"
                 raise ApiError(0, f"nothing was heard of {resource} for {SILENCE_SECONDS} s: {why}")
 
-    def wait_for_news(self, seconds):
-        """Wait until there are news, but no longer than this, and take them in. Raises ApiError."""
-        try:
-            piece = self.news.get(timeout=seconds)
-        except queue.Empty:
-            return
-        self.take(*piece, set())
-        self.take_news()
-
-    def take(self, reflector, what, content, copied):
-        """Take in a piece of news. `copied`: the resources whose dicts are new since the last decision."""
-        resource = reflector.resource
-        if self.reflectors.get(resource) is not reflector:
-            return  # it has been listed anew, by another one
-        if what == "LISTED":
-            self.take_list(resource, content)
-            return
-        if resource not in ("nodes", "pods") and resource not in copied:
-            # What rests on the old dict, as a rule's metadata may, differs from what rests on the new one.
-            self.objects[resource] = dict(self.objects[resource])
-            copied.add(resource)
-        self.take_change(resource, key_in(content), None if what == "DELETED" else content, content)
-
     def take_list(self, resource, things):
         """Take in all objects of a resource; what is missing has gone."""
         listed = {key_in(thing): thing for thing in things}
-        before = self.objects.get(resource, {})
-        if resource in ("nodes", "pods"):
-            self.objects.setdefault(resource, {})
-            for key in before.keys() - listed.keys():
-                self.take_change(resource, key, None, before[key])
-            for key, thing in listed.items():
-                self.take_change(resource, key, thing, thing)
+        known = self.objects.get(resource, {})
+        if resource not in ("nodes", "pods"):
+            self.objects[resource] = {}
+        self.objects.setdefault(resource, {})
+        for key in known.keys() - listed.keys():
+            self.take(resource, known[key], has_gone=True)
+        for thing in listed.values():
+            self.take(resource, thing)
+        if self.are_nodes_others:
             self.line_up_nodes()
-        else:
-            self.objects[resource] = listed
-            self.has_changed = True
         if self.is_watched:
             gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
 
-    def take_change(self, resource, key, thing, last):
-        """Take in what an object is by now, or None: it has gone. `last`: what it was in the end."""
-        things = self.objects[resource]
-        before = things.get(key)
-        if thing is None:
-            if before is None or name_in(before, "metadata", "uid") != name_in(last, "metadata", "uid"):
-                return  # another one of that name has come
-            del things[key]
+    def take(self, resource, thing, has_gone=False):
+        """Take in what an object is by now, or what it was when it went."""
+        key = key_in(thing)
+        known = self.objects[resource]
+        before = known.get(key)
+        if has_gone:
+            if name_in(before, "metadata", "uid") != name_in(thing, "metadata", "uid"):
+                return  # there is another one of that name
+            known.pop(key, None)
         elif is_same(before, thing):
             return
         else:
-            things[key] = thing
+            known[key] = thing
         if resource == "nodes":
-            self.take_node(key, thing)
+            self.take_node(key, None if has_gone else thing)
         elif resource == "pods":
-            self.take_pod(key, thing)
+            self.take_pod(key, None if has_gone else thing)
         else:
             self.has_changed = True
-        if resource == "namespaces":
+        if resource == "namespaces":  # which affinity may select by their labels
             self.snapshot.bonds.clear()
 
     def read(self, kind, raw):
@@ -4606,8 +4575,6 @@ class Cache:
         except Exception as error:
             warn_once(f"{kind.__name__.lower()} {key_in(raw)} is left out: {one_line(error)}")
             return None
-
-    # --- nodes
 
     def take_node(self, name, raw):
         """Take in a node; None: it has gone. The pods on it stay, as it may come again."""
@@ -4643,23 +4610,15 @@ class Cache:
             self.forget_findings()
         self.nodes = {name: node for name, node in self.nodes.items() if node.exists or node.pods}
 
-    def collect_changes(self):
-        """Say whether anything has changed since this was last asked."""
-        has_changed = self.has_changed
-        self.has_changed = False
-        return has_changed
-
     def forget_findings(self):
         """Forget what was found out about nodes, and which have changed since."""
         self.snapshot.changes.clear()
         self.snapshot.memory.clear()
 
-    # --- pods
-
     def take_pod(self, key, raw):
         """Take in a pod; None: it has gone."""
         before = self.pods.pop(key, None)
-        known_on = before.node_name if before else ""  # as the API server said
+        was_on = before.node_name if before else ""
         counts_on = self.places.get(before.uid) if before else None
         pod = self.read_pod(key, raw, before)
         if before and pod is not before:
@@ -4668,12 +4627,17 @@ class Cache:
             self.pods[key] = pod
             is_another = before and before.uid != pod.uid
             self.place(pod, pod.node_name or (None if is_another else counts_on))
-        self.note_nomination(key, pod)
         is_on = pod.node_name if pod else ""
-        if pod is not before and not is_on and pod:
+        if before and (is_on or not pod):
+            self.bound.discard(before.uid)
+        if pod and pod is not before and not is_on:
             self.arrived.add(pod.scheduler)
-        if known_on != is_on or (before and pod is not before):
+        if was_on != is_on or (before and pod is not before):
             self.has_changed = True
+        if any(each and each.nominated_node for each in (before, pod)):
+            self.snapshot.nominated = [
+                each for each in self.pods.values()
+                if each.nominated_node and not each.node_name and not each.terminating]
 
     def read_pod(self, key, raw, before):
         """Return a pod as it is by now; it is not parsed again if nothing that counts has changed."""
@@ -4687,14 +4651,6 @@ class Cache:
             self.unread[key] = name_in(raw, "spec", "nodeName")
             self.are_nodes_others = True
         return pod
-
-    def note_nomination(self, key, pod):
-        """Have room kept for a pending pod where it is nominated to."""
-        nominated = self.nominated.pop(key, None)
-        if pod and pod.nominated_node and not pod.node_name and not pod.terminating:
-            self.nominated[key] = pod
-        if nominated or key in self.nominated:
-            self.snapshot.nominated = [*self.nominated.values()]
 
     def place(self, pod, name):
         """Have a pod count on the node of this name, and on no other one; None: on none."""
@@ -4712,16 +4668,27 @@ class Cache:
         """Have a pod count on a node before the API server shows it there."""
         self.place(pod, node.name)
 
+    def confirm(self, pod):
+        """Take note that a pod is bound to the node on which it is assumed."""
+        if self.waiting(pod):
+            self.bound.add(pod.uid)
+
     def forget(self, pod):
-        """Take a pod off the node on which it is assumed, unless the API server shows it there by now."""
-        if not pod.node_name:
+        """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
+        if self.waiting(pod):
             self.place(pod, None)
 
     def waiting(self, pod):
-        """Return a pod as it is by now; or None, if it has gone, or has a node."""
+        """Return a pod as it is by now; or None, if it has gone, or is bound."""
         latest = self.pods.get(pod.key)
-        is_waiting = latest and latest.uid == pod.uid and not latest.node_name
+        is_waiting = latest and latest.uid == pod.uid and not latest.node_name and pod.uid not in self.bound
         return latest if is_waiting else None
+
+    def collect_changes(self):
+        """Say whether anything has changed since this was last asked."""
+        has_changed = self.has_changed
+        self.has_changed = False
+        return has_changed
 
 
 def is_same(thing, other):
@@ -4736,13 +4703,12 @@ class Cluster:
     def __init__(self, api, options=None, is_watched=False):
         self.api = api
         self.options = options or read_arguments([])  # of the command line
-        # Whether others change it meanwhile.
-        self.is_live = isinstance(api, Proxy) and not self.options.dry_run
-        self.cache = Cache(api, is_watched, self.is_live)
+        is_live = isinstance(api, Proxy) and not self.options.dry_run
+        self.cache = Cache(api, is_watched, is_live)
         self.writer = Writer(api, self.options.dry_run)
         self.pending = PendingPods(self.cache, self.writer, self.options.step)
-        self.policies = []  # by which was decided last
-        self.began = 0  # when the pods that wait were last listed, in monotonic seconds
+        self.policies = {}  # schedulerName -> Policy, by which was decided last
+        self.listed_at = 0  # when the pods that wait were last listed, in monotonic seconds
         self.trouble = None  # the ApiError that ended the last pass
         self.failures = 0  # how many passes in a row ended so
 
@@ -4762,30 +4728,33 @@ class Cluster:
         So on a cluster those are left out that are known to be bound or gone, or of which no news came yet.
         """
         self.cache.arrived.clear()
-        self.began = time.monotonic()
+        self.listed_at = time.monotonic()
         raws, _ = list_all(self.api, "pods", selector, cached=True)
-        if self.cache.is_watched:
-            self.cache.refresh()
-            known = [self.cache.pods.get(key_in(raw)) for raw in raws]
-            return [pod for pod in known if pod and self.cache.waiting(pod)]
-        return [pod for pod in [self.cache.read(Pod, raw) for raw in raws] if pod]
+        if not self.cache.is_watched:
+            return [pod for pod in [self.cache.read(Pod, raw) for raw in raws] if pod]
+        self.cache.refresh()
+        known = [self.cache.pods.get(key_in(raw)) for raw in raws]
+        return [pod for pod in known if pod and self.cache.waiting(pod)]
 
     def look(self, waiting, policies):
-        """Find out which of these pods are due, and return the snapshot to decide by."""
-        if waiting:
-            self.cache.refresh()
-        snapshot = self.cache.snapshot
+        """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
+        snapshot = self.snapshot(policies) if waiting else self.cache.snapshot
         if len(snapshot.changes) > 4 * len(snapshot.nodes) + 1000:
             self.cache.forget_findings()
-        snapshot.policies = dict(policies)
         pods = self.pending_pods(waiting, policies)
         if self.cache.collect_changes():
             self.pending.hasten()
-        if self.policies != [*policies.values()]:
-            self.policies = [*policies.values()]
+        if self.policies != policies:
+            self.policies = dict(policies)
             self.pending.end_backoff()
         self.pending.line_up(pods)
         return snapshot
+
+    def snapshot(self, policies=()):
+        """Return the cluster as it is by now. Raises ApiError."""
+        self.cache.refresh()
+        self.cache.snapshot.policies = dict(policies)
+        return self.cache.snapshot
 
     def pending_pods(self, waiting, policies):
         """Return those of the waiting pods that are to be tried, in the order in which to try them."""
@@ -4805,7 +4774,7 @@ class Cluster:
 
         If pods have come meanwhile, the pass ends after a second, as one of them may be more important.
         """
-        while not (self.has_come() and time.monotonic() > self.began + 1):
+        while not (self.has_come() and time.monotonic() > self.listed_at + 1):
             pod = self.pending.next_due(stop)
             if not pod:
                 return None
@@ -4813,12 +4782,12 @@ class Cluster:
             latest = self.cache.waiting(pod)
             if latest:
                 latest.update(record=pod.record)
-                return latest  # as it is by now; else it is bound or gone
+                return latest  # as it is by now; else it is bound, or has gone
         return None
 
     def has_come(self):
         """Say whether a pod has come, or changed, that waits for us, since these were listed."""
-        return not self.cache.arrived.isdisjoint(self.cache.snapshot.policies)
+        return not self.cache.arrived.isdisjoint(self.policies)
 
     def rest(self, seconds, stop):
         """Wait so long, or until `stop` is set; unless there is trouble, only until a pod has come."""
@@ -4827,19 +4796,13 @@ class Cluster:
             return
         until = time.monotonic() + seconds
         with contextlib.suppress(ApiError):  # which the next pass meets, too
-            while not stop.is_set() and not self.has_come() and time.monotonic() < until:
-                self.cache.wait_for_news(0.1)
+            while not self.has_come() and time.monotonic() < until and not stop.wait(0.02):
+                self.cache.take_news()
 
     def keep_up(self):
         """Take in the news while another replica leads, so that this one may lead at once."""
         with contextlib.suppress(ApiError):  # which the loop meets, once it runs
             self.cache.refresh()
-
-    def snapshot(self, policies=()):
-        """Return the cluster as it is by now. Raises ApiError."""
-        self.cache.refresh()
-        self.cache.snapshot.policies = dict(policies)
-        return self.cache.snapshot
 
 
 # ==== 27. What is remembered ============================================================================

@@ -16,12 +16,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 KINDS = {  # of requests, by what identifies them: (method, path)
     "lease": ("", "/leases"), "binding": ("POST", "/binding$"), "event": ("POST", "/events$"),
-    "status": ("PATCH", "/status$"), "list": ("GET", ""), "other": ("", "")}
+    "status": ("PATCH", "/status$"), "watch": ("GET", "[?&]watch=true"), "list": ("GET", ""), "other": ("", "")}
 
 
 def kind_of(method, path):
     """Return which kind a request is of."""
-    return next(kind for kind, (verb, part) in KINDS.items() if verb in ("", method) and re.search(part, path))
+    plain = path if "watch=true" in path else urlsplit(path).path
+    return next(kind for kind, (verb, part) in KINDS.items() if verb in ("", method) and re.search(part, plain))
 
 
 def failure(code, reason="InternalError", message="injected"):
@@ -171,8 +172,7 @@ class Server:
 
             def do_GET(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                asked = Asked(time.monotonic(), kind_of(self.command, urlsplit(self.path).path), self.command,
-                              self.path, body)
+                asked = Asked(time.monotonic(), kind_of(self.command, self.path), self.command, self.path, body)
                 owner.asked.append(asked)
                 owner.handle(Request(self, owner, asked))
 
@@ -242,6 +242,14 @@ class Request:
         """Send a part of the answer."""
         self.handler.wfile.write(content)
 
+    def begin_stream(self):
+        """Send the head of an answer that comes in chunks."""
+        self.send(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+    def send_chunk(self, content=b""):
+        """Send a chunk of such an answer; an empty one ends it."""
+        self.send(b"%x\r\n%b\r\n" % (len(content), content))
+
     def reset(self):
         """Break the connection."""
         self.handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -286,6 +294,35 @@ class FaultProxy(Server):
             self.times[asked.method, path] += 1
             dice = random.Random(f"{self.seed} {asked.method} {path} {self.times[asked.method, path]}")
         return dice.choice(self.at_random) if dice.random() < rate else None
+
+    def handle(self, request):
+        """Answer a request, or let a fault befall it. A stream is passed on, and where one befalls it, cut off."""
+        if request.asked.kind != "watch" or not isinstance(self.faults[""], Choice):
+            super().handle(request)
+            return
+        fault = self.throw(request.asked)
+        lines = -1  # to pass on; below 0: all
+        if fault:
+            with self.lock:
+                lines = random.Random(f"{self.seed} {self.times}").randrange(20)
+                self.injected["cut off"] += 1
+        upstream = http.client.HTTPConnection("127.0.0.1", self.upstream, timeout=120)
+        try:
+            upstream.request("GET", request.asked.path)
+            answer = upstream.getresponse()
+            if answer.status != 200:
+                request.answer(answer.status, answer.read())
+                return
+            request.begin_stream()
+            while lines != 0 and not self.closing.is_set() and (line := answer.readline()):
+                request.send_chunk(line)
+                lines -= 1
+            request.reset() if lines == 0 else request.send_chunk()
+        except (OSError, http.client.HTTPException) as error:
+            request.reset()
+            raise ConnectionAbortedError from error
+        finally:
+            upstream.close()
 
     def carry_out(self, request):
         """Pass the request on. Where nobody answers, neither does the proxy."""
@@ -332,6 +369,37 @@ class ApiServer(Server):
                 else:
                     self.nodes[thing["metadata"]["name"]] = thing
 
+    def handle(self, request):
+        """Answer a request, or let a fault befall it; as long as a stream lasts, tell what changes."""
+        is_faulty = not {"", "list", "watch"}.isdisjoint(name for name, fault in self.faults.items() if fault)
+        if request.asked.kind != "watch" or is_faulty:
+            super().handle(request)
+            return
+        url = urlsplit(request.asked.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        resource = url.path.rpartition("/")[2]
+        until = time.monotonic() + float(query["timeoutSeconds"])
+        since = int(query["resourceVersion"])
+        request.begin_stream()
+        known = {name: text for name, text in self.texts(resource, query["fieldSelector"]).items()
+                 if int(json.loads(text)["metadata"]["resourceVersion"]) <= since}
+        while time.monotonic() < until and not self.closing.is_set():
+            there = self.texts(resource, query["fieldSelector"])
+            events = [("DELETED", text) for name, text in known.items() if name not in there]
+            events += [("MODIFIED" if name in known else "ADDED", text) for name, text in there.items()
+                       if known.get(name) != text]
+            for what, text in events:
+                request.send_chunk(f'{{"type": "{what}", "object": {text}}}\n'.encode())
+            known = there
+            time.sleep(0.03)
+        request.send_chunk()
+
+    def texts(self, resource, selector):
+        """Return the objects of a resource that a selector selects, as JSON, by their uids."""
+        with self.lock:
+            things = {"pods": self.pods, "nodes": self.nodes}.get(resource, {})
+            return {thing["metadata"]["uid"]: json.dumps(thing) for thing in things.values() if selects(selector, thing)}
+
     def places(self):
         """Return where the pods are: namespace/name -> node."""
         with self.lock:
@@ -367,6 +435,7 @@ class ApiServer(Server):
             return code, failure(code, "Conflict" if pod else "NotFound"), None
         self.version += 1
         pod["spec"]["nodeName"] = asked.json["target"]["name"]
+        pod["metadata"]["resourceVersion"] = str(self.version)
         return 201, {"kind": "Status", "status": "Success"}, None
 
     def answer_lease(self, asked):

@@ -738,10 +738,10 @@ def twice(resource, selector):
     return [pod("twin", metadata={"uid": "uid-twin"})] * 2 if selector.endswith("spec.nodeName=") else []
 
 
-def only(assigned, *objects, resource="pods"):
-    """Return what adds objects to one of the lists, of pods that have a node or of those that have none."""
+def listed(*objects, resource="pods", also_among_waiting=True):
+    """Return what adds objects to the list of all pods, or of a resource; and to that of the pods that wait."""
     return lambda asked, selector: list(objects) if asked == resource and (
-        resource != "pods" or ("spec.nodeName!=" in selector) == assigned) else []
+        also_among_waiting or "status.phase" in selector) else []
 
 
 def bare(**parts):
@@ -753,23 +753,23 @@ def bare(**parts):
 
 
 @table("extra, named, never", {  # what is listed besides, what is said of it, what must not be bound
-    "an assigned pod without a nodeName": (only(True, bare()), "bare", "bare"),
-    "an assigned pod whose nodeName is a number": (
-        only(True, bare(spec={"nodeName": 7, "containers": []})), "bare", "bare"),
-    "an assigned pod that cannot be read, and has no node": (
-        only(True, bare(spec={"containers": 7})), "bare", "bare"),
+    "a pod that is not among those that wait": (listed(bare(), also_among_waiting=False), "", "bare"),
+    "a pod whose nodeName is a number": (
+        listed(bare(spec={"nodeName": 7, "containers": []})), "bare", "bare"),
+    "a pod that cannot be read, and has no node": (
+        listed(bare(spec={"containers": 7})), "bare", "bare"),
     "a pending pod that has a node": (
-        only(False, pod("has", nodeName="n", metadata={"uid": "uid-has"})), "", "has"),
+        listed(pod("has", nodeName="n", metadata={"uid": "uid-has"})), "", "has"),
     "a pending pod that is another scheduler's": (
-        only(False, pod("other", schedulerName="other", metadata={"uid": "uid-o"})), "", "other"),
-    "a pod without a name": (only(False, bare(metadata={"namespace": "default", "uid": "u"})), "", ""),
-    "a pod without metadata": (only(False, bare(metadata=None)), "", ""),
-    "a pod whose spec is a text": (only(False, bare(spec="none")), "bare", "bare"),
-    "a node without a name": (only(None, {"kind": "Node", "metadata": {}}, resource="nodes"), "", ""),
+        listed(pod("other", schedulerName="other", metadata={"uid": "uid-o"})), "", "other"),
+    "a pod without a name": (listed(bare(metadata={"namespace": "default", "uid": "u"})), "", ""),
+    "a pod without metadata": (listed(bare(metadata=None)), "", ""),
+    "a pod whose spec is a text": (listed(bare(spec="none")), "bare", "bare"),
+    "a node without a name": (listed({"kind": "Node", "metadata": {}}, resource="nodes"), "", ""),
     "a node whose status is a list": (
-        only(None, {"kind": "Node", "metadata": {"name": "odd"}, "status": []}, resource="nodes"), "odd", "odd"),
+        listed({"kind": "Node", "metadata": {"name": "odd"}, "status": []}, resource="nodes"), "odd", "odd"),
     "a pod 500 levels deep": (
-        only(False, bare(spec={"containers": json.loads("[" * 500 + "]" * 500)})), "bare", "bare"),
+        listed(bare(spec={"containers": json.loads("[" * 500 + "]" * 500)})), "bare", "bare"),
 })
 def test_what_cannot_be_is_named_and_passed_over(extra, named, never, serve, start):
     server = serve(ApiServer(node("n"), pod("fine")))
@@ -821,7 +821,7 @@ def deep_managed_fields(request):
 def test_managed_fields_that_are_nested_deep_hold_nobody_up(serve, start):
     service = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": {"app": "web"}}}
     server = serve(ApiServer(node("n"), pod("there", nodeName="n"), pod("deep"), pod("others", schedulerName="x")))
-    server.extra.append(only(None, service, resource="services"))
+    server.extra.append(listed(service, resource="services"))
     server.faults["list"] = deep_managed_fields
     running = start(server, "--interval=0.2", "--policy=DefaultProvider")
     wait_for("its pod is bound", lambda: server.places() == dict.fromkeys(["default/there", "default/deep"], "n"), 10)
