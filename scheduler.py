@@ -999,6 +999,11 @@ class Listed:
         object.__setattr__(self, name, value)
 
 
+def digest(text):
+    """Return 16 bytes that stand for a text of any length."""
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
 class Pod(Listed):
     """What the scheduler knows of a pod, read once from the API's JSON. Raises Malformed."""
 
@@ -1087,7 +1092,7 @@ class Pod(Listed):
     @functools.cached_property
     def signature(self):
         """What pods that are alike to the built-in rules have in common. Upstream: SignPod."""
-        return sys.intern(repr([getattr(self, name) for name in self.SIGNED]))
+        return digest(repr([getattr(self, name) for name in self.SIGNED]))
 
     @functools.cached_property
     def kind(self):
@@ -1095,7 +1100,7 @@ class Pod(Listed):
         spec = {name: value for name, value in self.spec.items() if name != "nodeName"}
         kind = repr((spec, self.namespace, self.labels, self.annotations, self.controller, self.terminating,
                      self.requests, self.nonzero))  # as they are while the pod is resized in place
-        return sys.intern(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # a random name
+        return digest(re.sub("'name': 'kube-api-access-[a-z0-9]{5}'", "", kind))  # a random name
 
 
 class Node(Listed):
@@ -4142,7 +4147,7 @@ class Cluster:
 # that follow claims to volumes, which may change at any time, are not steady.
 
 
-MOST_REMEMBERED = 10_000_000  # answers about nodes
+MOST_REMEMBERED = 2_000_000  # answers about nodes, of some 50 bytes each: 100 MiB
 
 
 @dataclass
@@ -4178,7 +4183,11 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
         asked = sorted(changed & nodes.keys())
     else:
         asked = [name for name in nodes if name in changed or name not in last.answers]
-    news = {name: function(nodes[name]) for name in asked}
+    news = {}
+    shared = {}  # its text -> an answer; so equal ones take up the room of one
+    for name in asked:
+        answer = function(nodes[name])
+        news[name] = shared.setdefault(repr(answer), answer)
     answers = last.answers
     result = last.result
     if nodes is not last.nodes or any(answers[name] != news[name] for name in news):
@@ -4186,7 +4195,7 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
         answers = {name: known[name] for name in nodes}
         result = then(nodes, answers)
     memory[key] = Finding(basis, nodes, answers, result, len(changes))
-    while len(memory) * (len(nodes) + 500) > MOST_REMEMBERED:  # about 500 for all that is not of a node
+    while len(memory) * (len(snapshot.nodes) + 500) > MOST_REMEMBERED:  # 500 for all that is not of a node
         del memory[next(iter(memory))]  # what was not asked for the longest time
     return result
 

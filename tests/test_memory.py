@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import threading
+import tracemalloc
 import weakref
 
 import pytest
@@ -455,6 +456,39 @@ def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
     cluster.snapshot(policies)
     gc.collect()
     assert sum(memory() is not None for memory in memories) == 1
+
+
+@table("policy, more", {
+    "pods that fit": ({}, {}),
+    "pods that fit nowhere": ({}, {"nodeSelector": {"disk": "ssd"}}),
+    "pods that fit nowhere, for several reasons": (
+        {"alwaysCheckAllPredicates": True}, {"nodeSelector": {"disk": "ssd"}, "requests": {"cpu": "9"}}),
+    "pods that spread": ({}, {"topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}]}),
+})
+def test_what_is_remembered_takes_100_mib_at_most(policy, more):
+    """Measured: what an answer about a node takes, of pods of many kinds; so many may be remembered."""
+    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
+    snapshot = cluster_of(*(node(f"n{i}", labels={ZONE: "abc"[i % 3]}) for i in range(500))).snapshot(policies)
+    tracemalloc.start()
+    try:
+        for i in range(20):
+            tolerations = [{"key": f"k{i}", "operator": "Exists"}]
+            scheduler.schedule(scheduler.Pod(pod(f"p{i}", tolerations=tolerations, **more)), snapshot, policies["my-scheduler"])
+        answers = len(snapshot.memory) * (len(snapshot.nodes) + 500)
+        gc.collect()
+        before, _ = tracemalloc.get_traced_memory()
+        snapshot.memory.clear()
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (before - after) / answers * scheduler.MOST_REMEMBERED < 100 * 2**20
+
+
+def test_what_is_remembered_is_known_by_a_short_key_however_long_the_pod_is():
+    long = scheduler.Pod(pod("p", metadata={"annotations": {"a": "x" * 100_000}}, nodeSelector={"a": "x" * 100_000}))
+    assert len(long.kind) == len(long.signature) == 16
 
 
 def test_copies_of_one_object_in_manifests_are_all_there():
