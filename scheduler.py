@@ -164,10 +164,10 @@ def nodes_that_fit(pod, snapshot, policy):
     """Ask the predicates about each node, in kube-scheduler's order: the first that fails rules it out."""
     predicates = prepare(policy.predicates_to_ask(), pod, snapshot.nodes, snapshot)
 
-    def ask_predicates(node):
+    def ask(rules, node):
         """Return what is against the node: {predicate: its reasons}."""
         against = {}
-        for rule in predicates:
+        for rule in rules:
             reasons = rule.reasons(node)
             if reasons:
                 against[rule.title] = reasons
@@ -175,11 +175,9 @@ def nodes_that_fit(pod, snapshot, policy):
                     break
         return against
 
-    # In effect: split_nodes(snapshot.nodes, {name: ask_predicates(node) of each of them}). `recall` returns
-    # the same, but does not ask again what the last pod like this one has shown: "What is remembered".
-    feasible, failed = recall(
-        policy, sign(pod, policy.predicates), snapshot, snapshot.nodes, ask_predicates, basis=predicates,
-        then=split_nodes)
+    # In effect: split_nodes(snapshot.nodes, {name: ask(predicates, node) of each of them}). This returns the
+    # same, but does not ask again what the last pod like this one has shown: "What is remembered".
+    feasible, failed = recall_fits(ask, predicates, pod, snapshot, policy)
     for extender in policy.extenders:  # web services that the Policy names; they may refuse nodes
         feasible, failed = extender.filter(pod, feasible, failed)
     return nominated_alone(pod, feasible, policy), failed  # its nominated node only, if that one fits
@@ -4143,8 +4141,8 @@ class Cluster:
 
 # It only saves time. A steady rule is asked about a node again if the node, or a pod on it, has changed since
 # the last pod like this one, and about all nodes if what it rests on has changed: its `basis`. Predicates
-# have one basis together, as one is asked only where those before it have nothing against the node. Rules
-# that follow claims to volumes, which may change at any time, are not steady.
+# that stand beside each other have one basis together, as one is asked only where those before it have
+# nothing against the node. Rules that follow claims to volumes, which may change at any time, are not steady.
 
 
 MOST_REMEMBERED = 2_000_000  # answers about nodes, of some 50 bytes each: 100 MiB
@@ -4198,6 +4196,25 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
     while len(memory) * (len(snapshot.nodes) + 500) > MOST_REMEMBERED:  # 500 for all that is not of a node
         del memory[next(iter(memory))]  # what was not asked for the longest time
     return result
+
+
+def recall_fits(ask, predicates, pod, snapshot, policy):
+    """Return the nodes that fit, {name: Node}, and the Failures of the others, by ask(predicates, node).
+
+    Predicates of which one is not steady are remembered apart, and so are those of one's own.
+    """
+    feasible = snapshot.nodes
+    failed = Failures()
+    groups = [predicates]
+    if not policy.always_check_all:  # else each predicate is asked about all nodes
+        by_steadiness = itertools.groupby(predicates, key=lambda each: (each.rule.steady, each.rule.is_own))
+        groups = [list(group) for _, group in by_steadiness]
+    for place, group in enumerate(groups):
+        like = sign(pod, [each.rule for each in group])
+        feasible, refused = recall((policy, place), like, snapshot, feasible, functools.partial(ask, group),
+                                   basis=group, then=split_nodes)
+        failed = Failures(failed | refused) if failed and refused else failed or refused
+    return feasible, failed
 
 
 # ==== 27. Extenders =====================================================================================

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import copy
+import dataclasses
 import gc
 import gzip
 import importlib.util
@@ -18,7 +19,7 @@ import tracemalloc
 import weakref
 
 import pytest
-from conftest import DEFAULT_PREDICATES, ROOT, cluster_of, node, pod, scheduler, table
+from conftest import DEFAULT_PREDICATES, ROOT, claim, cluster_of, node, pod, scheduler, storage_class, table
 
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -380,6 +381,9 @@ def own_rules():
     del scheduler.PREDICATES["Own"], scheduler.PRIORITIES["OwnPriority"]
 
 
+CLAIMS = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-1"}}]
+
+
 @table("policy, other, asked", {
     "a label of its own": ({}, {"labels": {"apps.kubernetes.io/pod-index": "1"}}, 1),
     "a host name of its own": ({}, {"hostname": "web-1"}, 1),
@@ -389,18 +393,23 @@ def own_rules():
     "another request": ({}, {"requests": {"cpu": "1"}}, 8),
     "a toleration": ({}, {"tolerations": [{"key": "k", "operator": "Exists"}]}, 8),
     "a name of its own, and a predicate of one's own": ({"predicates": [{"name": "Own"}]}, {}, 1),
-    "a label of its own, and a predicate of one's own": ({"predicates": [{"name": "Own"}]}, {"labels": {"a": "1"}}, 8),
+    "a claim of its own": ({}, {"volumes": CLAIMS}, 1),
+    "a claim of its own, and all predicates are asked": ({"alwaysCheckAllPredicates": True}, {"volumes": CLAIMS}, 8),
+    "a label of its own, and predicates of one's own": (
+        {"predicates": [{"name": "Own"}, {"name": "Moody"}]}, {"labels": {"a": "1"}}, 1),
     "a label of its own, and a priority of one's own, whose predicates are built in": (
         {"priorities": [{"name": "OwnPriority", "weight": 1}]}, {"labels": {"a": "1"}}, 1),
 })
 def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_that(
         policy, other, asked, monkeypatch, own_rules):
-    """Of eight nodes one has changed, as the first pod went there."""
-    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
-    snapshot = cluster_of(*(node(f"n{i}") for i in range(8))).snapshot(policies)
+    """Built-in predicates on each node; of eight nodes one has changed, as the first pod went there."""
+    cluster = cluster_of(*(node(f"n{i}") for i in range(8)), storage_class("local", "example.com/disks"), claim("data-1"))
     nodes = set()
-    reasons = scheduler.Prepared.reasons
-    monkeypatch.setattr(scheduler.Prepared, "reasons", lambda rule, node: nodes.add(node.name) or reasons(rule, node))
+    tolerates = scheduler.PREDICATES["PodToleratesNodeTaints"]
+    monkeypatch.setitem(scheduler.PREDICATES, "PodToleratesNodeTaints", dataclasses.replace(
+        tolerates, function=lambda pod, node: nodes.add(node.name) or []))
+    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
+    snapshot = cluster.snapshot(policies)
     for each in (pod("first"), pod("second", **other)):
         nodes.clear()
         waiting = scheduler.Pod(each)
