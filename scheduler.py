@@ -2117,27 +2117,6 @@ def bind_volumes(pod, node, snapshot, modern=False):
     return (patches, "volumes are being bound or provisioned") if claims.delayed else None
 
 
-def release_volumes(pod, snapshot):
-    """Give up the node that unbound claims of the pod remember, since it turned out wrong.
-
-    A claim that it shares keeps the node while others are there for it.
-    """
-    patches = []
-    for key in pod.claims:
-        claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
-        is_unbound = not pick(claim, str, "spec", "volumeName")
-        if selected_node(claim) is not None and is_unbound and not others_use(key, pod, snapshot):
-            del claim["metadata"]["annotations"][SELECTED_NODE]
-            patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: None}))
-    return patches
-
-
-def others_use(key, pod, snapshot):
-    """Say whether a pod that has a node, other than this one, uses a claim."""
-    placed = (other for node in snapshot.nodes.values() for other in node.pods.values())
-    return any(other.uid != pod.uid and key in other.claims for other in placed)
-
-
 def patch(thing, resource, annotations, **more):
     """Return the request that changes an object, unless somebody else has changed it meanwhile."""
     metadata = thing["metadata"]
@@ -2146,9 +2125,8 @@ def patch(thing, resource, annotations, **more):
         "metadata": {"resourceVersion": metadata.get("resourceVersion"), "annotations": annotations}, **more}
 
 
-@predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, unreserve=release_volumes,
-           steady=False, plugin="VolumeBinding", by_default=1,
-           looks_at={"claims": lambda pod, node: pod.claims})
+@predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, steady=False,
+           plugin="VolumeBinding", by_default=1, looks_at={"claims": lambda pod, node: pod.claims})
 def check_volume_binding(pod, node, metadata, modern=False):
     """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
     gone = "pvc(s) bound to non-existent pv(s)"
@@ -2324,7 +2302,7 @@ def dangling(name, claim, snapshot):
 #   metadata, function, reduce          PreFilter and Filter; or PreScore, Score and NormalizeScore
 #   post_filter(pod, failed, snapshot)  no node fits: requests that may help, and what they do; or None
 #   reserve(pod, node, snapshot)        takes note that the pod goes to the node; may raise Unschedulable
-#   unreserve(pod, snapshot)            forgets that, even if there is nothing to forget; requests, or None
+#   unreserve(pod, snapshot)            forgets that, even if another rule's reserve failed; requests, or None
 #   permit(pod, node, snapshot)         None approves, Unschedulable denies; seconds: ask again, for so long
 #   pre_bind(pod, node, snapshot)       None: go on; requests, maybe []: send them, and ask again in each pass
 #                                       (these two may say why: seconds or requests, and a sentence)
@@ -3782,6 +3760,7 @@ def assume(decision, snapshot):
         record.move(State.UNPLACED)
         if node:
             node.remove(decision.pod)
+        decision.requests = unreserve(decision, snapshot)
 
 
 def reserve(decision, node, snapshot):
@@ -3900,7 +3879,6 @@ class PendingPods(dict):
                 self.under_way.append(decision)
                 self.writer.start(self.writer.bind_and_tell, decision, self.snapshot.is_live)
         elif state is State.UNPLACED:
-            self.undo(decision)
             self.try_to_send(decision.requests)
             self.say(decision, "Warning", "FailedScheduling", "Unschedulable", decision.message)
         else:

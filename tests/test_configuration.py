@@ -341,9 +341,7 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
     [policy] = load({"plugins": {"permit": {"enabled": plugins("Coscheduling")}}}).values()
     assert [rule.name for rule in policy.others] == ["Coscheduling"] and len(policy.rules_with["permit"]) == 1
     [policy] = load({"plugins": {"preBind": {"disabled": plugins("*")}}}).values()
-    assert policy.rules_with["pre_bind"] == [] and len(policy.rules_with["unreserve"]) == 1
-    [policy] = load({"plugins": {"reserve": {"disabled": plugins("*")}}}).values()
-    assert policy.rules_with["unreserve"] == []
+    assert policy.rules_with["pre_bind"] == []
 
 
 @table("document, said", {
@@ -522,8 +520,8 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
         {"filter": {"enabled": plugins("VolumeZone")}},
         ["+ VolumeZone (NoVolumeZoneConflict)", "- VolumeZone (NoVolumeZoneConflict)"]),
     "a rule's functions for other extension points": (
-        {"reserve": {"disabled": plugins("VolumeBinding")}},
-        ["- VolumeBinding (CheckVolumeBinding) unreserve pre_bind", "+ VolumeBinding (CheckVolumeBinding) pre_bind"]),
+        {"preBind": {"disabled": plugins("VolumeBinding")}},
+        ["- VolumeBinding (CheckVolumeBinding) pre_bind", "+ VolumeBinding (CheckVolumeBinding)"]),
 })
 def test_an_edit_of_plugins_is_said_by_their_names(disabled, said, tmp_path, caplog):
     path = tmp_path / "config.json"

@@ -837,7 +837,7 @@ def test_what_post_filter_returns_is_sent_and_said(spy):
     spy.answers |= {"filter": ["node(s) were full"], "post_filter": (wanted, "It tidies up.")}
     server = Server(node("n"), pod("p"))
     _, [decision] = make_pass(server, spy)
-    assert spy.seen[-2:] == ["post_filter", "unreserve"]
+    assert spy.seen[-1] == "post_filter"
     assert [(method, path, body) for method, path, _, body in server.requests if "/nodes/" in path] == wanted
     assert scheduler.in_words(decision) == (
         "default/p stays pending: 0/1 nodes are available: 1 node(s) were full. It tidies up.")
@@ -891,17 +891,28 @@ def test_pre_bind_sends_its_requests_and_is_asked_again_before_the_binding(spy):
 
 def test_unreserve_has_its_requests_sent(spy):
     request = "PATCH", "/api/v1/namespaces/default/pods/p", {"metadata": {"labels": {"prepared": None}}}
-    spy.answers |= {"filter": ["no"], "unreserve": [request]}
+    spy.answers |= {"permit": scheduler.Unschedulable("no"), "unreserve": [request]}
     server = Server(node("n"), pod("p"))
     make_pass(server, spy)
     assert [(method, path, body) for method, path, _, body in server.requests if path == request[1]] == [request]
 
 
 def test_an_unreserve_that_breaks_changes_nothing(spy, caplog):
-    spy.answers |= {"filter": ["no"], "unreserve": RuntimeError("oops")}
+    spy.answers |= {"permit": scheduler.Unschedulable("no"), "unreserve": RuntimeError("oops")}
     server = Server(node("n"), pod("p"))
     _, [decision] = make_pass(server, spy)
-    assert decision.message == "0/1 nodes are available: 1 no." and "oops" in caplog.text
+    assert decision.message == "no" and "oops" in caplog.text
+
+
+@table("point, answer", {
+    "no node fits": ("filter", ["no"]), "it is rejected before nodes are asked": ("pre_filter", scheduler.Rejected("no")),
+    "its nodes cannot be scored": ("pre_score", scheduler.Unschedulable("no"))})
+def test_who_was_not_reserved_is_not_unreserved(spy, point, answer):
+    spy.answers[point] = answer
+    server = Server(node("n"), node("m"), pod("p"))
+    cluster, _ = make_pass(server, spy)
+    make_pass(server, spy, cluster)
+    assert point in spy.seen and "unreserve" not in spy.seen
 
 
 def test_bind_may_be_done_by_a_rule(spy):
@@ -961,7 +972,8 @@ def test_many_bindings_that_break_at_a_time_are_no_trouble_of_the_api_server(spy
 def test_a_hook_that_breaks_is_a_failure(spy, point, answer):
     def breaks(pod):
         raise answer
-    spy.answers |= {point: answer} | ({"filter": ["no"]} if point in ("post_filter", "unreserve") else {})
+    before = {"post_filter": {"filter": ["no"]}, "unreserve": {"permit": scheduler.Unschedulable("no")}}
+    spy.answers |= {point: answer} | before.get(point, {})
     if point == "queue_sort":
         spy.policies["my-scheduler"].predicates[0].hooks["queue_sort"] = breaks
     make_pass(Server(node("n"), pod("p")), spy)
@@ -1022,8 +1034,14 @@ def test_a_hook_that_calls_sys_exit_fails_its_pod_only(spy, point, is_bound):
             raise SystemExit(3)
         return {"queue_sort": 0}.get(point)
 
+    def refuse_bad(pod, *_):
+        if pod.name == "bad":
+            raise scheduler.Unschedulable("it is bad")
+
     spy.policies["my-scheduler"].predicates[0].hooks[point] = leave
-    if point in ("post_filter", "unreserve"):
+    if point == "unreserve":
+        spy.answers["permit"] = refuse_bad
+    if point == "post_filter":
         spy.policies["my-scheduler"].predicates.append(scheduler.Rule(
             "Picky", lambda pod, node: ["it is bad"] if pod.name == "bad" else []))
     server = Server(node("n"), node("m"), pod("bad"), pod("good"))

@@ -903,8 +903,12 @@ def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer
         return plain(method, path, body, params)
 
     server.request = request
-    rule = scheduler.Rule("Odd", lambda pod, node: ["no"] if pod.name == "odd" and hook == "unreserve" else [],
-                          hooks={hook: odd})
+
+    def refuse_odd(pod, *_):
+        if pod.name == "odd" and hook == "unreserve":
+            raise scheduler.Unschedulable("no")
+
+    rule = scheduler.Rule("Odd", lambda pod, node: [], hooks={"permit": refuse_odd, hook: odd})
     assert bound_in_the_end(server, rule, clock) == {"fine"} and scheduler.FAILURE.is_set()
 
 
