@@ -605,7 +605,6 @@ class Decision:
     remedy: str = ""  # without a node: what a rule does about that
     waits: str = ""  # with a node: why the pod is not bound to it yet
     requests: list = field(default_factory=list)  # to be sent, as a remedy or to prepare the binding
-    since: float = field(default_factory=time.monotonic)
 
     @property
     def raw(self):
@@ -2088,8 +2087,11 @@ def storage(thing, *path):
     return quantity(str(pick(thing, dict, "spec", *path).get("storage") or 0))
 
 
-def bind_volumes(pod, node, snapshot, modern=False):
-    """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest."""
+def bind_volumes(pod, node, snapshot, arguments=(), modern=False):
+    """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest.
+
+    `arguments`: {"bindTimeoutSeconds": for how long that may take}; by default ten minutes.
+    """
     if not pod.claims:
         return None
     failing = 'running PreBind plugin "VolumeBinding": binding volumes:'
@@ -2114,6 +2116,10 @@ def bind_volumes(pod, node, snapshot, modern=False):
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
     if patches and has_waited:
         raise Unschedulable(f"{failing} the volume or the node that was chosen has been given up")
+    limit = max([argument["bindTimeoutSeconds"] for argument in arguments], default=600)
+    if claims.delayed and has_waited and time.monotonic() - pod.record.since > limit:
+        late = "context deadline exceeded" if modern else "timed out waiting for the condition"
+        raise Unschedulable(f"{failing} {late}")
     return (patches, "volumes are being bound or provisioned") if claims.delayed else None
 
 
@@ -3169,7 +3175,8 @@ PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
     "InterPodAffinity": {"hardPodAffinityWeight": range(101), "ignorePreferredTermsOfExistingPods": bool},
     "PodTopologySpread": {"defaultingType": {"List", "System"}, "defaultConstraints": [{
         "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
-    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]}}
+    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]},
+    "VolumeBinding": {"bindTimeoutSeconds": range(2**31), "shape": SHAPE}}
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
 
 
@@ -3292,6 +3299,8 @@ def rules_of(plugin, args):
     elif plugin == "NodeResourcesBalancedAllocation":
         names = [resource.get("name", "") for resource in args.get("resources", [])]
         arguments = [dict.fromkeys(names, 1)] if names else []
+    elif plugin == "VolumeBinding":
+        arguments = [args] if "bindTimeoutSeconds" in args else []
     return {rule.name: arguments for rule in plugins_of_today().get(plugin, [])}
 
 
@@ -3707,10 +3716,13 @@ class PodRecord:
     attempts: int = 0  # that have failed
     retry_at: float = 0  # monotonic seconds
     state: State = State.UNPLACED
+    since: float = field(default_factory=lambda: time.monotonic())  # when it came into this State
     decision: Decision | None = None  # by which it is assumed on a node; None while it is UNPLACED
 
     def move(self, state, decision=None):
         """Have the pod stand in this State; nothing else changes that. If UNPLACED, it backs off."""
+        if state is not self.state:
+            self.since = time.monotonic()
         self.state = state
         self.decision = decision
         if state is State.UNPLACED:
@@ -3784,7 +3796,7 @@ def why_held(decision, node, snapshot):
     if not limits:
         return ""
     words = min(limits, key=limits.get)
-    if not time.monotonic() - decision.since < limits[words]:  # which may be NaN
+    if not time.monotonic() - decision.pod.record.since < limits[words]:  # which may be NaN
         raise Unschedulable(f'pod "{decision.pod.name}" rejected while waiting on permit: '
                             f"rejected due to timeout after waiting {limits[words]:g}s")
     return words

@@ -166,8 +166,8 @@ ENABLED, DISABLED = "profiles[0].plugins.{}.enabled[0]", "profiles[0].plugins.{}
         ["nothing here depends on clientConnection, parallelism, podMaxBackoffSeconds, enableProfiling, "
          "percentageOfNodesToScore, profiles[0].percentageOfNodesToScore"]),
     "arguments on which nothing depends": (
-        {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 600}}]}, {},
-        ["profiles[0].pluginConfig[0].args: nothing here depends on the arguments of VolumeBinding"]),
+        {"pluginConfig": [{"name": "NodePorts", "args": {"ports": 600}}]}, {},
+        ["profiles[0].pluginConfig[0].args: nothing here depends on the arguments of NodePorts"]),
     "arguments of a plugin that is nearly one": (
         {"pluginConfig": [{"name": "NodeResourceFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}]}, {},
         ['profiles[0].pluginConfig[0].args: nothing here depends on the arguments of NodeResourceFit; '

@@ -1,8 +1,10 @@
 """CheckVolumeBinding to its end: on a real control plane, with kube-controller-manager's PV controller; and without."""
 
 import copy
+import dataclasses
 import json
 import threading
+import time
 
 import conftest
 import pytest
@@ -167,6 +169,48 @@ def test_volumes_are_set_aside_within_a_pass(is_live, objects, places):
     assert len({*nodes} - {None}) == 1
     scheduler.make_passes(cluster, policies, decisions.append, threading.Event(), once=False)
     assert {decision.node for decision in decisions} == {*nodes}, "what is set aside stays so"
+
+
+CONFIGURATION = {"kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION}
+LATE = {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 30}}]}
+
+
+@table("policy, limit, message", {
+    "under a Policy": (scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"}), 600, "timed out waiting for the condition"),
+    "under a configuration": (
+        scheduler.read_configuration(CONFIGURATION, "my-scheduler")["my-scheduler"], 600, "context deadline exceeded"),
+    "under one that says how long": (
+        scheduler.read_configuration(CONFIGURATION | {"profiles": [LATE]}, "my-scheduler")["my-scheduler"], 30,
+        "context deadline exceeded"),
+})
+def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried_again(policy, limit, message, monkeypatch):
+    """It has waited for a rule's permit before, which does not count. The claim still remembers the node."""
+    moment = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: moment)
+    holds = [3600]
+    gate = scheduler.Rule("Gate", lambda pod, node: (), hooks={"permit": lambda pod, node, snapshot: holds[0]})
+    policies = {"my-scheduler": dataclasses.replace(policy, others=[gate])}
+    cluster = conftest.cluster_of(node("a", cpu="1"), conftest.claim("data", "c"), with_claim("db", "data", cpu="1"),
+                                  conftest.storage_class("c", "example.com/fake"))
+    cluster.is_live = True
+    told = []
+
+    def make_pass():
+        scheduler.schedule_pending_pods(cluster, policies, told.append, threading.Event())
+        return [record.state.value for record in cluster.pending.values()]
+
+    assert make_pass() == ["held"]
+    moment += 700
+    holds[0] = None
+    assert make_pass() == ["preparing"]
+    moment += limit
+    assert make_pass() == ["preparing"]
+    moment += 1
+    assert make_pass() == ["unplaced"]
+    assert told[-1].message == f'running PreBind plugin "VolumeBinding": binding volumes: {message}'
+    moment += 11
+    assert make_pass() == ["preparing"]
+    assert told[-1].node == "a"
 
 
 @pytest.mark.parametrize("is_live", [False, True], ids=["manifests", "live"])
