@@ -164,10 +164,10 @@ def nodes_that_fit(pod, snapshot, policy):
     """Ask the predicates about each node, in kube-scheduler's order: the first that fails rules it out."""
     predicates = prepare(policy.predicates_to_ask(), pod, snapshot.nodes, snapshot)
 
-    def ask_predicates(node):
+    def ask(rules, node):
         """Return what is against the node: {predicate: its reasons}."""
         against = {}
-        for rule in predicates:
+        for rule in rules:
             reasons = rule.reasons(pod, node)
             if reasons:
                 against[rule.title] = reasons
@@ -175,11 +175,9 @@ def nodes_that_fit(pod, snapshot, policy):
                     break
         return against
 
-    # In effect: split_nodes(snapshot.nodes, {name: ask_predicates(node) of each of them}). `recall` returns
-    # the same, but does not ask again what the last pod like this one has shown: "What is remembered".
-    feasible, failed = recall(
-        policy, sign(pod, policy.predicates), snapshot, snapshot.nodes, ask_predicates, basis=predicates,
-        then=split_nodes)
+    # In effect: split_nodes(snapshot.nodes, {name: ask(predicates, node) of each of them}). This returns the
+    # same, but does not ask again what the last pod like this one has shown: "What is remembered".
+    feasible, failed = recall_fits(ask, predicates, pod, snapshot, policy)
     for extender in policy.extenders:  # web services that the Policy names; they may refuse nodes
         feasible, failed = extender.filter(pod, feasible, failed)
     return nominated_alone(pod, feasible, policy), failed  # its nominated node only, if that one fits
@@ -606,7 +604,6 @@ class Decision:
     trouble: ApiError | None = None  # without a node: what was the matter with the API server
     waits: str = ""  # with a node: why the pod is not bound to it yet
     requests: list = field(default_factory=list)  # to be sent, as a remedy or to prepare the binding
-    since: float = field(default_factory=time.monotonic)
 
     @property
     def raw(self):
@@ -1001,6 +998,11 @@ class Listed:
         return copy.deepcopy(vars(self), {id(value): value for value in same})
 
 
+def digest(text):
+    """Return 16 bytes that stand for a text of any length."""
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
 class Pod(Listed):
     """What the scheduler knows of a pod, read once from the API's JSON. Raises Malformed."""
 
@@ -1100,12 +1102,12 @@ class Pod(Listed):
     @functools.cached_property
     def signature(self):
         """What pods that are alike to the built-in rules have in common. Upstream: SignPod."""
-        return sys.intern(repr([getattr(self, name) for name in self.SIGNED]))
+        return digest(repr([getattr(self, name) for name in self.SIGNED]))
 
     @functools.cached_property
     def kind(self):
         """What pods that are alike have in common: what rules may look at, except name, status and node."""
-        return sys.intern(repr((
+        return digest(repr((
             self.plain_spec(), self.namespace, self.labels, self.annotations, self.controller,
             self.terminating, self.requests, self.nonzero)))  # as they are while the pod is resized in place
 
@@ -2216,8 +2218,11 @@ def storage(thing, *path):
     return quantity(str(pick(thing, dict, "spec", *path).get("storage") or 0))
 
 
-def bind_volumes(pod, node, snapshot, modern=False):
-    """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest."""
+def bind_volumes(pod, node, snapshot, arguments=(), modern=False):
+    """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest.
+
+    `arguments`: {"bindTimeoutSeconds": for how long that may take}; by default ten minutes.
+    """
     if not pod.claims:
         return None
     failing = 'running PreBind plugin "VolumeBinding": binding volumes:'
@@ -2243,6 +2248,10 @@ def bind_volumes(pod, node, snapshot, modern=False):
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
     if patches and has_waited:
         raise Unschedulable(f"{failing} the volume or the node that was chosen has been given up")
+    limit = max([argument["bindTimeoutSeconds"] for argument in arguments], default=600)
+    if claims.delayed and has_waited and time.monotonic() - pod.record.since > limit:
+        late = "context deadline exceeded" if modern else "timed out waiting for the condition"
+        raise Unschedulable(f"{failing} {late}")
     return (patches, "volumes are being bound or provisioned") if claims.delayed else None
 
 
@@ -2410,7 +2419,7 @@ def dangling(name, claim, snapshot):
 #   metadata, function, reduce          PreFilter and Filter; or PreScore, Score and NormalizeScore
 #   post_filter(pod, failed, snapshot)  no node fits: requests that may help, and what they do; or None
 #   reserve(pod, node, snapshot)        takes note that the pod goes to the node; may raise Unschedulable
-#   unreserve(pod, snapshot)            forgets that, even if there is nothing to forget; requests, or None
+#   unreserve(pod, snapshot)            forgets that, even if another rule's reserve failed; requests, or None
 #   permit(pod, node, snapshot)         None approves, Unschedulable denies; seconds: ask again, for so long
 #   pre_bind(pod, node, snapshot)       None: go on; requests, maybe []: send them, and ask again in each pass
 #                                       (these two may say why: seconds or requests, and a sentence)
@@ -3410,7 +3419,8 @@ PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
     "InterPodAffinity": {"hardPodAffinityWeight": range(101), "ignorePreferredTermsOfExistingPods": bool},
     "PodTopologySpread": {"defaultingType": {"List", "System"}, "defaultConstraints": [{
         "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
-    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]}}
+    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]},
+    "VolumeBinding": {"bindTimeoutSeconds": range(2**31), "shape": SHAPE}}
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
 
 
@@ -3560,6 +3570,8 @@ def rules_of(plugin, args):
     elif plugin == "NodeResourcesBalancedAllocation":
         names = [resource.get("name", "") for resource in args.get("resources", [])]
         arguments = [dict.fromkeys(names, 1)] if names else []
+    elif plugin == "VolumeBinding":
+        arguments = [args] if "bindTimeoutSeconds" in args else []
     return {rule.name: arguments for rule in plugins_of_today().get(plugin, [])}
 
 
@@ -4028,10 +4040,13 @@ class PodRecord:
     backoff_ends: float = 0
     retry_at: float = 0
     state: State = State.UNPLACED
+    since: float = field(default_factory=lambda: time.monotonic())  # when it came into this State
     decision: Decision | None = None  # by which it is assumed on a node; None while it is UNPLACED
 
     def move(self, state, decision):
-        """Have the pod stand in this State."""
+        """Have the pod stand in this State; nothing else changes that."""
+        if state is not self.state:
+            self.since = time.monotonic()
         self.state = state
         self.decision = decision
 
@@ -4112,7 +4127,7 @@ def why_held(decision, node, snapshot):
     if not limits:
         return ""
     words = min(limits, key=limits.get)
-    if not time.monotonic() - decision.since < limits[words]:  # which may be NaN
+    if not time.monotonic() - decision.pod.record.since < limits[words]:  # which may be NaN
         raise Unschedulable(f'pod "{decision.pod.name}" rejected while waiting on permit: '
                             f"rejected due to timeout after waiting {limits[words]:g}s")
     return words
@@ -4809,11 +4824,11 @@ class Cluster:
 
 # It only saves time. A steady rule is asked about a node again if the node, or a pod on it, has changed since
 # the last pod like this one, and about all nodes if what it rests on has changed: its `basis`. Predicates
-# have one basis together, as one is asked only where those before it have nothing against the node. Rules
-# that follow claims to volumes, which may change at any time, are not steady.
+# that stand beside each other have one basis together, as one is asked only where those before it have
+# nothing against the node. Rules that follow claims to volumes, which may change at any time, are not steady.
 
 
-MOST_REMEMBERED = 10_000_000  # answers about nodes
+MOST_REMEMBERED = 2_000_000  # answers about nodes, of some 50 bytes each: 100 MiB
 
 
 @dataclass
@@ -4850,7 +4865,11 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
         asked = sorted(changed & nodes.keys())
     else:
         asked = [name for name in nodes if name in changed or name not in last.answers]
-    news = {name: function(nodes[name]) for name in asked}
+    news = {}
+    shared = {}  # its text -> an answer; so equal ones take up the room of one
+    for name in asked:
+        answer = function(nodes[name])
+        news[name] = shared.setdefault(repr(answer), answer)
     answers = last.answers
     result = last.result
     if is_other_basis or nodes is not last.nodes or any(answers[name] != news[name] for name in news):
@@ -4858,9 +4877,28 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
         answers = {name: known[name] for name in nodes}
         result = then(nodes, answers)
     memory[key] = Finding(basis, nodes, answers, result, len(changes))
-    while len(memory) * (len(nodes) + 500) > MOST_REMEMBERED:  # about 500 for all that is not of a node
+    while len(memory) * (len(snapshot.nodes) + 500) > MOST_REMEMBERED:  # 500 for all that is not of a node
         del memory[next(iter(memory))]  # what was not asked for the longest time
     return result
+
+
+def recall_fits(ask, predicates, pod, snapshot, policy):
+    """Return the nodes that fit, {name: Node}, and the Failures of the others, by ask(predicates, node).
+
+    Predicates of which one is not steady are remembered apart, and so are those of one's own.
+    """
+    feasible = snapshot.nodes
+    failed = Failures()
+    groups = [predicates]
+    if not policy.always_check_all:  # else each predicate is asked about all nodes
+        by_steadiness = itertools.groupby(predicates, key=lambda each: (each.rule.steady, each.rule.is_own))
+        groups = [list(group) for _, group in by_steadiness]
+    for place, group in enumerate(groups):
+        like = sign(pod, [each.rule for each in group])
+        feasible, refused = recall((policy, place), like, snapshot, feasible, functools.partial(ask, group),
+                                   basis=group, then=split_nodes)
+        failed = Failures(failed | refused) if failed and refused else failed or refused
+    return feasible, failed
 
 
 # ==== 28. Extenders =====================================================================================

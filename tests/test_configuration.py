@@ -166,8 +166,8 @@ ENABLED, DISABLED = "profiles[0].plugins.{}.enabled[0]", "profiles[0].plugins.{}
         ["nothing here depends on clientConnection, parallelism, podMaxBackoffSeconds, enableProfiling, "
          "percentageOfNodesToScore, profiles[0].percentageOfNodesToScore"]),
     "arguments on which nothing depends": (
-        {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 600}}]}, {},
-        ["profiles[0].pluginConfig[0].args: nothing here depends on the arguments of VolumeBinding"]),
+        {"pluginConfig": [{"name": "NodePorts", "args": {"ports": 600}}]}, {},
+        ["profiles[0].pluginConfig[0].args: nothing here depends on the arguments of NodePorts"]),
     "arguments of a plugin that is nearly one": (
         {"pluginConfig": [{"name": "NodeResourceFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}]}, {},
         ['profiles[0].pluginConfig[0].args: nothing here depends on the arguments of NodeResourceFit; '
@@ -345,9 +345,7 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
     [policy] = load({"plugins": {"permit": {"enabled": plugins("Coscheduling")}}}).values()
     assert [rule.name for rule in policy.others] == ["Coscheduling"] and len(policy.rules_with["permit"]) == 1
     [policy] = load({"plugins": {"preBind": {"disabled": plugins("*")}}}).values()
-    assert policy.rules_with["pre_bind"] == [] and len(policy.rules_with["unreserve"]) == 1
-    [policy] = load({"plugins": {"reserve": {"disabled": plugins("*")}}}).values()
-    assert policy.rules_with["unreserve"] == []
+    assert policy.rules_with["pre_bind"] == []
 
 
 @table("document, said", {
@@ -564,8 +562,8 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
         {"filter": {"enabled": plugins("VolumeZone")}},
         ["+ VolumeZone (NoVolumeZoneConflict)", "- VolumeZone (NoVolumeZoneConflict)"]),
     "a rule's functions for other extension points": (
-        {"reserve": {"disabled": plugins("VolumeBinding")}},
-        ["- VolumeBinding (CheckVolumeBinding) unreserve pre_bind", "+ VolumeBinding (CheckVolumeBinding) pre_bind"]),
+        {"preBind": {"disabled": plugins("VolumeBinding")}},
+        ["- VolumeBinding (CheckVolumeBinding) pre_bind", "+ VolumeBinding (CheckVolumeBinding)"]),
 })
 def test_an_edit_of_plugins_is_said_by_their_names(disabled, said, tmp_path, caplog):
     path = tmp_path / "config.json"

@@ -1001,6 +1001,17 @@ def test_an_unreserve_that_breaks_changes_nothing(spy, caplog):
     assert decision.message == "no" and "oops" in caplog.text
 
 
+@table("point, answer", {
+    "no node fits": ("filter", ["no"]), "it is rejected before nodes are asked": ("pre_filter", scheduler.Rejected("no")),
+    "its nodes cannot be scored": ("pre_score", scheduler.Unschedulable("no"))})
+def test_who_was_not_reserved_is_not_unreserved(spy, point, answer):
+    spy.answers[point] = answer
+    server = Server(node("n"), node("m"), pod("p"))
+    cluster, _ = make_pass(server, spy)
+    make_pass(server, spy, cluster)
+    assert point in spy.seen and "unreserve" not in spy.seen
+
+
 def test_bind_may_be_done_by_a_rule(spy):
     server = Server(node("n"), pod("p"))
     spy.answers["bind"] = lambda pod, node_name: pod.name == "p"
@@ -1058,11 +1069,8 @@ def test_many_bindings_that_break_at_a_time_are_no_trouble_of_the_api_server(spy
 def test_a_hook_that_breaks_is_a_failure(spy, point, answer):
     def breaks(pod):
         raise answer
-    spy.answers |= {point: answer}
-    if point == "post_filter":
-        spy.answers["filter"] = ["no"]
-    if point == "unreserve":
-        spy.answers["permit"] = scheduler.Unschedulable("no")
+    before = {"post_filter": {"filter": ["no"]}, "unreserve": {"permit": scheduler.Unschedulable("no")}}
+    spy.answers |= {point: answer} | before.get(point, {})
     if point == "queue_sort":
         spy.policies["my-scheduler"].predicates[0].hooks["queue_sort"] = breaks
     make_pass(Server(node("n"), pod("p")), spy)
@@ -1123,8 +1131,14 @@ def test_a_hook_that_calls_sys_exit_fails_its_pod_only(spy, point, is_bound):
             raise SystemExit(3)
         return {"queue_sort": 0}.get(point)
 
+    def refuse_bad(pod, *_):
+        if pod.name == "bad":
+            raise scheduler.Unschedulable("it is bad")
+
     spy.policies["my-scheduler"].predicates[0].hooks[point] = leave
-    if point in ("post_filter", "unreserve"):
+    if point == "unreserve":
+        spy.answers["permit"] = refuse_bad
+    if point == "post_filter":
         spy.policies["my-scheduler"].predicates.append(scheduler.Rule(
             "Picky", lambda pod, node: ["it is bad"] if pod.name == "bad" else []))
     server = Server(node("n"), node("m"), pod("bad"), pod("good"))

@@ -800,7 +800,7 @@ def test_a_pod_that_is_listed_twice_is_bound_once(serve, start):
 def test_an_assigned_pod_that_is_listed_twice_takes_up_its_room_once(serve, start):
     there = pod("there", {"cpu": "1"}, nodeName="n")
     server = serve(ApiServer(node("n", cpu="2"), there, pod("fits", {"cpu": "1"})))
-    server.extra.append(only(True, there))
+    server.extra.append(listed(there, also_among_waiting=False))
     running = start(server, "--interval=0.2")
     wait_for("the pod is bound", lambda: "default/fits" in server.places())
     server.create(pod("large", {"cpu": "1"}))

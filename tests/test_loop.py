@@ -898,8 +898,12 @@ def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer
         return plain(method, path, body, params)
 
     server.request = request
-    refuse = {"permit": lambda pod, *_: refuse_odd(pod)} if hook == "unreserve" else {}
-    rule = scheduler.Rule("Odd", lambda pod, node: [], hooks={hook: odd} | refuse)
+
+    def refuse_odd(pod, *_):
+        if pod.name == "odd" and hook == "unreserve":
+            raise scheduler.Unschedulable("no")
+
+    rule = scheduler.Rule("Odd", lambda pod, node: [], hooks={"permit": refuse_odd, hook: odd})
     assert bound_in_the_end(server, rule, clock) == {"fine"} and scheduler.FAILURE.is_set()
 
 

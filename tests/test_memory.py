@@ -3,6 +3,8 @@
 import collections
 import contextlib
 import copy
+import dataclasses
+import gc
 import gzip
 import importlib.util
 import itertools
@@ -11,9 +13,10 @@ import random
 import re
 import sys
 import threading
+import tracemalloc
 
 import pytest
-from conftest import DEFAULT_PREDICATES, ROOT, cluster_of, node, pod, scheduler, table
+from conftest import DEFAULT_PREDICATES, ROOT, claim, cluster_of, node, pod, scheduler, storage_class, table
 
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -394,6 +397,9 @@ def own_rules():
     del scheduler.PREDICATES["Own"], scheduler.PRIORITIES["OwnPriority"]
 
 
+CLAIMS = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-1"}}]
+
+
 @table("policy, other, asked", {
     "a label of its own": ({}, {"labels": {"apps.kubernetes.io/pod-index": "1"}}, 1),
     "a host name of its own": ({}, {"hostname": "web-1"}, 1),
@@ -403,19 +409,23 @@ def own_rules():
     "another request": ({}, {"requests": {"cpu": "1"}}, 8),
     "a toleration": ({}, {"tolerations": [{"key": "k", "operator": "Exists"}]}, 8),
     "a name of its own, and a predicate of one's own": ({"predicates": [{"name": "Own"}]}, {}, 1),
-    "a label of its own, and a predicate of one's own": ({"predicates": [{"name": "Own"}]}, {"labels": {"a": "1"}}, 8),
+    "a claim of its own": ({}, {"volumes": CLAIMS}, 1),
+    "a claim of its own, and all predicates are asked": ({"alwaysCheckAllPredicates": True}, {"volumes": CLAIMS}, 8),
+    "a label of its own, and predicates of one's own": (
+        {"predicates": [{"name": "Own"}, {"name": "Moody"}]}, {"labels": {"a": "1"}}, 1),
     "a label of its own, and a priority of one's own, whose predicates are built in": (
         {"priorities": [{"name": "OwnPriority", "weight": 1}]}, {"labels": {"a": "1"}}, 1),
 })
 def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_that(
         policy, other, asked, monkeypatch, own_rules):
-    """Of eight nodes one has changed, as the first pod went there."""
+    """Built-in predicates on each node; of eight nodes one has changed, as the first pod went there."""
+    cluster = cluster_of(*(node(f"n{i}") for i in range(8)), storage_class("local", "example.com/disks"), claim("data-1"))
+    nodes = set()
+    tolerates = scheduler.PREDICATES["PodToleratesNodeTaints"]
+    monkeypatch.setitem(scheduler.PREDICATES, "PodToleratesNodeTaints", dataclasses.replace(
+        tolerates, function=lambda pod, node: nodes.add(node.name) or []))
     policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
-    cluster, nodes = cluster_of(*(node(f"n{i}") for i in range(8))), set()
     snapshot = cluster.snapshot(policies)
-    reasons = scheduler.Prepared.reasons
-    monkeypatch.setattr(scheduler.Prepared, "reasons", lambda rule, pod, node: (
-        nodes.add(node.name) or reasons(rule, pod, node)))
     for each in (pod("first"), pod("second", **other)):
         nodes.clear()
         waiting = scheduler.Pod(each)
@@ -456,6 +466,39 @@ def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
         assert (snapshot.memory, snapshot.changes) == ({}, [])
         assert scheduler.schedule(scheduler.Pod(pod("p", labels={"i": str(i)})), snapshot, policies["my-scheduler"]).node
         assert snapshot.memory
+
+
+@table("policy, more", {
+    "pods that fit": ({}, {}),
+    "pods that fit nowhere": ({}, {"nodeSelector": {"disk": "ssd"}}),
+    "pods that fit nowhere, for several reasons": (
+        {"alwaysCheckAllPredicates": True}, {"nodeSelector": {"disk": "ssd"}, "requests": {"cpu": "9"}}),
+    "pods that spread": ({}, {"topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}]}),
+})
+def test_what_is_remembered_takes_100_mib_at_most(policy, more):
+    """Measured: what an answer about a node takes, of pods of many kinds; so many may be remembered."""
+    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
+    snapshot = cluster_of(*(node(f"n{i}", labels={ZONE: "abc"[i % 3]}) for i in range(500))).snapshot(policies)
+    tracemalloc.start()
+    try:
+        for i in range(20):
+            tolerations = [{"key": f"k{i}", "operator": "Exists"}]
+            scheduler.schedule(scheduler.Pod(pod(f"p{i}", tolerations=tolerations, **more)), snapshot, policies["my-scheduler"])
+        answers = len(snapshot.memory) * (len(snapshot.nodes) + 500)
+        gc.collect()
+        before, _ = tracemalloc.get_traced_memory()
+        snapshot.memory.clear()
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (before - after) / answers * scheduler.MOST_REMEMBERED < 100 * 2**20
+
+
+def test_what_is_remembered_is_known_by_a_short_key_however_long_the_pod_is():
+    long = scheduler.Pod(pod("p", metadata={"annotations": {"a": "x" * 100_000}}, nodeSelector={"a": "x" * 100_000}))
+    assert len(long.kind) == len(long.signature) == 16
 
 
 def test_copies_of_one_object_in_manifests_are_all_there():

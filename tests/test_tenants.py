@@ -37,10 +37,9 @@ def steps(function, *arguments):
 
 def decide_all(cluster):
     """Decide about the pods of a cluster that wait."""
-    waiting = pending_pods(cluster, PROVIDER)
     snapshot = cluster.snapshot(PROVIDER)
-    for each in waiting:
-        scheduler.assume(scheduler.schedule(each, snapshot, PROVIDER["my-scheduler"]), snapshot)
+    for each in pending_pods(cluster, PROVIDER):
+        scheduler.assume(scheduler.schedule(each, snapshot, PROVIDER["my-scheduler"]), cluster.cache)
 
 
 def container(**more):
@@ -116,17 +115,16 @@ def test_nothing_is_kept_of_pods_that_are_gone():
     target["metadata"] |= {"uid": "n", "resourceVersion": "1"}
     pods = [affine(1, "a", volumes=[disk], nodeSelector={"zone": "x"}), affine(1, "b", volumes=[disk])]
     cluster = cluster_of(target, *pods)
-    cluster.is_live = True
     snapshot = cluster.snapshot(PROVIDER)
     seen = []
     for waiting in pending_pods(cluster, PROVIDER):
         seen.append(weakref.ref(waiting))
         decision = scheduler.schedule(waiting, snapshot, PROVIDER["my-scheduler"])
-        scheduler.assume(decision, snapshot)
+        scheduler.assume(decision, cluster.cache)
     assert [pod().key for pod in seen] == ["default/a", "default/b"] and decision.node == "n"
     cluster.api.objects = {key: thing for key, thing in cluster.api.objects.items() if key[0] == "nodes"}
+    cluster.snapshot(PROVIDER)
     assert pending_pods(cluster, PROVIDER) == []
-    snapshot = cluster.snapshot(PROVIDER)
     del waiting, decision
     gc.collect()
     assert [pod() for pod in seen] == [None, None]
@@ -150,5 +148,5 @@ def test_no_pod_lands_by_another_ones_answers():
     pods = [pod(f"p-{end}", nodeSelector={"name": name % end}) for end in ("aaaaa", "bbbbb")]
     cluster = cluster_of(*pods, *(node(f"n-{end}", labels={"name": name % end}) for end in ("aaaaa", "bbbbb", "c", "d")))
     decide_all(cluster)
-    assert {pod.name: pod.record.decision.node for pod in cluster.unassigned} == {
+    assert {pod.name: pod.record.decision.node for pod in pending_pods(cluster, PROVIDER)} == {
         "p-aaaaa": "n-aaaaa", "p-bbbbb": "n-bbbbb"}

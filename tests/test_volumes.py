@@ -1,8 +1,10 @@
 """CheckVolumeBinding to its end: on a real control plane, with kube-controller-manager's PV controller; and without."""
 
 import copy
+import dataclasses
 import json
 import threading
+import time
 
 import conftest
 import pytest
@@ -113,8 +115,7 @@ def test_a_volume_is_provisioned_for_the_node_that_was_chosen(cluster):
     assert cluster.places() == {"default/db": chosen}
 
 
-@pytest.mark.parametrize("wrong", ["the provisioner gives up", "the node is cordoned"])
-def test_a_node_that_turns_out_wrong_is_given_up_and_chosen_again(cluster, wrong):
+def test_where_the_provisioner_gives_a_node_up_another_one_is_chosen(cluster):
     storage_class(cluster, "made", "example.com/fake")
     claim(cluster, "data", "made")
     cluster.create(with_claim("db", "data"))
@@ -122,10 +123,9 @@ def test_a_node_that_turns_out_wrong_is_given_up_and_chosen_again(cluster, wrong
     first = wait_for("a node is selected", lambda: selected_node(cluster))
     cluster.request("PATCH", f"nodes/{first}", {"spec": {"unschedulable": True}},
                     headers={"Content-Type": "application/merge-patch+json"})
-    if wrong == "the provisioner gives up":
-        cluster.request("PATCH", "namespaces/default/persistentvolumeclaims/data",
-                        {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": None}}},
-                        headers={"Content-Type": "application/merge-patch+json"})
+    cluster.request("PATCH", "namespaces/default/persistentvolumeclaims/data",
+                    {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": None}}},
+                    headers={"Content-Type": "application/merge-patch+json"})
     second = "b" if first == "a" else "a"
     wait_for("the other node is selected", lambda: selected_node(cluster) == second)
     volume(cluster, "new", second, claim=claimed(cluster, "data"))
@@ -169,3 +169,63 @@ def test_volumes_are_set_aside_within_a_pass(is_live, objects, places):
     assert len({*nodes} - {None}) == 1
     scheduler.make_passes(cluster, policies, decisions.append, threading.Event(), once=False)
     assert {decision.node for decision in decisions} == {*nodes}, "what is set aside stays so"
+
+
+CONFIGURATION = {"kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION}
+LATE = {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 30}}]}
+
+
+@table("policy, limit, message", {
+    "under a Policy": (scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"}), 600, "timed out waiting for the condition"),
+    "under a configuration": (
+        scheduler.read_configuration(CONFIGURATION, "my-scheduler")["my-scheduler"], 600, "context deadline exceeded"),
+    "under one that says how long": (
+        scheduler.read_configuration(CONFIGURATION | {"profiles": [LATE]}, "my-scheduler")["my-scheduler"], 30,
+        "context deadline exceeded"),
+})
+def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried_again(policy, limit, message, monkeypatch):
+    """It has waited for a rule's permit before, which does not count. The claim still remembers the node."""
+    moment = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: moment)
+    holds = [3600]
+    gate = scheduler.Rule("Gate", lambda pod, node: (), hooks={"permit": lambda pod, node, snapshot: holds[0]})
+    policies = {"my-scheduler": dataclasses.replace(policy, others=[gate])}
+    cluster = conftest.cluster_of(node("a", cpu="1"), conftest.claim("data", "c"), with_claim("db", "data", cpu="1"),
+                                  conftest.storage_class("c", "example.com/fake"))
+    cluster.cache.snapshot.is_live = True
+    told = []
+
+    def make_pass():
+        scheduler.schedule_pending_pods(cluster, policies, told.append, threading.Event())
+        return [record.state.value for record in cluster.pending.values()]
+
+    assert make_pass() == ["held"]
+    moment += 700
+    holds[0] = None
+    assert make_pass() == ["preparing"]
+    moment += limit
+    assert make_pass() == ["preparing"]
+    moment += 1
+    assert make_pass() == ["unplaced"]
+    assert told[-1].message == f'running PreBind plugin "VolumeBinding": binding volumes: {message}'
+    moment += 11
+    assert make_pass() == ["preparing"]
+    assert told[-1].node == "a"
+
+
+@pytest.mark.parametrize("is_live", [False, True], ids=["manifests", "live"])
+def test_who_does_not_fit_where_its_claim_is_to_be_provisioned_leaves_that_to_the_provisioner(is_live):
+    """It may be at work: it takes the annotation off the claim when it gives up."""
+    there = with_claim("there", "another", cpu="1")
+    data = conftest.claim("data", "c", metadata={"annotations": {"volume.kubernetes.io/selected-node": "a"}})
+    there = there | {"spec": there["spec"] | {"nodeName": "a"}}
+    cluster = conftest.cluster_of(node("a", cpu="1"), node("b", cpu="1"), there, data, with_claim("db", "data"),
+                                  conftest.storage_class("c", "example.com/fake"))
+    cluster.cache.snapshot.is_live = is_live
+    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})}
+    decisions = []
+    for _ in range(2):
+        scheduler.schedule_pending_pods(cluster, policies, decisions.append, threading.Event())
+        cluster.pending.end_backoff()
+    assert [decision.node for decision in decisions] == [None]
+    assert data["metadata"]["annotations"] == {"volume.kubernetes.io/selected-node": "a"}
