@@ -145,6 +145,9 @@ def test_a_pod_for_which_there_is_no_node_has_just_its_message():
     assert shown(decide(policy(), pod("p"))) == ["default/p stays pending: no nodes available to schedule pods", ""]
 
 
+ONCE = pytest.mark.xdist_group("golden decisions")  # which are made by one worker
+
+
 @pytest.fixture(scope="module")
 def golden_decisions():
     """The decisions about the pods of the golden cases."""
@@ -157,6 +160,7 @@ def golden_decisions():
     return decisions
 
 
+@ONCE
 @pytest.mark.parametrize("width", [60, 80, 200, 2000])
 def test_the_best_nodes_are_there_with_all_their_scores(golden_decisions, width):
     """Where there is room, all nodes that fit; else the others are counted."""
@@ -195,6 +199,7 @@ def expected_column(decision, name, width):
     yield "Total", str(decision.total[name])
 
 
+@ONCE
 @pytest.mark.parametrize("width", [60, 80, 200, 2000])
 def test_all_failing_nodes_are_there_with_all_that_is_against_them(golden_decisions, width):
     """One by one, or counted; where there is room, with all their names."""

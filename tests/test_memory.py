@@ -177,6 +177,9 @@ def everything(decision):
             [(title, list(scores.items())) for title, scores in decision.scores.items()])
 
 
+STEPS = 60
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody):
     dice, server = random.Random(seed), Server()
@@ -192,7 +195,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody):
     cluster, title = scheduler.Cluster(server), dice.choice([*policies])
     cluster.cache.snapshot.is_live = True
     snapshot, remembered = cluster.snapshot(policies[title]), 0
-    for step in range(120):
+    for step in range(STEPS):
         if dice.random() < 0.25:
             change_something(dice, server, moody)
             if dice.random() < 0.2:
@@ -214,7 +217,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody):
             server.put({**waiting, "spec": {**waiting["spec"], "nodeName": decision.node}})
         else:
             server.delete(waiting)
-    assert remembered > 100
+    assert remembered > STEPS / 2
 
 
 class NotingPod(scheduler.Pod):
