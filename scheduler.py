@@ -2764,11 +2764,11 @@ def at_most(size, text):
 
 
 def one_line(error):
-    """Return an error's text on one line; of a connection's, the cause that requests has wrapped up."""
+    """Return an error's text on a short line; of a connection's, the cause that requests has wrapped up."""
     text = text_of(error)
-    cause = re.search(r"\[(Errno|SSL)[^]]*][^'\"()]*", text)
+    cause = re.search(r"\[(Errno|SSL)[^][]*][^'\"()]*", text)
     text = cause.group() if cause else text
-    return getattr(error, "strerror", None) or " ".join(text.split())
+    return getattr(error, "strerror", None) or at_most(1000, " ".join(text.split()))
 
 
 # ==== 19. Rules of one's own ============================================================================
@@ -3891,11 +3891,26 @@ class Writer:
         policy = decision.policy
         binders = [functools.partial(call_in_time, rule, "bind") for rule in policy.rules_with["bind"]]
         if is_live:
-            binders += [extender.bind for extender in policy.extenders if extender.cares("bindVerb", pod)]
+            binders += [functools.partial(self.have_bound, extender)
+                        for extender in policy.extenders if extender.cares("bindVerb", pod)]
         is_bound = any(self.may_write() and binder(pod, decision.node) for binder in binders)
         # Among manifests nobody else can bind it, so that a Binding follows in any case.
-        if not (is_bound and is_live):
+        if is_bound and is_live:
+            return
+        try:
             self.send([binding(pod, decision.node)])
+        except ApiError as error:
+            if "request is too large" in str(error):  # etcd's words, answered with 409 as if it were bound
+                raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
+            raise
+
+    def have_bound(self, extender, pod, node_name):
+        """Have an extender bind the pod, and return True if it has. Raises ApiError, Unschedulable."""
+        extender.bind(pod, node_name)
+        seen = list_all(self.api, "pods", f"metadata.namespace={pod.namespace},metadata.name={pod.name}")
+        if not all(name_in(each, "spec", "nodeName") for each in seen):
+            raise Unschedulable(f"extender {extender.url} says that the pod is bound, and it is not")
+        return True
 
     def is_bound(self, pod, node_name):
         """Say whether a pod is bound to a node though its Binding has failed: the answer may have been lost.
@@ -4930,6 +4945,23 @@ SCORED = [{"Host": str, "Score": int}]
 BOUND = {"Error": str}
 
 
+class Interruptible:
+    """A connection that can be broken by another thread than the one that waits for its answer."""
+
+    used = threading.local()  # .connections: a list of those that the thread has sent something on
+
+    def putrequest(self, *arguments, **options):
+        """Begin a request."""
+        self.used.connections.append(self)
+        super().putrequest(*arguments, **options)
+
+
+def interruptible(pool):
+    """Return a kind of urllib3's connection pools, with connections that are Interruptible."""
+    connection = type("Connection", (Interruptible, pool.ConnectionCls), {})
+    return type("Pool", (pool,), {"ConnectionCls": connection})
+
+
 class Extender:
     """An HTTP extender of the Policy: a web service that has a say. Upstream: scheduler/core/extender.go."""
 
@@ -4944,6 +4976,11 @@ class Extender:
         self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
         self.session = Session()
         self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
+        self.session.headers["Accept-Encoding"] = "identity"  # some megabytes may unpack to some gigabytes
+        for adapter in self.session.adapters.values():
+            adapter.poolmanager.pool_classes_by_scheme = {
+                "http": interruptible(urllib3.HTTPConnectionPool),
+                "https": interruptible(urllib3.HTTPSConnectionPool)}
         tls = config.get("tlsConfig", {})
         is_unchecked = tls.get("insecure") or config.get("enableHttps")
         self.session.verify = tls.get("caFile") or not is_unchecked
@@ -4970,15 +5007,27 @@ class Extender:
                 raise Unschedulable(blame) from error
             warn_once(f"{blame}; {otherwise}")
 
-    def ask(self, verb, body, schema):
+    def ask_in_time(self, verb, body, schema):
+        """Return what a verb answers. If that takes too long, break the connection, and raise ApiError."""
+        connections = []
+        try:
+            return within(self.timeout, self.ask, connections, verb, body, schema)
+        except ApiError:
+            for connection in connections:
+                with contextlib.suppress(OSError, AttributeError):  # it has no socket any more
+                    connection.sock.shutdown(socket.SHUT_RDWR)
+            raise
+
+    def ask(self, connections, verb, body, schema):
         """POST to a verb; return the answer. Raises HTTPError, OSError, ValueError, RecursionError."""
+        Interruptible.used.connections = connections
         most = 2**26  # bytes
         url = f"{self.url}/{self.config[verb]}"
         with self.session.post(url, json=body, stream=True, allow_redirects=False,
                                timeout=self.timeout + 1) as response:  # by then nobody waits any more
             if response.status_code != 200:
                 raise ValueError(f"it answers {response.status_code} {response.reason}")
-            text = response.raw.read(most + 1, decode_content=True)
+            text = response.raw.read(most + 1, decode_content=False)
         if len(text) > most:
             raise ValueError(f"its answer has more than {most} bytes")
         answer = decode(json.loads(text), schema, "the answer", lenient=True)
@@ -4991,7 +5040,7 @@ class Extender:
         names = [node.name for node in nodes] if self.names_only else None
         whole = None if self.names_only else {"metadata": {}, "items": [node.raw for node in nodes]}
         body = {"Pod": pod.raw, "NodeNames": names, "Nodes": whole}
-        return within(self.timeout, self.ask, verb, body, schema)
+        return self.ask_in_time(verb, body, schema)
 
     def filter(self, pod, nodes, failed):
         """Return those of the nodes that the extender lets pass, and `failed` with the others added."""
@@ -5028,7 +5077,7 @@ class Extender:
         """Have the extender bind the pod. Return True."""
         with self.blamed("bindVerb"):
             body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
-            within(self.timeout, self.ask, "bindVerb", body, BOUND)
+            self.ask_in_time("bindVerb", body, BOUND)
         return True
 
 

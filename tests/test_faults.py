@@ -4,6 +4,7 @@ The script runs beside servers in memory that misbehave. At the end, it runs on 
 broken in the short form of `bench/faults.py`.
 """
 
+import gc
 import gzip
 import json
 import os
@@ -12,6 +13,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -620,6 +622,40 @@ def test_an_extenders_timeout_bounds_the_whole_call(fault, verb, serve, tmp_path
     assert re.search("no answer|timed out|timeout|within 1 s", out), out
 
 
+def test_nothing_stays_of_an_extenders_answer_that_never_ends(serve):
+    endless = hang, trickle, body_trickles, chunks_trickle, headers_trickle
+    extenders = [serve(ExtenderServer(filter=(200, {"Nodes": {"items": [node("a")]}}))) for _ in endless]
+    threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    for extender, fault in zip(extenders, endless, strict=True):
+        extender.faults[""] = fault
+        asked = scheduler.Extender({"urlPrefix": extender.url, "filterVerb": "filter", "httpTimeout": 10**8}, "extender")
+        with pytest.raises(scheduler.Unschedulable):
+            asked.filter(scheduler.Pod(pod("p")), {"a": scheduler.Node(node("a"))}, {})
+    wait_for("its threads have ended", lambda: threading.active_count() <= threads)
+    del asked
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= files
+
+
+@table("text, said", {
+    "what never ends looks like a cause": ("[Errno" * 50_000, "[Errno"),
+    "it is long": ("x" * 5000, "xxx ..."),
+    "its cause comes late": ("x" * 5000 + " (Caused by [Errno 111] Connection refused')", "[Errno 111] Connection refused"),
+})
+def test_an_error_is_told_in_short(text, said):
+    began = time.process_time()
+    line = scheduler.one_line(ValueError(text))
+    assert said in line and len(line) <= 1000
+    assert time.process_time() < began + 0.5, "it grows with the square"
+
+
+def packs(request):
+    """The answer is packed, though that is not asked for."""
+    request.server.packing = request.handler.headers["Accept-Encoding"]
+    answer = {"Nodes": {"items": [node("n")]}}
+    request.answer(200, gzip.compress(json.dumps(answer).encode()), {"Content-Encoding": "gzip"})
+
+
 def floods(request):
     """The answer is very long, and comes fast."""
     request.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -639,16 +675,17 @@ def inflates(request):
 INFLATES = gzip.compress(bytes(1 << 20)) * 3000  # members of a megabyte each
 
 
-@table("fault", {"that is long": (floods,), "that unpacks to something long": (inflates,)})
+@table("fault", {"that is long": (floods,), "that unpacks to something long": (inflates,), "that is packed": (packs,)})
 def test_an_extenders_answer_has_a_bound(fault, serve, tmp_path):
     extender = serve(ExtenderServer())
-    extender.flooded, extender.faults[""] = 0, fault[0]
+    extender.flooded, extender.packing, extender.faults[""] = 0, "identity", fault[0]
     policy = policy_file(tmp_path, [{"urlPrefix": extender.url, "filterVerb": "filter", "httpTimeout": 30 * 10**9}])
     (tmp_path / "m.json").write_text(json.dumps({"kind": "List", "items": [node("n"), pod("p")]}))
     code, out, err, _ = run_limited("--policy", policy, "--cluster", tmp_path / "m.json")
     assert code == 0 and "default/p stays pending: extender" in out, (code, out[-300:], err[-300:])
     assert "Error" not in out and "Traceback" not in err, (out, err)
     assert extender.flooded < 500, f"{extender.flooded} MB were read"
+    assert extender.packing == "identity"
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])

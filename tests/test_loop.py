@@ -199,6 +199,22 @@ def test_a_single_pass_tells_by_its_exit_code_whether_all_could_be_written(statu
     assert run(once=True) == code
 
 
+def test_a_pod_that_is_too_large_to_be_bound_is_told_so(monkeypatch, caplog):
+    """The API server answers 409, as if somebody had been faster."""
+    server = Server(node("n"), pod("p"))
+    cluster = scheduler_of(server)
+    answer = 'Operation cannot be fulfilled on pods/binding "p": etcdserver: request is too large'
+
+    def send(requests):
+        raise scheduler.ApiError(409, answer)
+
+    monkeypatch.setattr(cluster.writer, "send", send)
+    make_pass(cluster)
+    said = f"with its node, the pod is larger than etcd takes: {answer}"
+    assert [message for message in caplog.messages if said in message] == [f"default/p: {said}"]
+    assert [body["message"] for *_, body in server.sent("POST", "/events")] == [f"binding rejected: {said}"]
+
+
 @table("status, carried_out", {
     "somebody bound it": (409, False),
     "it is gone": (404, False),
