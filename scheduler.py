@@ -1155,8 +1155,8 @@ def what_counts(raw):
         pick(raw, dict, "spec") | {"nodeName": None},
         [metadata.get(name) for name in ("uid", "labels", "annotations", "ownerReferences")],
         bool(metadata.get("deletionTimestamp")),
-        [status.get(name) for name in ("phase", "nominatedNodeName", "resources", "allocatedResources")],
-        [(container.get("resources"), container.get("allocatedResources")) for container in containers],
+        [status.get(name) for name in ("nominatedNodeName", "resources", "allocatedResources")],
+        [container for container in containers if container.get("resources")],
         [condition for condition in pick(status, list, "conditions", of=dict)
          if condition.get("type") == "PodResizePending"]]
 
@@ -4674,7 +4674,8 @@ class Cache:
         if self.unread.pop(key, None) is not None:
             self.are_nodes_others = True
         if before and raw and before.is_as_in(raw):
-            before.update(raw=raw, spec=raw["spec"], node_name=name_in(raw, "spec", "nodeName"))
+            before.update(raw=raw, spec=raw["spec"], node_name=name_in(raw, "spec", "nodeName"),
+                          phase=name_in(raw, "status", "phase"))
             return before
         pod = self.read(Pod, raw) if raw else None
         if raw and not pod:

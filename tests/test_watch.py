@@ -1,0 +1,597 @@
+"""News at the worst moment: what Reflectors bring is told by hand; and Reflectors themselves, beside servers that fail."""
+
+import contextlib
+import gc
+import itertools
+import threading
+import time
+
+import pytest
+import scheduler
+from conftest import ROOT, claim, node, pod, storage_class, table, volume, wait_for, wait_until_told
+from faulty import ApiServer
+from test_loop import Clock, Server
+
+[POLICY] = scheduler.load_policies(ROOT / "policy.json", "my-scheduler").values()
+
+
+class Told:
+    """A cluster that is watched; the test says when news come."""
+
+    def __init__(self, monkeypatch, *objects, policy=POLICY):
+        monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
+        self.version = itertools.count(1)
+        self.server = Server()
+        self.cluster = scheduler.Cluster(self.server, is_watched=True)
+        self.cluster.cache.snapshot.is_live = True
+        self.policies, self.decided = {"my-scheduler": policy}, []
+        for thing in objects:
+            self.put(thing)
+        self.cluster.snapshot(self.policies)
+
+    @property
+    def cache(self):
+        return self.cluster.cache
+
+    def stamp(self, thing, **metadata):
+        """An object as the API server shows it."""
+        uid = {"uid": f"uid-{thing['metadata']['name']}"}
+        version = {"resourceVersion": str(next(self.version))}
+        return thing | {"metadata": thing["metadata"] | uid | version | metadata}
+
+    def put(self, thing, **metadata):
+        """Have an object, which nobody is told of yet; return it."""
+        stamped = self.stamp(thing, **metadata)
+        self.server.put(stamped)
+        return stamped
+
+    def tell(self, what, *things, resource="pods"):
+        """Bring news of objects; of LISTED, all of them."""
+        reflector = self.cache.reflectors[resource]
+        for content in [list(things)] if what == "LISTED" else things:
+            self.cache.news.put((reflector, what, content))
+
+    def comes(self, *things, **metadata):
+        """Pods come, and are told."""
+        self.tell("ADDED", *(self.put(thing, **metadata) for thing in things))
+
+    def make_pass(self, report=None):
+        """Make a pass; return whom it decided about."""
+        self.decided.clear()
+        scheduler.schedule_pending_pods(self.cluster, self.policies, lambda decision: (
+            self.decided.append((decision.pod.name, decision.node)), report and report(decision)), threading.Event())
+        wait_until_told(self.cluster)
+        with contextlib.suppress(scheduler.ApiError):
+            self.cluster.pending.take_answers()
+        return self.decided
+
+    def on(self, name):
+        """The names of the pods that count on a node, after the news."""
+        self.cache.take_news()
+        for each in self.cache.nodes.values():  # what a node has is always the sum of its pods
+            assert each.requested["cpu"] == sum(there.requests["cpu"] for there in each.pods.values())
+        return sorted(there.name for there in self.cache.nodes[name].pods.values())
+
+    def bound(self):
+        """The pods for which Bindings were sent."""
+        return [path.split("/")[-2] for _, path, *_ in self.server.sent("POST", "/binding")]
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """A function that returns a watched cluster of some objects."""
+    return lambda *objects, **more: Told(monkeypatch, *objects, **more)
+
+
+ONE = {"cpu": "1"}
+
+
+# --- the Binding's answer, and what the watch shows
+
+
+def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_shows_it(told):
+    cluster = told(node("n", cpu="2"))
+    cluster.comes(pod("a", ONE))
+    assert cluster.make_pass() == [("a", "n")] and cluster.on("n") == ["a"] and not cluster.cluster.pending
+    cluster.server.pending = [cluster.stamp(pod("a", ONE))]  # a list that lags
+    assert cluster.make_pass() == [] and cluster.bound() == ["a"]
+    cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE)))  # that was before the Binding
+    assert cluster.make_pass() == [] and cluster.on("n") == ["a"]
+    cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, nodeName="n")))
+    assert cluster.on("n") == ["a"] and not cluster.cache.bound
+    cluster.tell("DELETED", cluster.stamp(pod("a", ONE, nodeName="n")))
+    assert cluster.on("n") == [] and not cluster.cache.places
+
+
+def test_the_watch_shows_a_pod_before_its_binding_is_answered(told):
+    cluster = told(node("n", cpu="2"))
+    plain = cluster.server.request
+
+    def request(method, path, body=None, params=None):
+        answer = plain(method, path, body, params)
+        if path.endswith("/binding"):
+            cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, nodeName="n")))
+            wait_for("the news are taken in", lambda: cluster.cache.pods["default/a"].node_name or cluster.cache.take_news())
+        return answer
+
+    cluster.server.request = request
+    cluster.comes(pod("a", ONE))
+    cluster.make_pass()
+    assert cluster.on("n") == ["a"] and not cluster.cluster.pending and not cluster.cache.bound
+    assert cluster.make_pass() == [] and cluster.bound() == ["a"]
+
+
+def test_a_pod_is_deleted_between_its_binding_and_the_news_of_it(told):
+    cluster = told(node("n", cpu="1"))
+    cluster.comes(pod("a", ONE))
+    cluster.make_pass()
+    del cluster.server.objects["pods", "default", "a"]
+    cluster.tell("DELETED", cluster.stamp(pod("a", ONE)))
+    assert cluster.on("n") == [] and not cluster.cache.bound
+    cluster.comes(pod("b", ONE))
+    assert cluster.make_pass() == [("b", "n")]
+
+
+def test_a_list_that_was_asked_for_before_a_binding_does_not_free_its_room(told):
+    cluster = told(node("n", cpu="2"))
+    cluster.comes(pod("a", ONE))
+    old = cluster.stamp(pod("a", ONE))
+    cluster.make_pass()
+    cluster.tell("LISTED", old)
+    assert cluster.on("n") == ["a"] and cluster.make_pass() == [], "it is bound all the same"
+    cluster.tell("LISTED")
+    assert cluster.on("n") == [] and not cluster.cache.pods, "and in this one it has gone"
+
+
+def test_a_pod_is_made_bound_and_deleted_while_nothing_is_heard(told):
+    cluster = told(node("n", cpu="1"))
+    cluster.comes(pod("a", ONE))
+    cluster.make_pass()
+    cluster.tell("LISTED", cluster.put(pod("b", ONE)))  # after 410
+    del cluster.server.objects["pods", "default", "a"]
+    assert cluster.make_pass() == [("b", "n")] and cluster.on("n") == ["b"]
+
+
+def test_somebody_else_binds_elsewhere_what_is_assumed_here(told):
+    cluster = told(node("m", cpu="1"), node("n", cpu="2"))
+    cluster.server.failures["binding"] = [409]
+    cluster.comes(pod("a", {"cpu": "2"}))
+    plain = cluster.server.request
+
+    def request(method, path, body=None, params=None):
+        if path.endswith("/binding"):
+            cluster.tell("MODIFIED", cluster.put(pod("a", {"cpu": "2"}, nodeName="m")))
+        return plain(method, path, body, params)
+
+    cluster.server.request = request
+    assert cluster.make_pass() == [("a", "n")]
+    assert (cluster.on("m"), cluster.on("n")) == (["a"], [])
+    assert cluster.make_pass() == [] and cluster.cache.has_changed is False
+
+
+def test_a_pod_whose_labels_change_while_it_is_being_bound_counts_once(told):
+    cluster = told(node("n", cpu="2"))
+    cluster.comes(pod("a", ONE))
+    cluster.make_pass(lambda decision: cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, labels={"x": "y"}))))
+    assert cluster.on("n") == ["a"]
+    assert [each.labels for each in cluster.cache.nodes["n"].pods.values()] == [{"x": "y"}]
+    cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, labels={"x": "y"}, nodeName="n")))
+    assert cluster.on("n") == ["a"] and not cluster.cache.bound
+
+
+def test_a_held_pod_that_somebody_binds_after_its_labels_changed_keeps_the_place_where_it_is(told):
+    rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
+    cluster = told(node("m"), node("n"), policy=scheduler.Policy([rule], []))
+    cluster.comes(pod("a", ONE))
+    [(_, place)] = cluster.make_pass()
+    other = {"m": "n", "n": "m"}[place]
+    cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, labels={"x": "y"})),
+                 cluster.put(pod("a", ONE, labels={"x": "y"}, nodeName=other)))
+    cluster.comes(pod("b"))
+    cluster.make_pass()
+    assert cluster.on(other).count("a") == 1 and "a" not in cluster.on(place)
+
+
+# --- nodes and pods that come and go
+
+
+def test_a_node_is_deleted_and_made_again_under_its_pods(told):
+    cluster = told(node("n", cpu="2"), node("o"))
+    cluster.tell("ADDED", cluster.put(pod("a", ONE, nodeName="n")))
+    assert cluster.on("n") == ["a"]
+    cluster.tell("DELETED", cluster.stamp(node("n")), resource="nodes")
+    cluster.tell("ADDED", cluster.put(pod("b", ONE, nodeName="n")))
+    cluster.cache.take_news()
+    assert [*cluster.cache.snapshot.nodes] == ["o"]
+    cluster.tell("ADDED", cluster.stamp(node("n", cpu="8"), uid="another"), resource="nodes")
+    assert cluster.on("n") == ["a", "b"] and [*cluster.cache.snapshot.nodes] == ["n", "o"]
+    assert cluster.cache.nodes["n"].allocatable["cpu"] == 8000
+
+
+def test_a_pod_is_told_before_its_node_and_both_are_forgotten_in_the_end(told):
+    cluster = told(node("o"))
+    cluster.tell("ADDED", cluster.put(pod("a", ONE, nodeName="n")))
+    assert cluster.on("n") == ["a"] and [*cluster.cache.snapshot.nodes] == ["o"]
+    cluster.tell("ADDED", cluster.stamp(node("n")), resource="nodes")
+    assert cluster.on("n") == ["a"] and [*cluster.cache.snapshot.nodes] == ["n", "o"]
+    cluster.tell("DELETED", cluster.stamp(node("n")), resource="nodes")
+    cluster.tell("DELETED", cluster.stamp(pod("a", ONE, nodeName="n")))
+    cluster.tell("ADDED", cluster.stamp(node("p")), resource="nodes")
+    cluster.cache.take_news()
+    assert sorted(cluster.cache.nodes) == ["o", "p"]
+
+
+def test_the_same_name_with_another_uid_is_another_pod(told):
+    cluster = told(node("n", cpu="3"))
+    first = cluster.put(pod("a", ONE, nodeName="n"))
+    second = cluster.stamp(pod("a", {"cpu": "2"}, nodeName="n"), uid="second")
+    cluster.tell("ADDED", first)
+    cluster.tell("LISTED", second)  # that the first one has gone, was not heard
+    assert cluster.on("n") == ["a"] and [*cluster.cache.places] == ["second"]
+    cluster.tell("DELETED", first)
+    assert cluster.on("n") == ["a"], "this one has not gone"
+
+
+def test_a_pod_that_ends_leaves_its_room(told):
+    cluster = told(node("n", cpu="1"))
+    cluster.tell("ADDED", cluster.put(pod("a", ONE, nodeName="n")))
+    assert cluster.on("n") == ["a"]
+    cluster.tell("DELETED", cluster.stamp(pod("a", ONE, nodeName="n", status={"phase": "Succeeded"})))
+    assert cluster.on("n") == []
+
+
+def test_an_event_that_comes_twice_counts_once(told):
+    cluster = told(node("n", cpu="2"))
+    thing = cluster.put(pod("a", ONE, nodeName="n"))
+    for what in ("ADDED", "ADDED", "MODIFIED", "DELETED", "DELETED"):
+        cluster.tell(what, thing)
+        assert cluster.on("n") == ([] if what == "DELETED" else ["a"])
+
+
+def test_a_pod_that_cannot_be_read_closes_its_node_until_it_can_or_has_gone(told):
+    cluster = told(node("m"), node("n"))
+    cluster.tell("ADDED", cluster.stamp(pod("odd", {"cpu": "much"}, nodeName="n")))
+    cluster.cache.take_news()
+    assert [*cluster.cache.snapshot.nodes] == ["m"]
+    cluster.tell("MODIFIED", cluster.stamp(pod("odd", ONE, nodeName="n")))
+    assert cluster.on("n") == ["odd"] and [*cluster.cache.snapshot.nodes] == ["m", "n"]
+    cluster.tell("MODIFIED", cluster.stamp(pod("odd", {"cpu": "much"}, nodeName="n")))
+    cluster.cache.take_news()
+    assert [*cluster.cache.snapshot.nodes] == ["m"]
+    cluster.tell("LISTED")
+    assert cluster.on("n") == [] and [*cluster.cache.snapshot.nodes] == ["m", "n"]
+
+
+# --- pods that wait
+
+
+def test_a_pod_that_is_bound_or_gone_by_its_turn_is_not_decided_about(told):
+    cluster = told(node("n", cpu="9"))
+    cluster.comes(*(pod(name, ONE) for name in "abc"))
+
+    def meanwhile(decision):
+        if decision.pod.name == "a":
+            cluster.tell("DELETED", cluster.stamp(pod("b", ONE)))
+            cluster.tell("MODIFIED", cluster.stamp(pod("c", ONE, nodeName="n")))
+
+    assert cluster.make_pass(meanwhile) == [("a", "n")]
+
+
+def test_room_that_others_take_during_a_pass_is_taken(told):
+    cluster = told(node("n", cpu="2"))
+    cluster.comes(*(pod(name, ONE) for name in "ab"))
+    assert cluster.make_pass(lambda decision: decision.pod.name == "a" and cluster.tell(
+        "ADDED", cluster.put(pod("other", ONE, nodeName="n")))) == [("a", "n"), ("b", None)]
+
+
+def test_a_pod_of_which_there_are_no_news_yet_waits_for_these(told):
+    """It may be new; or it has gone, and the list lags."""
+    cluster = told(node("n"))
+    late = cluster.put(pod("a"))
+    assert cluster.make_pass() == [] and not cluster.cluster.has_come()
+    cluster.tell("ADDED", late)
+    cluster.cache.take_news()
+    assert cluster.cluster.has_come(), "which ends the pause"
+    assert cluster.make_pass() == [("a", "n")] and not cluster.cluster.has_come()
+
+
+def test_a_pod_that_is_missing_in_a_list_once_stays_held(told):
+    asked = []
+    rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={
+        "permit": lambda *_: 60, "reserve": lambda *_: asked.append("reserve"), "unreserve": lambda *_: asked.append("unreserve")})
+    cluster = told(node("n"), policy=scheduler.Policy([rule], []))
+    cluster.comes(pod("a"), pod("b"))
+    cluster.make_pass()
+    cluster.server.shown = {"b"}
+    cluster.make_pass()
+    cluster.server.shown = None
+    cluster.make_pass()
+    assert asked == ["reserve", "reserve"] and cluster.on("n") == ["a", "b"]
+
+
+def test_a_held_pod_that_goes_is_called_off(told):
+    undone = []
+    rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={
+        "permit": lambda *_: 60, "unreserve": lambda pod, snapshot: undone.append(pod.name)})
+    cluster = told(node("n"), policy=scheduler.Policy([rule], []))
+    cluster.comes(pod("a"))
+    cluster.make_pass()
+    assert cluster.on("n") == ["a"]
+    gone = cluster.server.objects.pop(("pods", "default", "a"))
+    cluster.tell("DELETED", gone)
+    cluster.make_pass()
+    assert cluster.on("n") == [] and undone == ["a"] and not cluster.cluster.pending
+
+
+def test_an_important_pod_that_comes_during_a_long_pass_is_next(told, monkeypatch):
+    clock, cluster = Clock(monkeypatch), None
+    cluster = told(node("n", cpu="9"))
+    cluster.comes(*(pod(f"p{i}") for i in range(6)))
+    order = []
+
+    def tick(decision):
+        order.append(decision.pod.name)
+        clock.now += 0.4
+        if len(order) == 1:
+            cluster.comes(pod("urgent", priority=9))
+
+    while len(order) < 7:
+        cluster.make_pass(tick)
+    assert order.index("urgent") == 3, "the pass breaks off a second after its list"
+
+
+def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
+    """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
+    asked, read = [], []
+    fits = scheduler.Rule("Notes", lambda pod, node: asked.append(node.name) or (), steady=True)
+    cluster = told(*(node(f"n{i}", cpu="1") for i in range(4)), policy=scheduler.Policy([fits], []))
+    cluster.comes(pod("a", ONE))
+    [(_, place)] = cluster.make_pass()
+    plain = scheduler.Pod.read_requests
+    scheduler.Pod.read_requests = lambda self: read.append(self.name) or plain(self)
+    try:
+        shown = pod("a", ONE, nodeName=place)
+        cluster.tell("MODIFIED", cluster.put(shown), cluster.stamp(shown | {"status": {
+            "phase": "", "podIP": "10.0.0.1", "startTime": "now", "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [{"name": "main", "ready": True, "restartCount": 3}]}}))
+        cluster.tell("MODIFIED", *(cluster.stamp(node(f"n{i}", cpu="1")) for i in range(4)), resource="nodes")
+        cluster.cache.take_news()
+        assert read == []
+    finally:
+        scheduler.Pod.read_requests = plain
+    asked.clear()
+    cluster.comes(pod("b", ONE))
+    cluster.make_pass()
+    assert asked == [place], "only where the pod has come"
+
+
+def test_a_label_of_a_node_makes_it_be_asked_again_and_stuck_pods_be_tried(told, monkeypatch):
+    clock = Clock(monkeypatch)
+    cluster = told(node("n"), node("m"))
+    cluster.comes(pod("p", nodeSelector={"disk": "ssd"}))
+    assert cluster.make_pass() == [("p", None)]
+    clock.now += 2
+    for reflector in cluster.cache.reflectors.values():
+        reflector.heard_at = clock.now
+    assert cluster.make_pass() == []
+    cluster.tell("MODIFIED", cluster.stamp(node("m", labels={"disk": "ssd"})), resource="nodes")
+    assert cluster.make_pass() == [("p", "m")]
+
+
+# --- other objects
+
+
+DEFAULTS = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})
+
+
+def using(name):
+    return pod(f"uses-{name}", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
+
+
+def test_other_objects_are_listed_once_and_told_from_then_on(told):
+    cluster = told(node("n"), storage_class("local"), claim("data"), policy=DEFAULTS)
+    cluster.comes(using("data"))
+    assert cluster.make_pass() == [("uses-data", None)]
+    lists = len(cluster.server.sent("GET", "/persistentvolumes"))
+    cluster.tell("ADDED", cluster.put(volume("v")), resource="persistentvolumes")
+    cluster.cluster.pending.end_backoff()
+    assert cluster.make_pass() == [("uses-data", "n")], "the volume has come"
+    assert lists == len(cluster.server.sent("GET", "/persistentvolumes")) == 1
+
+
+def test_a_volume_that_is_set_aside_stays_so_until_the_watch_shows_it(told):
+    cluster = told(node("n"), storage_class("local"), claim("data"), claim("more"), volume("v"), policy=DEFAULTS)
+    cluster.comes(using("data"), using("more"))
+    assert cluster.make_pass() == [("uses-data", "n"), ("uses-more", None)]
+    same = cluster.server.objects["persistentvolumes", None, "v"]
+    cluster.tell("MODIFIED", same, resource="persistentvolumes")  # told twice
+    cluster.cluster.pending.end_backoff()
+    cluster.make_pass()
+    assert cluster.cluster.pending["uid-uses-more"].attempts == 2
+    assert cluster.cluster.pending["uid-uses-data"].state is scheduler.State.PREPARING
+
+
+def test_if_the_write_of_what_was_set_aside_fails_all_of_it_is_listed_again(told):
+    listed = volume("v")
+    cluster = told(node("n"), storage_class("local"), claim("data"), listed, policy=DEFAULTS)
+    cluster.server.failures["v"] = [403]
+    cluster.comes(using("data"))
+    cluster.make_pass()
+    assert cluster.cluster.pending["uid-uses-data"].state is scheduler.State.UNPLACED and cluster.on("n") == []
+    assert "persistentvolumes" not in cluster.cache.objects and "persistentvolumes" not in cluster.cache.reflectors
+    cluster.server.objects["persistentvolumes", None, "v"] = cluster.stamp(volume("v"))
+    cluster.cluster.pending.end_backoff()
+    cluster.make_pass()
+    assert cluster.cluster.pending["uid-uses-data"].state is scheduler.State.PREPARING and cluster.on("n") == ["uses-data"]
+
+
+def test_news_of_a_reflector_that_was_replaced_are_passed_over(told):
+    cluster = told(node("n"), policy=DEFAULTS)
+    cluster.cache.objects["services"]
+    old = cluster.cache.reflectors["services"]
+    cluster.cache.drop_objects()
+    assert not old.is_needed
+    cluster.cache.objects["services"]
+    cluster.cache.news.put((old, "ADDED", {"metadata": {"name": "late", "namespace": "default"}}))
+    cluster.cache.take_news()
+    assert cluster.cache.objects["services"] == {}
+
+
+def test_what_a_rule_has_kept_of_objects_does_not_change_under_it(told):
+    cluster = told(node("n"))
+    before = cluster.cache.objects["services"]
+    cluster.tell("ADDED", {"metadata": {"name": "s", "namespace": "default"}}, resource="services")
+    cluster.cache.take_news()
+    assert before == {} and [*cluster.cache.objects["services"]] == ["default/s"]
+
+
+# --- trouble
+
+
+def test_if_nothing_is_heard_for_45_seconds_nothing_is_decided(told, monkeypatch):
+    clock = Clock(monkeypatch)
+    cluster = told(node("n"))
+    cluster.comes(pod("a"))
+    clock.now += 46
+    cluster.cache.reflectors["pods"].heard_at = clock.now
+    with pytest.raises(scheduler.ApiError, match="nothing was heard of nodes for 45 s"):
+        cluster.make_pass()
+    cluster.cache.reflectors["nodes"].heard_at = clock.now
+    assert cluster.make_pass() == [("a", "n")]
+
+
+class Streams:
+    """An API with streams as a test gives them, one after another; its lists are counted."""
+
+    def __init__(self, *streams):
+        self.streams, self.lists, self.asked = list(streams), 0, []
+
+    def request(self, method, path, body=None, params=None):
+        self.lists += 1
+        return {"items": [], "metadata": {"resourceVersion": str(1000 * self.lists)}}
+
+    def watch(self, path, params, silence):
+        self.asked.append(params["resourceVersion"])
+        stream = self.streams.pop(0) if self.streams else None
+        if isinstance(stream, Exception):
+            raise stream
+        return self.events(stream)
+
+    def events(self, stream):
+        if stream is None:
+            time.sleep(3600)
+        for event in stream:
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+
+def told_of(name, version, what="ADDED"):
+    return {"type": what, "object": {"metadata": {"name": name, "resourceVersion": str(version)}}}
+
+
+GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
+BREAKS = scheduler.ApiError(0, "broken")
+
+
+@table("streams, lists, versions, names", {
+    "a stream that ends is watched on from where it ended": ([[told_of("a", 5)], [told_of("b", 6)]], 1, ["1000", "5", "6"], "ab"),
+    "a bookmark moves on where the next one begins": ([[told_of("", 9, "BOOKMARK")], [told_of("a", 12)]], 1, ["1000", "9", "12"], "a"),
+    "one that breaks, too": ([[told_of("a", 5), BREAKS], [told_of("b", 6)]], 1, ["1000", "5", "6"], "ab"),
+    "after 410 all is listed again": ([[told_of("a", 5), GONE]], 2, ["1000", "2000"], "a"),
+    "and if that is the answer to the watch itself": ([scheduler.ApiError(410, "gone")], 2, ["1000", "2000"], ""),
+    "an event that is none": ([[{"type": "ADDED", "object": 7}]], 2, ["1000", "2000"], ""),
+    "no right to watch: all is listed again": ([scheduler.ApiError(403, "no")], 2, ["1000", "2000"], ""),
+    "no answer: the same once more": ([BREAKS, [told_of("a", 5)]], 1, ["1000", "1000", "5"], "a"),
+})
+def test_a_reflector(streams, lists, versions, names, monkeypatch, caplog):
+    monkeypatch.setattr(scheduler, "backoff", lambda attempts, most: 0)
+    api, news = Streams(*streams), scheduler.queue.SimpleQueue()
+    reflector = scheduler.Reflector(api, "nodes", news)
+    reflector.list()
+    threading.Thread(target=reflector.work, daemon=True).start()
+    wait_for("it watches for good", lambda: len(api.asked) == len(versions))
+    told = [news.get() for _ in range(news.qsize())]
+    assert (api.lists, api.asked) == (lists, versions)
+    assert "".join(content["metadata"]["name"] for _, what, content in told if what != "LISTED") == names
+    assert [what for _, what, _ in told].count("LISTED") == lists - 1
+    has_no_right = any(getattr(stream, "status", None) == 403 for stream in streams)
+    assert ("until that is allowed, nodes are listed every 10 s" in caplog.text) == has_no_right
+
+
+def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatch):
+    clock, pauses = Clock(monkeypatch), []
+
+    def sleep(seconds):
+        pauses.append(round(seconds))
+        clock.now += seconds
+        if len(pauses) == 7:
+            reflector.is_needed = False
+
+    monkeypatch.setattr(scheduler.time, "sleep", sleep)
+    reflector = scheduler.Reflector(Streams(*[BREAKS] * 9), "nodes", scheduler.queue.SimpleQueue())
+    reflector.list()
+    reflector.work()
+    assert pauses == [1, 2, 4, 8, 10, 10, 10]
+
+
+def test_a_line_that_is_cut_in_the_middle_breaks_the_stream_and_loses_nothing():
+    server = ApiServer(node("n"))
+    lines = [b'{"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion": "5"}}}\n{"type": "ADD', b""]
+
+    class Answer:
+        status = 200
+
+        def stream(self):
+            return iter(lines)
+
+        def close(self):
+            lines.append(b"closed")
+
+    try:
+        events = scheduler.Proxy(server.url).lines(Answer(), "/api/v1/pods")
+        assert [event["object"]["metadata"]["name"] for event in events] == ["a"], "the rest is told by the next stream"
+        assert lines[-1] == b"closed"
+    finally:
+        server.stop()
+
+
+# --- over HTTP
+
+
+def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
+    """Pods come, are bound, change and go, while streams end all the time."""
+    server = ApiServer(*(node(f"n{i}", pods="20") for i in range(5)))
+    cluster = scheduler.Cluster(scheduler.Proxy(server.url), is_watched=True)
+    try:
+        for step in range(60):
+            server.create(pod(f"p{step}", {"cpu": "10m"}))
+            if step % 3 == 2:
+                with server.lock:
+                    server.pods.pop(("default", f"p{step - 2}"), None)
+            scheduler.schedule_pending_pods(cluster, {"my-scheduler": POLICY}, lambda decision: None, threading.Event())
+        wait_for("all pods are bound", lambda: scheduler.schedule_pending_pods(
+            cluster, {"my-scheduler": POLICY}, lambda decision: None, threading.Event()) or len(server.places()) == 40)
+        fresh = scheduler.Cluster(scheduler.Proxy(server.url))
+        wait_for("the news are there", lambda: where_pods_are(cluster) == where_pods_are(fresh))
+        wait_for("the API server shows all", lambda: cluster.cache.refresh() or not cluster.cache.bound)
+        assert len(cluster.cache.places) == 40
+    finally:
+        server.stop()
+
+
+def where_pods_are(cluster):
+    """{node: the keys of its pods}, with what they request."""
+    return {name: (sorted(pod.key for pod in node.pods.values()), node.requested)
+            for name, node in cluster.snapshot().nodes.items()}
+
+
+def test_objects_that_have_gone_are_not_kept(told):
+    cluster = told(node("n"))
+    for generation in range(50):
+        thing = cluster.put(pod("p", ONE, nodeName="n"), uid=f"uid-{generation}")
+        cluster.tell("ADDED", thing)
+        cluster.tell("DELETED", thing)
+    cluster.cache.take_news()
+    gc.collect()
+    assert sum(isinstance(each, scheduler.Pod) and each.name == "p" for each in gc.get_objects()) == 0
