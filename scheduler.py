@@ -1156,7 +1156,8 @@ def what_counts(raw):
         [metadata.get(name) for name in ("uid", "labels", "annotations", "ownerReferences")],
         bool(metadata.get("deletionTimestamp")),
         [status.get(name) for name in ("nominatedNodeName", "resources", "allocatedResources")],
-        [container for container in containers if container.get("resources")],
+        [[container.get(name) for name in ("name", "resources", "allocatedResources")]
+         for container in containers if container.get("resources") is not None],
         [condition for condition in pick(status, list, "conditions", of=dict)
          if condition.get("type") == "PodResizePending"]]
 

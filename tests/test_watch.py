@@ -351,7 +351,7 @@ def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
     scheduler.Pod.read_requests = lambda self: read.append(self.name) or plain(self)
     try:
         shown = pod("a", ONE, nodeName=place)
-        cluster.tell("MODIFIED", cluster.put(shown), cluster.stamp(shown | {"status": {
+        cluster.tell("MODIFIED", cluster.stamp(shown), cluster.stamp(shown | {"status": {
             "phase": "", "podIP": "10.0.0.1", "startTime": "now", "conditions": [{"type": "Ready", "status": "True"}],
             "containerStatuses": [{"name": "main", "ready": True, "restartCount": 3}]}}))
         cluster.tell("MODIFIED", *(cluster.stamp(node(f"n{i}", cpu="1")) for i in range(4)), resource="nodes")
