@@ -11,16 +11,18 @@ predicate says whether a pod fits a node, a priority how good the node is for it
 script gives the answers of kube-scheduler 1.20, among the last releases to read such files; under a
 KubeSchedulerConfiguration it gives those of 1.36.
 
-A *pass* looks at the cluster once, in a *snapshot*, and makes a *decision* about each pod that is due.
+A *pass* lists the pods that wait, and makes a *decision* about each that is due, by a *snapshot* of the
+cluster. That is kept up to date: nodes, pods and all else are listed once, and then watched.
 
 It has six parts. A reader may stop after any of them, and knows a whole:
 
     policy.json ----------------> the rules     (part IV reads the file; the rules are in I and III)
                                       |
-    kubectl proxy -> pods, nodes -> decision -> room on the node -> Binding -> kubectl proxy
-    functions:       look           schedule    assume, carry_out   bind
-    part:            V              I           V                   V
-    thread:          the loop's, for all pods, one after another    one of 64, for each pod
+    kubectl proxy -> news ------> cache ---> decision -> room on the node -> Binding -> kubectl proxy
+    functions:       Reflector    take_news  schedule    assume, carry_out   bind
+    part:            V            V          I           V                   V
+    thread:          one for      the loop's, for all pods,                  one of 64,
+                     a resource   one after another                          for each pod
 
 I. A scheduler: The loop. A rule. The first predicates. The first priorities. How rules are asked. The
     decision.
@@ -29,8 +31,8 @@ III. Rules that look further: Labels, images, shapes. Node affinity. Services an
     pods. Disks, and how many a node can attach. Claims and their volumes. The other extension points. What is
     asked whatever the Policy.
 IV. What people write: Files. Rules of one's own. The Policy. KubeSchedulerConfiguration.
-V. The cluster: Requests and threads. What is written. The life of a pending pod. What is read. What is
-    remembered. Extenders. Several replicas, of which one leads.
+V. The cluster: Requests and threads. What is written. The life of a pending pod. List and watch. The cache.
+    What is remembered. Extenders. Several replicas, of which one leads.
 VI. People: A cluster made of manifests. What people see. The picture of a cluster. The command line.
 """
 
@@ -3394,11 +3396,11 @@ def duration(text, place):
 
 
 READ_OVER = {  # since nothing here depends on it
-    "clientConnection": dict, "parallelism": int, "podInitialBackoffSeconds": int,
-    "podMaxBackoffSeconds": int, "enableProfiling": bool, "enableContentionProfiling": bool,
+    "clientConnection": dict, "parallelism": int, "enableProfiling": bool, "enableContentionProfiling": bool,
     "delayCacheUntilActive": bool, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int}
 CONFIGURATION = READ_OVER | {
     "kind": str, "apiVersion": str,
+    "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int,
     "profiles": [{
         "schedulerName": str, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int,
         "pluginConfig": [{"name": str, "args": dict}],
@@ -3483,6 +3485,10 @@ def read_configuration(document, scheduler_name):
         election[name] = election.get(name) or default
     if not election["leaseDuration"] > election["renewDeadline"] > election["retryPeriod"]:
         raise PolicyError("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
+    initial = body.get("podInitialBackoffSeconds") or 1
+    longest = body.get("podMaxBackoffSeconds") or 10
+    if not 0 < initial <= longest:  # upstream: ValidateKubeSchedulerConfiguration
+        raise PolicyError("expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds")
     policies = {}
     notices = []
     profiles = body.get("profiles") or [{}]
@@ -3492,7 +3498,8 @@ def read_configuration(document, scheduler_name):
         if not name or name in policies:
             raise PolicyError(f"{place}.schedulerName: each profile needs one of its own")
         policy = read_profile(profile, place, left_to_extenders(configs), notices)
-        policies[name] = replace(policy, extenders=extenders, election=election)
+        policies[name] = replace(policy, extenders=extenders, election=election,
+                                 initial_backoff=initial, max_backoff=longest)
     read_over = [name for name in READ_OVER if name in body]
     read_over += [f"profiles[{i}].{name}" for i, profile in enumerate(profiles)
                   for name in READ_OVER if name in profile]

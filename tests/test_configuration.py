@@ -162,8 +162,8 @@ ENABLED, DISABLED = "profiles[0].plugins.{}.enabled[0]", "profiles[0].plugins.{}
         [f'{DISABLED.format("filter")}: there is no plugin "EBSLimits"; today: NodeVolumeLimits']),
     "fields on which nothing depends": (
         {"percentageOfNodesToScore": 50}, {"percentageOfNodesToScore": 0, "parallelism": 16, "clientConnection": {"qps": 5},
-                                           "podMaxBackoffSeconds": 10, "enableProfiling": True},
-        ["nothing here depends on clientConnection, parallelism, podMaxBackoffSeconds, enableProfiling, "
+                                           "enableProfiling": True},
+        ["nothing here depends on clientConnection, parallelism, enableProfiling, "
          "percentageOfNodesToScore, profiles[0].percentageOfNodesToScore"]),
     "arguments on which nothing depends": (
         {"pluginConfig": [{"name": "NodePorts", "args": {"ports": 600}}]}, {},
@@ -437,6 +437,9 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         "scoringStrategy.type: expected one of LeastAllocated, MostAllocated, RequestedToCapacityRatio, got"),
     "a lease of nearly all time": (configuration(leaderElection={"leaseDuration": "9" * 400 + "h"}),
                                    "is not a duration, such as 15s or 1m30s"),
+    "a longest backoff that is shorter than the first one": (
+        configuration(podInitialBackoffSeconds=5, podMaxBackoffSeconds=4),
+        "expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds"),
     "a lease that is no duration": (configuration(leaderElection={"leaseDuration": "15"}),
                                     'leaderElection.leaseDuration: "15" is not a duration, such as 15s or 1m30s'),
     "a lease that ends before it is renewed": (configuration(leaderElection={
@@ -658,3 +661,11 @@ def test_a_built_in_rule_may_be_taken_out_with_its_plugin(monkeypatch):
     for policy in (scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"}),
                    *scheduler.load_policies("DefaultProvider", "x").values()):
         assert "NoVolumeZoneConflict" not in rules(policy)[0] and len(policy.predicates) == 14
+
+
+@table("more, seconds", {
+    "as by default": ({}, (1, 10)), "zeros mean that": ({"podInitialBackoffSeconds": 0, "podMaxBackoffSeconds": 0}, (1, 10)),
+    "as it says": ({"podInitialBackoffSeconds": 3, "podMaxBackoffSeconds": 7}, (3, 7))})
+def test_how_long_pods_back_off(more, seconds):
+    [policy] = scheduler.read_configuration(configuration(**more), "my-scheduler").values()
+    assert (policy.initial_backoff, policy.max_backoff) == seconds
