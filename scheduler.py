@@ -4062,6 +4062,8 @@ class PodRecord:
     waits_since: float = 0  # it came, or the last attempt failed
     backoff_ends: float = 0
     retry_at: float = 0
+    began_at: float = 0  # when its turn in this pass began
+    took: float = 0  # seconds that the loop has spent on it then
     state: State = State.UNPLACED
     since: float = field(default_factory=lambda: time.monotonic())  # when it came into this State
     decision: Decision | None = None  # by which it is assumed on a node; None while it is UNPLACED
@@ -4079,7 +4081,9 @@ class PodRecord:
         self.attempts += 1
         self.waits_since = time.monotonic()
         self.backoff_ends = self.waits_since + seconds
-        self.retry_at = self.waits_since + UNSCHEDULABLE_SECONDS if fits_nowhere else self.backoff_ends
+        self.retry_at = self.backoff_ends
+        if fits_nowhere:
+            self.retry_at = max(self.waits_since + UNSCHEDULABLE_SECONDS, self.backoff_ends)
 
     @property
     def waits_for_rules(self):
@@ -4245,6 +4249,7 @@ class PendingPods(dict):
     def carry_out(self, decision):
         """Begin to do what was decided. Raises ApiError if several pods have met trouble."""
         record = decision.pod.record
+        record.took = time.monotonic() - record.began_at
         if decision.node is None:
             self.fall_back(decision)
             self.try_to_send(decision.requests)
@@ -4269,6 +4274,10 @@ class PendingPods(dict):
         was_reserved = record.state is not State.UNPLACED
         was_prepared = record.state is State.PREPARING
         seconds = backoff(record.attempts + 1, policy.max_backoff, policy.initial_backoff)
+        if record.took > seconds / 10:
+            seconds = 10 * record.took
+            pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have their turns"
+            warn_once(f"{decision.pod.key} takes {record.took:.1f} s to decide about: {pause}", about="brake")
         record.fall_back(seconds, decision.fits_nowhere)
         self.cache.forget(decision.pod)
         if was_prepared:
@@ -4819,9 +4828,10 @@ class Cluster:
                 return None
             self.cache.take_news()
             latest = self.cache.waiting(pod)
-            if latest:
+            if latest:  # else it is bound, or has gone
                 latest.update(record=pod.record)
-                return latest  # as it is by now; else it is bound, or has gone
+                pod.record.began_at = time.monotonic()
+                return latest  # as it is by now
         return None
 
     def has_come(self):

@@ -427,20 +427,43 @@ def test_a_configuration_says_how_long_pods_back_off(clock):
     assert [tried.count(attempts) for attempts in range(1, 5)] == [3, 6, 7, 7]
 
 
+def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_loop(clock, caplog):
+    def slow(pod, node):
+        if pod.name == "odd":
+            clock.now += 3
+        return ["no"]
+
+    server, change, tried = Server(node("n"), pod("odd", priority=9)), itertools.count(), []
+    policy, cluster = scheduler.Policy([scheduler.Rule("Slow", slow)], []), scheduler_of(server)
+    for _ in range(100):
+        server.put(node("n", labels={"change": str(next(change))}))
+        make_pass(cluster, policy=policy)
+        tried.append(cluster.pending["uid-odd"].attempts)
+        clock.now += 1
+    assert tried[-1] == 4, "in 112 seconds, of which it had 12"
+    assert caplog.messages == ["default/odd takes 3.0 s to decide about: it is tried again after 30 s at the earliest, "
+                               "so that others have their turns"]
+
+
 def test_pods_that_are_stuck_do_not_come_before_one_that_is_new(clock):
-    server, decided = Server(node("n", cpu="1"), *(pod(f"stuck-{i:03}", {"cpu": "9"}) for i in range(50))), []
-    cluster = scheduler_of(server)
+    server = Server(node("n", cpu="1"), *(pod(f"stuck-{i}", {"cpu": "9"}) for i in range(5)))
+    cluster, order = scheduler_of(server), []
     make_pass(cluster)
-    clock.now += 5
-    server.put(pod("new"), node("m", cpu="1"))
-    make_pass(cluster, decided)
-    assert server.places().keys() == {"new"}
-    assert [decision.pod.name for decision in decided][-1:] == ["new"]
-    clock.now += 5
-    server.put(pod("newer"), node("o", cpu="1"))
-    order = []
-    scheduler.schedule_pending_pods(cluster, {"my-scheduler": POLICY}, lambda decision: order.append(decision.pod.name), threading.Event())
-    assert order
+    clock.now += 2
+    server.put(pod("new"))
+    make_pass(cluster)
+    clock.now += 2
+    server.put(pod("newer", {"cpu": "9"}), node("o", cpu="1"))
+    plain, scheduler.schedule = scheduler.schedule, lambda pod, *rest: order.append(pod.name) or plain(pod, *rest)
+    try:
+        make_pass(cluster)
+        clock.now += 20
+        server.put(pod("newest"), node("q", cpu="1"))
+        make_pass(cluster)
+    finally:
+        scheduler.schedule = plain
+    stuck = [f"stuck-{i}" for i in range(5)]
+    assert order == [*stuck, "newer", *stuck, "newer", "newest"], "who has waited for longest since his last try is first"
 
 
 @table("change", {
