@@ -4276,7 +4276,7 @@ class PendingPods(dict):
         seconds = backoff(record.attempts + 1, policy.max_backoff, policy.initial_backoff)
         if record.took > seconds / 10:
             seconds = 10 * record.took
-            pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have their turns"
+            pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have turns"
             warn_once(f"{decision.pod.key} takes {record.took:.1f} s to decide about: {pause}", about="brake")
         record.fall_back(seconds, decision.fits_nowhere)
         self.cache.forget(decision.pod)

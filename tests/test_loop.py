@@ -442,7 +442,7 @@ def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_l
         clock.now += 1
     assert tried[-1] == 4, "in 112 seconds, of which it had 12"
     assert caplog.messages == ["default/odd takes 3.0 s to decide about: it is tried again after 30 s at the earliest, "
-                               "so that others have their turns"]
+                               "so that others have turns"]
 
 
 def test_pods_that_are_stuck_do_not_come_before_one_that_is_new(clock):

@@ -10,15 +10,16 @@ binding    pods/s of pods that all wait when a scheduler starts, on a real etcd 
            requests a second), kube-scheduler with its limit lifted, the tutorials' Bash loop (which writes no
            events), and this script through kubectl proxy. They take turns; medians of the rounds. --only WORDS:
            those whose titles have these in them.
-reading    a pass among 50,000 assigned pods on 5,000 nodes, beside fetching and decoding the same lists alone.
-waiting    a pod at a time: created to bound; and the requests of a poll when there is nothing to do.
+coming     a new pod each second, from its creation to its Binding, among many that are there; and one that is stuck:
+           what the scheduler and the API server take, in percent of a core. In turn with kube-scheduler.
+beside     a second scheduler fills the same nodes: how many pods are bound beyond what nodes have, beside how many
+           there are if both are kube-schedulers.
 deciding   decisions/s without HTTP by the number of nodes; and pods that fit nowhere, once that has been found out.
 
 CPU seconds and MiB (peak) are the scheduler's own. The machine should have nothing else to do.
 """
 
 import argparse
-import contextlib
 import gc
 import itertools
 import json
@@ -31,6 +32,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -68,6 +70,8 @@ class Bench:
         self.plane = ControlPlane(os.environ["KUBEBUILDER_ASSETS"], folder)
         (folder / "full.json").write_text(json.dumps(FULL))
         self.policies = {"policy.json": ROOT / "policy.json", "full": folder / "full.json"}
+        (folder / "default.json").write_text(json.dumps({"kind": "Policy", "apiVersion": "v1"}))
+        self.policies["DefaultProvider"] = folder / "default.json"
         self.session = threading.local()
         self.metrics = requests.Session()  # asked plainly and on one connection, lest measuring take what is measured
         self.metrics.headers.update({"Authorization": "Bearer admin", "Accept-Encoding": "identity"})
@@ -79,7 +83,8 @@ class Bench:
                 self.session.of = requests.Session()
             namespace = thing["metadata"].get("namespace", "default")
             where = "nodes" if thing["kind"] == "Node" else f"namespaces/{namespace}/{thing['kind'].lower()}s"
-            answer = self.session.of.post(f"{self.plane.server}/api/v1/{where}", json=thing, timeout=60)
+            root = "api/v1" if thing["apiVersion"] == "v1" else f"apis/{thing['apiVersion']}"
+            answer = self.session.of.post(f"{self.plane.server}/{root}/{where}", json=thing, timeout=60)
             assert answer.ok, answer.text
 
         with ThreadPoolExecutor(8) as pool:
@@ -109,6 +114,50 @@ class Bench:
                                   params={"limit": 1}, timeout=60).json()
         return len(answer["items"]) + answer["metadata"].get("remainingItemCount", 0)
 
+    def start(self, name, policy, scheduler_name="my-scheduler"):
+        """Start a scheduler."""
+        command = [word.replace("my-scheduler", scheduler_name) for word in self.command(name, policy)]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+    def end(self, process):
+        """End a scheduler; return its CPU seconds and its peak MiB."""
+        memory = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text()).group(1)
+        cpu = cpu_seconds(process)
+        os.killpg(process.pid, 15)
+        process.wait(30)
+        return cpu, int(memory) // 1024
+
+    def measure(self, process, function):
+        """Call a function; return what it returns, and the CPU of a scheduler and the API server meanwhile, in percent."""
+        measured = (process, self.plane.processes[1])
+        began, before = time.monotonic(), [cpu_seconds(each) for each in measured]
+        answer = function()
+        took = time.monotonic() - began
+        return answer, [100 * (cpu_seconds(each) - was) / took for each, was in zip(measured, before)]
+
+    def latencies(self, count):
+        """Make a pod each second; return the milliseconds from the creation of each to its Binding."""
+        times = {}  # (name, whether it has a node) -> when the API server has first told so
+        path = f"{self.plane.server}/api/v1/namespaces/default/pods"
+        query = {"watch": "1", "labelSelector": "alone=yes", "timeoutSeconds": count + 20}
+        answer = requests.get(path, params=query, stream=True)
+
+        def watch():
+            for line in answer.iter_lines():
+                thing = json.loads(line)["object"]
+                times.setdefault((thing["metadata"]["name"], "nodeName" in thing["spec"]), time.monotonic())
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        for i in range(count):
+            self.create([pod("", {"cpu": "10m"}, labels={"app": "app-1", "alone": "yes"}, metadata=generated(f"alone-{time.time_ns():x}", i))])
+            time.sleep(1)
+        watching.join()
+        waits = [1000 * (times[name, True] - times[name, False]) for name, bound in times if bound]
+        assert len(waits) == count, f"{len(waits)} of {count} pods are bound"
+        self.plane.request("DELETE", "namespaces/default/pods", params={"gracePeriodSeconds": 0, "labelSelector": "alone=yes"})
+        return waits
+
     def run(self, name, policy, pods):
         """Have a scheduler bind pods. Return pods/s bound and told, CPU seconds and peak MiB."""
         self.plane.request("DELETE", "namespaces/default/pods", params={
@@ -119,8 +168,7 @@ class Bench:
         before = self.bindings()
         began = time.monotonic()
         first = last = None  # (when, how many Bindings there were)
-        process = subprocess.Popen(self.command(name, policy), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                   start_new_session=True)
+        process = self.start(name, policy)
         while not last or last[1] < len(pods):
             assert process.poll() is None and time.monotonic() < began + 600, f"{name}: {last} of {len(pods)}"
             time.sleep(0.1)
@@ -134,13 +182,16 @@ class Bench:
             time.sleep(0.05)
             events = self.events()
         told = time.monotonic()
-        user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()[11:13]
-        memory = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text()).group(1)
-        os.killpg(process.pid, 15)
-        process.wait(30)
+        cpu, memory = self.end(process)
         count = last[1] - first[1]
         return Result(count / max(last[0] - first[0], 0.1), count / max(told - first[0], 0.1),
-                      (int(user) + int(system)) / os.sysconf("SC_CLK_TCK"), int(memory) // 1024)
+                      cpu, memory)
+
+
+def cpu_seconds(process):
+    """Return the seconds of CPU that a process has taken so far."""
+    user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -243,77 +294,73 @@ def binding(bench, rounds, only):
                       f"{medians[ours].told / medians[name].told:.2f} told", flush=True)
 
 
-def reading(bench, *_):
-    """Measure a pass that finds 50,000 assigned pods on 5,000 nodes."""
-    bench.plane.clear()
-    bench.create(nodes(5000))
-    assigned = equal_pods(50000)
-    for i, thing in enumerate(assigned):
-        thing["spec"]["nodeName"] = f"node-{i % 5000:04}"
-        thing["metadata"] |= {"labels": {"assigned": "before"}, **generated("assigned", i)}
-    bench.create(assigned)
-    bench.create([pod("never", {"cpu": "64"})])
-    time.sleep(2)
-    api = scheduler.Proxy(bench.plane.server)
-
-    def fetch():
-        """Fetch and decode the lists of a pass, and do nothing with them."""
-        for resource, selector in (("pods", "spec.schedulerName=my-scheduler,spec.nodeName="), ("nodes", ""),
-                                   ("pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")):
-            token = True
-            while token:
-                token = api.request("GET", f"/api/v1/{resource}", None, {
-                    "fieldSelector": selector, "limit": 500, **({"continue": token} if token is not True else {})
-                })["metadata"].get("continue")
-
-    policies = scheduler.load_policies(str(bench.policies["policy.json"]), "my-scheduler")
-    cluster = scheduler.Cluster(api)
-
-    def one_pass():
-        """Make a pass."""
-        scheduler.schedule_pending_pods(cluster, policies, lambda decision: None, threading.Event())
-
-    print("\n5,000 nodes, 50,000 pods on them, one that fits nowhere", flush=True)
-    for what in ("first", "second", "third"):
-        alone, passed = seconds(fetch), seconds(one_pass)
-        print(f"{what} pass: {passed:.2f} s, {passed / alone:.2f} times its lists alone ({alone:.2f} s)", flush=True)
-        for record in cluster.pending.values():
-            record.retry_at = 0
-    for name in ("kube-scheduler, no limit", "scheduler.py"):
-        result = bench.run(name, "policy.json", equal_pods(1))
-        print(f"{name}: peak {result.memory} MiB, {result.cpu:.1f} CPU s", flush=True)
+SCENES = {  # what is there when pods come: nodes, pods on them, their bytes, ReplicaSets, Services; and the Policy
+    "2,000 nodes, 20,000 pods": (2000, 20000, 3000, 0, 0, "policy.json"),
+    "5,000 nodes, 50,000 small pods": (5000, 50000, 0, 0, 0, "policy.json"),
+    "300 nodes, 3,000 ReplicaSets, 500 services, DefaultProvider": (300, 3000, 0, 3000, 500, "DefaultProvider"),
+}
 
 
-def waiting(bench, *_):
-    """Measure how long a pod waits that comes alone, and what an idle poll asks."""
-    bench.plane.clear()
-    bench.create(nodes(500))
-    command = [*bench.command("scheduler.py", "policy.json"), "-v"]
-    with open(bench.plane.folder / "idle.log", "w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    time.sleep(5.5)
-    lines = [line for line in Path(log.name).read_text().splitlines() if line.startswith("GET")]
-    print(f"\nidle, 500 nodes: {len(lines)} requests in 5.5 s: {sorted(set(lines))}", flush=True)
-    times = {}  # (name, whether it has a node) -> when the API server has first told so
+def selecting(kind, name, selector, version="v1"):
+    """Return a Service or a ReplicaSet that selects pods by a label."""
+    template = {"metadata": {"labels": selector}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
+    spec = {"selector": selector, "ports": [{"port": 80}]} if kind == "Service" else {
+        "selector": {"matchLabels": selector}, "template": template, "replicas": 0}
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
-    def watch():
-        server = f"{bench.plane.server}/api/v1/namespaces/default/pods"
-        with contextlib.suppress(requests.RequestException):  # at the end, when the API server goes
-            for line in requests.get(server, params={"watch": "1"}, stream=True).iter_lines():
-                thing = json.loads(line)["object"]
-                times.setdefault((thing["metadata"]["name"], "nodeName" in thing["spec"]), time.monotonic())
 
-    threading.Thread(target=watch, daemon=True).start()
-    start = time.monotonic()
-    for i in range(40):
-        time.sleep(max(0, start + 1.618 * i - time.monotonic()))  # spread evenly between two polls
-        bench.create([pod("", {"cpu": "100m"}, metadata=generated("alone", i))])
-    time.sleep(3)
-    waits = [times[name, True] - times[name, False] for name, bound in times if bound]
-    assert len(waits) == 40, f"{len(waits)} of 40 pods are bound"
-    process.terminate()
-    process.wait()
-    print(f"a pod at a time, created to bound: median {1000 * statistics.median(waits):.0f} ms; interval 1 s", flush=True)
+def coming(bench, rounds, only):
+    """Measure how long a pod waits that comes alone, and what it costs to wait for one that is stuck."""
+    for title, (node_count, pod_count, size, sets, services, policy) in SCENES.items():
+        if only not in title:
+            continue
+        bench.plane.clear()
+        bench.create(nodes(node_count))
+        there = equal_pods(pod_count)
+        for i, thing in enumerate(there):
+            thing["spec"]["nodeName"] = f"node-{i % node_count:04}"
+            thing["metadata"] |= generated("assigned", i) | {"annotations": {"filler": "x" * size}}
+        bench.create(there)
+        bench.create([selecting("Service", f"s-{i}", {"app": f"app-{i}"}) for i in range(services)])
+        bench.create([selecting("ReplicaSet", f"rs-{i}", {"app": f"app-{i}"}, "apps/v1") for i in range(sets)])
+        print(f"\n{title}\n{'':26} created to bound, ms: median, worst   CPU %: scheduler, API server;  one stuck   MiB",
+              flush=True)
+        for _ in range(rounds):
+            for name in ("kube-scheduler, no limit", "scheduler.py"):
+                process = bench.start(name, policy)
+                time.sleep(20)
+                waits, busy = bench.measure(process, lambda: bench.latencies(30))
+                bench.create([pod("stuck", {"cpu": "64"})])
+                time.sleep(15)
+                _, waiting = bench.measure(process, lambda: time.sleep(30))
+                memory = bench.end(process)[1]
+                bench.plane.request("DELETE", "namespaces/default/pods/stuck", params={"gracePeriodSeconds": 0})
+                print(f"{name:26} {statistics.median(waits):26.0f} {max(waits):7.0f} {busy[0]:21.1f} {busy[1]:6.1f} "
+                      f"{waiting[0]:14.1f} {waiting[1]:5.1f} {memory:8}", flush=True)
+
+
+def beside(bench, rounds, only):
+    """Measure how many pods are bound beyond what nodes have while another scheduler fills these, too."""
+    for node_count, pod_count in ((200, 1600), (1000, 8000)):
+        if only not in f"{pod_count} pods":
+            continue
+        print(f"\n{pod_count} pods for {node_count} nodes with room for {pod_count}, half of them another scheduler's", flush=True)
+        for _ in range(rounds):
+            for name in ("kube-scheduler, no limit", "scheduler.py"):
+                bench.plane.clear()
+                bench.create([node(f"node-{i:04}", cpu="800m", pods="250") for i in range(node_count)])
+                there = equal_pods(pod_count)
+                for i, thing in enumerate(there):
+                    thing["spec"]["schedulerName"] = ("my-scheduler", "other")[i % 2]
+                processes = [bench.start(name, "policy.json"), bench.start("kube-scheduler, no limit", "policy.json", "other")]
+                time.sleep(5)
+                bench.create(there)
+                time.sleep(20 + pod_count / 200)
+                for process in processes:
+                    bench.end(process)
+                counts = Counter(bench.plane.places().values())
+                beyond = sum(max(count - 8, 0) for count in counts.values())
+                print(f"{name:26} {beyond:4} pods too many, {counts.total()} of {pod_count} bound", flush=True)
 
 
 def deciding(_, rounds, *more):
@@ -369,8 +416,8 @@ def decisions_a_second(count, path, pods):
     began, done = time.perf_counter(), 0
     for thing in PODS[pods](5000):
         waiting = scheduler.Pod(thing)
-        waiting.update(record=scheduler.PodRecord())
-        scheduler.assume(scheduler.schedule(waiting, snapshot, policy), snapshot)
+        waiting.update(record=scheduler.PodRecord(waiting))
+        scheduler.assume(scheduler.schedule(waiting, snapshot, policy), cluster.cache)
         done += 1
         if time.perf_counter() > began + 3:
             break
@@ -386,7 +433,7 @@ def seconds(function):
 
 def main():
     """Measure the parts that are asked for."""
-    parts = {"binding": binding, "reading": reading, "waiting": waiting, "deciding": deciding}
+    parts = {"binding": binding, "coming": coming, "beside": beside, "deciding": deciding}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", choices=[*parts, []], help=", ".join(parts))
     parser.add_argument("--rounds", type=int, default=3)
