@@ -248,6 +248,42 @@ def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
     assert Counter(path for _, path, _, _ in server.sent("POST", "first/binding")).total() <= 4
 
 
+def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_up(monkeypatch):
+    """There is its event, post_bind is called, and nothing is unreserved."""
+    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    server, seen = Server(node("n"), pod("p")), []
+    server.failures["binding"] = [(504, True), 409]
+    rule = scheduler.Rule("Notes", lambda pod, node: (), hooks={
+        "post_bind": lambda *_: seen.append("post_bind"), "unreserve": lambda *_: seen.append("unreserve")})
+    cluster = scheduler_of(server)
+    make_pass(cluster, policy=scheduler.Policy([rule], []))
+    assert server.places() == {"p": "n"} and seen == ["post_bind"] and not cluster.pending
+    assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
+
+
+@table("there, attempts", {
+    "another one of that name": ({"uid": "another", "nodeName": "n"}, 1),
+    "it, elsewhere": ({"uid": "uid-p", "nodeName": "m"}, 1),
+    "it, there": ({"uid": "uid-p", "nodeName": "n"}, None)})
+def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(there, attempts, monkeypatch):
+    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
+    server = Server(node("n"), pod("p"))
+    server.failures |= {"binding": [0], "p": [503, 0]}  # nor do the first two requests to see it
+    plain = server.request
+
+    def request(method, path, body=None, params=None):
+        if path.endswith("/binding"):
+            server.put(pod("p", metadata={"uid": there["uid"]}, nodeName=there["nodeName"]))
+        return plain(method, path, body, params)
+
+    server.request = request
+    cluster = scheduler_of(server)
+    make_pass(cluster)
+    assert [record.attempts for record in cluster.pending.values()] == ([] if attempts is None else [attempts])
+    assert len(server.sent("GET", "/pods/p")) == 3
+
+
 def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
     server = Server(node("n"), *(pod(name, priority=10) for name in ("odd-1", "odd-2", "odd-3")),
                     *(pod(f"fine-{i}") for i in range(30)))
