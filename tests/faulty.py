@@ -374,7 +374,7 @@ class ApiServer(Server):
         if asked.method == "GET":
             return (200, self.lease, None) if self.lease else (404, failure(404, "NotFound"), None)
         body, seen = asked.json, self.lease and self.lease["metadata"]["resourceVersion"]
-        if asked.method == "PUT" and body["metadata"].get("resourceVersion") != seen:
+        if (asked.method == "POST" and self.lease) or body["metadata"].get("resourceVersion") != seen:
             return 409, failure(409, "Conflict"), None
         self.version += 1
         self.lease = body | {"metadata": body["metadata"] | {"resourceVersion": str(self.version)}}
