@@ -4239,7 +4239,7 @@ class PendingPods(dict):
         Raises ApiError.
         """
         if self.due and self.step:
-            wait_for_enter(self.due, self.snapshot, stop)
+            wait_for_enter(self.due, self.cache.snapshot, stop)
         if not self.due or stop.is_set():
             return None
         self.take_answers(patience=0)
@@ -5118,9 +5118,11 @@ class LeaderElection:
         self.retry_period = settings["retryPeriod"]
         self.metadata = {"name": settings.get("resourceName") or name,
                          "namespace": settings.get("resourceNamespace") or "kube-system"}
-        self.observed = None  # the Lease's spec, as last read
+        self.written = None  # the Lease, as this replica has just written it
+        self.observed = None  # its spec, as last read
         self.observed_at = 0  # when it was first read like this
         self.renewed_at = -math.inf
+        self.tries = 0  # how often it was tried to write the Lease
         self.lost = False  # whether this replica has led, and does no more
         self.keeper = None  # the Future of the thread that renews
 
@@ -5162,28 +5164,40 @@ class LeaderElection:
 
     def acquire(self, to_release=False):
         """Try to acquire or renew the Lease, or to release it; return whether that worked."""
+        holder = "" if to_release else self.identity
         left = self.renewed_at + self.renew_deadline - time.monotonic()
+        patience = self.renew_deadline
+        if self.renewed_at > -math.inf:
+            patience = max(left, self.retry_period)
+        self.tries += 1
         try:
-            return within(max(left, self.retry_period), self.write_lease, "" if to_release else self.identity)
+            return within(patience, self.write_lease, holder, self.tries)
         except Exception as error:
             if getattr(error, "status", None) != 409:  # another one was faster
                 warn_once(f"leader election: {error}")
             return False
 
-    def write_lease(self, holder):
-        """Write the Lease with this holder, unless another one holds it; return whether that was done."""
+    def write_lease(self, holder, number):
+        """Write the Lease with this holder, unless another one holds it; return whether that was done.
+
+        number: which try it is. One for which nobody waits any more, as the next has begun, ends.
+        """
         asked = time.monotonic()
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{self.metadata['namespace']}/leases"
         path = f"{leases}/{self.metadata['name']}"
         method = "PUT"
+        lease = self.written
+        self.written = None
         try:
-            lease = self.api.request("GET", path)
+            lease = lease or self.api.request("GET", path)
         except ApiError as error:
             if error.status != 404:
                 raise
             lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self.metadata}
             path = leases
             method = "POST"
+        if number < self.tries:
+            return False
         spec = pick(lease, dict, "spec")
         if spec != self.observed:
             self.observed = spec
@@ -5197,8 +5211,9 @@ class LeaderElection:
         if not is_ours:
             spec["acquireTime"] = spec["renewTime"]
             spec["leaseTransitions"] = spec.get("leaseTransitions", -1) + 1
-        self.api.request(method, path, lease | {"spec": spec})
-        self.renewed_at = asked if holder else -math.inf
+        renewed_at = time.monotonic()  # others count from when they have seen that, which is later
+        self.written = self.api.request(method, path, lease | {"spec": spec})
+        self.renewed_at = renewed_at if holder else -math.inf
         return True
 
 

@@ -381,10 +381,10 @@ class ApiServer(Server):
         until = time.monotonic() + float(query["timeoutSeconds"])
         since = int(query["resourceVersion"])
         request.begin_stream()
-        known = {name: text for name, text in self.texts(resource, query["fieldSelector"]).items()
+        known = {name: text for name, text in self.texts(resource, query.get("fieldSelector", "")).items()
                  if int(json.loads(text)["metadata"]["resourceVersion"]) <= since}
         while time.monotonic() < until and not self.closing.is_set():
-            there = self.texts(resource, query["fieldSelector"])
+            there = self.texts(resource, query.get("fieldSelector", ""))
             events = [("DELETED", text) for name, text in known.items() if name not in there]
             events += [("MODIFIED" if name in known else "ADDED", text) for name, text in there.items()
                        if known.get(name) != text]
@@ -443,7 +443,7 @@ class ApiServer(Server):
         if asked.method == "GET":
             return (200, self.lease, None) if self.lease else (404, failure(404, "NotFound"), None)
         body, seen = asked.json, self.lease and self.lease["metadata"]["resourceVersion"]
-        if asked.method == "PUT" and body["metadata"].get("resourceVersion") != seen:
+        if (asked.method == "POST" and self.lease) or body["metadata"].get("resourceVersion") != seen:
             return 409, failure(409, "Conflict"), None
         self.version += 1
         self.lease = body | {"metadata": body["metadata"] | {"resourceVersion": str(self.version)}}

@@ -183,6 +183,21 @@ def test_a_leader_that_was_stopped_renews_its_lease_before_it_binds_on(serve, st
     assert len(late) <= FEW, f"{len(late)} Bindings were sent when the Lease had not been renewed in time"
 
 
+def test_one_of_two_replicas_leads_though_each_request_about_the_lease_takes_nearly_as_long_as_until_the_next_try(
+        serve, start, tmp_path):
+    """Reading and writing it takes longer than that, and less than the deadline."""
+    server = serve(ApiServer(node("n"), *many(3)))
+    server.delays["lease"] = 0.4
+    path = election_file(tmp_path)
+    replicas = [start(server, "--policy", path) for _ in range(2)]
+    wait_for("the pods are bound", lambda: len(server.places()) == 3, 10)
+    time.sleep(2 * LEASE)
+    server.create(pod("late"))
+    wait_for("a pod that comes late is bound, too", lambda: len(server.places()) == 4, 3)
+    assert [replica.process.poll() for replica in replicas] == [None, None]
+    assert sorted("became leader" in replica.err for replica in replicas) == [False, True]
+
+
 def test_few_writes_are_on_their_way_at_once(serve, start):
     server = serve(ApiServer(node("n", pods="1000"), *many(100)))
     server.faults["binding"] = "hang"
