@@ -755,7 +755,7 @@ def key_in(thing):
 
 
 # Upstream: ParseQuantity in k8s.io/apimachinery/pkg/api/resource.
-NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
+NUMBER = r"[+-]?(?:[0-9]{1,1000}(?:\.[0-9]{0,1000})?|\.[0-9]{1,1000})"
 QUANTITY = re.compile(rf"({NUMBER})(?:[eE]([+-]?[0-9]{{1,3}})|([numkMGTPE]|[KMGTPE]i)?)")
 SUFFIXES = {suffix: Fraction(1000) ** i for i, suffix in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
 SUFFIXES |= {f"{suffix}i": 1024 ** power for power, suffix in enumerate("KMGTPE", 1)}
@@ -2717,11 +2717,46 @@ class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         return super().construct_mapping(node, deep)
 
 
+def read_number(loader, node):
+    """Read a number; one to the base of sixty, such as 1:30, is a text, as in YAML 1.2 and in Kubernetes."""
+    if ":" in node.value:
+        return node.value
+    return yaml.SafeLoader.yaml_constructors[node.tag](loader, node)
+
+
+for kind in ("int", "float"):
+    YamlLoader.add_constructor(f"tag:yaml.org,2002:{kind}", read_number)
+
+
+def check_yaml(text):
+    """Raise ValueError if YAML is nested too deep to be built, or its aliases stand for too much."""
+    size = copied = 0  # characters: all in all, and by aliases
+    sizes = {}  # anchor -> what its aliases stand for
+    around = []  # of the collections that an event is in: (anchor, the size before it)
+    for event in yaml.parse(text, YamlLoader):
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = around.pop()
+            sizes[anchor] = size - before
+        elif isinstance(event, yaml.CollectionStartEvent):
+            around.append((event.anchor, size))
+            size += 1
+        elif isinstance(event, yaml.ScalarEvent):
+            sizes[event.anchor] = len(event.value) + 1
+            size += sizes[event.anchor]
+        elif isinstance(event, yaml.AliasEvent):
+            copied += sizes.get(event.anchor, 0)
+            size += sizes.get(event.anchor, 0)
+        if len(around) > 100:
+            raise ValueError(f"line {event.start_mark.line + 1}: it is nested deeper than 100 levels")
+        if copied > 10_000_000:
+            raise ValueError(f"line {event.start_mark.line + 1}: its aliases stand for too much")
+
+
 def unique_keys(pairs):
     """Make a dict of pairs. Raises ValueError if a key comes twice."""
-    keys = [key for key, _ in pairs]
-    if len({*keys}) < len(keys):
-        raise ValueError(f'duplicate key "{next(key for key in keys if keys.count(key) > 1)}"')
+    keys = collections.Counter(key for key, _ in pairs)
+    if len(keys) < len(pairs):
+        raise ValueError(f'duplicate key "{keys.most_common(1)[0][0]}"')
     return dict(pairs)
 
 
@@ -2731,6 +2766,7 @@ def parse(text):
         if text.lstrip().startswith("{"):
             yield json.loads(text, object_pairs_hook=unique_keys)
         else:  # through JSON, so that dates are strings, and no two places share an object by an alias
+            check_yaml(text)
             for document in yaml.load_all(text, YamlLoader):
                 yield json.loads(json.dumps(document, default=str))
     except json.JSONDecodeError as error:
