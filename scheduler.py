@@ -5446,7 +5446,9 @@ class Screen:
         return [self.paint(line, colour) for line in lines]
 
 
-CONTROL = [*range(0x20), *range(0x7f, 0xa0), *range(0x2028, 0x202f), *range(0x2066, 0x206a)]
+CONTROL = [  # what a terminal obeys, and what is invisible or changes the direction of writing
+    *range(0x20), *range(0x7f, 0xa0), 0xad, 0x61c, *range(0x200b, 0x2010), *range(0x2028, 0x202f),
+    *range(0x2060, 0x2070), 0xfeff, *range(0xfff9, 0xfffc), *range(0xe0000, 0xe0080)]
 ESCAPES = {code: ascii(chr(code))[1:-1] for code in CONTROL}  # names and messages may come from anybody
 BOLD, DIM, RED, GREEN = "1", "2", "91", "1;32"
 
@@ -5455,6 +5457,12 @@ def folded(text, width):
     """Return a line for people as lines of at most this width."""
     return text if len(text) <= width else "\n".join(
         textwrap.wrap(text, max(60, width), subsequent_indent="    ", break_on_hyphens=False))
+
+
+def traceback_in_lines(exc_info):
+    """Return a traceback as lines that cannot be taken for others."""
+    lines = "".join(traceback.format_exception(*exc_info)).split("\n")
+    return "\n".join(f"    {line.translate(ESCAPES)}" for line in lines)
 
 
 def show(decision, options, screen, stands=""):
@@ -5930,6 +5938,8 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
         otherwise = "" if word.startswith("-") else "; manifests are given by --cluster"
         hint = did_you_mean(word, parser._option_string_actions, otherwise)
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    if "@" in options.server:
+        parser.error("--server: expected a URL without a user or a password; kubectl proxy needs none")
     if not re.fullmatch("https?://[^/?#]+/?", options.server):
         parser.error(f"--server {options.server}: expected a URL such as http://127.0.0.1:8001")
     try:
@@ -5955,6 +5965,7 @@ def main(argv=None):
     formatter = logging.Formatter()
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else math.inf
     formatter.formatMessage = lambda record: folded(record.message.translate(ESCAPES), width)
+    formatter.formatException = traceback_in_lines
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler])

@@ -477,12 +477,12 @@ def test_an_empty_or_half_written_policy_changes_nothing(half, serve, start, tmp
 
 # --- 6. What reaches the terminal
 
-HOSTILE = "\x1b]0;owned\x07\r\x00\x9b31m\x85\nFORGED -> n"
+HOSTILE = "\x1b]0;owned\x07\r\x00\x9b31m\x85\u200f\u061c\u202e\nFORGED -> n"
 
 
 def check_escaped(text):
     """What is said is shown, and no control character of it is obeyed."""
-    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text), repr(text)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e]", text), repr(text)
     assert not re.search("^FORGED", text, re.M), repr(text)
 
 
@@ -502,6 +502,18 @@ def test_control_characters_of_manifests_are_escaped(arguments, tmp_path):
         pod("gated", schedulingGates=[{"name": HOSTILE}]), pod("phase", status={"phase": HOSTILE})]}))
     code, out, err, _ = run_limited("--cluster", tmp_path / "m.json", *arguments[0])
     assert code == 0 and ("owned" in out + err or "--compare" in arguments[0]), err
+    check_escaped(out)
+    check_escaped(err)
+
+
+def test_control_characters_in_the_traceback_of_a_rule_are_escaped(tmp_path):
+    (tmp_path / "rule.py").write_text(
+        "from scheduler import predicate\n\n\n@predicate('Broken')\ndef broken(pod, node):\n    raise OSError(pod.name)\n")
+    (tmp_path / "m.json").write_text(json.dumps({"kind": "List", "items": [node("n"), pod(HOSTILE)]}))
+    policy = policy_file(tmp_path, predicates=[{"name": "Broken"}])
+    _, out, err, _ = run_limited(
+        "--cluster", tmp_path / "m.json", "--policy", policy, "--plugins", tmp_path / "rule.py", "-v")
+    assert "Traceback" in err and "owned" in err
     check_escaped(out)
     check_escaped(err)
 
