@@ -755,7 +755,7 @@ def key_in(thing):
 
 
 # Upstream: ParseQuantity in k8s.io/apimachinery/pkg/api/resource.
-NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
+NUMBER = r"[+-]?(?:[0-9]{1,1000}(?:\.[0-9]{0,1000})?|\.[0-9]{1,1000})"
 QUANTITY = re.compile(rf"({NUMBER})(?:[eE]([+-]?[0-9]{{1,3}})|([numkMGTPE]|[KMGTPE]i)?)")
 SUFFIXES = {suffix: Fraction(1000) ** i for i, suffix in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
 SUFFIXES |= {f"{suffix}i": 1024 ** power for power, suffix in enumerate("KMGTPE", 1)}
@@ -2717,11 +2717,46 @@ class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         return super().construct_mapping(node, deep)
 
 
+def read_number(loader, node):
+    """Read a number; one to the base of sixty, such as 1:30, is a text, as in YAML 1.2 and in Kubernetes."""
+    if ":" in node.value:
+        return node.value
+    return yaml.SafeLoader.yaml_constructors[node.tag](loader, node)
+
+
+for kind in ("int", "float"):
+    YamlLoader.add_constructor(f"tag:yaml.org,2002:{kind}", read_number)
+
+
+def check_yaml(text):
+    """Raise ValueError if YAML is nested too deep to be built, or its aliases stand for too much."""
+    size = copied = 0  # characters: all in all, and by aliases
+    sizes = {}  # anchor -> what its aliases stand for
+    around = []  # of the collections that an event is in: (anchor, the size before it)
+    for event in yaml.parse(text, YamlLoader):
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = around.pop()
+            sizes[anchor] = size - before
+        elif isinstance(event, yaml.CollectionStartEvent):
+            around.append((event.anchor, size))
+            size += 1
+        elif isinstance(event, yaml.ScalarEvent):
+            sizes[event.anchor] = len(event.value) + 1
+            size += sizes[event.anchor]
+        elif isinstance(event, yaml.AliasEvent):
+            copied += sizes.get(event.anchor, 0)
+            size += sizes.get(event.anchor, 0)
+        if len(around) > 100:
+            raise ValueError(f"line {event.start_mark.line + 1}: it is nested deeper than 100 levels")
+        if copied > 10_000_000:
+            raise ValueError(f"line {event.start_mark.line + 1}: its aliases stand for too much")
+
+
 def unique_keys(pairs):
     """Make a dict of pairs. Raises ValueError if a key comes twice."""
-    keys = [key for key, _ in pairs]
-    if len({*keys}) < len(keys):
-        raise ValueError(f'duplicate key "{next(key for key in keys if keys.count(key) > 1)}"')
+    keys = collections.Counter(key for key, _ in pairs)
+    if len(keys) < len(pairs):
+        raise ValueError(f'duplicate key "{keys.most_common(1)[0][0]}"')
     return dict(pairs)
 
 
@@ -2731,6 +2766,7 @@ def parse(text):
         if text.lstrip().startswith("{"):
             yield json.loads(text, object_pairs_hook=unique_keys)
         else:  # through JSON, so that dates are strings, and no two places share an object by an alias
+            check_yaml(text)
             for document in yaml.load_all(text, YamlLoader):
                 yield json.loads(json.dumps(document, default=str))
     except json.JSONDecodeError as error:
@@ -5425,7 +5461,9 @@ class Screen:
         return [self.paint(line, colour) for line in lines]
 
 
-CONTROL = [*range(0x20), *range(0x7f, 0xa0), *range(0x2028, 0x202f), *range(0x2066, 0x206a)]
+CONTROL = [  # what a terminal obeys, and what is invisible or changes the direction of writing
+    *range(0x20), *range(0x7f, 0xa0), 0xad, 0x61c, *range(0x200b, 0x2010), *range(0x2028, 0x202f),
+    *range(0x2060, 0x2070), 0xfeff, *range(0xfff9, 0xfffc), *range(0xe0000, 0xe0080)]
 ESCAPES = {code: ascii(chr(code))[1:-1] for code in CONTROL}  # names and messages may come from anybody
 BOLD, DIM, RED, GREEN = "1", "2", "91", "1;32"
 
@@ -5434,6 +5472,12 @@ def folded(text, width):
     """Return a line for people as lines of at most this width."""
     return text if len(text) <= width else "\n".join(
         textwrap.wrap(text, max(60, width), subsequent_indent="    ", break_on_hyphens=False))
+
+
+def traceback_in_lines(exc_info):
+    """Return a traceback as lines that cannot be taken for others."""
+    lines = "".join(traceback.format_exception(*exc_info)).split("\n")
+    return "\n".join(f"    {line.translate(ESCAPES)}" for line in lines)
 
 
 def show(decision, options, screen, stands=""):
@@ -5909,6 +5953,8 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
         otherwise = "" if word.startswith("-") else "; manifests are given by --cluster"
         hint = did_you_mean(word, parser._option_string_actions, otherwise)
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    if "@" in options.server:
+        parser.error("--server: expected a URL without a user or a password; kubectl proxy needs none")
     if not re.fullmatch("https?://[^/?#]+/?", options.server):
         parser.error(f"--server {options.server}: expected a URL such as http://127.0.0.1:8001")
     try:
@@ -5934,6 +5980,7 @@ def main(argv=None):
     formatter = logging.Formatter()
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else math.inf
     formatter.formatMessage = lambda record: folded(record.message.translate(ESCAPES), width)
+    formatter.formatException = traceback_in_lines
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler])

@@ -220,6 +220,8 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
     "an interval of nothing": (["--interval=0"], "--interval 0.0: expected a number of seconds above 0"),
     "an interval that is no number": (["--interval=nan"], "--interval nan: expected a number of seconds above 0"),
     "a server that is no URL": (["--server=localhost:8001"], "expected a URL such as http://127.0.0.1:8001"),
+    "a server with a password": (
+        ["--server=http://user:secret@localhost:8001"], "expected a URL without a user or a password"),
     "a server at a port that there is not": (
         ["--server=http://127.0.0.1:99999"], "--server http://127.0.0.1:99999: Port out of range 0-65535"),
     "a Policy that is not there": (["--policy=nowhere.json"], "nowhere.json: No such file or directory"),
@@ -233,7 +235,7 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
 def test_wrong_usage_is_exit_code_2(arguments, said):
     run = run_scheduler(*arguments, "--once", input="a: [b\n")
     assert run.returncode == 2
-    assert said in run.stderr and "Traceback" not in run.stderr
+    assert said in run.stderr and "Traceback" not in run.stderr and "secret" not in run.stderr
 
 
 @table("thing, said", {

@@ -415,6 +415,15 @@ def at_a_terminal(keys, *arguments, columns=80, pause=0):
     return shown.decode().replace("\r", "")
 
 
+def test_a_question_obeys_no_control_character(tmp_path):
+    hostile = "\x1b]0;owned\x07\u200f\u061c"
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps({"kind": "List", "items": [
+        node("n"), pod(f"p-{hostile}", nodeSelector={hostile: hostile})]}))
+    shown = at_a_terminal(["q"], "--cluster", path, "--step")
+    assert "owned" in shown.partition(" asks for ")[2] and not set(hostile) - set("]0;owned") & set(shown), repr(shown)
+
+
 def test_step_by_step_each_pod_waits_for_enter(tmp_path):
     shown = at_a_terminal(["", "", "", "q"], "--cluster", DEMO, "--step")
     before, picture, *_ = shown.split("\n\n")

@@ -358,7 +358,13 @@ UNREADABLE = {  # a sentence: a file that is neither a Policy nor a manifest
     "a number of a million digits": "a: " + "9" * 1000000 + "\n",
     "a hexadecimal number of a million digits": "a: 0x" + "f" * 1000000 + "\n",
     "a number of a million digits, in JSON": '{"a": ' + "9" * 1000000 + "}",
-    "a number to the base of sixty": "a: " + ":".join(["59"] * 100000) + "\n",
+    "a number to the base of sixty": "a: !!int " + ":".join(["59"] * 300000) + "\n",
+    "lists within lists, 200,000 deep, in YAML": "a: " + "[" * 200000,
+    "lists within lists, 200,000 deep, in blocks": "- " * 200000 + "a\n",
+    "aliases of aliases": "\n".join(["a0: &a0 [b]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]"
+                                                     for i in range(1, 12))]),
+    "many aliases of a long text": f"a: &a {'b' * 1000000}\nc: [{', '.join(['*a'] * 1000)}]\n",
+    "keys of which the last comes twice, in JSON": "{" + "".join(f'"{i}": 1, ' for i in range(100000)) + '"99999": 1}',
     "bytes that are no text": b"\xff\xfe\x00\xd8kind\x00",
     "NULs": b"\x00" * 1000,
     "control characters": "kind: \x1b]0;owned\x07\n",
@@ -411,6 +417,11 @@ def test_a_manifest_that_cannot_be_read_is_one_line(content, tmp_path):
     assert code in (0, 2) and out == "", f"exit code {code}"
     assert len(lines[0]) < 500, f"a line of {len(lines[0])} characters"
     assert seconds < 10, f"{seconds:.1f} s of CPU"
+
+
+def test_a_number_to_the_base_of_sixty_is_a_text_as_in_kubernetes():
+    text = "{a: 1:30, b: 22:22:22.5, c: !!int 1:30, d: 130, e: 1.5}"
+    assert list(scheduler.parse(f"- {text}")) == [[{"a": "1:30", "b": "22:22:22.5", "c": "1:30", "d": 130, "e": 1.5}]]
 
 
 @table("text, said", {
@@ -481,12 +492,12 @@ def test_an_empty_or_half_written_policy_changes_nothing(half, serve, start, tmp
 
 # --- 6. What reaches the terminal
 
-HOSTILE = "\x1b]0;owned\x07\r\x00\x9b31m\x85\nFORGED -> n"
+HOSTILE = "\x1b]0;owned\x07\r\x00\x9b31m\x85\u200f\u061c\u202e\nFORGED -> n"
 
 
 def check_escaped(text):
     """What is said is shown, and no control character of it is obeyed."""
-    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text), repr(text)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e]", text), repr(text)
     assert not re.search("^FORGED", text, re.M), repr(text)
 
 
@@ -506,6 +517,18 @@ def test_control_characters_of_manifests_are_escaped(arguments, tmp_path):
         pod("gated", schedulingGates=[{"name": HOSTILE}]), pod("phase", status={"phase": HOSTILE})]}))
     code, out, err, _ = run_limited("--cluster", tmp_path / "m.json", *arguments[0])
     assert code == 0 and ("owned" in out + err or "--compare" in arguments[0]), err
+    check_escaped(out)
+    check_escaped(err)
+
+
+def test_control_characters_in_the_traceback_of_a_rule_are_escaped(tmp_path):
+    (tmp_path / "rule.py").write_text(
+        "from scheduler import predicate\n\n\n@predicate('Broken')\ndef broken(pod, node):\n    raise OSError(pod.name)\n")
+    (tmp_path / "m.json").write_text(json.dumps({"kind": "List", "items": [node("n"), pod(HOSTILE)]}))
+    policy = policy_file(tmp_path, predicates=[{"name": "Broken"}])
+    _, out, err, _ = run_limited(
+        "--cluster", tmp_path / "m.json", "--policy", policy, "--plugins", tmp_path / "rule.py", "-v")
+    assert "Traceback" in err and "owned" in err
     check_escaped(out)
     check_escaped(err)
 

@@ -1,5 +1,7 @@
 """Rules and quantities where the golden cases do not reach: rows are sentences."""
 
+import time
+
 import conftest
 import pytest
 import scheduler
@@ -36,6 +38,15 @@ def test_quantities(text, unit, amount):
 def test_what_is_no_quantity(text):
     with pytest.raises(scheduler.Malformed, match="is not a quantity"):
         scheduler.quantity(text)
+
+
+def test_many_digits_take_no_longer_than_they_are():
+    began = time.process_time()
+    for text in ("9" * 50_000 + "x", "9" * 50_000, "." + "9" * 50_000 + "x"):
+        with pytest.raises(scheduler.Malformed, match="is not a quantity"):
+            scheduler.quantity(text)
+    assert time.process_time() < began + 1, "it grows with the square"
+    assert scheduler.quantity("9" * 1000 + "." + "9" * 1000) == 2**63 - 1
 
 
 def test_what_is_no_quantity_is_quoted_in_short():
