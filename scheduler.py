@@ -4197,7 +4197,7 @@ class PendingPods(dict):
         Raises ApiError.
         """
         if self.due and self.step:
-            wait_for_enter(self.due[0], stop)
+            wait_for_enter(self.due, self.cache.snapshot, stop)
         if not self.due or stop.is_set():
             return None
         self.take_answers(patience=0)
@@ -5538,20 +5538,89 @@ def picture(pods, snapshot, screen, new, reasons):
 
     new: the uids of the pods that this run had to place. reasons: {uid: why it has no node}.
     """
-    nodes = nodes_to_show(snapshot.nodes.values(), new)
-    others = len(snapshot.nodes) - len(nodes)
+    yield from picture_of_nodes(snapshot.nodes.values(), pods, screen, new)
+    yield from homeless(pods, snapshot, screen, reasons)
+
+
+def picture_of_nodes(all_nodes, pods, screen, new, keys=None):
+    """Yield how full nodes are, and the pods on them; with keys of labels, also what else one has to know."""
+    nodes = nodes_to_show(all_nodes, new)
+    others = len(all_nodes) - len(nodes)
     head, *lines = fill_table(nodes, pods, screen)
     yield from ["", head]
     for node, line in zip(nodes, lines, strict=True):
         yield line
-        placed_now = sorted(f"+{name_of(pod)}" for uid, pod in node.pods.items() if uid in new)
-        placed_before = sorted(name_of(pod) for uid, pod in node.pods.items() if uid not in new)
+        yield from screen.fold("" if keys is None else ", ".join(marks_of(node, keys)), "    ")
+        names = {uid: " ".join([name_of(pod), *labels_of(pod, keys or ())]) for uid, pod in node.pods.items()}
+        placed_now = sorted(f"+{name}" for uid, name in names.items() if uid in new)
+        placed_before = sorted(name for uid, name in names.items() if uid not in new)
         names = ", ".join(placed_now + placed_before)
         for part in screen.fold(names, "    ", max_lines=1 if others else 2):
             yield re.sub(r"\+[^ ,]+", lambda name: screen.paint(name.group(), GREEN), part)
     if others:
         yield f"and {others} other nodes"
-    yield from homeless(pods, snapshot, screen, reasons)
+
+
+def marks_of(node, keys):
+    """Return what one has to know of a node to guess: a cordon, its labels with these keys, its taints."""
+    cordon = ["cordoned"] if node.unschedulable else []
+    return cordon + labels_of(node, keys) + [f"taint {taint_in_words(taint)}" for taint in node.taints]
+
+
+def labels_of(thing, keys):
+    """Return the labels of a pod or a node that have these keys."""
+    return [f"{key}={value}" for key, value in sorted(thing.labels.items()) if key in keys]
+
+
+def taint_in_words(taint):
+    """Return a taint, or what is tolerated of one, as kubectl writes it: gpu=true:NoSchedule."""
+    return "=".join(filter(None, taint[:2])) + (f":{taint.effect}" if taint.effect else "")
+
+
+SIGNS = {  # operator of a requirement -> how it is written
+    "In": "{}={}", "NotIn": "{}!={}", "Exists": "{}", "DoesNotExist": "no {}", "Gt": "{}>{}", "Lt": "{}<{}"}
+
+
+def labels_in_words(requirements):
+    """Return requirements of labels in words: zone=east|west and no gpu."""
+    return " and ".join(SIGNS[sign].format(key, "|".join(values)) for key, sign, values in requirements or ())
+
+
+def others_in_words(term):
+    """Return in words which pods a term of affinity or spreading means, and the domain: node, zone, ..."""
+    key = pick(term, str, "topologyKey")
+    domain = "node" if key == HOSTNAME else key.rpartition("/")[2]
+    return labels_in_words(label_selector(term.get("labelSelector"))) or "any pod", domain
+
+
+def wishes(pod):
+    """Yield in words what a pod asks of its node, and what it prefers."""
+    requests = [f"{resource} {in_units(resource, wish)}" for resource, wish in pod.requests.items() if wish]
+    ports = [f"host port {number}" for _, number in pod.host_ports]
+    labels = [f"a node with {key}={value}" for key, value in pod.node_selector.items()]
+    yield f"asks for {', '.join(requests + ports + labels) or 'nothing'}"
+    affinity = pick(pod.spec, dict, "affinity")
+    required = pick(affinity, dict, "nodeAffinity", f"required{WHEN}")
+    terms = [("needs", term) for term in pick(required, list, "nodeSelectorTerms", of=dict)]
+    terms += [("prefers", pick(each, dict, "preference"))
+              for each in pick(affinity, list, "nodeAffinity", f"preferred{WHEN}", of=dict)]
+    for verb, term in terms:
+        on_labels, on_fields = node_selector_term(term)
+        yield f"{verb} {labels_in_words(on_labels + on_fields)}"
+    for toleration in pod.tolerations:
+        taint = Taint(*(toleration.get(part) for part in Taint._fields))
+        yield f"tolerates {taint_in_words(taint) or 'all taints'}"
+    for side, sign in (("podAffinity", ""), ("podAntiAffinity", "not ")):
+        terms = [(f"{sign}with", term) for term in pick(affinity, list, side, f"required{WHEN}", of=dict)]
+        terms += [(f"prefers {sign}to be with", pick(each, dict, "podAffinityTerm"))
+                  for each in pick(affinity, list, side, f"preferred{WHEN}", of=dict)]
+        for verb, term in terms:
+            others, domain = others_in_words(term)
+            yield f"{verb} {others} {'on' if domain == 'node' else 'in'} its {domain}"
+    for constraint in pick(pod.spec, list, "topologySpreadConstraints", of=dict):
+        verb = "prefers to be " if constraint.get("whenUnsatisfiable") == "ScheduleAnyway" else ""
+        others, domain = others_in_words(constraint)
+        yield f"{verb}spread over each {domain}: {others}, maxSkew {constraint.get('maxSkew')}"
 
 
 def nodes_to_show(nodes, new):
@@ -5795,19 +5864,27 @@ def run_command(options, screen):
     return poll(cluster, files[0], report, stop, options)
 
 
-def wait_for_enter(pod, stop):
-    """Wait, before a pod is first decided about, until somebody presses Enter; after q, set `stop`."""
+def wait_for_enter(due, snapshot, stop):
+    """Wait, before the first of the due pods is first decided about, for Enter; after q, set `stop`."""
+    pod = due[0]
     if pod.record.asked:
         return
     pod.record.asked = True
-    wanted = [f"{resource} {in_units(resource, wish)}" for resource, wish in pod.requests.items() if wish]
-    wanted += [f"host port {number}" for _, number in pod.host_ports]
-    wanted += [f"a node with {key}={value}" for key, value in pod.node_selector.items()]
-    wanted += [name for name in ("affinity", "tolerations") if pod.spec.get(name)]
-    question = f"{pod.key} asks for {', '.join(wanted) or 'nothing'}. Where will it go? (Enter; q ends)"
-    question = folded(question, shutil.get_terminal_size().columns)
+    wanted = []
+    with contextlib.suppress(Exception):  # what no rule has read yet may be anything
+        for wish in wishes(pod):
+            wanted.append(wish)
+    question = f"{pod.key} {'; '.join(wanted)}. Where will it go? (Enter; q ends)"
+    nodes = snapshot.nodes.values()
+    pods = [*due, *itertools.chain(*(node.pods.values() for node in nodes))]
+    parts = ("nodeSelector", "affinity", "topologySpreadConstraints")
+    asking = json.dumps([each.spec.get(part) for each in due for part in parts])
+    keys = set(re.findall(r"[\w./-]+", asking)) - {HOSTNAME}  # and other words, which are no keys of labels
+    screen = Screen()
     try:
         with open("/dev/tty") as terminal:  # as manifests may come from standard input
+            screen.print(*picture_of_nodes(nodes, pods, screen, set(), keys), "")
+            question = folded(question.translate(ESCAPES), shutil.get_terminal_size().columns)
             print(question, end=" ", file=sys.stderr, flush=True)
             while not (stop.is_set() or select.select([terminal], [], [], 0.2)[0]):
                 pass
@@ -5869,7 +5946,7 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
     waiting = {pod.uid for pod in waiting_pods(cluster, policies)}
     if options.step:
         snapshot = cluster.snapshot(policies)
-        screen.print(*picture(cluster.cache.pods.values(), snapshot, screen, set(), {}), "")
+        screen.print(*homeless(cluster.cache.pods.values(), snapshot, screen, {}))
     snapshot = make_passes(cluster, policies, report, stop, options.once)
     if options.output == "text":
         pods = cluster.cache.pods.values()

@@ -403,7 +403,7 @@ def at_a_terminal(keys, *arguments, columns=80, pause=0):
             shown += os.read(terminal, 65536)
         except OSError:  # it has ended
             break
-        if shown.endswith(b"q ends) ") and keys:
+        if shown.endswith(b"ends) ") and keys:
             time.sleep(pause)
             os.write(terminal, f"{keys.pop(0)}\n".encode())
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
@@ -411,19 +411,91 @@ def at_a_terminal(keys, *arguments, columns=80, pause=0):
 
 
 def test_step_by_step_each_pod_waits_for_enter(tmp_path):
-    shown = at_a_terminal(["", "", "q"], "--cluster", DEMO, "--step")
-    before, _, then = shown.partition("default/warehouse is pending\n\n")
-    assert before.startswith("\nNODE ") and "+" not in before, "the class sees the nodes before it guesses"
-    assert "GPU\n" in before and "default/cache is pending\n" in before, "and what waits for them"
-    assert then.partition("\nNODE ")[0].replace("ends) \n", "ends)\n") == """\
+    shown = at_a_terminal(["", "", "", "q"], "--cluster", DEMO, "--step")
+    before, picture, *_ = shown.split("\n\n")
+    assert "default/cache is pending\n" in before, "the class sees what waits"
+    assert picture.splitlines()[1:] == """\
+control-plane  0/110  ░░░░░░░░░░░░ 0/4    ░░░░░░░░░░░░ 0/8Gi
+    taint node-role.kubernetes.io/control-plane:NoSchedule
+node-a         1/110  ████████░░░░ 2.5/4  ██████░░░░░░ 4/8Gi
+    disk=ssd, zone=east
+    database
+node-b         0/110  ░░░░░░░░░░░░ 0/8    ░░░░░░░░░░░░ 0/16Gi
+    disk=hdd, zone=west
+node-gpu       0/110  ░░░░░░░░░░░░ 0/16   ░░░░░░░░░░░░ 0/64Gi  ░░░░░░░░░░░░ 0/2
+    zone=west, taint gpu=true:NoSchedule
+node-old       0/110  ░░░░░░░░░░░░ 0/4    ░░░░░░░░░░░░ 0/8Gi
+    cordoned, disk=ssd, zone=east""".splitlines()
+    said = re.sub(r"^NODE (?s:.*?)\n\n", "", shown, flags=re.M).partition("\n\n")[2]
+    assert re.sub(" \n|\n\n+", "\n", said.partition(" q\n")[0]) == """\
 default/web-1 asks for cpu 500m, memory 512Mi. Where will it go? (Enter; q ends)
 default/web-1 -> node-b  (2 of 5 nodes fit, score 290)
 default/web-2 asks for cpu 500m, memory 512Mi. Where will it go? (Enter; q ends)
 default/web-2 -> node-b  (2 of 5 nodes fit, score 283)
 default/cache asks for cpu 250m, memory 1024Mi, a node with disk=ssd. Where will
-    it go? (Enter; q ends) q
-"""
-    assert "+web-1, +web-2" in shown and "cache is pending\n" in shown
+    it go? (Enter; q ends)
+default/cache -> node-a  (1 of 5 nodes fit, score 227)
+default/report asks for cpu 250m, memory 256Mi; prefers zone=east. Where will it
+    go? (Enter; q ends)"""
+    assert shown.count("\n    web-1, web-2\n") == 2, "the picture before each question is of that moment"
+    assert shown.count("+web-1, +web-2") == 1 and max(len(line.rstrip()) for line in shown.splitlines()) <= 80
+
+
+REQUIRED, TERM = f"required{scheduler.WHEN}", {"topologyKey": "zone", "labelSelector": {}}
+
+
+def expression(key, sign, *values):
+    return {"matchExpressions": [{"key": key, "operator": sign, "values": list(values)}]}
+
+
+ZONE, APP = "topology.kubernetes.io/zone", {"labelSelector": {"matchLabels": {"app": "web"}}}
+
+
+def preferring(of, name, what, **more):
+    return {"affinity": {of: {f"preferred{scheduler.WHEN}": [{"weight": 1, name: what, **more}]}}}
+
+
+@table("spec, words", {
+    "nothing": ({}, []),
+    "labels of the node": ({"nodeSelector": {"disk": "ssd"}}, "a node with disk=ssd"),
+    "a preferred zone": (preferring("nodeAffinity", "preference", expression("zone", "In", "east")), "prefers zone=east"),
+    "one of two zones": (
+        {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [expression("zone", "In", "east", "west")]}}}},
+        "needs zone=east|west"),
+    "no zone, no label, a number": (
+        {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [
+            expression("zone", "NotIn", "east"), expression("gpu", "DoesNotExist"), expression("gen", "Gt", "6")]}}}},
+        "needs zone!=east; needs no gpu; needs gen>6"),
+    "a taint is tolerated": ({"tolerations": [{"key": "gpu", "operator": "Exists"}]}, "tolerates gpu"),
+    "its value and its effect": (
+        {"tolerations": [{"key": "gpu", "value": "a100", "effect": "NoSchedule"}]}, "tolerates gpu=a100:NoSchedule"),
+    "all taints": ({"tolerations": [{"operator": "Exists"}]}, "tolerates all taints"),
+    "company": ({"affinity": {"podAffinity": {REQUIRED: [{"topologyKey": ZONE, **APP}]}}}, "with app=web in its zone"),
+    "to be alone": ({"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": scheduler.HOSTNAME, **APP}]}}},
+                    "not with app=web on its node"),
+    "to be alone, if that can be": (
+        preferring("podAntiAffinity", "podAffinityTerm", {"topologyKey": ZONE}), "prefers not to be with any pod in its zone"),
+    "spreading": ({"topologySpreadConstraints": [{"topologyKey": ZONE, "maxSkew": 2, **APP}]},
+                  "spread over each zone: app=web, maxSkew 2"),
+    "what cannot be read, behind what can": (
+        {"tolerations": [{"key": "gpu"}], "affinity": {"podAffinity": {REQUIRED: 7}}}, "tolerates gpu"),
+})
+def test_what_a_pod_wants_is_asked_in_words(spec, words, tmp_path):
+    path = manifest(tmp_path, node("a"), pod("p", {"cpu": "1"}, **spec))
+    shown = " ".join(at_a_terminal(["q"], "--cluster", path, "--step").split())
+    sign = ", " if str(words).startswith("a node with") else "; "
+    assert f"\ndefault/p asks for cpu 1000m{sign}{words}. Where".strip() in shown or not words
+
+
+@pytest.mark.parametrize("wants", [{}, {"nodeSelector": {"disk": "ssd"}}])
+def test_taints_cordons_and_labels_of_pods_are_in_the_picture_before_a_guess(wants, tmp_path):
+    taint = [{"key": "gpu", "effect": "NoSchedule"}]
+    path = manifest(tmp_path, node("a", labels={"disk": "ssd", "rack": "1"}, taints=taint), node("b", unschedulable=True),
+                    pod("old", labels={"disk": "x", "app": "y"}, nodeName="b"), pod("p", **wants))
+    shown = at_a_terminal(["q"], "--cluster", path, "--step").partition("Where will it go?")[0]
+    lines = [line.strip() for line in shown.splitlines() if line.startswith("    ")]
+    labels = "disk=ssd, " if wants else ""
+    assert lines == [f"{labels}taint gpu:NoSchedule", "cordoned", "old disk=x" if wants else "old"]
 
 
 @table("pause", {"at once": (0,), "after the cluster has to be read anew": (1.5,)})
@@ -445,7 +517,7 @@ def test_without_a_terminal_there_are_no_steps():
 def test_decisions_are_folded_at_a_terminal_only():
     text = "default/warehouse stays pending: 0/5 nodes are available: 1 Insufficient memory,"
     shown = at_a_terminal([], "--cluster", DEMO, columns=80)
-    assert max(map(len, shown.splitlines())) <= 80 and f"\n{text}\n    1 node(s) had taint " in shown
+    assert max(len(line.rstrip()) for line in shown.splitlines()) <= 80 and f"\n{text}\n    1 node(s) had taint " in shown
     assert f"\n{text} 1 node(s) had taint " in run_scheduler("--cluster", DEMO).stdout
 
 
@@ -529,9 +601,6 @@ def test_the_policy_that_is_given_explains_any_pod(tmp_path):
     run = explain_one(tmp_path, "default/plain", "--policy", "policy.json")
     assert run.stdout.startswith(
         "default/plain is left to default-scheduler, as it names no other. If scheduled\nnow, by policy.json:\n")
-
-
-REQUIRED, TERM = f"required{scheduler.WHEN}", {"topologyKey": "zone", "labelSelector": {}}
 
 
 @table("asks, what, rule", {
