@@ -5162,7 +5162,7 @@ class LeaderElection:
         self.lost = False  # whether this replica has led, and does no more
         self.keeper = None  # the Future of the thread that renews
 
-    def lead(self, stop, meanwhile):
+    def lead(self, stop, meanwhile=lambda: None):
         """Wait until this replica leads; return whether it does. Then it renews, or sets `stop`, `lost`.
 
         `meanwhile` is called while another one leads.

@@ -379,7 +379,7 @@ class ApiServer(Server):
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         resource = url.path.rpartition("/")[2]
         until = time.monotonic() + float(query["timeoutSeconds"])
-        since = int(query["resourceVersion"])
+        since = int(query.get("resourceVersion") or 0)
         request.begin_stream()
         known = {name: text for name, text in self.texts(resource, query.get("fieldSelector", "")).items()
                  if int(json.loads(text)["metadata"]["resourceVersion"]) <= since}

@@ -177,7 +177,7 @@ def test_a_thousand_pods_on_fifty_nodes_are_all_bound_and_no_node_is_overcommitt
         cpu[places[key]] += int(requests["cpu"].removesuffix("m"))
         memory[places[key]] += int(requests["memory"].removesuffix("Mi"))
     assert max(cpu.values()) <= 4000 and max(memory.values()) <= 8192 and max(Counter(places.values()).values()) <= 25
-    items = scheduler.list_all(live_cluster(control_plane).api, "pods")
+    items, _ = scheduler.list_all(live_cluster(control_plane).api, "pods")
     assert {item["metadata"]["name"] for item in items} == {f"pod-{i:03}" for i in range(1000)}, "two pages of 500"
 
 

@@ -242,17 +242,21 @@ def test_with_the_readmes_rights_nothing_is_forbidden_and_no_right_is_idle(no_le
     assert control_plane.get("persistentvolumes/disk")["spec"]["claimRef"]["name"] == "local"
 
     used, verbs = set(), {"POST": "create", "PATCH": "patch", "PUT": "update"}
-    for method, group, resource, name, part in re.findall(
-            r"^(\w+) /apis?/(?:([\w.]+)/)?v1/(?:namespaces/[^/ ]+/)?(\w+)(?:/([^/ ]+))?(?:/(\w+))? ", log, re.M):
-        used.add((group, f"{resource}/{part}" if part else resource,
-                  verbs.get(method) or ("get" if name else "list")))
+    for method, group, resource, name, part, rest in re.findall(
+            r"^(\w+) /apis?/(?:([\w.]+)/)?v1/(?:namespaces/[^/ ]+/)?(\w+)(?:/([^/ ]+))?(?:/(\w+))? (.*)", log, re.M):
+        reads = "get" if name else "watch" if "'watch'" in rest else "list"
+        used.add((group, f"{resource}/{part}" if part else resource, verbs.get(method) or reads))
     roles = [thing for thing in yaml.safe_load(MANIFESTS)["items"] if thing["kind"] in ("ClusterRole", "Role")]
     granted = {(group, resource, verb) for role in roles for rule in role["rules"] for group in rule["apiGroups"]
                for resource in rule["resources"] for verb in rule["verbs"]}
     # These are listed for a namespaceSelector, and for a CSIDriver's storageCapacity, which this API server drops.
-    # And only a KubeSchedulerConfiguration has VolumeAttachments looked at.
+    # And only a KubeSchedulerConfiguration has VolumeAttachments looked at. A pod is read if its Binding fails.
     unused = {("", "namespaces", "list"), ("storage.k8s.io", "csistoragecapacities", "list"),
-              ("storage.k8s.io", "volumeattachments", "list")}
-    assert used == granted - unused
+              ("storage.k8s.io", "volumeattachments", "list"), ("", "pods", "get")}
+    watched, listed = ({right[:2] for right in granted if right[2] == verb} for verb in ("watch", "list"))
+    assert watched == listed, "what is listed is watched from then on; of what was listed last, the run may not live to do so"
+    assert {right for right in used if right[2] != "watch"} == {
+        right for right in granted - unused if right[2] != "watch"}
+    assert {("", "pods", "watch"), ("", "nodes", "watch")} <= used
     subprocess.run([*kubectl, "delete", "--wait=false", "-f", "-"], check=True, capture_output=True, text=True,
                    input=MANIFESTS + "---\n" + yaml.safe_dump_all(volumes))

@@ -536,7 +536,8 @@ def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
     def by_us():
         run = run_scheduler("--server", contested.server, "--plugins", RULES, "--policy", ours, "--once",
                             "--output=json")
-        assert run.returncode == 0 and re.fullmatch("my-scheduler: polling .*\n", run.stderr)
+        said = [line for line in run.stderr.splitlines() if " takes " not in line]  # on a machine that is busy
+        assert run.returncode == 0 and re.fullmatch("my-scheduler: polling .*", "\n".join(said))
         decisions.extend(map(json.loads, run.stdout.splitlines()))
 
     answer, expected = contest(contested, by_us), contest(contested, by_kube_scheduler)
