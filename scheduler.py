@@ -110,7 +110,7 @@ def run(cluster, policy_file, report, stop, interval, once):
         try:
             schedule_pending_pods(cluster, policy_file.current(), report, stop)
         except ApiError as error:
-            trouble = error
+            trouble = None if stop.is_set() else error
         pause = cluster.take_note_of(trouble)  # seconds to wait after trouble, else 0
         if cluster.pending.due and not trouble:
             continue  # the pass broke off, as other pods have come: one of them may be more important
@@ -3839,6 +3839,19 @@ def within(seconds, function, *arguments, late=None):
     return future.result()
 
 
+STOP = threading.Event()  # set by a signal; it is global, as rules list objects, too
+
+
+def unless_stopped(function, *arguments):
+    """Return what a function returns. Raises ApiError if a signal comes before that."""
+    future = in_background(function, *arguments)
+    while not future.done():
+        if STOP.is_set():
+            raise ApiError(0, "a signal ended the script")
+        wait([future], 0.1)
+    return future.result()
+
+
 def patiently(function, *arguments):
     """Return what a request returns. If the API server fails (5xx), send it up to three times."""
     for _ in range(2):
@@ -4430,10 +4443,13 @@ def list_all(api, resource, selector="", cached=False):
     """
     page = {"fieldSelector": selector, "limit": 500}
     params = page | ({"resourceVersion": "0"} if cached else {})
+    ask = functools.partial(within, 60, api.request)
+    if isinstance(api, Proxy):
+        ask = functools.partial(unless_stopped, ask)
     things = []
     while params:
         try:
-            answer = patiently(within, 60, api.request, "GET", path_of(resource), None, params)
+            answer = patiently(ask, "GET", path_of(resource), None, params)
             things += pick(answer, list, "items", of=dict)
             version = pick(answer, str, "metadata", "resourceVersion")
             token = pick(answer, str, "metadata", "continue")
@@ -5202,12 +5218,11 @@ class LeaderElection:
         """Try to acquire or renew the Lease, or to release it; return whether that worked."""
         holder = "" if to_release else self.identity
         left = self.renewed_at + self.renew_deadline - time.monotonic()
-        patience = self.renew_deadline
-        if self.renewed_at > -math.inf:
-            patience = max(left, self.retry_period)
         self.tries += 1
         try:
-            return within(patience, self.write_lease, holder, self.tries)
+            if self.renewed_at == -math.inf:  # it does not lead
+                return unless_stopped(within, self.renew_deadline, self.write_lease, holder, self.tries)
+            return within(max(left, self.retry_period), self.write_lease, holder, self.tries)
         except Exception as error:
             if getattr(error, "status", None) != 409:  # another one was faster
                 warn_once(f"leader election: {error}")
@@ -5972,6 +5987,7 @@ def main(argv=None):
     """Run the command line; return the exit code."""
     global SEED
     FAILURE.clear()
+    STOP.clear()
     gc.set_threshold(50000)  # of the many objects of a big cluster, few are ever garbage
     options = read_arguments(argv)
     SEED = options.seed
@@ -6076,20 +6092,18 @@ def watch_rules(thread, ended, seconds=5):
 
 
 def stop_on_signals():
-    """Return an Event that SIGINT and SIGTERM set. If it still runs after 4 seconds, the process is ended."""
-    stop = threading.Event()
-
+    """Have SIGINT and SIGTERM set STOP; return it. If it still runs after 4 seconds, the process is ended."""
     def end(number, _):
         """Have the loop end after this pod; after a second signal, or four seconds, end the process."""
         signal.signal(number, signal.SIG_DFL)
         force = threading.Timer(4, os._exit, [1])
         force.daemon = True  # it does not hold up an end in time
         force.start()
-        stop.set()
+        STOP.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-    return stop
+    return STOP
 
 
 def poll(cluster, policy_file, report, stop, options):
