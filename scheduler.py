@@ -6080,15 +6080,45 @@ def wait_for_enter(due, snapshot, stop):
 
 def watch_rules(thread, ended, seconds=5):
     """Until all has ended, warn of each rule for which a thread, the loop's, has waited at least so long."""
-    before = None  # the call of a rule that was under way at the last look
+    for call, waited in calls_of_rules(thread, ended, seconds):
+        if waited:
+            warn_once(f"{RULE_OF[call.f_code]} has not returned for {seconds} s ({place_in(call)})")
+
+
+def end_if_stuck(thread, stop, limit):
+    """Until `stop`, end the process once a thread, the loop's, has waited for one call of a rule so long.
+
+    For the loop cannot: nobody would be scheduled, while another thread renews the Lease.
+    """
+    for call, waited in calls_of_rules(thread, stop, limit / 10):
+        if waited >= limit:
+            name = RULE_OF[call.f_code]
+            log.error("%s has not returned for %g s (%s): this process ends", name, limit, place_in(call))
+            os._exit(1)
+
+
+def calls_of_rules(thread, ended, seconds):
+    """Every so many seconds, until all has ended, yield which call of a rule a thread is in, and how long.
+
+    That is the call's frame, and the seconds since it was first seen.
+    """
+    before = None
+    since = time.monotonic()
     while not ended.wait(seconds):
         frame = sys._current_frames().get(thread)
         while frame and frame.f_code not in RULE_OF:
             frame = frame.f_back
-        if frame and frame is before:
-            place = f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
-            warn_once(f"{RULE_OF[frame.f_code]} has not returned for {seconds} s ({place})")
-        before = frame
+        moment = time.monotonic()
+        if frame is not before:
+            before = frame
+            since = moment
+        if frame:
+            yield frame, moment - since
+
+
+def place_in(frame):
+    """Return where a call stands, in its file."""
+    return f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
 
 
 def stop_on_signals():
@@ -6116,6 +6146,8 @@ def poll(cluster, policy_file, report, stop, options):
         cluster.writer.may_write = election.leads
         if not election.lead(stop, cluster.keep_up):
             return 0
+    limit = election.renew_deadline if elected else 60
+    in_background(end_if_stuck, threading.get_ident(), stop, limit)
     code = run(cluster, policy_file, report, stop, options.interval, options.once)
     stop.set()
     if elected:
