@@ -110,7 +110,7 @@ def run(cluster, policy_file, report, stop, interval, once):
         try:
             schedule_pending_pods(cluster, policy_file.current(), report, stop)
         except ApiError as error:
-            trouble = error
+            trouble = None if stop.is_set() else error
         pause = cluster.take_note_of(trouble)  # seconds to wait after trouble, else 0
         if cluster.pending.due and not trouble:
             continue  # the pass broke off, as other pods have come: one of them may be more important
@@ -3839,6 +3839,19 @@ def within(seconds, function, *arguments, late=None):
     return future.result()
 
 
+STOP = threading.Event()  # set by a signal; it is global, as rules list objects, too
+
+
+def unless_stopped(function, *arguments):
+    """Return what a function returns. Raises ApiError if a signal comes before that."""
+    future = in_background(function, *arguments)
+    while not future.done():
+        if STOP.is_set():
+            raise ApiError(0, "a signal ended the script")
+        wait([future], 0.1)
+    return future.result()
+
+
 def patiently(function, *arguments):
     """Return what a request returns. If the API server fails (5xx), send it up to three times."""
     for _ in range(2):
@@ -4430,10 +4443,13 @@ def list_all(api, resource, selector="", cached=False):
     """
     page = {"fieldSelector": selector, "limit": 500}
     params = page | ({"resourceVersion": "0"} if cached else {})
+    ask = functools.partial(within, 60, api.request)
+    if isinstance(api, Proxy):
+        ask = functools.partial(unless_stopped, ask)
     things = []
     while params:
         try:
-            answer = patiently(within, 60, api.request, "GET", path_of(resource), None, params)
+            answer = patiently(ask, "GET", path_of(resource), None, params)
             things += pick(answer, list, "items", of=dict)
             version = pick(answer, str, "metadata", "resourceVersion")
             token = pick(answer, str, "metadata", "continue")
@@ -5202,12 +5218,11 @@ class LeaderElection:
         """Try to acquire or renew the Lease, or to release it; return whether that worked."""
         holder = "" if to_release else self.identity
         left = self.renewed_at + self.renew_deadline - time.monotonic()
-        patience = self.renew_deadline
-        if self.renewed_at > -math.inf:
-            patience = max(left, self.retry_period)
         self.tries += 1
         try:
-            return within(patience, self.write_lease, holder, self.tries)
+            if self.renewed_at == -math.inf:  # it does not lead
+                return unless_stopped(within, self.renew_deadline, self.write_lease, holder, self.tries)
+            return within(max(left, self.retry_period), self.write_lease, holder, self.tries)
         except Exception as error:
             if getattr(error, "status", None) != 409:  # another one was faster
                 warn_once(f"leader election: {error}")
@@ -5972,6 +5987,7 @@ def main(argv=None):
     """Run the command line; return the exit code."""
     global SEED
     FAILURE.clear()
+    STOP.clear()
     gc.set_threshold(50000)  # of the many objects of a big cluster, few are ever garbage
     options = read_arguments(argv)
     SEED = options.seed
@@ -6064,32 +6080,60 @@ def wait_for_enter(due, snapshot, stop):
 
 def watch_rules(thread, ended, seconds=5):
     """Until all has ended, warn of each rule for which a thread, the loop's, has waited at least so long."""
-    before = None  # the call of a rule that was under way at the last look
+    for call, waited in calls_of_rules(thread, ended, seconds):
+        if waited:
+            warn_once(f"{RULE_OF[call.f_code]} has not returned for {seconds} s ({place_in(call)})")
+
+
+def end_if_stuck(thread, stop, limit):
+    """Until `stop`, end the process once a thread, the loop's, has waited for one call of a rule so long.
+
+    For the loop cannot: nobody would be scheduled, while another thread renews the Lease.
+    """
+    for call, waited in calls_of_rules(thread, stop, limit / 10):
+        if waited >= limit:
+            name = RULE_OF[call.f_code]
+            log.error("%s has not returned for %g s (%s): this process ends", name, limit, place_in(call))
+            os._exit(1)
+
+
+def calls_of_rules(thread, ended, seconds):
+    """Every so many seconds, until all has ended, yield which call of a rule a thread is in, and how long.
+
+    That is the call's frame, and the seconds since it was first seen.
+    """
+    before = None
+    since = time.monotonic()
     while not ended.wait(seconds):
         frame = sys._current_frames().get(thread)
         while frame and frame.f_code not in RULE_OF:
             frame = frame.f_back
-        if frame and frame is before:
-            place = f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
-            warn_once(f"{RULE_OF[frame.f_code]} has not returned for {seconds} s ({place})")
-        before = frame
+        moment = time.monotonic()
+        if frame is not before:
+            before = frame
+            since = moment
+        if frame:
+            yield frame, moment - since
+
+
+def place_in(frame):
+    """Return where a call stands, in its file."""
+    return f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
 
 
 def stop_on_signals():
-    """Return an Event that SIGINT and SIGTERM set. If it still runs after 4 seconds, the process is ended."""
-    stop = threading.Event()
-
+    """Have SIGINT and SIGTERM set STOP; return it. If it still runs after 4 seconds, the process is ended."""
     def end(number, _):
         """Have the loop end after this pod; after a second signal, or four seconds, end the process."""
         signal.signal(number, signal.SIG_DFL)
         force = threading.Timer(4, os._exit, [1])
         force.daemon = True  # it does not hold up an end in time
         force.start()
-        stop.set()
+        STOP.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-    return stop
+    return STOP
 
 
 def poll(cluster, policy_file, report, stop, options):
@@ -6102,6 +6146,8 @@ def poll(cluster, policy_file, report, stop, options):
         cluster.writer.may_write = election.leads
         if not election.lead(stop, cluster.keep_up):
             return 0
+    limit = election.renew_deadline if elected else 60
+    in_background(end_if_stuck, threading.get_ident(), stop, limit)
     code = run(cluster, policy_file, report, stop, options.interval, options.once)
     stop.set()
     if elected:
