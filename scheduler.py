@@ -2661,7 +2661,9 @@ ARGUMENTS = {  # member of a Policy's argument, which says what rule an entry of
 
 def by_argument(member):
     """Return how a Policy names a rule that is meant by this member of an entry's argument."""
-    return f'in a Policy: a name of your own, with "argument": {json.dumps({member: ARGUMENTS[member]})}'
+    where = "predicates" if member in ("labelsPresence", "serviceAffinity") else "priorities"
+    example = json.dumps({member: ARGUMENTS[member]})
+    return f'in a Policy, among the {where}: a name of your own, with "argument": {example}'
 
 
 NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag -> how that is said today
@@ -2679,11 +2681,13 @@ NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag
         "NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
     **dict.fromkeys(["SelectorSpread", "DefaultPodTopologySpread"],
                     "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
-    **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"], "NodeVolumeLimits"),
+    **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"],
+                    "NodeVolumeLimits (in a Policy: MaxCSIVolumeCountPred)"),
     "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
     **dict.fromkeys(["NodeResourceLimits", "ResourceLimitsPriority", "healthzBindAddress",
                      "metricsBindAddress", "disablePreemption"], "nothing, leave it out"),
-    "NoVolumeNodeConflict": "CheckVolumeBinding", "version": "apiVersion", "unreserve": "reserve",
+    "NoVolumeNodeConflict": "VolumeBinding (in a Policy: CheckVolumeBinding)",
+    "version": "apiVersion", "unreserve": "reserve",
     "algorithmSource": "--policy with the Policy's own file",
     "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding",
     "lockObjectName": "resourceName", "lockObjectNamespace": "resourceNamespace",
