@@ -695,18 +695,20 @@ def warn_if_broken(text):
 
 def what_broke(error):
     """Describe an unexpected exception in a line: its type, its text, the rule, the line in its file."""
-    place = ""
+    place = about = ""
     rule = file = None
     if isinstance(error.__cause__, StopIteration):  # a generator has made a RuntimeError of it
         error = error.__cause__
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
+        if isinstance(frame.f_locals.get("node"), Node):
+            about = f", about node {frame.f_locals['node'].name}"
         if code in RULE_OF:
             rule = RULE_OF[code]
             file = code.co_filename
         if file == code.co_filename:  # the last line in the rule's own file
             place = f" ({rule}: {Path(file).name}, line {line})"
-    return f"{type(error).__name__} in a rule: {one_line(error)}{place}"
+    return f"{type(error).__name__} in a rule: {one_line(error)}{place}{about}"
 
 
 ##########################################################################################################
@@ -2228,7 +2230,7 @@ def bind_volumes(pod, node, snapshot, arguments=(), modern=False):
     """
     if not pod.claims:
         return None
-    failing = 'running PreBind plugin "VolumeBinding": binding volumes:'
+    failing = "binding volumes:"
     has_waited = pod.record.state is State.PREPARING
     claims = claims_to_bind(pod, [node], snapshot, modern)
     reasons = list(check_volume_binding(pod, node, claims, modern))  # a rule may have held the pod meanwhile
@@ -2255,7 +2257,8 @@ def bind_volumes(pod, node, snapshot, arguments=(), modern=False):
     if claims.delayed and has_waited and time.monotonic() - pod.record.since > limit:
         late = "context deadline exceeded" if modern else "timed out waiting for the condition"
         raise Unschedulable(f"{failing} {late}")
-    return (patches, "volumes are being bound or provisioned") if claims.delayed else None
+    is_awaited = claims.delayed and snapshot.is_live  # else nobody would bind them
+    return (patches, "volumes are being bound or provisioned") if is_awaited else None
 
 
 def patch(thing, resource, annotations, **more):
@@ -2465,9 +2468,20 @@ ANSWERS = {  # option -> whether what the function returns, except None, is fine
     "pre_enqueue": (lambda answer: isinstance(answer, str), "why the pod is not to be tried yet, a string")}
 
 
+REFUSALS = {  # extension point -> how kube-scheduler says which plugin refuses a pod there
+    "reserve": 'running Reserve plugin "{rule}"', "pre_bind": 'running PreBind plugin "{rule}"',
+    "permit": 'rejected pod "{pod}" by permit plugin "{rule}"'}
+
+
 def call_hook(rule, point, *things):
     """Return what a rule answers at an extension point. Raises TypeError if it may not answer that."""
-    answer = rule.hooks[point](*things)
+    try:
+        answer = rule.hooks[point](*things)
+    except Unschedulable as error:
+        if point not in REFUSALS:
+            raise
+        refusal = REFUSALS[point].format(rule=rule.plugin or rule.title, pod=things[0].name)
+        raise Unschedulable(f"{refusal}: {error}") from error
     if answer is not None and point in ANSWERS:
         is_fine, expected = ANSWERS[point]
         if not is_fine(answer):
@@ -2647,7 +2661,9 @@ ARGUMENTS = {  # member of a Policy's argument, which says what rule an entry of
 
 def by_argument(member):
     """Return how a Policy names a rule that is meant by this member of an entry's argument."""
-    return f'in a Policy: a name of your own, with "argument": {json.dumps({member: ARGUMENTS[member]})}'
+    where = "predicates" if member in ("labelsPresence", "serviceAffinity") else "priorities"
+    example = json.dumps({member: ARGUMENTS[member]})
+    return f'in a Policy, among the {where}: a name of your own, with "argument": {example}'
 
 
 NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag -> how that is said today
@@ -2665,11 +2681,13 @@ NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag
         "NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
     **dict.fromkeys(["SelectorSpread", "DefaultPodTopologySpread"],
                     "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
-    **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"], "NodeVolumeLimits"),
+    **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"],
+                    "NodeVolumeLimits (in a Policy: MaxCSIVolumeCountPred)"),
     "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
     **dict.fromkeys(["NodeResourceLimits", "ResourceLimitsPriority", "healthzBindAddress",
                      "metricsBindAddress", "disablePreemption"], "nothing, leave it out"),
-    "NoVolumeNodeConflict": "CheckVolumeBinding", "version": "apiVersion", "unreserve": "reserve",
+    "NoVolumeNodeConflict": "VolumeBinding (in a Policy: CheckVolumeBinding)",
+    "version": "apiVersion", "unreserve": "reserve",
     "algorithmSource": "--policy with the Policy's own file",
     "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding",
     "lockObjectName": "resourceName", "lockObjectNamespace": "resourceNamespace",
@@ -3017,7 +3035,9 @@ def check_points(rule, points):
         if not is_number:
             raise wrong_answer(rule, "return a number from 0 to 100", score)
         if not 0 <= score <= 100:
-            warn_once(f"{rule.title} gives {name} the score {score}: expected 0 to 100 ({place_of(rule)})")
+            expected = "from its `reduce`" if rule.reduce else "or a `reduce` that makes it so"
+            place = place_of(rule, rule.reduce)
+            warn_once(f"{rule.title} gives {name} the score {score}: expected 0 to 100, {expected} ({place})")
             raise InvalidScore(
                 f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an invalid '
                 f"score {score}, it should in the range of [0, 100] after normalizing")
@@ -3830,10 +3850,19 @@ def in_background(function, *arguments):
     return future
 
 
-def within(seconds, function, *arguments, late=None):
-    """Return what a function returns. Raises `late`, or else ApiError, if that takes longer."""
+SLOW_SECONDS = 5  # after which it is said who does not answer
+
+
+def within(seconds, function, *arguments, late=None, whom=""):
+    """Return what a function returns. Raises `late`, or else ApiError, if that takes longer.
+
+    whom: who is named if no answer comes for a while.
+    """
     future = in_background(function, *arguments)
-    wait([future], seconds)
+    wait([future], SLOW_SECONDS if whom else seconds)
+    if whom and not future.done():
+        warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
+        wait([future], seconds - SLOW_SECONDS)
     if not future.done():
         raise late or ApiError(0, f"no answer within {seconds:.3g} s")
     return future.result()
@@ -4194,19 +4223,19 @@ def reserve(decision, node, snapshot):
 
 def why_held(decision, node, snapshot):
     """Return which rule does not permit the binding yet, or "". Raises Unschedulable if time is up."""
-    limits = {}  # what is to be said of a rule -> the seconds for which it lets the pod wait
+    held = []  # (the seconds for which a rule lets the pod wait, its name, why)
     for rule in decision.policy.rules_with["permit"]:
         seconds, reason = with_reason(call_hook(rule, "permit", decision.pod, node, snapshot))
         if seconds:
-            words = f"{rule.title or rule.name} does not permit the binding to {node.name} yet"
-            limits[told(words, reason)] = seconds
-    if not limits:
+            held.append((seconds, rule.title or rule.name, reason))
+    if not held:
         return ""
-    words = min(limits, key=limits.get)
-    if not time.monotonic() - decision.pod.record.since < limits[words]:  # which may be NaN
-        raise Unschedulable(f'pod "{decision.pod.name}" rejected while waiting on permit: '
-                            f"rejected due to timeout after waiting {limits[words]:g}s")
-    return words
+    seconds, name, reason = min(held)
+    if not time.monotonic() - decision.pod.record.since < seconds:  # which may be NaN
+        late = f"rejected due to timeout after waiting {seconds:g}s at plugin {name}"
+        rejected = f'pod "{decision.pod.name}" rejected while waiting on permit: {late}'
+        raise Unschedulable(told(rejected, reason))
+    return told(f"{name} does not permit the binding to {node.name} yet", reason)
 
 
 def told(text, reason):
@@ -4220,7 +4249,9 @@ def prepare_binding(decision, node, snapshot):
     waits = ""
     for rule in decision.policy.rules_with["pre_bind"]:
         wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-        if wanted is not None and snapshot.is_live:
+        if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
+            wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
+        if wanted is not None:
             requests += wanted
             waits = told(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
     decision.requests = requests  # only now: if a rule breaks, none are sent
@@ -4335,9 +4366,9 @@ class PendingPods(dict):
             self.undo(decision)
 
     def give_up_held(self):
-        """Have the pods that rules hold give up their rooms."""
+        """Have the pods that wait for rules give up their rooms."""
         for record in self.values():
-            if record.state is State.HELD:
+            if record.waits_for_rules:
                 self.fall_back(record.decision)
 
     def note_trouble(self, decision, error):
@@ -4443,7 +4474,7 @@ def list_all(api, resource, selector="", cached=False):
     """
     page = {"fieldSelector": selector, "limit": 500}
     params = page | ({"resourceVersion": "0"} if cached else {})
-    ask = functools.partial(within, 60, api.request)
+    ask = functools.partial(within, 60, api.request, whom=getattr(api, "server", ""))
     if isinstance(api, Proxy):
         ask = functools.partial(unless_stopped, ask)
     things = []
@@ -4864,7 +4895,8 @@ class Cluster:
         pods.sort(key=lambda pod: (-pod.priority, pod.record.waits_since, pod.created, pod.key))
         pods.sort(key=lambda pod: pod.uid in self.pending.failing)  # behind those that may have no trouble
         for rule in [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]:
-            with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title}"):
+            place = place_of(rule, rule.hooks["queue_sort"])
+            with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title} ({place})"):
                 pods = sorted(pods, key=functools.partial(call_hook, rule, "queue_sort"))
         pods.sort(key=lambda pod: pod.record.state is State.HELD)  # last: they may wait for the others
         return pods
@@ -5475,6 +5507,10 @@ class Screen:
                               subsequent_indent=rest or " " * len(head), break_on_hyphens=False)
         return [self.paint(line, colour) for line in lines]
 
+    def folded(self, text):
+        """Break a text into lines at a terminal; elsewhere it stays one."""
+        return self.fold(text, rest="    ") if self.is_terminal else [text.translate(ESCAPES)]
+
 
 CONTROL = [  # what a terminal obeys, and what is invisible or changes the direction of writing
     *range(0x20), *range(0x7f, 0xa0), 0xad, 0x61c, *range(0x200b, 0x2010), *range(0x2028, 0x202f),
@@ -5495,6 +5531,32 @@ def traceback_in_lines(exc_info):
     return "\n".join(f"    {line.translate(ESCAPES)}" for line in lines)
 
 
+class Reporter:
+    """Shows decisions; of the pods of a pass that stay pending for one reason, the first and their number."""
+
+    def __init__(self, pending, options, screen):
+        self.pending = pending
+        self.options = options
+        self.screen = screen
+        self.others = {}  # why pods stay pending -> how many others than the first of them
+
+    def __call__(self, decision):
+        """Show a decision, or count it among the others."""
+        why = f"{decision.message} {decision.remedy}".rstrip()
+        if why in self.others and not decision.node:
+            self.others[why] += 1
+        else:
+            show(decision, self.options, self.screen)
+        if not (decision.node or self.options.explain or self.options.step or self.options.output == "json"):
+            self.others.setdefault(why, 0)
+        if not self.pending.due:  # it was the last one
+            for why, count in self.others.items():
+                if count:
+                    are = "pod stays" if count == 1 else "pods stay"
+                    self.screen.print(*self.screen.folded(f"{count} other {are} pending: {why}"))
+            self.others.clear()
+
+
 def show(decision, options, screen, stands=""):
     """Show a decision as the command line wants it; of a pod that is explained, also where it stands."""
     if options.output == "json":
@@ -5506,8 +5568,7 @@ def show(decision, options, screen, stands=""):
         screen.print(*heading, *explain(decision, screen))
         return  # which has said of each pod what no rule looks at
     else:
-        text = in_words(decision)
-        screen.print(*(screen.fold(text, rest="    ") if screen.is_terminal else [text.translate(ESCAPES)]))
+        screen.print(*screen.folded(in_words(decision)))
     warn_of_unheeded(decision)
 
 
@@ -5550,6 +5611,10 @@ def in_digits(score):
 def explain(decision, screen):
     """Return a decision as lines: in words, the best nodes and their scores, what is against the others."""
     lines = screen.fold(in_words(decision), rest="    ", colour=BOLD)
+    reasons = [*itertools.chain(*(against.values() for against in decision.failed.values()))]
+    count = sum(map(len, reasons))
+    if count > len(decision.failed) and not decision.total:
+        lines += screen.fold(f"A node may have two reasons: these numbers add up to {count}.", "  ", DIM)
     if decision.total:
         lines += best_nodes(decision, screen)
     for what in unheeded(decision):
@@ -6042,7 +6107,7 @@ def run_command(options, screen):
             if waiting:
                 why = "those without a node have scheduling gates, are being deleted, or a rule says no"
             log.info("no pod waits for %s: %s", ", ".join(policies), why)
-    report = functools.partial(show, options=options, screen=screen)
+    report = Reporter(cluster.pending, options, screen)
     if options.cluster:
         return schedule_manifests(cluster, policies, report, stop, options, screen)
     return poll(cluster, files[0], report, stop, options)
@@ -6201,11 +6266,42 @@ def explain_pod(cluster, policy_file, options, screen):
     policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
     if pod.node_name in snapshot.nodes:
         snapshot.nodes[pod.node_name].remove(pod)
-    pod.update(node_name="")
+    pod.update(node_name="", record=PodRecord(pod))
     decision = schedule(pod, snapshot, policy)
     seek_remedy(decision, snapshot)
+    answers = [*say_what_follows(decision, cluster.cache)] if decision.node else []
     show(decision, options, screen, f"{pod.key} {stands}. If scheduled now, by {path}")
+    if answers and options.output == "text":
+        screen.print("What rules say once it has a node (nothing is sent):", *answers, "")
     return FAILURE.is_set()
+
+
+def say_what_follows(decision, cache):
+    """Yield what each rule says before the binding, until one refuses or has the pod wait; then undo it."""
+    pod = decision.pod
+    snapshot = cache.snapshot
+    node = snapshot.nodes[decision.node]
+    cache.assume(pod, node)
+    try:
+        for point in ("reserve", "permit", "pre_bind"):
+            for rule in decision.policy.rules_with[point]:
+                wanted, reason = with_reason(call_hook(rule, point, pod, node, snapshot))
+                answer = "goes on"
+                if point == "permit" and wanted:
+                    answer = f"not yet, for at most {wanted:g} s"
+                if point == "pre_bind" and wanted is not None:
+                    answer = f"not before {len(wanted)} requests have taken effect"
+                if answer != "goes on":
+                    decision.waits = told(f"{rule.title} ({point}): {answer}", reason)
+                yield f"  {point:8}  {rule.title}: {told(answer, reason)}"
+            if decision.waits:
+                return
+    except (Exception, SystemExit) as error:
+        decision.give_up(error)
+        yield f"  {point:8}  {rule.title}: {decision.message}"
+    finally:
+        cache.forget(pod)
+        unreserve(decision, snapshot)
 
 
 def compare(manifests, files, stop, options, screen):

@@ -125,6 +125,21 @@ def test_of_many_nodes_the_fullest_and_those_that_took_pods_are_shown():
     assert len(nodes) == 16 and [*nodes][:10] == [f"n{i}" for i in range(100, 110)]
 
 
+def test_of_pods_that_fit_nowhere_for_one_reason_one_has_a_line_and_the_others_are_counted():
+    things = [node("n"), *(pod(f"p{i:03}", {"cpu": "9"}) for i in range(257)), *(pod(f"q{i}", {"memory": "1Ti"}) for i in range(2)),
+              pod("alone", nodeSelector={"a": "b"}), pod("fits")]
+    run = run_scheduler("--cluster", "-", input=json.dumps({"items": things}))
+    why = "stays pending: 0/1 nodes are available: 1"
+    assert run.stdout.partition("\n\nNODE ")[0].splitlines() == [
+        f"default/p000 {why} Insufficient cpu.", f"default/q0 {why} Insufficient memory.",
+        f"default/alone {why} node(s) didn't match Pod's node affinity.", "default/fits -> n  (1 of 1 nodes fit, score 296)",
+        "256 other pods stay pending: 0/1 nodes are available: 1 Insufficient cpu.",
+        "1 other pod stays pending: 0/1 nodes are available: 1 Insufficient memory."]
+    for arguments, count in (["--output=json"], 261), (["--explain"], 261):
+        run = run_scheduler("--cluster", "-", *arguments, input=json.dumps({"items": things}))
+        assert len(re.findall(r'default/(?:p|q|alone|fits)\d* (?:stays|->)|"node": ', run.stdout.partition("\n\nNODE ")[0])) == count
+
+
 def test_of_many_pods_without_a_node_some_are_shown_and_the_others_counted():
     _, below = pictured(node("n"), *(pod(f"p{i:03}", {"cpu": "9"}) for i in range(100)))
     assert len(below) == 16 and below[-1] == "and 85 other pods without a node"

@@ -159,7 +159,7 @@ ENABLED, DISABLED = "profiles[0].plugins.{}.enabled[0]", "profiles[0].plugins.{}
         [f'{DISABLED.format("score")}: there is no plugin "Yesteryear"']),
     "a plugin that has gone is disabled": (
         {"plugins": {"filter": {"disabled": plugins("EBSLimits")}}}, {},
-        [f'{DISABLED.format("filter")}: there is no plugin "EBSLimits"; today: NodeVolumeLimits']),
+        [f'{DISABLED.format("filter")}: there is no plugin "EBSLimits"; today: NodeVolumeLimits (in a Policy: MaxCSIVolumeCountPred)']),
     "fields on which nothing depends": (
         {"percentageOfNodesToScore": 50}, {"percentageOfNodesToScore": 0, "parallelism": 16, "clientConnection": {"qps": 5},
                                            "enableProfiling": True},
@@ -194,10 +194,10 @@ def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugi
     assert (f"profiles[0]: {NOBODY}" in policy.notices) == said
 
 
-VOLUMES, TAINTS = "NodeVolumeLimits", "TaintToleration, and taints on the nodes"
-LABELS = ('node affinity (in a Policy: a name of your own, with "argument": '
+VOLUMES, TAINTS = "NodeVolumeLimits (in a Policy: MaxCSIVolumeCountPred)", "TaintToleration, and taints on the nodes"
+LABELS = ('node affinity (in a Policy, among the predicates: a name of your own, with "argument": '
           '{"labelsPresence": {"labels": ["ssd"], "presence": true}})')
-SERVICES = 'pod affinity (in a Policy: a name of your own, with "argument": {"serviceAffinity": {"labels": ["zone"]}})'
+SERVICES = 'pod affinity (in a Policy, among the predicates: a name of your own, with "argument": {"serviceAffinity": {"labels": ["zone"]}})'
 
 
 @table("point, name, today", {

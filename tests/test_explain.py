@@ -103,7 +103,8 @@ default/cache -> node-a  (1 of 5 nodes fit, score 227)
 def test_of_a_pod_that_fits_nowhere_the_reasons_are_shown():
     lines = explained("--cluster", DEMO)["default/warehouse"]
     assert lines[0].startswith("default/warehouse stays pending: 0/5 nodes are available: 1 Insufficient memory,")
-    assert lines[3:8] == ["  ✗ 2 nodes   PodFitsResources: Insufficient cpu",
+    assert lines[3] == "  A node may have two reasons: these numbers add up to 6."
+    assert lines[4:9] == ["  ✗ 2 nodes   PodFitsResources: Insufficient cpu",
                           "              node-b (requests cpu 12000m, free 7000m), control-plane (requests",
                           "              cpu 12000m, free 4000m)",
                           "  ✗ node-a    PodFitsResources: Insufficient cpu, Insufficient memory",
@@ -742,10 +743,16 @@ def test_a_rejection_whatever_the_node_says_so():
         "       found", ""]
 
 
+def test_where_each_node_has_one_reason_nothing_is_said_of_two():
+    lines = shown(decide(policy(), pod("p", {"cpu": "2"}), node("a", cpu="1", unschedulable=True), node("b", cpu="1")))
+    assert lines[0].endswith("0/2 nodes are available: 1 Insufficient cpu, 1 node(s)") and lines[2].startswith("  ✗ ")
+
+
 def test_all_failing_predicates_are_shown_where_the_policy_has_all_asked():
     lines = shown(decide(policy(alwaysCheckAllPredicates=True), pod("p", {"cpu": "2"}),
                          node("a", cpu="1", unschedulable=True), node("b", cpu="1"), node("c", cpu="1")))
-    assert lines[2:] == ["  ✗ 2 nodes  PodFitsResources: Insufficient cpu",
+    assert lines[2] == "  A node may have two reasons: these numbers add up to 4."
+    assert lines[3:] == ["  ✗ 2 nodes  PodFitsResources: Insufficient cpu",
                          "             b (requests cpu 2000m, free 1000m), c (requests cpu 2000m, free",
                          "             1000m)",
                          "  ✗ a        CheckNodeUnschedulable: node(s) were unschedulable",
@@ -893,6 +900,65 @@ def test_a_pod_that_a_rule_holds_waits_for_that_rule(tmp_path):
     assert f"waits: {waits}" in " ".join(run_scheduler(*arguments, "--explain").stdout.split())
     run = run_scheduler(*arguments, "--output=json")
     assert json.loads(run.stdout)["waits"] == waits
+
+
+WHAT_FOLLOWS = """
+from scheduler import predicate, Unschedulable
+
+def reserve(pod, node, snapshot):
+    print("reserve", pod.name, "on", node.name)
+
+def unreserve(pod, snapshot):
+    print("unreserve", pod.name)
+    return [("PATCH", "/api/v1/namespaces/default/pods/p", {})]
+
+def permit(pod, node, snapshot):
+    if "denied" in pod.labels:
+        raise Unschedulable("not on a Monday")
+    return (30, "1 of 2 pods") if "held" in pod.labels else None
+
+def pre_bind(pod, node, snapshot):
+    if "broken" in pod.labels:
+        return 1 / 0
+    return ([("PATCH", "/api/v1/namespaces/default/pods/p", {})], "it is to be seen") if "prepared" in pod.labels else None
+
+@predicate("Mine", reserve=reserve, unreserve=unreserve, permit=permit, pre_bind=pre_bind)
+def mine(pod, node):
+    return []
+"""
+
+
+@table("label, decided, last", {
+    "all agree": ("x", "-> a (1 of 1 nodes fit, score 1)", "pre_bind Mine: goes on"),
+    "permit denies": ("denied", 'stays pending: rejected pod "p" by permit plugin "Mine": not on a Monday',
+                      'permit Mine: rejected pod "p" by permit plugin "Mine": not on a Monday'),
+    "permit waits": ("held", "-> a (1 of 1 nodes fit, score 1) waits: Mine (permit): not yet, for at most 30 s: 1 of 2 pods",
+                     "permit Mine: not yet, for at most 30 s: 1 of 2 pods"),
+    "something has to take effect": (
+        "prepared", "-> a (1 of 1 nodes fit, score 1) waits: Mine (pre_bind): not before 1 requests have taken effect: it is to be seen",
+        "pre_bind Mine: not before 1 requests have taken effect: it is to be seen"),
+    "one breaks": ("broken", "stays pending: ZeroDivisionError in a rule: division by zero (Mine: rules.py, line 18), about node a",
+                   "pre_bind Mine: ZeroDivisionError in a rule: division by zero (Mine: rules.py, line 18), about node a"),
+})
+@pytest.mark.parametrize("on", ["manifests", "a cluster"])
+def test_explain_goes_on_with_what_rules_say_before_the_binding(label, decided, last, on, tmp_path):
+    (tmp_path / "rules.py").write_text(WHAT_FOLLOWS)
+    (tmp_path / "policy.json").write_text(json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [
+        {"name": "Mine"}], "priorities": []}))
+    things = node("a"), pod("p", labels={label: "yes"})
+    server = ApiServer(*things)
+    try:
+        place = ["--server", server.url] if on == "a cluster" else ["--cluster", manifest(tmp_path, *things)]
+        run = run_scheduler(*place, "--plugins", tmp_path / "rules.py", "--policy", tmp_path / "policy.json", "--explain", "p")
+        assert {asked.method for asked in server.asked} <= {"GET"} and server.places() == {}, "nothing is sent"
+    finally:
+        server.stop()
+    heading, said = run.stdout.split("What rules say once it has a node (nothing is sent):\n")
+    assert f"default/p {decided} " in " ".join(heading.split()) + " "
+    lines = [" ".join(line.split()) for line in said.strip().splitlines()]
+    points = ["reserve Mine: goes on", "permit Mine: goes on"]
+    assert lines == [*points[:1 if last.startswith("permit") else 2], last]
+    assert heading.startswith("reserve p on a\nunreserve p\n")
 
 
 @table("of, said", {

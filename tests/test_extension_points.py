@@ -363,19 +363,24 @@ def test_a_reduce_that_does_not_score_all_nodes_is_named(reduce, message, tmp_pa
     assert said_of_mine(tmp_path, priorities=["Mine"])[0] == message
 
 
-def test_a_score_out_of_range_is_said_with_its_place_beside_kube_schedulers_words(tmp_path):
+@table("reduce, expected", {
+    "without a reduce": ("", "0 to 100, or a `reduce` that makes it so (Mine: my_rules.py, line 4)"),
+    "with one": (", reduce=reduce", "0 to 100, from its `reduce` (Mine: my_rules.py, line 2)")})
+def test_a_score_out_of_range_is_said_with_its_place_beside_kube_schedulers_words(reduce, expected, tmp_path):
     (tmp_path / "my_rules.py").write_text(
-        "from scheduler import priority\n@priority('Mine')\ndef mine(pod, node): return 101\n")
+        "from scheduler import priority\ndef reduce(scores): return scores\n\n"
+        f"@priority('Mine'{reduce})\ndef mine(pod, node): return 101\n")
     message, err = said_of_mine(tmp_path, priorities=["Mine"])
     assert message.endswith("returns an invalid score 101, it should in the range of [0, 100] after normalizing")
-    assert "Mine gives a the score 101: expected 0 to 100 (Mine: my_rules.py, line 2)" in err.splitlines()
+    assert f"Mine gives a the score 101: expected {expected}" in err.splitlines()
 
 
 def test_a_rule_that_calls_sys_exit_fails_its_pod_only(tmp_path):
     (tmp_path / "my_rules.py").write_text(
         "from scheduler import predicate\ndef permit(pod, node, snapshot):\n    exit(7)\n"
         "@predicate('Mine', permit=permit)\ndef mine(pod, node): return []\n")
-    assert said_of_mine(tmp_path, predicates=["Mine"])[0] == "SystemExit in a rule: 7 (Mine: my_rules.py, line 3)"
+    assert re.fullmatch(r"SystemExit in a rule: 7 \(Mine: my_rules.py, line 3\), about node [ab]",
+                        said_of_mine(tmp_path, predicates=["Mine"])[0])
     (tmp_path / "my_rules.py").write_text("exit(7)\n")
     with pytest.raises(scheduler.PolicyError, match="line 1: SystemExit: 7"):
         scheduler.load_plugins([tmp_path / "my_rules.py"])
@@ -546,7 +551,10 @@ def decision_under(folder, kind, body, metadata=None):
         "from scheduler import predicate, priority\n"
         "def far_away(node):\n    return 1 / 0\n\n"
         f"@{kind}('Mine'{options})\ndef mine(pod, node{parameter}):\n    {body}\n")
-    return said_of_mine(folder, **{"predicates" if kind == "predicate" else "priorities": ["Mine"]})[0]
+    message, _ = said_of_mine(folder, **{"predicates" if kind == "predicate" else "priorities": ["Mine"]})
+    if message and " in a rule: " in message and metadata is None:
+        assert message.endswith(", about node a"), "the first node of which it was asked"
+    return message and message.removesuffix(", about node a")
 
 
 def said_of_mine(folder, **rules):
@@ -773,10 +781,18 @@ def test_a_dry_run_calls_no_rule_that_binds(spy):
     assert server.places() == {}
 
 
-def test_among_manifests_nothing_waits_for_what_a_rule_wants_to_be_sent(spy):
-    spy.answers["pre_bind"] = [("PATCH", "/api/v1/namespaces/default/pods/p", {})]
-    cluster, _ = make_pass(None, spy, cluster_of(node("n"), pod("p")))
-    assert cluster.api.objects["pods", "default", "p"]["spec"]["nodeName"] == "n"
+@table("asked, is_bound", {
+    "that has to be sent once": (1, True), "that it wants sent for ever": (10**6, False)})
+def test_among_manifests_a_rule_is_asked_again_at_once_after_what(spy, asked, is_bound):
+    requests = ([("PATCH", "/api/v1/namespaces/default/pods/p", {})], "it is to be seen")
+    spy.answers["pre_bind"] = lambda *_: requests if spy.seen.count("pre_bind") <= asked else None
+    cluster = cluster_of(node("n"), pod("p"))
+    decisions = []
+    snapshot = scheduler.make_passes(cluster, spy.policies, decisions.append, threading.Event(), once=False)
+    assert (cluster.api.objects["pods", "default", "p"]["spec"].get("nodeName") == "n") == is_bound
+    waits = "" if is_bound else "Spy prepares the binding to n: it is to be seen"
+    assert [decision.waits for decision in decisions] == [waits] and bool(snapshot.nodes["n"].pods) == is_bound
+    assert is_bound or [record.written for record in cluster.pending.values()] == [waits]
 
 
 def test_pre_enqueue_keeps_a_pod_out_of_the_queue_and_that_is_said(spy, caplog):
@@ -921,12 +937,16 @@ def test_queue_sort_sorts_the_queue(spy):
     assert [decision.pod.name for decision in decisions] == ["c", "b", "a"]
 
 
-def test_queue_sort_that_fails_leaves_the_usual_order(spy, caplog):
-    spy.policies["my-scheduler"].predicates[0].hooks["queue_sort"] = lambda pod: pod.nonsense
+@table("key", {"fails": lambda pod: pod.nonsense, "returns None": lambda pod: None,
+               "returns what cannot be compared": lambda pod: 1 if pod.name == "a" else "1"})
+def test_queue_sort_that_fails_leaves_the_usual_order(spy, key, caplog):
+    spy.policies["my-scheduler"].predicates[0].hooks["queue_sort"] = key
     server = Server(node("n"), pod("a"), pod("b"))
     _, decisions = make_pass(server, spy)
     assert [decision.pod.name for decision in decisions] == ["a", "b"]
-    assert "the queue is sorted by priority and age" in caplog.text
+    line = key.__code__.co_firstlineno
+    assert ("the queue is sorted by priority and age, not by Spy (Spy: test_extension_points.py, "
+            f"line {line}): " in caplog.text)
 
 
 def test_what_post_filter_returns_is_sent_and_said(spy):
@@ -951,14 +971,18 @@ def test_post_filter_is_not_asked_where_there_are_no_nodes(spy):
     "PreBind": ("pre_bind", ["reserve", "permit", "pre_bind", "unreserve"]),
 })
 @table("error, message", {
-    "that refuses": (scheduler.Unschedulable("no"), "no"),
-    "that breaks": (RuntimeError("oops"), "RuntimeError in a rule: oops"),
+    "that refuses": (scheduler.Unschedulable("no"), None),
+    "that breaks": (RuntimeError("oops"), "RuntimeError in a rule: oops, about node n"),
 })
 def test_a_hook_that_fails_leaves_its_pod_pending(spy, point, before, error, message):
     spy.answers[point] = error
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}), pod("a", {"cpu": "1"}))
     cluster, decisions = make_pass(server, spy)
-    assert [decision.message for decision in decisions] == [message] * 2
+    refused = {"reserve": 'running Reserve plugin "Spy": no', "permit": 'rejected pod "{}" by permit plugin "Spy": no',
+               "pre_bind": 'running PreBind plugin "Spy": no'}[point]
+    assert [decision.message for decision in decisions] == [message or refused.format(name) for name in "pa"]
+    said = [body["message"] for *_, body in server.sent("POST", "/events")]
+    assert [scheduler.in_json(decision)["message"] for decision in decisions] == said[:2]
     assert [name for name in spy.seen if name in before] == before * 2
     assert server.places() == {}
     del spy.answers[point]
@@ -998,7 +1022,7 @@ def test_an_unreserve_that_breaks_changes_nothing(spy, caplog):
     spy.answers |= {"permit": scheduler.Unschedulable("no"), "unreserve": RuntimeError("oops")}
     server = Server(node("n"), pod("p"))
     _, [decision] = make_pass(server, spy)
-    assert decision.message == "no" and "oops" in caplog.text
+    assert decision.message == 'rejected pod "p" by permit plugin "Spy": no' and "oops" in caplog.text
 
 
 @table("point, answer", {
@@ -1176,14 +1200,17 @@ def test_who_is_refused_gives_the_room_back_at_once(spy, point):
     assert [(decision.pod.name, decision.node) for decision in decisions] == [("z", None), ("p", "n")]
 
 
-def test_permit_that_is_not_given_in_time_gives_the_room_back(spy, monkeypatch):
+@table("answer, said", {
+    "without a reason": (60, "rejected due to timeout after waiting 60s at plugin Spy"),
+    "with its last reason": ((60, "1 of 2 pods"), "rejected due to timeout after waiting 60s at plugin Spy: 1 of 2 pods")})
+def test_permit_that_is_not_given_in_time_gives_the_room_back(spy, answer, said, monkeypatch):
     server = Server(node("n"), pod("p"))
-    spy.answers["permit"] = 60
+    spy.answers["permit"] = answer
     cluster, _ = make_pass(server, spy)
     later = time.monotonic() + 61
     monkeypatch.setattr(time, "monotonic", lambda: later)
     _, [decision] = make_pass(server, spy, cluster)
-    assert decision.message == ('pod "p" rejected while waiting on permit: rejected due to timeout after waiting 60s')
+    assert decision.message == 'pod "p" rejected while waiting on permit: ' + said
     assert spy.seen.count("unreserve") == 1 and not cluster.pending[decision.pod.uid].decision
 
 

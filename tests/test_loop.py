@@ -5,6 +5,7 @@ import functools
 import gc
 import json
 import threading
+import time
 import weakref
 from collections import Counter
 from types import SimpleNamespace
@@ -635,7 +636,7 @@ def test_a_rule_that_fails_on_a_pod_fails_that_pod_only():
     decisions = []
     make_pass(scheduler_of(server), decisions, policy)
     assert server.places() == {"fine": "n", "later": "n"}
-    assert decisions[1].message == "KeyError in a rule: 'surprise'"
+    assert decisions[1].message == "KeyError in a rule: 'surprise', about node n"
 
 
 def test_no_nodes_is_said_as_kube_scheduler_says_it():
@@ -1076,3 +1077,16 @@ def test_a_binding_without_an_answer_is_said_once_and_a_failure_of_a_single_pass
     policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
     code = scheduler.run(scheduler_of(server), policies, lambda decision: None, threading.Event(), 1, once=True)
     assert (code, len(caplog.messages)) == (1, 1) and caplog.messages[0].endswith(": status 0")
+
+
+def test_a_proxy_that_does_not_answer_is_named_once_before_it_is_trouble(monkeypatch, caplog):
+    class Slow:
+        server = "http://127.0.0.1:8001"
+
+        def request(self, *_):
+            time.sleep(0.3)
+            return {"items": []}
+
+    monkeypatch.setattr(scheduler, "SLOW_SECONDS", 0.05)
+    assert [scheduler.list_all(Slow(), resource) for resource in ("pods", "nodes", "pods")] == [([], "")] * 3
+    assert caplog.messages == ["http://127.0.0.1:8001 has not answered for 0.05 s; it may take up to 60 s"]

@@ -80,7 +80,7 @@ EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and p
         'priorities[0]: unknown priority "ResourceLimitsPriority"; today: nothing, leave it out'),
     "a predicate that was renamed": (
         policy([{"name": "NoVolumeNodeConflict"}]),
-        'predicates[0]: unknown predicate "NoVolumeNodeConflict"; today: CheckVolumeBinding'),
+        'predicates[0]: unknown predicate "NoVolumeNodeConflict"; today: VolumeBinding (in a Policy: CheckVolumeBinding)'),
     "a plugin of v1beta1 in a Policy": (
         policy((), [{"name": "NodeResourcesMostAllocated", "weight": 1}]),
         'priorities[0]: unknown priority "NodeResourcesMostAllocated"; today: NodeResourcesFit with '
@@ -176,7 +176,7 @@ EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and p
         'priorities[0]: unknown priority "LeastRequestedPriorit"; did you mean "LeastRequestedPriority"?'),
     "a rule that needs an argument under its own name": (
         policy((), [{"name": "NodeLabel", "weight": 1}]),
-        'priorities[0]: needs an argument; in a Policy: a name of your own, with "argument": '
+        'priorities[0]: needs an argument; in a Policy, among the priorities: a name of your own, with "argument": '
         '{"labelPreference": {"label": "ssd", "presence": true}}'),
 })
 def test_what_is_wrong_is_said_in_a_line(text, line, tmp_path):
@@ -226,8 +226,8 @@ def obey(said, place, name):
     if found := re.search(r"name it among the (\w+)", said):
         return found[1], name, None
     if place in scheduler.CATALOGUES:
-        if found := re.search(r'in a Policy: a name of your own, with "argument": (\{.*})', said):
-            return place, "Mine", json.loads(found[1])
+        if found := re.search(r'in a Policy, among the (\w+): a name of your own, with "argument": (\{.*})', said):
+            return found[1], "Mine", json.loads(found[2])
         if found := re.search(r"in a Policy: (\w+)\)", said):
             return place, found[1], None
     if found := re.search(r"today: the rule (\w+) of (\S+),", said):
@@ -251,6 +251,7 @@ def test_each_hint_about_a_name_leads_to_something_that_works(place, name):
     while entry and (wrong := what_is_wrong(*entry)):
         assert wrong not in said and len(said) < 4, said
         said.append(wrong)
+        assert said == [wrong] or not wrong.endswith("is a file missing in --plugins?"), said
         entry = obey(wrong, *entry[:2])
     assert entry is None or not wrong, said
 
