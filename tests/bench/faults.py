@@ -15,6 +15,7 @@ import functools
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from pathlib import Path
 import requests
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from conftest import SCHEDULER, ControlPlane, node, pod, wait_for
+from conftest import SCHEDULER, ControlPlane, claim, node, pod, storage_class, volume, wait_for
 from faulty import Choice, FaultProxy
 
 ETCD, API_SERVER = 0, 1  # their places among the processes of a control plane
@@ -443,6 +444,97 @@ def everything(trial):
     trial.settle()
 
 
+def hostile_objects(trial):
+    """Return what a tenant may create that is costly: pods, and a claim that no volume of many serves."""
+    often, nodes = trial.size(20_000, 2_000), len(trial.nodes)
+    term = {"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}}
+    affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term] * often}}
+
+    def listening(first):
+        """Return a container with many host ports."""
+        return {"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": first + i} for i in range(often)]}
+
+    def large(number):
+        """Return a large pod that fits nowhere."""
+        container = {"name": "c", "image": "i", "env": [{"name": "E", "value": "x" * trial.size(1_200_000, 100_000)}],
+                     "resources": {"requests": {"cpu": "99"}}}
+        return pod(f"large-{number}", namespace=CURSED, containers=[container])
+
+    pods = [pod("affine", namespace=CURSED, affinity=affinity),
+            *(pod(f"listening-{first}", namespace=CURSED, containers=[listening(first)]) for first in (1, 20_001)),
+            pod("claiming", namespace=CURSED, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]),
+            *(large(number) for number in range(trial.size(40, 10)))]
+    wanted = claim(metadata={"namespace": CURSED, "annotations": {}}, selector={"matchLabels": {"own": "none"}})
+    terms = [[{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [f"node-{i:02}"]}]}]
+             for i in range(nodes)]
+    volumes = [volume(f"disk-{i}", nodeAffinity={"required": {"nodeSelectorTerms": term}},
+                      local={"path": "/disk"}) for i, term in enumerate(terms)]
+    return pods, wanted, volumes
+
+
+def make_hostile(trial):
+    """Create what is costly, and a pod whose managedFields are nested deep."""
+    pods, wanted, volumes = hostile_objects(trial)
+    classes = f"{trial.plane.server}/apis/storage.k8s.io/v1/storageclasses"
+    requests.delete(classes)
+    requests.post(classes, json=storage_class("local"))
+    trial.plane.request("DELETE", "persistentvolumes")
+    trial.plane.request("DELETE", f"namespaces/{CURSED}/persistentvolumeclaims")
+    trial.plane.request("POST", f"namespaces/{CURSED}/persistentvolumeclaims", wanted)
+    for each in volumes:
+        made = trial.plane.request("POST", "persistentvolumes", each)
+        trial.plane.request("PUT", f"persistentvolumes/{each['metadata']['name']}/status", made | {
+            "status": {"phase": "Available"}})
+    fields = '{"f:a": ' * 1100 + "{}" + "}" * 1100
+    deep = pod("deep", namespace=CURSED, metadata={"managedFields": [{
+        "manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": "DEEP"}]})
+    made = requests.post(f"{trial.plane.server}/api/v1/namespaces/{CURSED}/pods", headers={
+        "Content-Type": "application/json"}, data=json.dumps(deep).replace('"DEEP"', fields))
+    assert made.ok, made.text
+    trial.make(pods)
+    trial.injected += len(pods) + 1
+
+
+def wait_as_victims(trial, process):
+    """Make small pods of another tenant, one after another. Return the longest wait in seconds, and peak MiB."""
+    waits = []
+    for number in range(trial.expected):
+        trial.make([pod(f"victim-{number}", {"cpu": "100m"})])
+        made = time.monotonic()
+        path = f"namespaces/default/pods/victim-{number}"
+        wait_for("it is bound", lambda path=path: trial.plane.get(path)["spec"].get("nodeName"), 120)
+        waits.append(time.monotonic() - made)
+        if number == 0:  # the scheduler has started; now comes the other tenant
+            make_hostile(trial)
+    memory = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text()).group(1)
+    return max(waits[1:]), int(memory) // 1024
+
+
+def hostile_tenant(trial):
+    """One tenant makes what costs most to decide about. The others' pods wait hardly longer than with kube-scheduler."""
+    trial.expected, seen = trial.size(40, 10), {}
+    program = trial.plane.assets / "kube-scheduler"
+    for name in ["kube-scheduler", "scheduler.py"] if program.exists() else ["scheduler.py"]:
+        trial.plane.clear()
+        trial.nodes = {f"node-{i:02}": 4000 for i in range(trial.size(1000, 100))}
+        trial.make([node(each, labels={"kubernetes.io/hostname": each}) for each in trial.nodes])
+        if name == "scheduler.py":
+            process = trial.start("--policy=DefaultProvider")
+        else:
+            process = subprocess.Popen([
+                program, "--kubeconfig", trial.plane.kubeconfig(), "--port=0", "--secure-port=0", "--leader-elect=false",
+                "--scheduler-name=my-scheduler"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        seen[name] = wait_as_victims(trial, process)
+        trial.remarks.append(f"{name}: others wait for {seen[name][0]:.1f} s at most; {seen[name][1]} MiB")
+        process.terminate()
+        process.wait()
+        requests.delete(f"{trial.plane.server}/api/v1/namespaces/{CURSED}/pods/deep", params={"gracePeriodSeconds": 0})
+    trial.settle()
+    seconds, memory = seen.get("kube-scheduler", (1, 100))
+    trial.check(seen["scheduler.py"][0] < seconds + 1, "others wait a second longer than with kube-scheduler")
+    trial.check(seen["scheduler.py"][1] < memory + 300, "it takes 300 MiB more than kube-scheduler")
+
+
 SCENARIOS = {  # name: (function, whether it belongs to the short form)
     "5 % of the answers wrong, cut, late or lost": (functools.partial(random_answers, rate=0.05), False),
     "10 % of the answers wrong, cut, late or lost": (functools.partial(random_answers, rate=0.1), True),
@@ -461,6 +553,7 @@ SCENARIOS = {  # name: (function, whether it belongs to the short form)
     "5 % of the answers 500": (some_500s, True),
     "nodes made again": (nodes_remade, True),
     "signals while answers hang": (signals, True),
+    "a hostile tenant": (hostile_tenant, False),
     "kills and faults at once": (everything, False),
 }
 
