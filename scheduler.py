@@ -39,6 +39,7 @@ VI. People: A cluster made of manifests. What people see. The picture of a clust
 from __future__ import annotations
 
 import argparse
+import ast
 import collections
 import contextlib
 import copy
@@ -2788,7 +2789,8 @@ def parse(text):
             for document in yaml.load_all(text, YamlLoader):
                 yield json.loads(json.dumps(document, default=str))
     except json.JSONDecodeError as error:
-        stray = re.search(r",\s*[]},]$", text[:error.pos + 1])
+        commas = re.finditer(r",\s*[]},]", text)
+        stray = next((comma for comma in commas if comma.start() <= error.pos < comma.end()), None)
         at, what = error.pos, error.msg
         if what.endswith("delimiter") or not text[at:].strip():  # what is before is not complete
             at = len(text[:at].rstrip())
@@ -2999,14 +3001,26 @@ def load_plugins(paths):
             code[path] = Path(path).read_bytes()
             runpy.run_path(path)
         except (Exception, SystemExit) as error:
-            frames = traceback.extract_tb(error.__traceback__)
-            lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-            place = f"{path}, line {lines[-1]}" if lines else path
+            line = line_of(error, path, code.get(path))
+            place = f"{path}, line {line}" if line else path
             kind = "" if isinstance(error, PolicyError) else f"{type(error).__name__}: "
             raise PolicyError(f"{place}: {kind}{one_line(error)}") from error
         finally:
             PLUGGED_IN.update(dict.fromkeys((PREDICATES.keys() | PRIORITIES.keys()) - others, path))
     return code
+
+
+def line_of(error, path, source):
+    """Return the line of a file of rules in which an error arose, or None."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    if not lines:
+        return None
+    for statement in ast.walk(ast.parse(source)):
+        decorators = getattr(statement, "decorator_list", [])
+        if decorators and statement.lineno == lines[-1]:
+            return decorators[0].lineno  # Python 3.10 says that decorators are called in the line of `def`
+    return lines[-1]
 
 
 def idle_plugins(paths, policies):

@@ -149,15 +149,20 @@ def ask_all(subject, like, snapshot, nodes, function, basis=None, then=lambda no
     return then(nodes, {name: function(node) for name, node in nodes.items()})
 
 
-@pytest.fixture(params=["with memory", "without memory"])
-def memory(request, monkeypatch):
-    """The test is carried out as it stands; and again, with every rule asked about every node for every pod."""
-    if request.param == "with memory":
-        return
+@pytest.fixture
+def without_memory(monkeypatch):
+    """Every rule is asked about every node for every pod."""
     monkeypatch.setattr(scheduler, "recall", ask_all)
     for name, function in list(vars(scheduler).items()):
         if hasattr(function, "__wrapped__") and [*inspect.signature(function).parameters] == ["pod"]:
             monkeypatch.setattr(scheduler, name, function.__wrapped__)
+
+
+@pytest.fixture(params=["with memory", "without memory"])
+def memory(request):
+    """The test is carried out as it stands, and again without memory."""
+    if request.param == "without memory":
+        request.getfixturevalue("without_memory")
 
 
 @pytest.fixture(autouse=True)
@@ -285,6 +290,12 @@ class ControlPlane:
             process.wait()
 
 
+def pytest_configure(config):
+    """What Python is about to drop is an error, where scheduler.py does it; in `forked.py`, too."""
+    config.addinivalue_line("filterwarnings", "error::DeprecationWarning:scheduler")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items):
     """Have the tests on a control plane run by few workers, each of which needs one of its own."""
     for item in items:

@@ -1,5 +1,6 @@
 """The command line: what it prints, its exit codes, and the README's promises."""
 
+import fcntl
 import inspect
 import json
 import os
@@ -7,15 +8,15 @@ import re
 import signal
 import socket
 import subprocess
+import termios
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 import pytest
 import scheduler
 import yaml
-from conftest import ROOT, SCHEDULER, free_port, node, pod, run_afresh, run_scheduler, table
+from conftest import ROOT, SCHEDULER, free_port, node, pod, run_afresh, run_scheduler, table, wait_for
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
 NOBODY_WAITS = "no pod waits for my-scheduler: none without a node has this spec.schedulerName"
@@ -283,9 +284,22 @@ def test_a_manifest_that_cannot_be_read_is_one_line_and_exit_code_2(thing, said)
         assert (run.returncode, run.stdout, run.stderr) == (2, "", f"-: {said}\n")
 
 
+WITH_CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+
+
 @table("spec, thing, said", {
+    "a claim with annotations that are a list": (
+        WITH_CLAIM, {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": []}},
+        "metadata.annotations: expected an object, got []"),
+    "... or that is bound": (
+        WITH_CLAIM, {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": []},
+                     "spec": {"volumeName": "v"}},
+        "metadata.annotations: expected an object, got []"),
+    "a claim that is bound to a number": (
+        WITH_CLAIM, {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {"volumeName": 7}},
+        "spec.volumeName: expected a string, got 7"),
     "a claim for no size": (
-        {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+        WITH_CLAIM,
         {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {
             "storageClassName": "s", "resources": {"requests": 5}}},
         "spec.resources.requests: expected an object, got 5"),
@@ -360,7 +374,9 @@ def test_a_signal_while_it_waits_for_manifests_is_no_traceback():
     waiting = subprocess.Popen(  # a shell's background jobs, of which these tests may be one, ignore the signal
         [*SCHEDULER, "--cluster", "-", "-v"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-    time.sleep(2)
+    waiting.stdin.write("kind: Pod\n")
+    waiting.stdin.flush()
+    wait_for("it reads", lambda: fcntl.ioctl(waiting.stdin, termios.FIONREAD, bytes(4)) == bytes(4))
     waiting.send_signal(signal.SIGINT)
     out, err = waiting.communicate(timeout=60)
     assert (waiting.returncode, out, err) == (130, "", "")

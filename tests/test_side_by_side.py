@@ -101,13 +101,13 @@ def flags(policy, folder):
 
 
 @table("policy, count", {
-    "the default rules": (DEFAULTS, 250),
-    "everything at once": (ALL, 250),
-    "a provider": ("ClusterAutoscalerProvider", 120),
+    "the default rules": (DEFAULTS, 100),
+    "everything at once": (ALL, 100),
+    "a provider": ("ClusterAutoscalerProvider", 80),
     **{f"rules drawn at random, {seed}": (random_policy(random.Random(seed)), 20) for seed in range(20)},
 })
 def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_path, policy, count):
-    """A few hundred pods, one at a time: both see the same cluster, and give the same node or the same reasons."""
+    """Many pods, one at a time: both see the same cluster, and give the same node or the same reasons."""
     chance = random.Random(1)
     theirs, ours = flags(policy, tmp_path)
     control_plane.create(*random_nodes(chance))
@@ -144,7 +144,7 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
     kube_scheduler.wait()
     for app in ("web", "db"):
         control_plane.request("DELETE", f"namespaces/default/services/{app}")
-    if count > 100:
+    if count > 20:
         assert unique > count / 3 and pending > 2, "the pods are various enough to tell"
 
 
