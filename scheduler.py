@@ -4872,7 +4872,7 @@ class Cluster:
 
     def has_come(self):
         """Say whether a pod has come, or changed, that waits for us, since these were listed."""
-        return not self.cache.arrived.isdisjoint(self.policies)
+        return self.cache.is_watched and not self.cache.arrived.isdisjoint(self.policies)
 
     def rest(self, seconds, stop):
         """Wait so long, or until `stop` is set; unless there is trouble, only until a pod has come."""
