@@ -4793,6 +4793,7 @@ class Cluster:
         self.pending = PendingPods(self.cache, self.writer, self.options.step)
         self.policies = {}  # schedulerName -> Policy, by which was decided last
         self.listed_at = 0  # when the pods that wait were last listed, in monotonic seconds
+        self.breaks_off_at = 0  # when the pass ends if pods have come
         self.trouble = None  # the ApiError that ended the last pass
         self.failures = 0  # how many passes in a row ended so
 
@@ -4832,6 +4833,8 @@ class Cluster:
             self.policies = dict(policies)
             self.pending.end_backoff()
         self.pending.line_up(pods)
+        ready_at = time.monotonic()
+        self.breaks_off_at = ready_at + max(1, ready_at - self.listed_at)
         return snapshot
 
     def snapshot(self, policies=()):
@@ -4856,9 +4859,10 @@ class Cluster:
     def next_due(self, stop):
         """Take in the news, and return the next pod to decide about. None ends the pass. Raises ApiError.
 
-        If pods have come meanwhile, the pass ends after a second, as one of them may be more important.
+        If pods have come meanwhile, the pass ends after a second, as one of them may be more important; after
+        lists that took longer, it takes as long as these, so that at least half of the time is for decisions.
         """
-        while not (self.has_come() and time.monotonic() > self.listed_at + 1):
+        while not (self.has_come() and time.monotonic() > self.breaks_off_at):
             pod = self.pending.next_due(stop)
             if not pod:
                 return None

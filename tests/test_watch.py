@@ -340,6 +340,24 @@ def test_an_important_pod_that_comes_during_a_long_pass_is_next(told, monkeypatc
     assert order.index("urgent") == 3, "the pass breaks off a second after its list"
 
 
+def test_pods_that_come_while_all_are_listed_do_not_keep_any_from_being_tried(told, monkeypatch):
+    clock = Clock(monkeypatch)
+    cluster = told(node("n"))
+    plain, names = cluster.server.request, itertools.count()
+
+    def request(method, path, body=None, params=None):
+        answer = plain(method, path, body, params)
+        if params and params.get("resourceVersion") == "0":
+            clock.now += 3
+            heard(cluster, clock)
+            cluster.comes(pod(f"later-{next(names)}"))
+        return answer
+
+    cluster.server.request = request
+    cluster.comes(pod("a"))
+    assert ("a", "n") in cluster.make_pass()
+
+
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
     """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
     asked, read = [], []
