@@ -4812,7 +4812,8 @@ class Cluster:
 
         So on a cluster those are left out that are known to be bound or gone, or of which no news came yet.
         """
-        self.cache.arrived.clear()
+        listed = {name for name in self.cache.arrived if f"schedulerName={name}," in selector}
+        self.cache.arrived -= listed  # and not others, of which nobody might look then
         self.listed_at = time.monotonic()
         raws, _ = list_all(self.api, "pods", selector, cached=True)
         if not self.cache.is_watched:

@@ -358,6 +358,23 @@ def test_pods_that_come_while_all_are_listed_do_not_keep_any_from_being_tried(to
     assert ("a", "n") in cluster.make_pass()
 
 
+def test_a_pod_that_comes_while_the_pods_of_another_scheduler_are_listed_ends_the_pause(told):
+    cluster = told(node("n"))
+    cluster.policies = {"my-scheduler": POLICY, "other": POLICY}
+    cluster.make_pass()
+    plain = cluster.server.request
+
+    def request(method, path, body=None, params=None):
+        answer = plain(method, path, body, params)
+        if "=my-scheduler" in (params or {}).get("fieldSelector", ""):
+            cluster.comes(pod("late"))
+            cluster.server.request = plain
+        return answer
+
+    cluster.server.request = request
+    assert cluster.make_pass() == [] and cluster.cluster.has_come()
+
+
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
     """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
     asked, read = [], []
