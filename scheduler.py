@@ -4451,8 +4451,8 @@ SILENCE_SECONDS = 45  # after which what is known of a resource is too old to de
 class Reflector:
     """Lists a resource, then has the API server tell what changes. Upstream: client-go's Reflector.
 
-    Its thread puts news into a queue, (the Reflector, what, content): LISTED and a list of all objects; or
-    ADDED, MODIFIED or DELETED, and the object.
+    Its thread puts news into a queue, (resource, what, content): LISTED and a list of all objects; or ADDED,
+    MODIFIED or DELETED, and the object.
     """
 
     def __init__(self, api, resource, news):
@@ -4464,7 +4464,6 @@ class Reflector:
         self.heard_at = time.monotonic()  # when the API server last said anything of it
         self.failures = 0  # in a row
         self.trouble = None  # the last of them
-        self.is_needed = True
 
     def list(self):
         """Return all objects; what is watched then begins where this list ends. Raises ApiError."""
@@ -4474,11 +4473,11 @@ class Reflector:
 
     def work(self):
         """Watch, for ever. Where the versions since are gone, or watching is not allowed, list again."""
-        while self.is_needed:
+        while True:
             began = time.monotonic()
             try:
                 if not self.version:
-                    self.news.put((self, "LISTED", self.list()))
+                    self.news.put((self.resource, "LISTED", self.list()))
                 self.watch()
             except Exception as error:
                 status = getattr(error, "status", 410)  # what cannot be understood is listed again, too
@@ -4505,10 +4504,8 @@ class Reflector:
             if what == "ERROR":  # in most cases, 410: the versions since the last one are gone
                 raise ApiError(410, f"the watch of {self.resource} ends: {name_in(thing, 'message')}")
             if what != "BOOKMARK":
-                self.news.put((self, what, thing))
+                self.news.put((self.resource, what, thing))
             self.version = pick(thing, str, "metadata", "resourceVersion")
-            if not self.is_needed:
-                break
 
 
 # ==== 26. The cache =====================================================================================
@@ -4576,25 +4573,25 @@ class Cache:
             self.objects[resource] = {}  # an API server that does not know it yet has none
             return
         self.take_list(resource, things)
-        if self.is_watched:
+        if self.is_watched and resource not in self.reflectors:
             self.reflectors[resource] = reflector
             in_background(reflector.work)
 
     def drop_objects(self):
-        """Have all but nodes and pods listed again when a rule looks at it, as what is known may be wrong."""
+        """Have all but nodes and pods listed again when a rule looks at it, as what is known may be wrong.
+
+        What is watched goes on from where it was: older news that come after that list lead to the same.
+        """
         for resource in self.objects.keys() - {"nodes", "pods"}:
             del self.objects[resource]
-            if resource in self.reflectors:
-                self.reflectors.pop(resource).is_needed = False
 
     def take_news(self):
         """Take in what Reflectors have put into the queue. Raises ApiError if one hears nothing for long."""
         copied = set()  # resources
         while not self.news.empty():
-            reflector, what, content = self.news.get()
-            resource = reflector.resource
-            if self.reflectors.get(resource) is not reflector:
-                continue  # it has been listed anew
+            resource, what, content = self.news.get()
+            if resource not in self.objects:
+                continue  # it will be listed anew, later than this was told
             if what == "LISTED":
                 self.take_list(resource, content)
                 continue

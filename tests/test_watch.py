@@ -47,9 +47,8 @@ class Told:
 
     def tell(self, what, *things, resource="pods"):
         """Bring news of objects; of LISTED, all of them."""
-        reflector = self.cache.reflectors[resource]
         for content in [list(things)] if what == "LISTED" else things:
-            self.cache.news.put((reflector, what, content))
+            self.cache.news.put((resource, what, content))
 
     def comes(self, *things, **metadata):
         """Pods come, and are told."""
@@ -453,23 +452,35 @@ def test_if_the_write_of_what_was_set_aside_fails_all_of_it_is_listed_again(told
     cluster.comes(using("data"))
     cluster.make_pass()
     assert cluster.cluster.pending["uid-uses-data"].state is scheduler.State.UNPLACED and cluster.on("n") == []
-    assert "persistentvolumes" not in cluster.cache.objects and "persistentvolumes" not in cluster.cache.reflectors
+    assert "persistentvolumes" not in cluster.cache.objects
     cluster.server.objects["persistentvolumes", None, "v"] = cluster.stamp(volume("v"))
     cluster.cluster.pending.end_backoff()
     cluster.make_pass()
     assert cluster.cluster.pending["uid-uses-data"].state is scheduler.State.PREPARING and cluster.on("n") == ["uses-data"]
 
 
-def test_news_of_a_reflector_that_was_replaced_are_passed_over(told):
+def test_a_reflector_serves_however_often_a_resource_is_listed_again(told, monkeypatch):
+    threads = []
+    monkeypatch.setattr(scheduler, "in_background", lambda function, *more: threads.append(function))
+    monkeypatch.setattr(scheduler, "within", lambda seconds, function, *arguments, late=None: function(*arguments))
+    cluster = told(node("n"))
+    for _ in range(9):
+        cluster.cache.objects["services"]
+        cluster.cache.drop_objects()
+    assert len(threads) == 3
+
+
+def test_news_of_what_is_to_be_listed_anew_are_passed_over(told):
     cluster = told(node("n"), policy=DEFAULTS)
     cluster.cache.objects["services"]
-    old = cluster.cache.reflectors["services"]
     cluster.cache.drop_objects()
-    assert not old.is_needed
-    cluster.cache.objects["services"]
-    cluster.cache.news.put((old, "ADDED", {"metadata": {"name": "late", "namespace": "default"}}))
+    cluster.tell("ADDED", {"metadata": {"name": "early", "namespace": "default"}}, resource="services")
     cluster.cache.take_news()
+    assert "services" not in cluster.cache.objects
     assert cluster.cache.objects["services"] == {}
+    cluster.tell("ADDED", {"metadata": {"name": "late", "namespace": "default"}}, resource="services")
+    cluster.cache.take_news()
+    assert [*cluster.cache.objects["services"]] == ["default/late"]
 
 
 def test_what_a_rule_has_kept_of_objects_does_not_change_under_it(told):
@@ -561,12 +572,13 @@ def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatc
         pauses.append(round(seconds))
         clock.now += seconds
         if len(pauses) == 7:
-            reflector.is_needed = False
+            raise SystemExit
 
     monkeypatch.setattr(scheduler.time, "sleep", sleep)
     reflector = scheduler.Reflector(Streams(*[BREAKS] * 9), "nodes", scheduler.queue.SimpleQueue())
     reflector.list()
-    reflector.work()
+    with pytest.raises(SystemExit):
+        reflector.work()
     assert pauses == [1, 2, 4, 8, 10, 10, 10]
 
 
