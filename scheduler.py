@@ -4162,6 +4162,7 @@ def assume(decision, cache):
         prepare_binding(decision, node, snapshot)
         record.move(State.PREPARING if decision.waits else State.BINDING, decision)
     except (Exception, SystemExit) as error:
+        cache.drop_objects()  # what rules have set aside in memory, is not written
         if getattr(error, "is_trouble", False):  # of the API server: then it waits, as it stands
             FAILURE.set()
             decision.trouble = error

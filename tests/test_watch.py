@@ -445,6 +445,30 @@ def test_a_volume_that_is_set_aside_stays_so_until_the_watch_shows_it(told):
     assert cluster.cluster.pending["uid-uses-data"].state is scheduler.State.PREPARING
 
 
+def refusing(error):
+    """The default Policy, and a rule that raises an error before the first binding."""
+    errors = [error]
+
+    def prepare(pod, node, snapshot):
+        if errors:
+            raise errors.pop()
+
+    rule = scheduler.Rule("Prepares", lambda pod, node: (), hooks={"pre_bind": prepare})
+    return scheduler.Policy([*DEFAULTS.predicates, rule], DEFAULTS.priorities)
+
+
+@table("error", {"refuses": scheduler.Unschedulable("no"), "trouble": scheduler.ApiError(503, "status 503")})
+def test_what_was_set_aside_is_written_in_the_end_if_another_rule_fails_before(error, told):
+    cluster = told(node("n"), storage_class("local"), claim("data"), volume("v"), policy=refusing(error))
+    cluster.comes(using("data"))
+    cluster.make_pass()
+    assert not cluster.server.sent("PATCH", "/v")
+    cluster.cluster.pending.end_backoff()
+    cluster.make_pass()
+    assert len(cluster.server.sent("PATCH", "/v")) == 1
+    assert cluster.cluster.pending["uid-uses-data"].state is scheduler.State.PREPARING
+
+
 def test_if_the_write_of_what_was_set_aside_fails_all_of_it_is_listed_again(told):
     listed = volume("v")
     cluster = told(node("n"), storage_class("local"), claim("data"), listed, policy=DEFAULTS)
