@@ -54,6 +54,11 @@ class Told:
         """Pods come, and are told."""
         self.tell("ADDED", *(self.put(thing, **metadata) for thing in things))
 
+    def hears(self, clock, *silent):
+        """Reflectors hear something, except of some resources."""
+        for resource in self.cache.reflectors.keys() - {*silent}:
+            self.cache.reflectors[resource].heard_at = clock.now
+
     def make_pass(self, report=None):
         """Make a pass; return whom it decided about."""
         self.decided.clear()
@@ -348,7 +353,7 @@ def test_pods_that_come_while_all_are_listed_do_not_keep_any_from_being_tried(to
         answer = plain(method, path, body, params)
         if params and params.get("resourceVersion") == "0":
             clock.now += 3
-            heard(cluster, clock)
+            cluster.hears(clock)
             cluster.comes(pod(f"later-{next(names)}"))
         return answer
 
@@ -405,8 +410,7 @@ def test_a_label_of_a_node_makes_it_be_asked_again_and_stuck_pods_be_tried(told,
     cluster.comes(pod("p", nodeSelector={"disk": "ssd"}))
     assert cluster.make_pass() == [("p", None)]
     clock.now += 2
-    for reflector in cluster.cache.reflectors.values():
-        reflector.heard_at = clock.now
+    cluster.hears(clock)
     assert cluster.make_pass() == []
     cluster.tell("MODIFIED", cluster.stamp(node("m", labels={"disk": "ssd"})), resource="nodes")
     assert cluster.make_pass() == [("p", "m")]
@@ -463,6 +467,7 @@ def test_what_was_set_aside_is_written_in_the_end_if_another_rule_fails_before(e
     cluster.comes(using("data"))
     cluster.make_pass()
     assert not cluster.server.sent("PATCH", "/v")
+    cluster.put(volume("v"))  # as the API server has it
     cluster.cluster.pending.end_backoff()
     cluster.make_pass()
     assert len(cluster.server.sent("PATCH", "/v")) == 1
