@@ -4473,7 +4473,7 @@ class Reflector:
         return things
 
     def work(self):
-        """Watch, for ever. Where the versions since are gone, or watching is not allowed, list again."""
+        """Watch, for ever. Where the versions since are gone, or it cannot be watched, list again."""
         while True:
             began = time.monotonic()
             try:
@@ -4481,10 +4481,9 @@ class Reflector:
                     self.news.put((self.resource, "LISTED", self.list()))
                 self.watch()
             except Exception as error:
-                status = getattr(error, "status", 410)  # what cannot be understood is listed again, too
-                if status in (403, 410):
+                if not getattr(error, "is_trouble", False):
                     self.version = ""
-                if status == 403:
+                if getattr(error, "status", None) == 403:
                     warn_once(f"{error}; until that is allowed, {self.resource} are listed every 10 s")
                 self.failures += 1
                 self.trouble = error
@@ -4587,7 +4586,11 @@ class Cache:
             del self.objects[resource]
 
     def take_news(self):
-        """Take in what Reflectors have put into the queue. Raises ApiError if one hears nothing for long."""
+        """Take in what Reflectors have put into the queue.
+
+        If one hears nothing for long, that resource is listed when a rule looks at it. Raises ApiError if it is
+        nodes or pods.
+        """
         copied = set()  # resources
         while not self.news.empty():
             resource, what, content = self.news.get()
@@ -4604,7 +4607,11 @@ class Cache:
         if self.are_nodes_others:
             self.line_up_nodes()
         for resource, reflector in self.reflectors.items():
-            if time.monotonic() > reflector.heard_at + SILENCE_SECONDS:
+            if time.monotonic() < reflector.heard_at + SILENCE_SECONDS:
+                continue
+            if resource not in ("nodes", "pods"):
+                self.objects.pop(resource, None)
+            else:
                 why = reflector.trouble or "no answer"
                 raise ApiError(0, f"nothing was heard of {resource} for {SILENCE_SECONDS} s: {why}")
 

@@ -535,6 +535,20 @@ def test_if_nothing_is_heard_for_45_seconds_nothing_is_decided(told, monkeypatch
     assert cluster.make_pass() == [("a", "n")]
 
 
+def test_a_resource_of_which_nothing_is_heard_fails_only_whom_it_concerns(told, monkeypatch):
+    clock = Clock(monkeypatch)
+    looks = scheduler.Rule("Looks", lambda pod, node, metadata: (), metadata=lambda pod, nodes, snapshot: (
+        pod.name == "b" and snapshot.objects["services"]))
+    cluster = told(node("n"), policy=scheduler.Policy([looks], []))
+    cluster.cache.objects["services"]
+    cluster.comes(pod("a"), pod("b"))
+    clock.now += 46
+    cluster.hears(clock, "services")
+    cluster.server.failures["services"] = [403]
+    assert cluster.make_pass() == [("a", "n"), ("b", None)]
+    assert "status 403" in str(cluster.server.requests)
+
+
 class Streams:
     """An API with streams as a test gives them, one after another; its lists are counted."""
 
@@ -575,6 +589,8 @@ BREAKS = scheduler.ApiError(0, "broken")
     "one that breaks, too": ([[told_of("a", 5), BREAKS], [told_of("b", 6)]], 1, ["1000", "5", "6"], "ab"),
     "after 410 all is listed again": ([[told_of("a", 5), GONE]], 2, ["1000", "2000"], "a"),
     "and if that is the answer to the watch itself": ([scheduler.ApiError(410, "gone")], 2, ["1000", "2000"], ""),
+    "what is not there any more: a list says so": ([scheduler.ApiError(404, "no")], 2, ["1000", "2000"], ""),
+    "what can be listed only": ([scheduler.ApiError(405, "no")], 2, ["1000", "2000"], ""),
     "an event that is none": ([[{"type": "ADDED", "object": 7}]], 2, ["1000", "2000"], ""),
     "no right to watch: all is listed again": ([scheduler.ApiError(403, "no")], 2, ["1000", "2000"], ""),
     "no answer: the same once more": ([BREAKS, [told_of("a", 5)]], 1, ["1000", "1000", "5"], "a"),
