@@ -4574,6 +4574,7 @@ class Cache:
             return
         self.take_list(resource, things)
         if self.is_watched and resource not in self.reflectors:
+            gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
             self.reflectors[resource] = reflector
             in_background(reflector.work)
 
@@ -4628,8 +4629,6 @@ class Cache:
             self.take(resource, thing)
         if self.are_nodes_others:
             self.line_up_nodes()
-        if self.is_watched:
-            gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
 
     def take(self, resource, thing, has_gone=False):
         """Take in what an object is by now, or what it was when it went."""

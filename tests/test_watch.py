@@ -379,6 +379,20 @@ def test_a_pod_that_comes_while_the_pods_of_another_scheduler_are_listed_ends_th
     assert cluster.make_pass() == [] and cluster.cluster.has_come()
 
 
+def test_lists_that_come_again_keep_no_garbage(told):
+    cluster = told(node("n"))
+    gc.disable()
+    thing = Thing()
+    thing.itself = thing
+    gone = weakref.ref(thing)
+    del thing
+    cluster.tell("LISTED", cluster.put(pod("a", nodeName="n")))
+    cluster.cache.take_news()
+    gc.enable()
+    gc.collect()
+    assert not gone()
+
+
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
     """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
     asked, read = [], []
