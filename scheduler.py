@@ -4254,6 +4254,7 @@ class PendingPods(dict):
                 record.retry_at = 0
             if has_gone and uid not in being_bound:
                 del self[uid]
+                record.pod.update(record=None)  # else they keep each other
 
     def end_backoff(self):
         """Have all pods tried again."""

@@ -393,6 +393,22 @@ def test_lists_that_come_again_keep_no_garbage(told):
     assert not gone()
 
 
+def test_pods_that_have_gone_leave_no_cycle(told):
+    cluster = told(node("n", cpu="1"))
+    gc.collect()
+    gc.disable()
+    try:
+        cluster.comes(pod("a", {"cpu": "2"}))
+        assert cluster.make_pass() == [("a", None)]
+        seen = weakref.ref(cluster.cache.pods["default/a"])
+        cluster.tell("DELETED", cluster.server.objects.pop(("pods", "default", "a")))
+        cluster.make_pass()
+        cluster.decided.clear()
+        assert seen() is None
+    finally:
+        gc.enable()
+
+
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
     """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
     asked, read = [], []
