@@ -1021,10 +1021,7 @@ class Pod(Listed):
         controllers = [(owner.get("kind"), owner.get("uid")) for owner in owners if owner.get("controller")]
         self.controller = controllers[0] if controllers else (None, None)  # its kind and uid
         self.phase = pick(raw, str, "status", "phase")
-        conditions = pick(raw, list, "status", "conditions", of=dict)
-        refusals = [pick(condition, str, "message") for condition in conditions
-                    if condition.get("type") == "PodScheduled" and condition.get("status") == "False"]
-        self.pending_message = refusals[0] if refusals else None
+        self.pending_message = pending_message(raw)
         self.priority = pick(spec, int, "priority")
         self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
         self.gates = [pick(gate, str, "name") for gate in pick(spec, list, "schedulingGates", of=dict)]
@@ -1145,6 +1142,14 @@ def kept_with_pod(function):
         return pod.derived[function]
 
     return kept
+
+
+def pending_message(raw):
+    """Return the message of a pod's condition PodScheduled, if that is False, or None. Raises Malformed."""
+    for condition in pick(raw, list, "status", "conditions", of=dict):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return name_in(condition, "message")
+    return None
 
 
 def what_counts(raw):
@@ -4733,7 +4738,7 @@ class Cache:
             self.are_nodes_others = True
         if before and raw and before.is_as_in(raw):
             before.update(raw=raw, spec=raw["spec"], node_name=name_in(raw, "spec", "nodeName"),
-                          phase=name_in(raw, "status", "phase"))
+                          phase=name_in(raw, "status", "phase"), pending_message=pending_message(raw))
             return before
         pod = self.read(Pod, raw) if raw else None
         if raw and not pod:

@@ -409,6 +409,19 @@ def test_pods_that_have_gone_leave_no_cycle(told):
         gc.enable()
 
 
+def test_the_time_since_when_the_condition_is_false_is_written_once(told):
+    cluster = told(node("n", cpu="1"))
+    cluster.comes(pod("a", {"cpu": "2"}))
+    cluster.make_pass()
+    written = cluster.server.sent("PATCH", "/status")[0][3]["status"]
+    cluster.tell("MODIFIED", cluster.put(pod("a", {"cpu": "2"}, status=written)))
+    cluster.tell("ADDED", cluster.put(node("m", cpu="1")), resource="nodes")
+    cluster.cluster.pending.end_backoff()
+    cluster.make_pass()
+    times = ["lastTransitionTime" in request[3]["status"]["conditions"][0] for request in cluster.server.sent("PATCH", "/status")]
+    assert times == [True, False]
+
+
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
     """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
     asked, read = [], []
