@@ -4769,8 +4769,9 @@ class Cache:
 
     def forget(self, pod):
         """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
-        if self.waiting(pod):
+        if self.waiting(pod) and pod.uid in self.places:
             self.place(pod, None)
+            self.has_changed = True
 
     def waiting(self, pod):
         """Return a pod as it is by now; or None, if it has gone, or is bound."""

@@ -422,6 +422,26 @@ def test_the_time_since_when_the_condition_is_false_is_written_once(told):
     assert times == [True, False]
 
 
+def test_a_pod_that_gives_up_its_room_has_others_tried_again(told, monkeypatch):
+    clock, limits = Clock(monkeypatch), {"a": [60]}
+
+    def permit(pod, node, snapshot):
+        if limits.get(pod.name) == []:
+            raise scheduler.Unschedulable("no")
+        return limits.get(pod.name, [None])[0]
+
+    rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={"permit": permit})
+    cluster = told(node("n", cpu="1"), policy=scheduler.Policy([*POLICY.predicates, rule], []))
+    cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
+    assert cluster.make_pass() == [("a", "n"), ("b", None)]
+    clock.now += 2
+    cluster.hears(clock)
+    cluster.make_pass()
+    limits["a"] = []
+    cluster.make_pass()
+    assert cluster.make_pass() == [("b", "n")]
+
+
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
     """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
     asked, read = [], []
