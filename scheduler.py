@@ -4253,7 +4253,8 @@ class PendingPods(dict):
         for uid, record in [*self.items()]:
             is_outdated = record.waits_for_rules and record.decision.policy not in policies.values()
             latest = self.cache.waiting(record.pod)
-            has_gone = uid not in listed and (latest is None or latest.terminating or latest.gates)
+            policy = policies.get(record.pod.scheduler)
+            has_gone = uid not in listed and not (latest and policy and ready(latest, policy))
             if record.waits_for_rules and (is_outdated or has_gone):
                 self.fall_back(record.decision)
                 record.retry_at = 0
