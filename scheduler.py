@@ -4109,6 +4109,13 @@ class PodRecord:
     since: float = field(default_factory=lambda: time.monotonic())  # when it came into this State
     decision: Decision | None = None  # by which it is assumed on a node; None while it is UNPLACED
 
+    def renew(self, pod):
+        """Take the pod as it is by now."""
+        self.pod = pod
+        pod.update(record=self)
+        if self.decision:
+            self.decision.pod = pod
+
     def move(self, state, decision):
         """Have the pod stand in this State; nothing else changes that."""
         if state is not self.state:
@@ -4246,10 +4253,7 @@ class PendingPods(dict):
         for pod in pods:
             record = self.get(pod.uid) or PodRecord(pod, pod.pending_message, waits_since=moment)
             self[pod.uid] = record
-            record.pod = pod
-            pod.update(record=record)
-            if record.decision:
-                record.decision.pod = pod  # as it is by now
+            record.renew(pod)
         for uid, record in [*self.items()]:
             is_outdated = record.waits_for_rules and record.decision.policy not in policies.values()
             latest = self.cache.waiting(record.pod)
@@ -4882,7 +4886,7 @@ class Cluster:
             self.cache.take_news()
             latest = self.cache.waiting(pod)
             if latest:  # else it is bound, or has gone
-                latest.update(record=pod.record)
+                pod.record.renew(latest)
                 pod.record.began_at = time.monotonic()
                 return latest  # as it is by now
         return None

@@ -596,6 +596,20 @@ def test_what_a_rule_has_kept_of_objects_does_not_change_under_it(told):
     assert before == {} and [*cluster.cache.objects["services"]] == ["default/s"]
 
 
+def test_a_pod_whose_labels_change_while_it_prepares_is_counted_once(told):
+    cluster = told(node("n", cpu="1"), storage_class("local"), claim("data"), volume("v"), policy=DEFAULTS)
+    cluster.comes(using("data") | {"spec": using("data")["spec"] | {"containers": pod("x", ONE)["spec"]["containers"]}})
+    assert cluster.make_pass() == [("uses-data", "n")]
+    record = cluster.cluster.pending["uid-uses-data"]
+    assert record.state is scheduler.State.PREPARING
+    cluster.comes(pod("first", priority=5))
+    raw = cluster.server.objects["pods", "default", "uses-data"]
+    cluster.make_pass(lambda decision: decision.pod.name == "first" and cluster.tell(
+        "MODIFIED", cluster.stamp(raw, labels={"x": "y"})))
+    assert record.state is scheduler.State.PREPARING
+    assert record.decision.pod.labels == {"x": "y"}
+
+
 # --- trouble
 
 
