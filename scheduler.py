@@ -4566,6 +4566,8 @@ class Cache:
     def refresh(self):
         """Take in what there is by now: the news, or else lists. Raises ApiError."""
         self.snapshot.bonds.clear()
+        if len(self.snapshot.changes) > 4 * len(self.snapshot.nodes) + 1000:
+            self.forget_findings()
         if not self.is_watched:
             self.drop_objects()
         for resource in ("nodes", "pods"):
@@ -4841,8 +4843,6 @@ class Cluster:
     def look(self, waiting, policies):
         """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
         snapshot = self.snapshot(policies) if waiting else self.cache.snapshot
-        if len(snapshot.changes) > 4 * len(snapshot.nodes) + 1000:
-            self.cache.forget_findings()
         pods = self.pending_pods(waiting, policies)
         if self.cache.collect_changes():
             self.pending.hasten()

@@ -455,6 +455,17 @@ def test_a_pod_that_gives_up_its_room_has_others_tried_again(told, monkeypatch):
     assert cluster.make_pass() == [("b", "n")]
 
 
+def test_a_replica_that_waits_to_lead_for_long_keeps_its_memory(told):
+    cluster = told(node("n"))
+    for i in range(3000):
+        thing = cluster.stamp(pod("a", nodeName="n"), uid=str(i))
+        cluster.tell("ADDED", thing)
+        cluster.tell("DELETED", thing)
+        if i % 100 == 0:
+            cluster.cluster.keep_up()
+    assert len(cluster.cache.snapshot.changes) < 2000
+
+
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
     """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
     asked, read = [], []
