@@ -4721,14 +4721,14 @@ class Cache:
         was_on = before.node_name if before else ""
         counts_on = self.places.get(before.uid) if before else None
         pod = self.read_pod(key, raw, before)
+        is_another = before and pod and before.uid != pod.uid
         if before and pod is not before:
             self.place(before, None)
         if pod:
             self.pods[key] = pod
-            is_another = before and before.uid != pod.uid
             self.place(pod, pod.node_name or (None if is_another else counts_on))
         is_on = pod.node_name if pod else ""
-        if before and (is_on or not pod):
+        if before and (is_on or not pod or is_another):
             self.bound.discard(before.uid)
         if pod and pod is not before and not is_on:
             self.arrived.add(pod.scheduler)

@@ -236,6 +236,16 @@ def test_the_same_name_with_another_uid_is_another_pod(told):
     assert cluster.on("n") == ["a"], "this one has not gone"
 
 
+def test_a_bound_pod_whose_name_another_one_has_is_forgotten(told):
+    cluster = told(node("n"))
+    cluster.comes(pod("a"))
+    cluster.make_pass()
+    assert cluster.cache.bound == {"uid-a"}
+    cluster.tell("LISTED", cluster.put(pod("a"), uid="second"))
+    cluster.cache.take_news()
+    assert cluster.cache.bound == set() and cluster.on("n") == []
+
+
 def test_a_pod_that_ends_leaves_its_room(told):
     cluster = told(node("n", cpu="1"))
     cluster.tell("ADDED", cluster.put(pod("a", ONE, nodeName="n")))
