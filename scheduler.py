@@ -4885,7 +4885,7 @@ class Cluster:
                 return None
             self.cache.take_news()
             latest = self.cache.waiting(pod)
-            if latest:  # else it is bound, or has gone
+            if latest and not latest.terminating:  # else it is bound, or goes
                 pod.record.renew(latest)
                 pod.record.began_at = time.monotonic()
                 return latest  # as it is by now
