@@ -4171,10 +4171,9 @@ def assume(decision, cache):
             decision.waits = why_held(decision, node, snapshot)
             if decision.waits:
                 return
-        prepare_binding(decision, node, snapshot)
+        prepare_binding(decision, node, cache)
         record.move(State.PREPARING if decision.waits else State.BINDING, decision)
     except (Exception, SystemExit) as error:
-        cache.drop_objects()  # what rules have set aside in memory, is not written
         if getattr(error, "is_trouble", False):  # of the API server: then it waits, as it stands
             FAILURE.set()
             decision.trouble = error
@@ -4214,15 +4213,21 @@ def told(text, reason):
     return f"{text}: {reason}" if reason else text
 
 
-def prepare_binding(decision, node, snapshot):
+def prepare_binding(decision, node, cache):
     """Ask the rules what has to take effect before the binding: what is to be sent, and what it waits for."""
     requests = []
     waits = ""
-    for rule in decision.policy.rules_with["pre_bind"]:
-        wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-        if wanted is not None and snapshot.is_live:
-            requests += wanted
-            waits = told(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
+    snapshot = cache.snapshot
+    try:
+        for rule in decision.policy.rules_with["pre_bind"]:
+            answer = call_hook(rule, "pre_bind", decision.pod, node, snapshot)
+            wanted, reason = with_reason(answer)
+            if wanted is not None and snapshot.is_live:
+                requests += wanted
+                waits = told(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
+    except BaseException:
+        cache.drop_objects()  # what others have set aside in memory is not written
+        raise
     decision.requests = requests  # only now: if a rule breaks, none are sent
     decision.waits = waits
 
@@ -4321,6 +4326,8 @@ class PendingPods(dict):
         policy = decision.policy
         was_reserved = record.state is not State.UNPLACED
         was_prepared = record.state is State.PREPARING
+        was_being_bound = record.state is State.BINDING
+        was_waiting = record.waits_for_rules and record.since < record.began_at
         seconds = backoff(record.attempts + 1, policy.max_backoff, policy.initial_backoff)
         if record.took > seconds / 10:
             seconds = 10 * record.took
@@ -4328,6 +4335,8 @@ class PendingPods(dict):
             warn_once(f"{decision.pod.key} takes {record.took:.1f} s to decide about: {pause}", about="brake")
         record.fall_back(seconds, decision.fits_nowhere)
         self.cache.forget(decision.pod)
+        if was_waiting or was_being_bound:  # others, which have met it there, may fit now
+            self.cache.has_changed = True
         if was_prepared:
             self.cache.drop_objects()  # what was changed of claims and volumes may not have been written
         if was_reserved:
@@ -4602,8 +4611,8 @@ class Cache:
     def take_news(self):
         """Take in what Reflectors have put into the queue.
 
-        If one hears nothing for long, that resource is listed when a rule looks at it. Raises ApiError if it is
-        nodes or pods.
+        If one hears nothing for long, its resource is listed when a rule looks at it next. Raises ApiError if
+        that is nodes or pods.
         """
         copied = set()  # resources
         while not self.news.empty():
@@ -4776,9 +4785,8 @@ class Cache:
 
     def forget(self, pod):
         """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
-        if self.waiting(pod) and pod.uid in self.places:
+        if self.waiting(pod):
             self.place(pod, None)
-            self.has_changed = True
 
     def waiting(self, pod):
         """Return a pod as it is by now; or None, if it has gone, or is bound."""

@@ -5,6 +5,7 @@ import gc
 import itertools
 import threading
 import time
+import weakref
 
 import pytest
 import scheduler
@@ -411,15 +412,15 @@ def test_a_pod_that_comes_while_the_pods_of_another_scheduler_are_listed_ends_th
 def test_lists_that_come_again_keep_no_garbage(told):
     cluster = told(node("n"))
     gc.disable()
-    thing = Thing()
-    thing.itself = thing
-    gone = weakref.ref(thing)
-    del thing
+    garbage = scheduler.Listed()
+    garbage.itself = garbage
+    seen = weakref.ref(garbage)
+    del garbage
     cluster.tell("LISTED", cluster.put(pod("a", nodeName="n")))
     cluster.cache.take_news()
     gc.enable()
     gc.collect()
-    assert not gone()
+    assert seen() is None
 
 
 def test_pods_that_have_gone_leave_no_cycle(told):
