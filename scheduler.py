@@ -1024,10 +1024,7 @@ class Pod(Listed):
         controllers = [(owner.get("kind"), owner.get("uid")) for owner in owners if owner.get("controller")]
         self.controller = controllers[0] if controllers else (None, None)  # its kind and uid
         self.phase = pick(raw, str, "status", "phase")
-        conditions = pick(raw, list, "status", "conditions", of=dict)
-        refusals = [pick(condition, str, "message") for condition in conditions
-                    if condition.get("type") == "PodScheduled" and condition.get("status") == "False"]
-        self.pending_message = refusals[0] if refusals else None
+        self.pending_message = pending_message(raw)
         self.priority = pick(spec, int, "priority")
         self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
         self.gates = [pick(gate, str, "name") for gate in pick(spec, list, "schedulingGates", of=dict)]
@@ -1148,6 +1145,14 @@ def kept_with_pod(function):
         return pod.derived[function]
 
     return kept
+
+
+def pending_message(raw):
+    """Return the message of a pod's condition PodScheduled, if that is False, or None. Raises Malformed."""
+    for condition in pick(raw, list, "status", "conditions", of=dict):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return name_in(condition, "message")
+    return None
 
 
 def what_counts(raw):
@@ -4160,6 +4165,13 @@ class PodRecord:
     since: float = field(default_factory=lambda: time.monotonic())  # when it came into this State
     decision: Decision | None = None  # by which it is assumed on a node; None while it is UNPLACED
 
+    def renew(self, pod):
+        """Take the pod as it is by now."""
+        self.pod = pod
+        pod.update(record=self)
+        if self.decision:
+            self.decision.pod = pod
+
     def move(self, state, decision):
         """Have the pod stand in this State; nothing else changes that."""
         if state is not self.state:
@@ -4215,7 +4227,7 @@ def assume(decision, cache):
             decision.waits = why_held(decision, node, snapshot)
             if decision.waits:
                 return
-        prepare_binding(decision, node, snapshot)
+        prepare_binding(decision, node, cache)
         record.move(State.PREPARING if decision.waits else State.BINDING, decision)
     except (Exception, SystemExit) as error:
         if getattr(error, "is_trouble", False):  # of the API server: then it waits, as it stands
@@ -4257,17 +4269,22 @@ def told(text, reason):
     return f"{text}: {reason}" if reason else text
 
 
-def prepare_binding(decision, node, snapshot):
+def prepare_binding(decision, node, cache):
     """Ask the rules what has to take effect before the binding: what is to be sent, and what it waits for."""
     requests = []
     waits = ""
-    for rule in decision.policy.rules_with["pre_bind"]:
-        wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-        if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
+    snapshot = cache.snapshot
+    try:
+        for rule in decision.policy.rules_with["pre_bind"]:
             wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-        if wanted is not None:
-            requests += wanted
-            waits = told(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
+            if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
+                wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
+            if wanted is not None:
+                requests += wanted
+                waits = told(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
+    except BaseException:
+        cache.drop_objects()  # what others have set aside in memory is not written
+        raise
     decision.requests = requests  # only now: if a rule breaks, none are sent
     decision.waits = waits
 
@@ -4298,19 +4315,18 @@ class PendingPods(dict):
         for pod in pods:
             record = self.get(pod.uid) or PodRecord(pod, pod.pending_message, waits_since=moment)
             self[pod.uid] = record
-            record.pod = pod
-            pod.update(record=record)
-            if record.decision:
-                record.decision.pod = pod  # as it is by now
+            record.renew(pod)
         for uid, record in [*self.items()]:
             is_outdated = record.waits_for_rules and record.decision.policy not in policies.values()
             latest = self.cache.waiting(record.pod)
-            has_gone = uid not in listed and (latest is None or latest.terminating or latest.gates)
+            policy = policies.get(record.pod.scheduler)
+            has_gone = uid not in listed and not (latest and policy and ready(latest, policy))
             if record.waits_for_rules and (is_outdated or has_gone):
                 self.fall_back(record.decision)
                 record.retry_at = 0
             if has_gone and uid not in being_bound:
                 del self[uid]
+                record.pod.update(record=None)  # else they keep each other
 
     def end_backoff(self):
         """Have all pods tried again."""
@@ -4367,6 +4383,8 @@ class PendingPods(dict):
         policy = decision.policy
         was_reserved = record.state is not State.UNPLACED
         was_prepared = record.state is State.PREPARING
+        was_being_bound = record.state is State.BINDING
+        was_waiting = record.waits_for_rules and record.since < record.began_at
         seconds = backoff(record.attempts + 1, policy.max_backoff, policy.initial_backoff)
         if record.took > seconds / 10:
             seconds = 10 * record.took
@@ -4374,6 +4392,8 @@ class PendingPods(dict):
             warn_once(f"{decision.pod.key} takes {record.took:.1f} s to decide about: {pause}", about="brake")
         record.fall_back(seconds, decision.fits_nowhere)
         self.cache.forget(decision.pod)
+        if was_waiting or was_being_bound:  # others, which have met it there, may fit now
+            self.cache.has_changed = True
         if was_prepared:
             self.cache.drop_objects()  # what was changed of claims and volumes may not have been written
         if was_reserved:
@@ -4512,8 +4532,8 @@ SILENCE_SECONDS = 45  # after which what is known of a resource is too old to de
 class Reflector:
     """Lists a resource, then has the API server tell what changes. Upstream: client-go's Reflector.
 
-    Its thread puts news into a queue, (the Reflector, what, content): LISTED and a list of all objects; or
-    ADDED, MODIFIED or DELETED, and the object.
+    Its thread puts news into a queue, (resource, what, content): LISTED and a list of all objects; or ADDED,
+    MODIFIED or DELETED, and the object.
     """
 
     def __init__(self, api, resource, news):
@@ -4525,7 +4545,6 @@ class Reflector:
         self.heard_at = time.monotonic()  # when the API server last said anything of it
         self.failures = 0  # in a row
         self.trouble = None  # the last of them
-        self.is_needed = True
 
     def list(self):
         """Return all objects; what is watched then begins where this list ends. Raises ApiError."""
@@ -4534,18 +4553,17 @@ class Reflector:
         return things
 
     def work(self):
-        """Watch, for ever. Where the versions since are gone, or watching is not allowed, list again."""
-        while self.is_needed:
+        """Watch, for ever. Where the versions since are gone, or it cannot be watched, list again."""
+        while True:
             began = time.monotonic()
             try:
                 if not self.version:
-                    self.news.put((self, "LISTED", self.list()))
+                    self.news.put((self.resource, "LISTED", self.list()))
                 self.watch()
             except Exception as error:
-                status = getattr(error, "status", 410)  # what cannot be understood is listed again, too
-                if status in (403, 410):
+                if not getattr(error, "is_trouble", False):
                     self.version = ""
-                if status == 403:
+                if getattr(error, "status", None) == 403:
                     warn_once(f"{error}; until that is allowed, {self.resource} are listed every 10 s")
                 self.failures += 1
                 self.trouble = error
@@ -4566,10 +4584,8 @@ class Reflector:
             if what == "ERROR":  # in most cases, 410: the versions since the last one are gone
                 raise ApiError(410, f"the watch of {self.resource} ends: {name_in(thing, 'message')}")
             if what != "BOOKMARK":
-                self.news.put((self, what, thing))
+                self.news.put((self.resource, what, thing))
             self.version = pick(thing, str, "metadata", "resourceVersion")
-            if not self.is_needed:
-                break
 
 
 # ==== 26. The cache =====================================================================================
@@ -4619,6 +4635,8 @@ class Cache:
     def refresh(self):
         """Take in what there is by now: the news, or else lists. Raises ApiError."""
         self.snapshot.bonds.clear()
+        if len(self.snapshot.changes) > 4 * len(self.snapshot.nodes) + 1000:
+            self.forget_findings()
         if not self.is_watched:
             self.drop_objects()
         for resource in ("nodes", "pods"):
@@ -4637,25 +4655,30 @@ class Cache:
             self.objects[resource] = {}  # an API server that does not know it yet has none
             return
         self.take_list(resource, things)
-        if self.is_watched:
+        if self.is_watched and resource not in self.reflectors:
+            gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
             self.reflectors[resource] = reflector
             in_background(reflector.work)
 
     def drop_objects(self):
-        """Have all but nodes and pods listed again when a rule looks at it, as what is known may be wrong."""
+        """Have all but nodes and pods listed again when a rule looks at it, as what is known may be wrong.
+
+        What is watched goes on from where it was: older news that come after that list lead to the same.
+        """
         for resource in self.objects.keys() - {"nodes", "pods"}:
             del self.objects[resource]
-            if resource in self.reflectors:
-                self.reflectors.pop(resource).is_needed = False
 
     def take_news(self):
-        """Take in what Reflectors have put into the queue. Raises ApiError if one hears nothing for long."""
+        """Take in what Reflectors have put into the queue.
+
+        If one hears nothing for long, its resource is listed when a rule looks at it next. Raises ApiError if
+        that is nodes or pods.
+        """
         copied = set()  # resources
         while not self.news.empty():
-            reflector, what, content = self.news.get()
-            resource = reflector.resource
-            if self.reflectors.get(resource) is not reflector:
-                continue  # it has been listed anew
+            resource, what, content = self.news.get()
+            if resource not in self.objects:
+                continue  # it will be listed anew, later than this was told
             if what == "LISTED":
                 self.take_list(resource, content)
                 continue
@@ -4667,7 +4690,11 @@ class Cache:
         if self.are_nodes_others:
             self.line_up_nodes()
         for resource, reflector in self.reflectors.items():
-            if time.monotonic() > reflector.heard_at + SILENCE_SECONDS:
+            if time.monotonic() < reflector.heard_at + SILENCE_SECONDS:
+                continue
+            if resource not in ("nodes", "pods"):
+                self.objects.pop(resource, None)
+            else:
                 why = reflector.trouble or "no answer"
                 raise ApiError(0, f"nothing was heard of {resource} for {SILENCE_SECONDS} s: {why}")
 
@@ -4684,8 +4711,6 @@ class Cache:
             self.take(resource, thing)
         if self.are_nodes_others:
             self.line_up_nodes()
-        if self.is_watched:
-            gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
 
     def take(self, resource, thing, has_gone=False):
         """Take in what an object is by now, or what it was when it went."""
@@ -4765,14 +4790,14 @@ class Cache:
         was_on = before.node_name if before else ""
         counts_on = self.places.get(before.uid) if before else None
         pod = self.read_pod(key, raw, before)
+        is_another = before and pod and before.uid != pod.uid
         if before and pod is not before:
             self.place(before, None)
         if pod:
             self.pods[key] = pod
-            is_another = before and before.uid != pod.uid
             self.place(pod, pod.node_name or (None if is_another else counts_on))
         is_on = pod.node_name if pod else ""
-        if before and (is_on or not pod):
+        if before and (is_on or not pod or is_another):
             self.bound.discard(before.uid)
         if pod and pod is not before and not is_on:
             self.arrived.add(pod.scheduler)
@@ -4789,7 +4814,7 @@ class Cache:
             self.are_nodes_others = True
         if before and raw and before.is_as_in(raw):
             before.update(raw=raw, spec=raw["spec"], node_name=name_in(raw, "spec", "nodeName"),
-                          phase=name_in(raw, "status", "phase"))
+                          phase=name_in(raw, "status", "phase"), pending_message=pending_message(raw))
             return before
         pod = self.read(Pod, raw) if raw else None
         if raw and not pod:
@@ -4854,6 +4879,7 @@ class Cluster:
         self.pending = PendingPods(self.cache, self.writer, self.options.step)
         self.policies = {}  # schedulerName -> Policy, by which was decided last
         self.listed_at = 0  # when the pods that wait were last listed, in monotonic seconds
+        self.breaks_off_at = 0  # when the pass ends if pods have come
         self.trouble = None  # the ApiError that ended the last pass
         self.failures = 0  # how many passes in a row ended so
 
@@ -4872,7 +4898,8 @@ class Cluster:
 
         So on a cluster those are left out that are known to be bound or gone, or of which no news came yet.
         """
-        self.cache.arrived.clear()
+        listed = {name for name in self.cache.arrived if f"schedulerName={name}," in selector}
+        self.cache.arrived -= listed  # and not others, of which nobody might look then
         self.listed_at = time.monotonic()
         raws, _ = list_all(self.api, "pods", selector, cached=True)
         if not self.cache.is_watched:
@@ -4884,8 +4911,6 @@ class Cluster:
     def look(self, waiting, policies):
         """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
         snapshot = self.snapshot(policies) if waiting else self.cache.snapshot
-        if len(snapshot.changes) > 4 * len(snapshot.nodes) + 1000:
-            self.cache.forget_findings()
         pods = self.pending_pods(waiting, policies)
         if self.cache.collect_changes():
             self.pending.hasten()
@@ -4893,6 +4918,8 @@ class Cluster:
             self.policies = dict(policies)
             self.pending.end_backoff()
         self.pending.line_up(pods)
+        ready_at = time.monotonic()
+        self.breaks_off_at = ready_at + max(1, ready_at - self.listed_at)
         return snapshot
 
     def snapshot(self, policies=()):
@@ -4918,23 +4945,24 @@ class Cluster:
     def next_due(self, stop):
         """Take in the news, and return the next pod to decide about. None ends the pass. Raises ApiError.
 
-        If pods have come meanwhile, the pass ends after a second, as one of them may be more important.
+        If pods have come meanwhile, the pass ends after a second, as one of them may be more important; after
+        lists that took longer, it takes as long as these, so that at least half of the time is for decisions.
         """
-        while not (self.has_come() and time.monotonic() > self.listed_at + 1):
+        while not (self.has_come() and time.monotonic() > self.breaks_off_at):
             pod = self.pending.next_due(stop)
             if not pod:
                 return None
             self.cache.take_news()
             latest = self.cache.waiting(pod)
-            if latest:  # else it is bound, or has gone
-                latest.update(record=pod.record)
+            if latest and not latest.terminating:  # else it is bound, or goes
+                pod.record.renew(latest)
                 pod.record.began_at = time.monotonic()
                 return latest  # as it is by now
         return None
 
     def has_come(self):
         """Say whether a pod has come, or changed, that waits for us, since these were listed."""
-        return not self.cache.arrived.isdisjoint(self.policies)
+        return self.cache.is_watched and not self.cache.arrived.isdisjoint(self.policies)
 
     def rest(self, seconds, stop):
         """Wait so long, or until `stop` is set; unless there is trouble, only until a pod has come."""

@@ -176,6 +176,18 @@ def test_lists_are_paged_and_a_page_that_has_expired_ends_the_pass():
     assert not any("resourceVersion" in params and "continue" in params for _, _, params, _ in server.requests)
 
 
+def test_a_pass_over_manifests_goes_on_however_long_it_takes(monkeypatch):
+    clock = Clock(monkeypatch)
+    cluster, decided = scheduler.Cluster(Server(node("n"), *(pod(name) for name in "abc"))), []
+
+    def tick(decision):
+        decided.append(decision.pod.name)
+        clock.now += 2
+
+    scheduler.schedule_pending_pods(cluster, {"my-scheduler": POLICY}, tick, threading.Event())
+    assert decided == ["a", "b", "c"]
+
+
 def test_only_the_pending_pods_are_listed_from_the_watch_cache():
     server = Server(node("n"), pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
     make_pass(scheduler_of(server))

@@ -5,6 +5,7 @@ import gc
 import itertools
 import threading
 import time
+import weakref
 
 import pytest
 import scheduler
@@ -47,13 +48,17 @@ class Told:
 
     def tell(self, what, *things, resource="pods"):
         """Bring news of objects; of LISTED, all of them."""
-        reflector = self.cache.reflectors[resource]
         for content in [list(things)] if what == "LISTED" else things:
-            self.cache.news.put((reflector, what, content))
+            self.cache.news.put((resource, what, content))
 
     def comes(self, *things, **metadata):
         """Pods come, and are told."""
         self.tell("ADDED", *(self.put(thing, **metadata) for thing in things))
+
+    def hears(self, clock, *silent):
+        """Reflectors hear something, except of some resources."""
+        for resource in self.cache.reflectors.keys() - {*silent}:
+            self.cache.reflectors[resource].heard_at = clock.now
 
     def make_pass(self, report=None):
         """Make a pass; return whom it decided about."""
@@ -232,6 +237,16 @@ def test_the_same_name_with_another_uid_is_another_pod(told):
     assert cluster.on("n") == ["a"], "this one has not gone"
 
 
+def test_a_bound_pod_whose_name_another_one_has_is_forgotten(told):
+    cluster = told(node("n"))
+    cluster.comes(pod("a"))
+    cluster.make_pass()
+    assert cluster.cache.bound == {"uid-a"}
+    cluster.tell("LISTED", cluster.put(pod("a"), uid="second"))
+    cluster.cache.take_news()
+    assert cluster.cache.bound == set() and cluster.on("n") == []
+
+
 def test_a_pod_that_ends_leaves_its_room(told):
     cluster = told(node("n", cpu="1"))
     cluster.tell("ADDED", cluster.put(pod("a", ONE, nodeName="n")))
@@ -275,6 +290,12 @@ def test_a_pod_that_is_bound_or_gone_by_its_turn_is_not_decided_about(told):
             cluster.tell("MODIFIED", cluster.stamp(pod("c", ONE, nodeName="n")))
 
     assert cluster.make_pass(meanwhile) == [("a", "n")]
+
+
+def test_a_pod_that_is_being_deleted_by_its_turn_is_not_decided_about(told):
+    cluster = told(node("n"))
+    cluster.comes(pod("a"), pod("b"))
+    assert cluster.make_pass(lambda decision: cluster.tell("MODIFIED", cluster.stamp(pod("b"), deletionTimestamp="now"))) == [("a", "n")]
 
 
 def test_room_that_others_take_during_a_pass_is_taken(told):
@@ -323,6 +344,19 @@ def test_a_held_pod_that_goes_is_called_off(told):
     assert cluster.on("n") == [] and undone == ["a"] and not cluster.cluster.pending
 
 
+def test_a_held_pod_that_is_not_to_be_tried_any_more_is_called_off(told):
+    why = []
+    rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={
+        "permit": lambda *_: 60, "pre_enqueue": lambda pod: why[0] if why else None})
+    cluster = told(node("n"), policy=scheduler.Policy([rule], []))
+    cluster.comes(pod("a"))
+    cluster.make_pass()
+    assert cluster.on("n") == ["a"]
+    why.append("not now")
+    cluster.make_pass()
+    assert cluster.on("n") == []
+
+
 def test_an_important_pod_that_comes_during_a_long_pass_is_next(told, monkeypatch):
     clock, cluster = Clock(monkeypatch), None
     cluster = told(node("n", cpu="9"))
@@ -338,6 +372,115 @@ def test_an_important_pod_that_comes_during_a_long_pass_is_next(told, monkeypatc
     while len(order) < 7:
         cluster.make_pass(tick)
     assert order.index("urgent") == 3, "the pass breaks off a second after its list"
+
+
+def test_pods_that_come_while_all_are_listed_do_not_keep_any_from_being_tried(told, monkeypatch):
+    clock = Clock(monkeypatch)
+    cluster = told(node("n"))
+    plain, names = cluster.server.request, itertools.count()
+
+    def request(method, path, body=None, params=None):
+        answer = plain(method, path, body, params)
+        if params and params.get("resourceVersion") == "0":
+            clock.now += 3
+            cluster.hears(clock)
+            cluster.comes(pod(f"later-{next(names)}"))
+        return answer
+
+    cluster.server.request = request
+    cluster.comes(pod("a"))
+    assert ("a", "n") in cluster.make_pass()
+
+
+def test_a_pod_that_comes_while_the_pods_of_another_scheduler_are_listed_ends_the_pause(told):
+    cluster = told(node("n"))
+    cluster.policies = {"my-scheduler": POLICY, "other": POLICY}
+    cluster.make_pass()
+    plain = cluster.server.request
+
+    def request(method, path, body=None, params=None):
+        answer = plain(method, path, body, params)
+        if "=my-scheduler" in (params or {}).get("fieldSelector", ""):
+            cluster.comes(pod("late"))
+            cluster.server.request = plain
+        return answer
+
+    cluster.server.request = request
+    assert cluster.make_pass() == [] and cluster.cluster.has_come()
+
+
+def test_lists_that_come_again_keep_no_garbage(told):
+    cluster = told(node("n"))
+    gc.disable()
+    garbage = scheduler.Listed()
+    garbage.itself = garbage
+    seen = weakref.ref(garbage)
+    del garbage
+    cluster.tell("LISTED", cluster.put(pod("a", nodeName="n")))
+    cluster.cache.take_news()
+    gc.enable()
+    gc.collect()
+    assert seen() is None
+
+
+def test_pods_that_have_gone_leave_no_cycle(told):
+    cluster = told(node("n", cpu="1"))
+    gc.collect()
+    gc.disable()
+    try:
+        cluster.comes(pod("a", {"cpu": "2"}))
+        assert cluster.make_pass() == [("a", None)]
+        seen = weakref.ref(cluster.cache.pods["default/a"])
+        cluster.tell("DELETED", cluster.server.objects.pop(("pods", "default", "a")))
+        cluster.make_pass()
+        cluster.decided.clear()
+        assert seen() is None
+    finally:
+        gc.enable()
+
+
+def test_the_time_since_when_the_condition_is_false_is_written_once(told):
+    cluster = told(node("n", cpu="1"))
+    cluster.comes(pod("a", {"cpu": "2"}))
+    cluster.make_pass()
+    written = cluster.server.sent("PATCH", "/status")[0][3]["status"]
+    cluster.tell("MODIFIED", cluster.put(pod("a", {"cpu": "2"}, status=written)))
+    cluster.tell("ADDED", cluster.put(node("m", cpu="1")), resource="nodes")
+    cluster.cluster.pending.end_backoff()
+    cluster.make_pass()
+    times = ["lastTransitionTime" in request[3]["status"]["conditions"][0] for request in cluster.server.sent("PATCH", "/status")]
+    assert times == [True, False]
+
+
+def test_a_pod_that_gives_up_its_room_has_others_tried_again(told, monkeypatch):
+    clock, limits = Clock(monkeypatch), {"a": [60]}
+
+    def permit(pod, node, snapshot):
+        if limits.get(pod.name) == []:
+            raise scheduler.Unschedulable("no")
+        return limits.get(pod.name, [None])[0]
+
+    rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={"permit": permit})
+    cluster = told(node("n", cpu="1"), policy=scheduler.Policy([*POLICY.predicates, rule], []))
+    cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
+    assert cluster.make_pass() == [("a", "n"), ("b", None)]
+    clock.now += 2
+    cluster.hears(clock)
+    cluster.make_pass()
+    limits["a"] = []
+    cluster.make_pass()
+    assert cluster.make_pass() == [("b", "n")]
+
+
+def test_a_replica_that_waits_to_lead_for_long_keeps_its_memory(told):
+    cluster = told(node("n"))
+    for i in range(3000):
+        thing = cluster.stamp(pod("a", nodeName="n"), uid=str(i))
+        cluster.tell("ADDED", thing)
+        cluster.tell("DELETED", thing)
+        if i % 100 == 0:
+            cluster.cluster.keep_up()
+    assert len(cluster.cache.snapshot.changes) < 2000
 
 
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
@@ -371,8 +514,7 @@ def test_a_label_of_a_node_makes_it_be_asked_again_and_stuck_pods_be_tried(told,
     cluster.comes(pod("p", nodeSelector={"disk": "ssd"}))
     assert cluster.make_pass() == [("p", None)]
     clock.now += 2
-    for reflector in cluster.cache.reflectors.values():
-        reflector.heard_at = clock.now
+    cluster.hears(clock)
     assert cluster.make_pass() == []
     cluster.tell("MODIFIED", cluster.stamp(node("m", labels={"disk": "ssd"})), resource="nodes")
     assert cluster.make_pass() == [("p", "m")]
@@ -411,6 +553,31 @@ def test_a_volume_that_is_set_aside_stays_so_until_the_watch_shows_it(told):
     assert cluster.cluster.pending["uid-uses-data"].state is scheduler.State.PREPARING
 
 
+def refusing(error):
+    """The default Policy, and a rule that raises an error before the first binding."""
+    errors = [error]
+
+    def prepare(pod, node, snapshot):
+        if errors:
+            raise errors.pop()
+
+    rule = scheduler.Rule("Prepares", lambda pod, node: (), hooks={"pre_bind": prepare})
+    return scheduler.Policy([*DEFAULTS.predicates, rule], DEFAULTS.priorities)
+
+
+@table("error", {"refuses": scheduler.Unschedulable("no"), "trouble": scheduler.ApiError(503, "status 503")})
+def test_what_was_set_aside_is_written_in_the_end_if_another_rule_fails_before(error, told):
+    cluster = told(node("n"), storage_class("local"), claim("data"), volume("v"), policy=refusing(error))
+    cluster.comes(using("data"))
+    cluster.make_pass()
+    assert not cluster.server.sent("PATCH", "/v")
+    cluster.put(volume("v"))  # as the API server has it
+    cluster.cluster.pending.end_backoff()
+    cluster.make_pass()
+    assert len(cluster.server.sent("PATCH", "/v")) == 1
+    assert cluster.cluster.pending["uid-uses-data"].state is scheduler.State.PREPARING
+
+
 def test_if_the_write_of_what_was_set_aside_fails_all_of_it_is_listed_again(told):
     listed = volume("v")
     cluster = told(node("n"), storage_class("local"), claim("data"), listed, policy=DEFAULTS)
@@ -418,23 +585,35 @@ def test_if_the_write_of_what_was_set_aside_fails_all_of_it_is_listed_again(told
     cluster.comes(using("data"))
     cluster.make_pass()
     assert cluster.cluster.pending["uid-uses-data"].state is scheduler.State.UNPLACED and cluster.on("n") == []
-    assert "persistentvolumes" not in cluster.cache.objects and "persistentvolumes" not in cluster.cache.reflectors
+    assert "persistentvolumes" not in cluster.cache.objects
     cluster.server.objects["persistentvolumes", None, "v"] = cluster.stamp(volume("v"))
     cluster.cluster.pending.end_backoff()
     cluster.make_pass()
     assert cluster.cluster.pending["uid-uses-data"].state is scheduler.State.PREPARING and cluster.on("n") == ["uses-data"]
 
 
-def test_news_of_a_reflector_that_was_replaced_are_passed_over(told):
+def test_a_reflector_serves_however_often_a_resource_is_listed_again(told, monkeypatch):
+    threads = []
+    monkeypatch.setattr(scheduler, "in_background", lambda function, *more: threads.append(function))
+    monkeypatch.setattr(scheduler, "within", lambda seconds, function, *arguments, late=None: function(*arguments))
+    cluster = told(node("n"))
+    for _ in range(9):
+        cluster.cache.objects["services"]
+        cluster.cache.drop_objects()
+    assert len(threads) == 3
+
+
+def test_news_of_what_is_to_be_listed_anew_are_passed_over(told):
     cluster = told(node("n"), policy=DEFAULTS)
     cluster.cache.objects["services"]
-    old = cluster.cache.reflectors["services"]
     cluster.cache.drop_objects()
-    assert not old.is_needed
-    cluster.cache.objects["services"]
-    cluster.cache.news.put((old, "ADDED", {"metadata": {"name": "late", "namespace": "default"}}))
+    cluster.tell("ADDED", {"metadata": {"name": "early", "namespace": "default"}}, resource="services")
     cluster.cache.take_news()
+    assert "services" not in cluster.cache.objects
     assert cluster.cache.objects["services"] == {}
+    cluster.tell("ADDED", {"metadata": {"name": "late", "namespace": "default"}}, resource="services")
+    cluster.cache.take_news()
+    assert [*cluster.cache.objects["services"]] == ["default/late"]
 
 
 def test_what_a_rule_has_kept_of_objects_does_not_change_under_it(told):
@@ -443,6 +622,20 @@ def test_what_a_rule_has_kept_of_objects_does_not_change_under_it(told):
     cluster.tell("ADDED", {"metadata": {"name": "s", "namespace": "default"}}, resource="services")
     cluster.cache.take_news()
     assert before == {} and [*cluster.cache.objects["services"]] == ["default/s"]
+
+
+def test_a_pod_whose_labels_change_while_it_prepares_is_counted_once(told):
+    cluster = told(node("n", cpu="1"), storage_class("local"), claim("data"), volume("v"), policy=DEFAULTS)
+    cluster.comes(using("data") | {"spec": using("data")["spec"] | {"containers": pod("x", ONE)["spec"]["containers"]}})
+    assert cluster.make_pass() == [("uses-data", "n")]
+    record = cluster.cluster.pending["uid-uses-data"]
+    assert record.state is scheduler.State.PREPARING
+    cluster.comes(pod("first", priority=5))
+    raw = cluster.server.objects["pods", "default", "uses-data"]
+    cluster.make_pass(lambda decision: decision.pod.name == "first" and cluster.tell(
+        "MODIFIED", cluster.stamp(raw, labels={"x": "y"})))
+    assert record.state is scheduler.State.PREPARING
+    assert record.decision.pod.labels == {"x": "y"}
 
 
 # --- trouble
@@ -458,6 +651,20 @@ def test_if_nothing_is_heard_for_45_seconds_nothing_is_decided(told, monkeypatch
         cluster.make_pass()
     cluster.cache.reflectors["nodes"].heard_at = clock.now
     assert cluster.make_pass() == [("a", "n")]
+
+
+def test_a_resource_of_which_nothing_is_heard_fails_only_whom_it_concerns(told, monkeypatch):
+    clock = Clock(monkeypatch)
+    looks = scheduler.Rule("Looks", lambda pod, node, metadata: (), metadata=lambda pod, nodes, snapshot: (
+        pod.name == "b" and snapshot.objects["services"]))
+    cluster = told(node("n"), policy=scheduler.Policy([looks], []))
+    cluster.cache.objects["services"]
+    cluster.comes(pod("a"), pod("b"))
+    clock.now += 46
+    cluster.hears(clock, "services")
+    cluster.server.failures["services"] = [403]
+    assert cluster.make_pass() == [("a", "n"), ("b", None)]
+    assert "status 403" in str(cluster.server.requests)
 
 
 class Streams:
@@ -500,6 +707,8 @@ BREAKS = scheduler.ApiError(0, "broken")
     "one that breaks, too": ([[told_of("a", 5), BREAKS], [told_of("b", 6)]], 1, ["1000", "5", "6"], "ab"),
     "after 410 all is listed again": ([[told_of("a", 5), GONE]], 2, ["1000", "2000"], "a"),
     "and if that is the answer to the watch itself": ([scheduler.ApiError(410, "gone")], 2, ["1000", "2000"], ""),
+    "what is not there any more: a list says so": ([scheduler.ApiError(404, "no")], 2, ["1000", "2000"], ""),
+    "what can be listed only": ([scheduler.ApiError(405, "no")], 2, ["1000", "2000"], ""),
     "an event that is none": ([[{"type": "ADDED", "object": 7}]], 2, ["1000", "2000"], ""),
     "no right to watch: all is listed again": ([scheduler.ApiError(403, "no")], 2, ["1000", "2000"], ""),
     "no answer: the same once more": ([BREAKS, [told_of("a", 5)]], 1, ["1000", "1000", "5"], "a"),
@@ -526,12 +735,13 @@ def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatc
         pauses.append(round(seconds))
         clock.now += seconds
         if len(pauses) == 7:
-            reflector.is_needed = False
+            raise SystemExit
 
     monkeypatch.setattr(scheduler.time, "sleep", sleep)
     reflector = scheduler.Reflector(Streams(*[BREAKS] * 9), "nodes", scheduler.queue.SimpleQueue())
     reflector.list()
-    reflector.work()
+    with pytest.raises(SystemExit):
+        reflector.work()
     assert pauses == [1, 2, 4, 8, 10, 10, 10]
 
 
