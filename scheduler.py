@@ -1583,8 +1583,8 @@ class SpreadConstraint:
     itself: bool  # whether the pod meets its own constraint's selector
     complete: list = field(compare=False)  # the nodes that have all the constraints' keys, or need not
     eligible: list = field(compare=False)  # those of them where the pod may go, by the constraint's policies
-    counts: dict | None = None  # domain -> matching pods
-    least: int = 0  # of DoNotSchedule: the lowest of these
+    counts: dict | None = None  # of ScheduleAnyway: domain -> matching pods
+    full: frozenset = frozenset()  # of DoNotSchedule: the domains that can take no more
     weight: float = 0  # of ScheduleAnyway: how much a pod matters
     keys_needed: bool = True  # whether a node without one of the keys is left out
 
@@ -1648,7 +1648,9 @@ def hard_spread(pod, nodes, snapshot, arguments=(), modern=False):
         counts = pods_by_domain(pod, lambda node, key=key: node.labels[key], constraint.requirements, counted)
         has_enough_domains = len(counts) >= pick(raw, int, "minDomains")  # else one is taken to be empty
         least = min(counts.values(), default=0) if has_enough_domains else 0
-        spread.append(replace(constraint, counts=counts, least=least))
+        most = constraint.max_skew + least - constraint.itself
+        full = frozenset(domain for domain, count in counts.items() if count > most)
+        spread.append(replace(constraint, full=full))  # so that pods which change nothing here are not news
     return spread or nothing_against
 
 
@@ -1667,8 +1669,7 @@ def even_pods_spread(pod, node, metadata):
         if domain is None:
             yield "node(s) didn't match pod topology spread constraints (missing required label)"
             return
-        count = constraint.counts[domain] + constraint.itself
-        if count - constraint.least > constraint.max_skew:
+        if domain in constraint.full:
             yield "node(s) didn't match pod topology spread constraints"
             return
 

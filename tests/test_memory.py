@@ -400,6 +400,18 @@ def own_rules():
     del scheduler.PREDICATES["Own"], scheduler.PRIORITIES["OwnPriority"]
 
 
+def test_a_pod_that_leaves_no_domain_full_has_no_nodes_asked_again_about_spreading():
+    spread = [{"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"a": "b"}}}]
+    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})}
+    nodes = [node(f"n{i}", labels={ZONE: "abc"[i % 3]}) for i in range(9)]
+    found = []
+    for there in ([], [pod("there", labels={"a": "b"}, nodeName="n0")]):
+        snapshot = cluster_of(*nodes, *there).snapshot(policies)
+        waiting = scheduler.Pod(pod("p", labels={"a": "b"}, topologySpreadConstraints=spread))
+        found.append(scheduler.hard_spread(waiting, [*snapshot.nodes.values()], snapshot))
+    assert [one == other for one, other in zip(*found, strict=True)] == [True], "what the answers rest on is the same"
+
+
 CLAIMS = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-1"}}]
 
 
