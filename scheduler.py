@@ -4804,7 +4804,8 @@ class Cache:
             self.arrived.add(pod.scheduler)
         if was_on != is_on or (before and pod is not before):
             self.has_changed = True
-        if any(each and each.nominated_node for each in (before, pod)):
+        is_nominated = pod and pod.nominated_node and not is_on
+        if is_nominated or before in self.snapshot.nominated:
             self.snapshot.nominated = [
                 each for each in self.pods.values()
                 if each.nominated_node and not each.node_name and not each.terminating]

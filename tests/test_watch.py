@@ -520,6 +520,23 @@ def test_a_label_of_a_node_makes_it_be_asked_again_and_stuck_pods_be_tried(told,
     assert cluster.make_pass() == [("p", "m")]
 
 
+def test_reports_of_pods_that_run_where_they_were_nominated_have_no_others_looked_through(told):
+    cluster = told(node("n"))
+    runs = pod("a", ONE, nodeName="n", status={"nominatedNodeName": "n"})
+    nominated = cluster.cache.snapshot.nominated
+    cluster.tell("ADDED", cluster.put(runs))
+    cluster.tell("MODIFIED", cluster.put(runs | {"status": {"nominatedNodeName": "n", "podIP": "10.0.0.1"}}))
+    cluster.cache.take_news()
+    assert cluster.cache.snapshot.nominated is nominated
+    waits = pod("b", ONE, status={"nominatedNodeName": "n"})
+    cluster.tell("ADDED", cluster.put(waits))
+    cluster.cache.take_news()
+    assert [each.name for each in cluster.cache.snapshot.nominated] == ["b"]
+    cluster.tell("MODIFIED", cluster.put(pod("b", ONE, nodeName="n", status={"nominatedNodeName": "n"})))
+    cluster.cache.take_news()
+    assert cluster.cache.snapshot.nominated == []
+
+
 # --- other objects
 
 
