@@ -612,7 +612,7 @@ def test_if_the_write_of_what_was_set_aside_fails_all_of_it_is_listed_again(told
 def test_a_reflector_serves_however_often_a_resource_is_listed_again(told, monkeypatch):
     threads = []
     monkeypatch.setattr(scheduler, "in_background", lambda function, *more: threads.append(function))
-    monkeypatch.setattr(scheduler, "within", lambda seconds, function, *arguments, late=None: function(*arguments))
+    monkeypatch.setattr(scheduler, "within", lambda seconds, function, *arguments, **more: function(*arguments))
     cluster = told(node("n"))
     for _ in range(9):
         cluster.cache.objects["services"]
