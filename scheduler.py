@@ -4710,8 +4710,6 @@ class Cache:
             self.take(resource, known[key], has_gone=True)
         for thing in listed.values():
             self.take(resource, thing)
-        if self.are_nodes_others:
-            self.line_up_nodes()
 
     def take(self, resource, thing, has_gone=False):
         """Take in what an object is by now, or what it was when it went."""
