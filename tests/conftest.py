@@ -295,12 +295,17 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "error::DeprecationWarning:scheduler")
 
 
+BESIDE_ANOTHER = ("test_side_by_side", "test_preemption")  # where the real kube-scheduler runs, too
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items):
     """Have the tests on a control plane run by few workers, each of which needs one of its own."""
     for item in items:
         if "broken_control_plane" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group("a control plane that is broken"))
+        elif "shared_control_plane" in item.fixturenames and item.path.stem in BESIDE_ANOTHER:
+            item.add_marker(pytest.mark.xdist_group("a control plane with kube-scheduler"))
         elif "shared_control_plane" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group("a control plane"))
 

@@ -80,7 +80,7 @@ def run(*arguments):
 
 TOTAL, TESTS = int(os.environ.get("EXAMPLES", 3000)), 14
 SOON = settings(
-    max_examples=max(TOTAL // TESTS, 1), deadline=timedelta(seconds=5), database=None, print_blob=True,
+    max_examples=max(TOTAL // TESTS, 1), deadline=timedelta(minutes=1), database=None, print_blob=True,
     derandomize="EXAMPLES" not in os.environ, suppress_health_check=list(HealthCheck))
 
 # --- what comes in
