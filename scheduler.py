@@ -4387,8 +4387,8 @@ class PendingPods(dict):
         was_being_bound = record.state is State.BINDING
         was_waiting = record.waits_for_rules and record.since < record.began_at
         seconds = backoff(record.attempts + 1, policy.max_backoff, policy.initial_backoff)
-        if record.took > seconds / 10:
-            seconds = 10 * record.took
+        seconds = max(seconds, 10 * record.took)  # so that no pod has more than a tenth of the loop
+        if record.took > 1:
             pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have turns"
             warn_once(f"{decision.pod.key} takes {record.took:.1f} s to decide about: {pause}", about="brake")
         record.fall_back(seconds, decision.fits_nowhere)
