@@ -482,12 +482,12 @@ def random_scenario(seed):
 
 
 def contest(control_plane, decide_all):
-    """Set 20 scenarios up, side by side, and have them decided. Return who has to go for whom, and the nominations."""
+    """Set 40 scenarios up, side by side, and have them decided. Return who has to go for whom, and the nominations."""
     control_plane.clear()
     api = scheduler.Proxy(control_plane.server)
     api.request("DELETE", BUDGETS)
     incoming = []
-    for nodes, starts, pods, budgets, waiting in map(random_scenario, range(20)):
+    for nodes, starts, pods, budgets, waiting in map(random_scenario, range(40)):
         for thing in [*nodes, *pods, *waiting]:
             api.request("POST", "/api/v1/nodes" if thing in nodes else "/api/v1/namespaces/default/pods", thing)
         incoming += [thing["metadata"]["name"] for thing in waiting]
@@ -536,14 +536,15 @@ def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
     def by_us():
         run = run_scheduler("--server", contested.server, "--plugins", RULES, "--policy", ours, "--once",
                             "--output=json")
-        said = [line for line in run.stderr.splitlines() if " takes long" not in line]  # as on a busy machine
-        assert run.returncode == 0 and re.fullmatch("my-scheduler: polling .*", "\n".join(said))
+        said = [line for line in run.stderr.splitlines() if " takes " not in line]  # on a machine that is busy
+        assert run.returncode == 0 and len(said) == 2, said
+        assert said[0].endswith("not named here, so not asked") and said[1].startswith("my-scheduler: polling ")
         decisions.extend(map(json.loads, run.stdout.splitlines()))
 
     answer, expected = contest(contested, by_us), contest(contested, by_kube_scheduler)
     assert {*answer.pop("events")} <= {*expected.pop("events")}, "which tells those again who are going already"
     assert answer == expected
-    assert len(answer["victims"]) > 20 and len(answer["nominated"]) > 15
+    assert len(answer["victims"]) > 40 and len(answer["nominated"]) > 30
     reasons = Counter(why for decision in decisions for why in tutorial_rules.WHY if why in decision["remedy"])
     assert reasons.keys() == set(tutorial_rules.WHY), "each step has decided somewhere"
     assert any(not decision["remedy"] for decision in decisions)
