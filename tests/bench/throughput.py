@@ -304,7 +304,7 @@ SCENES = {  # what is there when pods come: nodes, pods on them, their bytes, Re
 def selecting(kind, name, selector, version="v1"):
     """Return a Service or a ReplicaSet that selects pods by a label."""
     template = {"metadata": {"labels": selector}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
-    spec = {"selector": selector, "ports": [{"port": 80}]} if kind == "Service" else {
+    spec = {"selector": selector, "clusterIP": "None"} if kind == "Service" else {
         "selector": {"matchLabels": selector}, "template": template, "replicas": 0}
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
