@@ -4290,6 +4290,18 @@ def prepare_binding(decision, node, cache):
     decision.waits = waits
 
 
+def seconds_to_wait(decision):
+    """Return for how long a pod backs off: at least ten times what its turn took, for the others' sake."""
+    record = decision.pod.record
+    policy = decision.policy
+    usual = backoff(record.attempts + 1, policy.max_backoff, policy.initial_backoff)
+    seconds = max(usual, 10 * record.took)
+    if record.took > 1:
+        pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have turns"
+        warn_once(f"{decision.pod.key} takes {record.took:.1f} s to decide about: {pause}", about="brake")
+    return seconds
+
+
 class PendingPods(dict):
     """{uid: PodRecord} of the pending pods, and what becomes of them. It runs in the loop's thread."""
 
@@ -4381,23 +4393,15 @@ class PendingPods(dict):
     def fall_back(self, decision):
         """Have a pod be UNPLACED again: give up its room, have the rules forget it, have it back off."""
         record = decision.pod.record
-        policy = decision.policy
-        was_reserved = record.state is not State.UNPLACED
-        was_prepared = record.state is State.PREPARING
-        was_being_bound = record.state is State.BINDING
-        was_waiting = record.waits_for_rules and record.since < record.began_at
-        seconds = backoff(record.attempts + 1, policy.max_backoff, policy.initial_backoff)
-        seconds = max(seconds, 10 * record.took)  # so that no pod has more than a tenth of the loop
-        if record.took > 1:
-            pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have turns"
-            warn_once(f"{decision.pod.key} takes {record.took:.1f} s to decide about: {pause}", about="brake")
-        record.fall_back(seconds, decision.fits_nowhere)
+        state = record.state
+        had_room_before = record.waits_for_rules and record.since < record.began_at  # its turn in this pass
+        record.fall_back(seconds_to_wait(decision), decision.fits_nowhere)
         self.cache.forget(decision.pod)
-        if was_waiting or was_being_bound:  # others, which have met it there, may fit now
+        if had_room_before or state is State.BINDING:  # others, which have met it there, may fit now
             self.cache.has_changed = True
-        if was_prepared:
+        if state is State.PREPARING:
             self.cache.drop_objects()  # what was changed of claims and volumes may not have been written
-        if was_reserved:
+        if state is not State.UNPLACED:
             self.undo(decision)
 
     def give_up_held(self):
@@ -4796,7 +4800,8 @@ class Cache:
             self.pods[key] = pod
             self.place(pod, pod.node_name or (None if is_another else counts_on))
         is_on = pod.node_name if pod else ""
-        if before and (is_on or not pod or is_another):
+        has_gone = not pod or is_another
+        if before and (is_on or has_gone):
             self.bound.discard(before.uid)
         if pod and pod is not before and not is_on:
             self.arrived.add(pod.scheduler)
@@ -5057,7 +5062,10 @@ def recall_fits(ask, predicates, pod, snapshot, policy):
         like = sign(pod, [each.rule for each in group])
         feasible, refused = recall((policy, place), like, snapshot, feasible, functools.partial(ask, group),
                                    basis=group, then=split_nodes)
-        failed = Failures(failed | refused) if failed and refused else failed or refused
+        if not failed:
+            failed = refused  # the very object, whose message is summed up once
+        elif refused:
+            failed = Failures(failed | refused)
     return feasible, failed
 
 
