@@ -146,9 +146,10 @@ def test_a_proxy_that_dies_and_comes_back_loses_nothing(control_plane, start_sch
     running.send_signal(signal.SIGTERM)
     _out, err = running.communicate(timeout=60)
     assert running.returncode == 0
-    assert err.count("answers again") == 1, err
+    # Once more, where Bindings that were cut off are answered only after a list has come through again.
+    assert 1 <= err.count("answers again") <= 2, err
     # Said once for a Binding that was under way, a list that was cut off, and lists that were refused.
-    assert 1 <= err.count("is `kubectl proxy` running") <= 3, err
+    assert 1 <= err.count("is `kubectl proxy` running") <= 4, err
     told = Counter(key for key, *_ in control_plane.events("Scheduled"))
     assert max(told.values()) == 1, "no pod was bound twice"
 
