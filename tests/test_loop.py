@@ -118,9 +118,13 @@ def test_a_binding_names_the_pod_by_its_uid():
     assert (body["metadata"]["uid"], body["target"]["name"]) == ("uid-web", "n")
 
 
-def test_an_idle_pass_asks_once_and_asks_the_watch_cache():
+def test_an_idle_pass_asks_once_and_asks_the_watch_cache(monkeypatch):
+    monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     server = Server(node("n"), pod("running", nodeName="n"))
-    make_pass(scheduler_of(server))
+    cluster = scheduler.Cluster(server, is_watched=True)
+    make_pass(cluster)
+    server.requests.clear()
+    make_pass(cluster)
     [(method, path, params, _)] = server.requests
     assert (method, path, params["resourceVersion"]) == ("GET", "/api/v1/pods", "0")
     assert params["fieldSelector"] == "spec.schedulerName=my-scheduler,spec.nodeName="
@@ -188,9 +192,10 @@ def test_a_pass_over_manifests_goes_on_however_long_it_takes(monkeypatch):
     assert decided == ["a", "b", "c"]
 
 
-def test_only_the_pending_pods_are_listed_from_the_watch_cache():
+def test_only_the_pending_pods_are_listed_from_the_watch_cache(monkeypatch):
+    monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     server = Server(node("n"), pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
-    make_pass(scheduler_of(server))
+    make_pass(scheduler.Cluster(server, is_watched=True))
     cached = [params["fieldSelector"] for _, _, params, _ in server.requests if "resourceVersion" in params]
     assert cached == ["spec.schedulerName=my-scheduler,spec.nodeName="]
     assert len(server.sent("GET", "")) == 4
