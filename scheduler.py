@@ -5059,8 +5059,9 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
     answers = last.answers
     result = last.result
     if is_other_basis or nodes is not last.nodes or any(answers[name] != news[name] for name in news):
-        known = answers | news
-        answers = {name: known[name] for name in nodes}
+        answers = answers | news
+        if nodes is not last.nodes:
+            answers = {name: answers[name] for name in nodes}
         result = then(nodes, answers)
     memory[key] = Finding(basis, nodes, answers, result, len(changes))
     while len(memory) * (len(snapshot.nodes) + 500) > MOST_REMEMBERED:  # 500 for all that is not of a node
@@ -5698,11 +5699,11 @@ def unheeded(decision):
     pod = decision.pod
     node = decision.nodes.get(decision.node)
     active = {rule.name for rule in decision.policy.rules()}
-    for rule in PREDICATES.values():
+    for rule in [rule for rule in PREDICATES.values() if rule.name not in active]:
         name = decision.policy.name_for(rule)
         for what, is_asked in rule.looks_at.items():
             with contextlib.suppress(Exception):  # what no active rule has read may be anything
-                if rule.name not in active and is_asked(pod, node):
+                if is_asked(pod, node):
                     yield f"has {what}, and {name}, which looks at that, is not active"
 
 
