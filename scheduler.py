@@ -235,10 +235,6 @@ def binding(pod, node_name):
 
 PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
 CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
-HOOKS = {  # option of a decorator -> what a KubeSchedulerConfiguration calls this extension point
-    "pre_enqueue": "preEnqueue", "queue_sort": "queueSort", "post_filter": "postFilter",
-    "reserve": "reserve", "unreserve": "reserve", "permit": "permit",
-    "pre_bind": "preBind", "bind": "bind", "post_bind": "postBind"}
 RULE_OF = {}  # the code of a function of a rule -> the rule's name; of a shared one, the last rule's
 
 
@@ -286,7 +282,7 @@ def register(where, name=None, **options):
             check_rule(where, name, function, options)
             given = Watch(name).over(given)
         given = {option: value for option, value in given.items() if value is not None}
-        hooks = {option: given.pop(option) for option in HOOKS if option in given}
+        hooks = {option: given.pop(option) for option in given.keys() - Rule.__dataclass_fields__.keys()}
         unless_given = {"steady": is_built_in, "is_own": not is_built_in, "plugin": name}
         CATALOGUES[where][name] = Rule(name, hooks=hooks, **(unless_given | given))
         for each in (function, *options.values()):
@@ -2426,22 +2422,11 @@ def dangling(name, claim, snapshot):
 # ==== 16. The other extension points ====================================================================
 
 # A rule may have functions for the other extension points of the scheduling framework, too: hooks, which are
-# options of its decorator. A request is (method, path, body).
+# options of its decorator. What stands at preFilter, filter, preScore, score and normalizeScore is its own
+# function, with `metadata` and `reduce`.
 #
-#   pre_enqueue(pod)                    why the pod is not ready to be tried, or None
-#   queue_sort(pod)                     a key: pods with lower ones are tried first
-#   metadata, function, reduce          PreFilter and Filter; or PreScore, Score and NormalizeScore
-#   post_filter(pod, failed, snapshot)  no node fits: requests that may help, and what they do; or None
-#   reserve(pod, node, snapshot)        takes note that the pod goes to the node; may raise Unschedulable
-#   unreserve(pod, snapshot)            forgets that, even if another rule's reserve failed; requests, or None
-#   permit(pod, node, snapshot)         None approves, Unschedulable denies; seconds: ask again, for so long
-#   pre_bind(pod, node, snapshot)       None: go on; requests, maybe []: send them, and ask again in each pass
-#                                       (these two may say why: seconds or requests, and a sentence)
-#   bind(pod, node_name)                binds the pod and returns True; else the next hook or the script does
-#   post_bind(pod, node_name)           the pod is bound
-#
-# The loop's thread calls all but the last two, one after another. They need no locks, and may look at all of
-# the snapshot. But all pods wait for them: they should be quick, and return requests instead of sending them.
+# The loop's thread calls all but bind and post_bind, one after another. They need no locks, and may look at
+# all of the snapshot. But all pods wait for them: they should be quick, and return requests, not send these.
 # bind and post_bind are called in other threads, for several pods at once. They may send requests, must not
 # change the pod or look at nodes and snapshots, and need locks for what they share. bind has a minute.
 # A hook that breaks, or calls sys.exit, does harm to its pod only (queue_sort: has no effect).
@@ -2465,35 +2450,66 @@ def with_reason(answer):
     return answer if is_pair else (answer, "")
 
 
-ANSWERS = {  # option -> whether what the function returns, except None, is fine; and what would be, in words
-    "post_filter": (is_remedy, "(a list of requests, what they do)"),
-    "reserve": (lambda answer: answer is not False, "raise Unschedulable"),
-    "unreserve": (are_requests, "a list of requests, (method, path, body)"),
-    "permit": (lambda answer: type(with_reason(answer)[0]) in (int, float), "seconds, or (seconds, why)"),
-    "pre_bind": (lambda answer: are_requests(with_reason(answer)[0]),
-                 "a list of requests, (method, path, body), or (these, why)"),
-    "bind": (lambda answer: isinstance(answer, bool), "True if it has bound the pod"),
-    "pre_enqueue": (lambda answer: isinstance(answer, str), "why the pod is not to be tried yet, a string")}
+@dataclass
+class ExtensionPoint:
+    """A point at which a rule may have a function: what that takes, and may return."""
+
+    parameters: str
+    in_configuration: str  # what a KubeSchedulerConfiguration calls it
+    is_fine: Callable = lambda answer: True  # says whether an answer may be returned; None always may
+    expected: str = ""  # what may be returned, in words
+    refusal: str = ""  # how kube-scheduler says that a plugin refuses a pod there
 
 
-REFUSALS = {  # extension point -> how kube-scheduler says which plugin refuses a pod there
-    "reserve": 'running Reserve plugin "{rule}"', "pre_bind": 'running PreBind plugin "{rule}"',
-    "permit": 'rejected pod "{pod}" by permit plugin "{rule}"'}
+# By the option of the decorator. A request is (method, path, body).
+EXTENSION_POINTS = {
+    # Why the pod is not ready to be tried; or None.
+    "pre_enqueue": ExtensionPoint(
+        "pod", "preEnqueue",
+        lambda answer: isinstance(answer, str), "why the pod is not to be tried yet, a string"),
+    # A key: pods with lower ones are tried first.
+    "queue_sort": ExtensionPoint("pod", "queueSort"),
+    # No node fits: requests that may help, and what they do; or None.
+    "post_filter": ExtensionPoint(
+        "pod failed snapshot", "postFilter", is_remedy, "(a list of requests, what they do)"),
+    # Takes note that the pod goes to the node; may raise Unschedulable.
+    "reserve": ExtensionPoint(
+        "pod node snapshot", "reserve",
+        lambda answer: answer is not False, "raise Unschedulable",
+        refusal='running Reserve plugin "{rule}"'),
+    # Forgets that, even if another rule's `reserve` failed. Requests; or None.
+    "unreserve": ExtensionPoint(
+        "pod snapshot", "reserve", are_requests, "a list of requests, (method, path, body)"),
+    # None approves, Unschedulable denies. Seconds, or these and why: it is asked again, for so long.
+    "permit": ExtensionPoint(
+        "pod node snapshot", "permit",
+        lambda answer: type(with_reason(answer)[0]) in (int, float), "seconds, or (seconds, why)",
+        refusal='rejected pod "{pod}" by permit plugin "{rule}"'),
+    # None: go on. Requests, maybe [], or these and why: they are sent, and it is asked again in each pass.
+    "pre_bind": ExtensionPoint(
+        "pod node snapshot", "preBind",
+        lambda answer: are_requests(with_reason(answer)[0]),
+        "a list of requests, (method, path, body), or (these, why)",
+        refusal='running PreBind plugin "{rule}"'),
+    # Binds the pod, and returns True; else the next one is asked, at last the script.
+    "bind": ExtensionPoint(
+        "pod node_name", "bind", lambda answer: isinstance(answer, bool), "True if it has bound the pod"),
+    # The pod is bound.
+    "post_bind": ExtensionPoint("pod node_name", "postBind")}
 
 
 def call_hook(rule, point, *things):
     """Return what a rule answers at an extension point. Raises TypeError if it may not answer that."""
+    there = EXTENSION_POINTS[point]
     try:
         answer = rule.hooks[point](*things)
     except Unschedulable as error:
-        if point not in REFUSALS:
+        if not there.refusal:
             raise
-        refusal = REFUSALS[point].format(rule=rule.plugin or rule.title, pod=things[0].name)
+        refusal = there.refusal.format(rule=rule.plugin or rule.title, pod=things[0].name)
         raise Unschedulable(f"{refusal}: {error}") from error
-    if answer is not None and point in ANSWERS:
-        is_fine, expected = ANSWERS[point]
-        if not is_fine(answer):
-            raise wrong_answer(rule, f"{point}: return None or {expected}", answer, rule.hooks[point])
+    if answer is not None and not there.is_fine(answer):
+        raise wrong_answer(rule, f"{point}: return None or {there.expected}", answer, rule.hooks[point])
     return answer
 
 
@@ -2846,14 +2862,12 @@ def one_line(error):
 DESCRIPTION = {  # options that are not functions -> their types
     "member": str, "steady": bool, "looks_at": dict, "aliases": [str], "always": bool,
     "by_default": range(2**31), "plugin": str, "plugin_weight": range(2**31)}
-OPTIONS = {"metadata", "reduce", "argument", "default", "check", *DESCRIPTION, *HOOKS}
-NOUNS = {"predicates": "predicate", "priorities": "priority"}
-OPTION_MEANT = {"pre_filter": "metadata", "pre_score": "metadata", "normalize": "reduce"}
 PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
     "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
-    "pre_enqueue": "pod", "queue_sort": "pod", "post_filter": "pod failed snapshot", "bind": "pod node_name",
-    "reserve": "pod node snapshot", "unreserve": "pod snapshot", "permit": "pod node snapshot",
-    "pre_bind": "pod node snapshot", "post_bind": "pod node_name"}
+    **{option: point.parameters for option, point in EXTENSION_POINTS.items()}}
+OPTIONS = {"argument", "default", *DESCRIPTION, *PARAMETERS} - {"function"}
+NOUNS = {"predicates": "predicate", "priorities": "priority"}
+OPTION_MEANT = {"pre_filter": "metadata", "pre_score": "metadata", "normalize": "reduce"}
 PLUGGED_IN = {}  # the name of a rule of --plugins -> its file
 
 
@@ -3172,7 +3186,7 @@ class Policy:
     @functools.cached_property
     def rules_with(self):
         """The active rules that have a function for an extension point, {point: [Rule]}."""
-        return {point: [rule for rule in self.rules() if point in rule.hooks] for point in HOOKS}
+        return {point: [rule for rule in self.rules() if point in rule.hooks] for point in EXTENSION_POINTS}
 
     def name_for(self, rule):
         """Return what the user's file calls, or would call, a rule: under a configuration, by its plugin."""
@@ -3459,7 +3473,8 @@ WITHOUT_EFFECT = ["DefaultPreemption", "DeferredPodScheduling", "DynamicResource
                   "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"]
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
-POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *dict.fromkeys(HOOKS.values()),
+HOOK_POINTS = dict.fromkeys(point.in_configuration for point in EXTENSION_POINTS.values())
+POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *HOOK_POINTS,
           "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"]
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"
 
@@ -3602,7 +3617,7 @@ def read_profile(profile, place, left_out, notices):
             for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
                 if name in catalogue:
                     hooks = {hook: function for hook, function in catalogue[name].hooks.items()
-                             if plugin in running[HOOKS[hook]]}
+                             if plugin in running[EXTENSION_POINTS[hook].in_configuration]}
                     rule = replace(catalogue[name], hooks=hooks)
                     entry = f"{place}.plugins.{point}: {plugin}"
                     rules[name] = set_up(rule, plugin, entry, weight or 1, given, modern=True)
@@ -3611,7 +3626,7 @@ def read_profile(profile, place, left_out, notices):
     predicates = rules_at("filter", PREDICATES)
     priorities = rules_at("score", PRIORITIES)
     others = {}  # of the user's own rules, those that neither filter nor score here
-    for point in HOOKS.values():
+    for point in HOOK_POINTS:
         known = predicates | priorities | others
         own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
                if rule.plugin not in PLUGIN_ORDER and name not in known}
