@@ -410,18 +410,19 @@ def in_memory(count, policy, claims=0):
 
 
 def decisions_a_second(count, path, pods):
-    """Return how many pods are decided about and assumed in a second."""
+    """Return how many pods are decided about and assumed in a second of CPU time."""
     cluster, policies = in_memory(count, path, claims=5000 if PODS[pods] is claiming_pods else 0)
     snapshot, policy = cluster.snapshot(policies), policies["my-scheduler"]
-    began, done = time.perf_counter(), 0
+    began = time.process_time()
+    done = 0
     for thing in PODS[pods](5000):
         waiting = scheduler.Pod(thing)
         waiting.update(record=scheduler.PodRecord(waiting))
         scheduler.assume(scheduler.schedule(waiting, snapshot, policy), cluster.cache)
         done += 1
-        if time.perf_counter() > began + 3:
+        if time.process_time() > began + 3:
             break
-    return done / (time.perf_counter() - began)
+    return done / (time.process_time() - began)
 
 
 def seconds(function):
