@@ -268,7 +268,7 @@ class Rule:
 
     # What the Policy says:
     title: str = ""  # what it calls the rule, by any of its names
-    arguments: list = field(default_factory=list)  # what functions take as `arguments`; else their defaults
+    settings: dict = field(default_factory=dict)  # what functions take by these names; else their defaults
     weight: int = 1
 
 
@@ -344,10 +344,10 @@ NOTHING = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
 
 @predicate("PodFitsResources", plugin="NodeResourcesFit", by_default=1, aliases=["GeneralPredicates"],
            looks_at={"resource requests": lambda pod, node: any(pod.requests.values())})
-def pod_fits_resources(pod, node, arguments=(), modern=False):
+def pod_fits_resources(pod, node, excepted=(), modern=False):
     """The node has room for one more pod, and enough free of all that it requests.
 
-    Not looked at are the resources that `arguments` name, or whose group they do, such as "example.com/".
+    excepted: resources that are not looked at, and groups of them, such as "example.com/".
     """
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
@@ -358,7 +358,7 @@ def pod_fits_resources(pod, node, arguments=(), modern=False):
             continue
         matters = amount > 0 or not modern  # in 1.20 nothing may be overcommitted, requested or not
         group = f"{name.partition('/')[0]}/"  # such as "example.com/"
-        is_excepted = name in arguments or group in arguments
+        is_excepted = name in excepted or group in excepted
         if matters and not is_excepted:
             yield f"Insufficient {name}"
 
@@ -427,27 +427,27 @@ def mean(scores, weights):
 
 
 @priority("LeastRequestedPriority", plugin="NodeResourcesFit", by_default=1)
-def least_requested(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
+def least_requested(pod, node, weights=CPU_AND_MEMORY, modern=False):
     """The percentage of cpu and memory that stays free, averaged by {resource: weight}: spreads the load."""
     free = {name: 100 * (there - used) // there if there > used else 0
-            for name, (used, there) in usage(pod, node, arguments[0], modern).items()}
-    return mean(free, arguments[0])
+            for name, (used, there) in usage(pod, node, weights, modern).items()}
+    return mean(free, weights)
 
 
 @priority("MostRequestedPriority", plugin="NodeResourcesFit")
-def most_requested(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
+def most_requested(pod, node, weights=CPU_AND_MEMORY, modern=False):
     """The percentage of cpu and memory that is then requested, averaged: fills node after node."""
     overcommitted = 100 if modern else 0
     full = {name: 100 * used // there if there and used <= there else overcommitted
-            for name, (used, there) in usage(pod, node, arguments[0], modern).items()}
-    return mean(full, arguments[0])
+            for name, (used, there) in usage(pod, node, weights, modern).items()}
+    return mean(full, weights)
 
 
 @priority("BalancedResourceAllocation", plugin="NodeResourcesBalancedAllocation", by_default=1)
-def balanced_resource_allocation(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
+def balanced_resource_allocation(pod, node, resources=CPU_AND_MEMORY, modern=False):
     """100 where cpu and memory are used to the same degree, else less; in 1.20, 0 where one is used up."""
     if modern:
-        return improved_balance(pod, node, arguments[0])
+        return improved_balance(pod, node, resources)
     shares = usage(pod, node, CPU_AND_MEMORY).values()
     cpu, memory = [used / there if there else 1.0 for used, there in shares]
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
@@ -1447,12 +1447,12 @@ def wants_node(pod, node):
 @predicate("MatchNodeSelector", plugin="NodeAffinity", by_default=1, aliases=["GeneralPredicates"],
            looks_at={"a node selector": lambda pod, node: pod.node_selector,
                      "required node affinity": functools.partial(requires, "nodeAffinity")})
-def match_node_selector(pod, node, arguments=(), modern=False):
+def match_node_selector(pod, node, added_terms=(), modern=False):
     """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity.
 
-    `arguments` are terms of which the node has to meet one whatever the pod (addedAffinity).
+    added_terms: those of which the node has to meet one whatever the pod (addedAffinity).
     """
-    if arguments and not any(term_matches(term, node) for term in valid_terms(arguments)):
+    if added_terms and not any(term_matches(term, node) for term in valid_terms(added_terms)):
         yield "node(s) didn't match scheduler-enforced node affinity"
     elif not wants_node(pod, node):
         yield "node(s) didn't match Pod's node affinity" + ("/selector" if modern else "")
@@ -1506,9 +1506,9 @@ def weighted_terms(raws):
 
 
 @priority("NodeAffinityPriority", reduce=stretch, plugin="NodeAffinity", plugin_weight=2, by_default=1)
-def node_affinity(pod, node, arguments=()):
-    """The summed weights of the preferred node affinity terms that the node meets, and of `arguments`."""
-    terms = preferred_terms(pod) + weighted_terms(arguments) if arguments else preferred_terms(pod)
+def node_affinity(pod, node, added_terms=()):
+    """The summed weights of the preferred node affinity terms that the node meets, and of added ones."""
+    terms = preferred_terms(pod) + weighted_terms(added_terms) if added_terms else preferred_terms(pod)
     return sum([weight for weight, term in terms if term_matches(term, node)])
 
 
@@ -1597,9 +1597,8 @@ class SpreadConstraint:
 def spread_constraints(pod, when, stage, snapshot, defaults, modern, keys_needed=True):
     """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
-    flat = itertools.chain.from_iterable
-    chosen = [raw for raw in raws or flat(defaults) if raw.get("whenUnsatisfiable") == when]
-    owned = list(flat(selectors_of(pod, snapshot, *OWNERS))) if chosen and not raws else []
+    chosen = [raw for raw in raws or defaults if raw.get("whenUnsatisfiable") == when]
+    owned = list(itertools.chain(*selectors_of(pod, snapshot, *OWNERS))) if chosen and not raws else []
     if not raws and not owned:
         return
     keys = {pick(raw, str, "topologyKey") for raw in chosen} if keys_needed else set()
@@ -1636,11 +1635,11 @@ def pods_by_domain(pod, domain, requirements, nodes):
     return counts
 
 
-def hard_spread(pod, nodes, snapshot, arguments=(), modern=False):
+def hard_spread(pod, nodes, snapshot, default_constraints=(), modern=False):
     """The pod's DoNotSchedule constraints. Since 1.20, pods count on eligible nodes only."""
     stage = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard'
     spread = []
-    for constraint in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments, modern):
+    for constraint in spread_constraints(pod, "DoNotSchedule", stage, snapshot, default_constraints, modern):
         raw, key = constraint.raw, constraint.key
         counted = constraint.eligible
         if not (modern or raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
@@ -1675,14 +1674,14 @@ def even_pods_spread(pod, node, metadata):
             return
 
 
-def soft_spread(pod, nodes, snapshot, arguments=(), modern=False):
+def soft_spread(pod, nodes, snapshot, default_constraints=(), modern=False):
     """The pod's ScheduleAnyway constraints, or default ones. Since 1.20, the system's own need no keys."""
     stage = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'
-    by_default = arguments == [DEFAULT_SPREAD] and not pod.spec.get("topologySpreadConstraints")
+    by_default = default_constraints == DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
     keys_needed = not (modern and by_default)
     spread = []
     constraints = spread_constraints(
-        pod, "ScheduleAnyway", stage, snapshot, arguments, modern, keys_needed=keys_needed)
+        pod, "ScheduleAnyway", stage, snapshot, default_constraints, modern, keys_needed=keys_needed)
     for constraint in constraints:
         domain = functools.partial(domain_of, constraint.key)
         counted = constraint.complete if constraint.key == HOSTNAME else constraint.eligible
@@ -1709,9 +1708,9 @@ def normalize_spread(points):
     return {name: turned[count] for name, count in points.items()}
 
 
-@priority("SelectorSpreadPriority", metadata=functools.partial(soft_spread, arguments=[DEFAULT_SPREAD]),
-          reduce=normalize_spread, aliases=["ServiceSpreadingPriority"], by_default=1,
-          plugin="PodTopologySpread", plugin_weight=2)
+@priority("SelectorSpreadPriority", plugin="PodTopologySpread", plugin_weight=2, by_default=1,
+          metadata=functools.partial(soft_spread, default_constraints=DEFAULT_SPREAD),
+          reduce=normalize_spread, aliases=["ServiceSpreadingPriority"])
 @priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, by_default=2,
           plugin_weight=0)
 def even_pods_spread_priority(pod, node, metadata, modern=False):
@@ -1884,12 +1883,11 @@ def match_inter_pod_affinity(pod, node, metadata, modern=False):
     yield reason
 
 
-def affine_scores(pod, nodes, snapshot, arguments=(1,)):
+def affine_scores(pod, nodes, snapshot, hard_weight=1, ignores_others=False):
     """For each (topology key, value) domain, the weights of the terms for and against the pod's going there.
 
-    `arguments`: the weight of other pods' required terms, and maybe that pods without preferences get none.
+    hard_weight: of other pods' required terms. ignores_others: if so, pods without preferences get none.
     """
-    weight, *ignores_others = arguments
     terms, problem = affinity_terms(pod)
     if problem:
         raise Unschedulable(f'running PreScore plugin "InterPodAffinity": {problem}')
@@ -1898,7 +1896,7 @@ def affine_scores(pod, nodes, snapshot, arguments=(1,)):
     around = affinity_around(pod, snapshot)
     scores = collections.Counter(around["preferred"])
     for domain, count in around["attached"].items():  # to pods that must be where this one is
-        scores[domain] += count * weight
+        scores[domain] += count * hard_weight
     return scores
 
 
@@ -2231,10 +2229,10 @@ def storage(thing, *path):
     return quantity(str(pick(thing, dict, "spec", *path).get("storage") or 0))
 
 
-def bind_volumes(pod, node, snapshot, arguments=(), modern=False):
+def bind_volumes(pod, node, snapshot, timeout=600, modern=False):
     """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest.
 
-    `arguments`: {"bindTimeoutSeconds": for how long that may take}; by default ten minutes.
+    timeout: the seconds that this may take.
     """
     if not pod.claims:
         return None
@@ -2261,8 +2259,7 @@ def bind_volumes(pod, node, snapshot, arguments=(), modern=False):
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
     if patches and has_waited:
         raise Unschedulable(f"{failing} the volume or the node that was chosen has been given up")
-    limit = max([argument["bindTimeoutSeconds"] for argument in arguments], default=600)
-    if claims.delayed and has_waited and time.monotonic() - pod.record.since > limit:
+    if claims.delayed and has_waited and time.monotonic() - pod.record.since > timeout:
         late = "context deadline exceeded" if modern else "timed out waiting for the condition"
         raise Unschedulable(f"{failing} {late}")
     is_awaited = claims.delayed and snapshot.is_live  # else nobody would bind them
@@ -3187,8 +3184,7 @@ class Policy:
                 words.append(f"({rule.name})")
             if rule in self.priorities:
                 words.append(f"×{rule.weight}")
-            if rule.arguments:
-                words.append(json.dumps(rule.arguments))
+            words += [f"{name}={json.dumps(value)}" for name, value in rule.settings.items() if value != []]
             lines.append(" ".join([*words, *rule.hooks]))
         lines += [f"{extender.title} {json.dumps(extender.config)}" for extender in self.extenders]
         if self.always_check_all:
@@ -3306,9 +3302,9 @@ def read_policy(document):
     predicate_entries += [{"name": name} for name in unnamed]
     priority_entries = said.get("priorities", default_entries("priorities"))
     configs = said.get("extenders", [])
-    said_elsewhere = {  # rule -> its arguments
-        "PodFitsResources": left_to_extenders(configs),
-        "InterPodAffinityPriority": [said.get("hardPodAffinitySymmetricWeight") or 1]}
+    said_elsewhere = {  # rule -> its settings
+        "PodFitsResources": {"excepted": left_to_extenders(configs)},
+        "InterPodAffinityPriority": {"hard_weight": said.get("hardPodAffinitySymmetricWeight") or 1}}
     predicates = rules_named("predicates", predicate_entries, said_elsewhere, notices)
     priorities = rules_named("priorities", priority_entries, said_elsewhere, notices)
     order = [*(GENERAL_FIRST if has_general else []), *PREDICATE_ORDER, *PREDICATES]
@@ -3335,8 +3331,8 @@ def rules_named(where, entries, said_elsewhere, notices):
             title = f"{title} ({name})"
         # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
         weight = last.weight * max(1, len(arguments))
-        arguments = arguments or said_elsewhere.get(name, [])
-        rules.append(set_up(CATALOGUES[where][name], title, last.entry, weight, arguments))
+        settings = {"arguments": arguments} | said_elsewhere.get(name, {})
+        rules.append(set_up(CATALOGUES[where][name], title, last.entry, weight, settings))
     return rules
 
 
@@ -3413,24 +3409,28 @@ def unknown_rule(where, title):
     return f'unknown {NOUNS[where]} "{title}"{did_you_mean(meant, known_names(where))}'
 
 
-def set_up(rule, title, entry, weight, arguments, modern=False):
-    """Return a rule with what a file says of it, filled in where its functions take that."""
+def set_up(rule, title, entry, weight, settings, modern=False):
+    """Return a rule with what a file says of it, filled in where its functions take that.
+
+    settings: {parameter: value}; among them, as `arguments`, those of the entries that name the rule.
+    """
+    arguments = settings.get("arguments", [])
     if has_own_fields(rule):
         arguments = [rule.default | argument for argument in arguments or [{}]]
     check_arguments(rule, arguments, entry)
-    known = {"modern": modern}
-    if arguments or rule.argument is not None:
-        known["arguments"] = arguments
+    if rule.argument is not None:
+        settings = settings | {"arguments": arguments}
 
     def fill_in(function):
         """Return a function that needs no more of what is known already."""
         parameters = inspect.signature(function).parameters if function else {}
-        filled = {name: value for name, value in known.items() if name in parameters}
+        known = settings | {"modern": modern}
+        filled = {name: known[name] for name in known.keys() & parameters.keys()}
         return functools.partial(function, **filled) if filled else function
 
     hooks = {point: fill_in(hook) for point, hook in rule.hooks.items()}
     functions = {option: fill_in(getattr(rule, option)) for option in ("function", "metadata", "reduce")}
-    return replace(rule, title=title, weight=weight, arguments=arguments, hooks=hooks, **functions)
+    return replace(rule, title=title, weight=weight, settings=settings, hooks=hooks, **functions)
 
 
 def check_arguments(rule, arguments, entry):
@@ -3626,38 +3626,40 @@ def read_profile(profile, place, left_out, notices):
 
 
 def rules_of(plugin, args):
-    """Return {rule: its arguments} of a plugin: its predicate and priority, or a rule of the user's own.
+    """Return {rule: its settings} of a plugin: its predicate and priority, or a rule of the user's own.
 
     `args`: what the configuration says of the plugin.
     """
     if plugin == "NodeAffinity":
         added = args.get("addedAffinity", {})
-        return {"MatchNodeSelector": added.get(f"required{WHEN}", {}).get("nodeSelectorTerms", []),
-                "NodeAffinityPriority": added.get(f"preferred{WHEN}", [])}
+        required = added.get(f"required{WHEN}", {})
+        return {"MatchNodeSelector": {"added_terms": required.get("nodeSelectorTerms", [])},
+                "NodeAffinityPriority": {"added_terms": added.get(f"preferred{WHEN}", [])}}
     if plugin == "NodeResourcesFit":
         groups = [f"{group}/" for group in args.get("ignoredResourceGroups", [])]
         strategy = args.get("scoringStrategy", {})
         scoring = STRATEGIES[strategy.get("type") or "LeastAllocated"]
         resources = strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
-        given = {resource.get("name", ""): resource.get("weight", 1) for resource in resources}
+        settings = {"weights": {each.get("name", ""): each.get("weight", 1) for each in resources}}
         if scoring == "RequestedToCapacityRatio":
-            given = strategy.get("requestedToCapacityRatio", {}) | {
-                "resources": [{"weight": 1} | resource for resource in resources]}
-        return {"PodFitsResources": args.get("ignoredResources", []) + groups, scoring: [given]}
-    arguments = [args] if args else []
+            weighted = {"resources": [{"weight": 1} | each for each in resources]}
+            settings = {"arguments": [strategy.get("requestedToCapacityRatio", {}) | weighted]}
+        excepted = args.get("ignoredResources", []) + groups
+        return {"PodFitsResources": {"excepted": excepted}, scoring: settings}
     if plugin == "PodTopologySpread":
         system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
-        arguments = [args.get("defaultConstraints") or system]
+        settings = {"default_constraints": args.get("defaultConstraints") or system}
     elif plugin == "InterPodAffinity":
-        arguments = [args.get("hardPodAffinityWeight", 1)]
-        if args.get("ignorePreferredTermsOfExistingPods"):
-            arguments.append("ignorePreferredTermsOfExistingPods")
+        settings = {"hard_weight": args.get("hardPodAffinityWeight", 1),
+                    "ignores_others": args.get("ignorePreferredTermsOfExistingPods", False)}
     elif plugin == "NodeResourcesBalancedAllocation":
         names = [resource.get("name", "") for resource in args.get("resources", [])]
-        arguments = [dict.fromkeys(names, 1)] if names else []
+        settings = {"resources": names} if names else {}
     elif plugin == "VolumeBinding":
-        arguments = [args] if "bindTimeoutSeconds" in args else []
-    return {rule.name: arguments for rule in plugins_of_today().get(plugin, [])}
+        settings = {"timeout": args["bindTimeoutSeconds"]} if "bindTimeoutSeconds" in args else {}
+    else:
+        settings = {"arguments": [args]} if args else {}
+    return {rule.name: settings for rule in plugins_of_today().get(plugin, [])}
 
 
 def plugin_arguments(profile, place, notices):

@@ -113,27 +113,29 @@ def test_arguments_change_what_a_plugin_does():
         {"name": "NodeResourcesFit", "args": {"ignoredResources": ["example.com/gpu"],
                                               "ignoredResourceGroups": ["example.org"]}},
         {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 17}}]}).values()
-    settings = {rule.name: rule.arguments for rule in policy.predicates + policy.priorities}
-    assert settings["InterPodAffinityPriority"] == [17]
+    settings = {rule.name: rule.settings for rule in policy.predicates + policy.priorities}
+    assert settings["InterPodAffinityPriority"]["hard_weight"] == 17
     wanted = scheduler.Pod(pod("p", {f"example.{domain}/{name}": "1" for domain in ("com", "org") for name in (
         "gpu", "fpga")}))
     fits = {rule.name: rule for rule in policy.predicates}["PodFitsResources"]
     assert list(fits.function(wanted, scheduler.Node(node("n")))) == ["Insufficient example.com/fpga"]
 
 
-@table("plugin, args, rule, arguments", {
+@table("plugin, args, rule, settings", {
     "a weight of 0 leaves required affinity out": (
-        "InterPodAffinity", {"hardPodAffinityWeight": 0}, "InterPodAffinityPriority", [0]),
-    "without a weight it is 1": ("InterPodAffinity", {}, "InterPodAffinityPriority", [1]),
+        "InterPodAffinity", {"hardPodAffinityWeight": 0}, "InterPodAffinityPriority",
+        {"hard_weight": 0, "ignores_others": False}),
+    "without a weight it is 1": (
+        "InterPodAffinity", {}, "InterPodAffinityPriority", {"hard_weight": 1, "ignores_others": False}),
     "resources to balance": (
         "NodeResourcesBalancedAllocation", {"resources": [{"name": "cpu", "weight": 1}, {"name": "example.com/gpu"}]},
-        "BalancedResourceAllocation", [{"cpu": 1, "example.com/gpu": 1}]),
+        "BalancedResourceAllocation", {"resources": ["cpu", "example.com/gpu"]}),
     "without any, what the rule has by default": (
-        "NodeResourcesBalancedAllocation", {}, "BalancedResourceAllocation", []),
+        "NodeResourcesBalancedAllocation", {}, "BalancedResourceAllocation", {}),
 })
-def test_a_rule_has_the_arguments_of_its_plugin(plugin, args, rule, arguments):
+def test_a_rule_has_the_settings_of_its_plugin(plugin, args, rule, settings):
     [policy] = load({"pluginConfig": [{"name": plugin, "args": args}]}).values()
-    assert {rule.name: rule.arguments for rule in policy.priorities}[rule] == arguments
+    assert {rule.name: rule.settings for rule in policy.priorities}[rule] == settings
 
 
 ENABLED, DISABLED = "profiles[0].plugins.{}.enabled[0]", "profiles[0].plugins.{}.disabled[0]"
@@ -339,7 +341,7 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
     two = {"preFilter": {"enabled": plugins("sample-plugin")}, "filter": {"enabled": plugins("sample-plugin")}}
     for points, bound in ((two, False), ({**two, "preBind": {"enabled": plugins("sample-plugin")}}, True)):
         [policy] = load({"plugins": points, "pluginConfig": arguments}).values()
-        [argument] = policy.predicates[-1].arguments
+        [argument] = policy.predicates[-1].settings["arguments"]
         assert argument["favorite_number"] == 3 and argument["favorNumber"] is None
         assert len(policy.rules_with["pre_bind"]) == 1 + bound, "VolumeBinding's, and the sample's"
     [policy] = load({"plugins": {"permit": {"enabled": plugins("Coscheduling")}}}).values()
@@ -557,9 +559,9 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
     "a plugin that filters and scores": (
         {"multiPoint": {"disabled": plugins("NodeResourcesFit")}},
         ["- NodeResourcesFit (PodFitsResources)",
-         '- NodeResourcesFit (LeastRequestedPriority) ×1 [{"cpu": 1, "memory": 1}]']),
+         '- NodeResourcesFit (LeastRequestedPriority) ×1 weights={"cpu": 1, "memory": 1}']),
     "one of its parts": ({"score": {"disabled": plugins("NodeResourcesFit")}},
-                         ['- NodeResourcesFit (LeastRequestedPriority) ×1 [{"cpu": 1, "memory": 1}]']),
+                         ['- NodeResourcesFit (LeastRequestedPriority) ×1 weights={"cpu": 1, "memory": 1}']),
     "a plugin that filters": ({"filter": {"disabled": plugins("NodePorts")}}, ["- NodePorts (PodFitsHostPorts)"]),
     "the order in which plugins filter": (
         {"filter": {"enabled": plugins("VolumeZone")}},

@@ -474,8 +474,8 @@ def test_an_argument_that_changes_is_said(tmp_path, caplog):
     file = scheduler.PolicyFile(path, "my-scheduler")
     path.write_text(policy((), [entry | {"argument": {"labelPreference": {"label": "faster"}}}]))
     file.current()
-    assert caplog.messages == [f'{path}: - Fast (NodeLabel) ×1 [{{"label": "fast"}}]',
-                               f'{path}: + Fast (NodeLabel) ×1 [{{"label": "faster"}}]']
+    assert caplog.messages == [f'{path}: - Fast (NodeLabel) ×1 arguments=[{{"label": "fast"}}]',
+                               f'{path}: + Fast (NodeLabel) ×1 arguments=[{{"label": "faster"}}]']
 
 
 def test_a_policy_that_vanishes_or_breaks_heals_by_itself(tmp_path, caplog):
