@@ -610,11 +610,16 @@ def quiet_hours():
     """A rule that is said in one place: its plugin, that one's weight, an argument, a difference between versions."""
     @scheduler.priority("QuietHoursPriority", plugin="QuietHours", plugin_weight=4, by_default=3, aliases=["OldHours"],
                         argument={"hour": int}, default={"hour": 7})
-    def quiet(pod, node, arguments, modern=False):
-        return arguments[0]["hour"] + modern
+    def quiet(pod, node, arguments):
+        return arguments[0]["hour"]
+
+    @scheduler.today("QuietHoursPriority")
+    def quiet_today(pod, node, arguments):
+        return arguments[0]["hour"] + 1
 
     yield
     scheduler.PRIORITIES.pop("QuietHoursPriority", None)
+    scheduler.TODAY.pop("QuietHoursPriority")
 
 
 def test_a_rule_is_added_and_removed_in_one_place(quiet_hours):
