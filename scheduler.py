@@ -828,14 +828,6 @@ def pod_amounts(containers, as_a_whole, overhead, default):
     return total
 
 
-def in_cores(overhead):
-    """Return an overhead as scores count it: its cores, rounded up, as millicores.
-
-    Upstream: calculatePodResourceRequest.
-    """
-    return overhead | {"cpu": -(-overhead["cpu"] // 1000)} if "cpu" in overhead else overhead
-
-
 # ==== 8. Selectors of labels and fields =================================================================
 
 
@@ -1037,7 +1029,7 @@ class Pod(Listed):
 
     def read_requests(self):
         """Read what the pod requests; and for what it counts in scores, where each container counts."""
-        self.overhead = amounts(self.spec, "overhead")
+        overhead = amounts(self.spec, "overhead")
         wanted = amounts(self.spec, "resources", "requests")
         status = pick(self.raw, dict, "status")
         if wanted and status.get("resources") is not None:
@@ -1046,14 +1038,17 @@ class Pod(Listed):
         as_a_whole = {name: amount for name, amount in wanted.items()
                       if name in LITTLE or name.startswith("hugepages-")}
         containers = container_requests(self.raw)
-        said = pod_amounts(containers, as_a_whole, self.overhead, {})
+        said = pod_amounts(containers, as_a_whole, overhead, {})
         self.requests = NOTHING | said
         little = {name: LITTLE[name] for name in LITTLE if name not in said} if as_a_whole else LITTLE
         # In scores it counts for `nonzero` on its node, and for `nonzero_incoming` while it has none.
-        self.nonzero = pod_amounts(containers, as_a_whole, self.overhead, little)
-        self.nonzero_incoming = self.nonzero
-        if as_a_whole or self.overhead:
-            self.nonzero_incoming = pod_amounts(containers, {}, in_cores(self.overhead), LITTLE)
+        self.nonzero = pod_amounts(containers, as_a_whole, overhead, little)
+        self.nonzero_incoming = pod_amounts(containers, {}, overhead, LITTLE) if as_a_whole else self.nonzero
+        self.uncounted_cpu = 0
+        if "cpu" in overhead:  # whose cores, rounded up, count as millicores (calculatePodResourceRequest)
+            self.uncounted_cpu = overhead["cpu"] - math.ceil(overhead["cpu"] / 1000)
+            cpu = self.nonzero_incoming["cpu"] - self.uncounted_cpu
+            self.nonzero_incoming = self.nonzero_incoming | {"cpu": cpu}
 
     def is_as_in(self, raw):
         """Say whether other JSON of the pod says the same of all that is looked at, except its node.
@@ -1071,7 +1066,7 @@ class Pod(Listed):
 
     # What built-in rules look at when they are asked about a node; a test holds them to that. All else, such
     # as labels, they look at in their `metadata` only.
-    SIGNED = ("requests", "nonzero_incoming", "overhead", "host_ports", "tolerations", "node_selector",
+    SIGNED = ("requests", "nonzero_incoming", "uncounted_cpu", "host_ports", "tolerations", "node_selector",
               "node_affinity", "controller")
 
     @functools.cached_property
@@ -3400,18 +3395,14 @@ def taints_and_tolerations(pod, node):
         yield "node(s) had untolerated taint(s)"
 
 
-@kept_with_pod
-def with_full_overhead(pod):
-    """What the pod counts for in scores; the cpu of its overhead counts in millicores, as all else does."""
-    counted = dict(pod.nonzero_incoming)
-    add(counted, in_cores(pod.overhead), -1)
-    add(counted, pod.overhead)
-    return counted
-
-
 def usage_today(pod, node, resources):
-    """Return `usage` without what the node lacks, and extended resources that the pod does not request."""
-    incoming = with_full_overhead(pod)
+    """Return `usage` with the pod's overhead in full.
+
+    Left out are what the node does not have, and extended resources that the pod does not request.
+    """
+    incoming = pod.nonzero_incoming
+    if pod.uncounted_cpu:
+        incoming = incoming | {"cpu": incoming["cpu"] + pod.uncounted_cpu}
     counted = [name for name in resources
                if node.allocatable.get(name) and (name in NOTHING or incoming.get(name))]
     return usage(incoming, node, counted)
