@@ -1937,10 +1937,7 @@ def volumes_of(pod, snapshot):
 def attachments(pod, snapshot):
     """Return the (driver, identity) of the pod's cloud disks, inline or claimed, and of its CSI volumes."""
     sources, unbound = volumes_of(pod, snapshot)
-    attached = csi_volumes(sources)
-    for provisioner, cloud in CLOUD_DISKS.items():
-        attached |= {(provisioner, pick(source, str, cloud.source, cloud.identity))
-                     for source in sources if source.get(cloud.source)}
+    attached = attached_by(sources, CLOUD_DISKS)
     for name, claim in unbound.items():  # what is yet to be provisioned is known by its claim
         class_name = pick(claim, str, "spec", "storageClassName")
         built_in = snapshot.objects["storageclasses"].get(class_name, {}).get("provisioner")
@@ -1952,10 +1949,14 @@ def attachments(pod, snapshot):
     return attached
 
 
-def csi_volumes(sources):
-    """Return the (driver, handle) of the CSI volumes; those that a pod has inline have no handle."""
-    return {(pick(source, str, "csi", "driver"), pick(source, str, "csi", "volumeHandle"))
-            for source in sources if pick(source, dict, "csi").get("volumeHandle")}
+def attached_by(sources, drivers):
+    """Return the (driver, identity) of disks and of CSI volumes; CSI's that are inline have no handle."""
+    attached = {(pick(source, str, "csi", "driver"), pick(source, str, "csi", "volumeHandle"))
+                for source in sources if pick(source, dict, "csi").get("volumeHandle")}
+    for driver, disks in drivers.items():
+        attached |= {(driver, pick(source, str, disks.source, disks.identity))
+                     for source in sources if source.get(disks.source)}
+    return attached
 
 
 def attached_to(node, snapshot, attachments=attachments):
@@ -2179,14 +2180,15 @@ def patch(thing, resource, annotations, **more):
 
 @predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, steady=False,
            plugin="VolumeBinding", by_default=1, looks_at={"claims": lambda pod, node: pod.claims})
-def check_volume_binding(pod, node, metadata):
+def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent pv(s)",
+                         out_of_reach="node(s) had volume node affinity conflict"):
     """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
     for volume in metadata.bound:
         if not volume:
-            yield "pvc(s) bound to non-existent pv(s)"
+            yield gone
             break
         if not satisfies_one(node.labels, volume.reach):
-            yield "node(s) had volume node affinity conflict"
+            yield out_of_reach
             break
     if any(delayed.selected_node not in (None, node.name) for delayed in metadata.delayed):
         yield "node(s) didn't find available persistent volumes to bind"
@@ -3408,27 +3410,20 @@ def usage_today(pod, node, resources):
     return usage(incoming, node, counted)
 
 
-def weighted_mean(scores, weights):
-    """Return the mean of the scores of resources, by the resources' weights, rounded down."""
-    total = sum(score * weights[name] for name, score in scores.items())
-    divisor = sum(weights[name] for name in scores)
-    return total // (divisor or 1)
+def mean_of(score):
+    """Return a priority: the mean of score(requested, there) of resources, by {resource: weight}."""
+
+    def mean(pod, node, weights):
+        """Return the mean, rounded down; 0 if no resource counts."""
+        found = usage_today(pod, node, weights)
+        total = sum(weights[name] * score(used, there) for name, (used, there) in found.items())
+        return total // (sum(weights[name] for name in found) or 1)
+
+    return mean
 
 
-@today("LeastRequestedPriority")
-def least_allocated(pod, node, weights):
-    """The percentages of resources that stay free, averaged by {resource: weight}."""
-    free = {name: 100 * (there - used) // there if there > used else 0
-            for name, (used, there) in usage_today(pod, node, weights).items()}
-    return weighted_mean(free, weights)
-
-
-@today("MostRequestedPriority")
-def most_allocated(pod, node, weights):
-    """The percentages of resources that are then requested, averaged by {resource: weight}."""
-    full = {name: min(100 * used // there, 100)
-            for name, (used, there) in usage_today(pod, node, weights).items()}
-    return weighted_mean(full, weights)
+today("LeastRequestedPriority", function=mean_of(lambda used, there: 100 * max(there - used, 0) // there))
+today("MostRequestedPriority", function=mean_of(lambda used, there: 100 * min(there, used) // there))
 
 
 @today("BalancedResourceAllocation")
@@ -3588,27 +3583,24 @@ def disks_and_claims_today(pod, nodes, snapshot):
 today("NoDiskConflict", metadata=disks_and_claims_today)
 
 
-# CSI drivers have taken the place of provisioners: a volume's `source` has the disk's `handle` in this field.
-InTree = collections.namedtuple("InTree", "driver source handle")
-IN_TREE = {  # provisioner -> how its disks are known to the CSI driver
-    "kubernetes.io/aws-ebs": InTree("ebs.csi.aws.com", "awsElasticBlockStore", "volumeID"),
-    "kubernetes.io/gce-pd": InTree("pd.csi.storage.gke.io", "gcePersistentDisk", "pdName"),
-    "kubernetes.io/azure-disk": InTree("disk.csi.azure.com", "azureDisk", "diskURI"),
-    "kubernetes.io/cinder": InTree("cinder.csi.openstack.org", "cinder", "volumeID"),
-    "kubernetes.io/portworx-volume": InTree("pxd.portworx.com", "portworxVolume", "volumeID")}
+# The CSI driver that has taken a provisioner's place identifies the disk by the field `identity` of `source`.
+Migrated = collections.namedtuple("Migrated", "provisioner source identity")
+MIGRATED = {  # driver -> the disks that are its by now
+    "ebs.csi.aws.com": Migrated("kubernetes.io/aws-ebs", "awsElasticBlockStore", "volumeID"),
+    "pd.csi.storage.gke.io": Migrated("kubernetes.io/gce-pd", "gcePersistentDisk", "pdName"),
+    "disk.csi.azure.com": Migrated("kubernetes.io/azure-disk", "azureDisk", "diskURI"),
+    "cinder.csi.openstack.org": Migrated("kubernetes.io/cinder", "cinder", "volumeID"),
+    "pxd.portworx.com": Migrated("kubernetes.io/portworx-volume", "portworxVolume", "volumeID")}
+DRIVERS = {disks.provisioner: driver for driver, disks in MIGRATED.items()}
 
 
 def attachments_today(pod, snapshot):
     """Return the (CSI driver, handle) of the pod's volumes, inline or claimed."""
     sources, unbound = volumes_of(pod, snapshot)
-    attached = csi_volumes(sources)
-    for disks in IN_TREE.values():
-        attached |= {(disks.driver, pick(source, str, disks.source, disks.handle))
-                     for source in sources if source.get(disks.source)}
+    attached = attached_by(sources, MIGRATED)
     for name, claim in unbound.items():
         provisioner = storage_class_of(claim, snapshot).get("provisioner") or ""
-        driver = IN_TREE[provisioner].driver if provisioner in IN_TREE else provisioner
-        attached.add((driver, (pod.namespace, name)))
+        attached.add((DRIVERS.get(provisioner, provisioner), (pod.namespace, name)))
     return attached
 
 
@@ -3658,16 +3650,12 @@ def why_unusable_today(name, claim, pod):
     return problem
 
 
-@today("CheckVolumeBinding", metadata=functools.partial(claims_to_bind, why_unusable=why_unusable_today),
-       hooks={"pre_bind": functools.partial(bind_volumes, late="context deadline exceeded")})
-def volume_binding(pod, node, metadata):
-    """In other words."""
-    words = {"pvc(s) bound to non-existent pv(s)":
-             "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
-             "node(s) had volume node affinity conflict":
-             "node(s) didn't match PersistentVolume's node affinity"}
-    for reason in check_volume_binding(pod, node, metadata):
-        yield words.get(reason, reason)
+today("CheckVolumeBinding", metadata=functools.partial(claims_to_bind, why_unusable=why_unusable_today),
+      function=functools.partial(
+          check_volume_binding,
+          gone="node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+          out_of_reach="node(s) didn't match PersistentVolume's node affinity"),
+      hooks={"pre_bind": functools.partial(bind_volumes, late="context deadline exceeded")})
 
 
 def zones_of_volumes_today(pod, nodes, snapshot):
