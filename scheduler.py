@@ -3088,6 +3088,7 @@ class Policy:
         return lines
 
 
+CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"  # a Policy may have it, too
 READERS = {}  # kind of a file other than a Policy -> function(its document, a scheduler's name): its Policies
 
 
@@ -3187,7 +3188,7 @@ def read_policy(document):
     """
     is_policy = isinstance(document, dict) and document.get("kind") == "Policy"
     said = decode(document, POLICY, "") if is_policy else {}
-    if said.get("apiVersion") not in ("v1", "kubescheduler.config.k8s.io/v1"):
+    if said.get("apiVersion") not in ("v1", CONFIGURATION_VERSION):
         got = "nothing" if document is None else json.dumps(document, default=str)[:60]
         raise PolicyError(
             f"expected an object with kind Policy, apiVersion v1, predicates and priorities, got {got}")
@@ -3712,7 +3713,6 @@ STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "Most
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
 POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *dict.fromkeys(HOOKS.values()),
           "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"]
-CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"
 
 
 def duration(text, place):
@@ -3752,7 +3752,6 @@ PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
         "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
     "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]},
     "VolumeBinding": {"bindTimeoutSeconds": range(2**31), "shape": SHAPE}}
-ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
 
 
 def plugins_of_today():
@@ -5514,6 +5513,9 @@ class Extender:
 # ==== 29. Several replicas, of which one leads ==========================================================
 
 
+ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
+
+
 class LeaderElection:
     """Of several replicas the one leads that holds a Lease, and renews it in time. Upstream: client-go.
 
@@ -6308,7 +6310,7 @@ def why_it_waits(pod, snapshot):
 # ==== 33. The command line ==============================================================================
 
 
-FLAGS_PASSED_OVER = re.compile(  # of kube-scheduler, 1.20 to 1.36
+FLAGS_PASSED_OVER = re.compile(  # of kube-scheduler, from 1.20 on
     "--(add-dir-header|address|allow-metric-labels.*|alsologtostderr|authentication-.*|authorization-.*"
     "|bind-address|cert-dir|client-ca-file|contention-profiling|disable-http2-serving|disabled-metrics"
     "|emulat.*|feature-gates|http2-.*|kube-api-.*|leader-elect-resource-lock|log-.*|logging-format|logtostderr"
