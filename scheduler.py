@@ -14,7 +14,7 @@ KubeSchedulerConfiguration it gives those of 1.36.
 A *pass* lists the pods that wait, and makes a *decision* about each that is due, by a *snapshot* of the
 cluster. That is kept up to date: nodes, pods and all else are listed once, and then watched.
 
-It has six parts. A reader may stop after any of them, and knows a whole:
+It has seven parts. A reader may stop after any of them, and knows a whole:
 
     policy.json ----------------> the rules     (part IV reads the file; the rules are in I and III)
                                       |
@@ -30,10 +30,11 @@ II. What rules look at: Fields and quantities. Selectors of labels and fields. P
 III. Rules that look further: Labels, images, shapes. Node affinity. Services and spreading. Affinity between
     pods. Disks, and how many a node can attach. Claims and their volumes. The other extension points. What is
     asked whatever the Policy.
-IV. What people write: Files. Rules of one's own. The Policy. KubeSchedulerConfiguration.
+IV. What people write: Files. Rules of one's own. The Policy.
 V. The cluster: Requests and threads. What is written. The life of a pending pod. List and watch. The cache.
     What is remembered. Extenders. Several replicas, of which one leads.
 VI. People: A cluster made of manifests. What people see. The picture of a cluster. The command line.
+VII. Today: What 1.36 says otherwise. KubeSchedulerConfiguration. (The script works without this part.)
 """
 
 from __future__ import annotations
@@ -2488,7 +2489,7 @@ ALWAYS_ASKED = [  # whatever the Policy
 
 ##########################################################################################################
 # PART IV. WHAT PEOPLE WRITE                                                                             #
-# Files, rules of one's own, the Policy, and what it is called today.                                    #
+# Files, rules of one's own, and the Policy.                                                             #
 ##########################################################################################################
 
 
@@ -3350,645 +3351,13 @@ def check_arguments(rule, arguments, entry):
             raise PolicyError(f"{entry}: {problems[0]}")
 
 
-# ==== 21. What 1.36 says otherwise ======================================================================
-
-# Under a KubeSchedulerConfiguration, functions of this chapter stand in for those of rules, which are in the
-# order of the chapters above. What is not here is as it was.
-
-
-TODAY = {}  # name of a rule -> {field of the Rule: what stands there today}
-
-
-def today(name, **fields):
-    """Say what of a rule is otherwise today; as a decorator, also that this function takes its place."""
-    TODAY[name] = fields
-
-    def decorate(function):
-        """Have the function take the rule's place; return it as it is."""
-        fields["function"] = function
-        RULE_OF[function.__code__] = name
-        return function
-
-    return decorate
-
-
-@today("HostName")
-def node_name(pod, node):
-    """In other words."""
-    if any(host_name(pod, node)):
-        yield "node(s) didn't match the requested node name"
-
-
-@today("PodFitsResources")
-def node_resources_fit(pod, node, excepted=()):
-    """What the pod does not request may be overcommitted; and a group may be excepted, as "example.com/"."""
-    if len(node.pods) + 1 > node.max_pods:
-        yield "Too many pods"
-    for name, amount in pod.requests.items():
-        is_short = node.requested.get(name, 0) + amount > node.allocatable.get(name, 0)
-        group = f"{name.partition('/')[0]}/"
-        if amount > 0 and is_short and name not in excepted and group not in excepted:
-            yield f"Insufficient {name}"
-
-
-@today("PodToleratesNodeTaints")
-def taints_and_tolerations(pod, node):
-    """The taint is not named."""
-    if hostile_taints(pod, node):
-        yield "node(s) had untolerated taint(s)"
-
-
-def usage_today(pod, node, resources):
-    """Return `usage` with the pod's overhead in full.
-
-    Left out are what the node does not have, and extended resources that the pod does not request.
-    """
-    incoming = pod.nonzero_incoming
-    if pod.uncounted_cpu:
-        incoming = incoming | {"cpu": incoming["cpu"] + pod.uncounted_cpu}
-    counted = [name for name in resources
-               if node.allocatable.get(name) and (name in NOTHING or incoming.get(name))]
-    return usage(incoming, node, counted)
-
-
-def mean_of(score):
-    """Return a priority: the mean of score(requested, there) of resources, by {resource: weight}."""
-
-    def mean(pod, node, weights):
-        """Return the mean, rounded down; 0 if no resource counts."""
-        found = usage_today(pod, node, weights)
-        total = sum(weights[name] * score(used, there) for name, (used, there) in found.items())
-        return total // (sum(weights[name] for name in found) or 1)
-
-    return mean
-
-
-today("LeastRequestedPriority", function=mean_of(lambda used, there: 100 * max(there - used, 0) // there))
-today("MostRequestedPriority", function=mean_of(lambda used, there: 100 * min(there, used) // there))
-
-
-@today("BalancedResourceAllocation")
-def improved_balance(pod, node, resources=CPU_AND_MEMORY):
-    """75 where the use of the resources stays as even as it is; more where the pod evens it. Since 1.36."""
-    requested = [name for name in resources if pod.requests.get(name)]
-    if not requested:
-        return 0
-    before = {name: node.requested.get(name, 0) for name in resources
-              if node.allocatable.get(name) and (name in NOTHING or name in requested)}
-    then = {name: amount + pod.requests.get(name, 0) for name, amount in before.items()}
-    return 50 + (50 + evenness(then, node) - evenness(before, node)) // 2
-
-
-def evenness(requested, node):
-    """Return 100 less the standard deviation, in percent, of the requested shares of the node's resources."""
-
-    def add_up(numbers):
-        """Add floats up one by one, like Go; Python 3.12's sum() is more exact."""
-        return functools.reduce(lambda total, each: total + each, numbers, 0.0)
-
-    shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
-    if len(shares) == 2:
-        return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
-    middle = add_up(shares) / max(len(shares), 1)
-    squares = [(share - middle) ** 2 for share in shares]
-    return int((1 - math.sqrt(add_up(squares) / max(len(shares), 1))) * 100)
-
-
-def utilization_today(pod, node, resources):
-    """Return {resource: the percentage that is then requested, rounded down}."""
-    return {name: 100 * used // there for name, (used, there) in usage_today(pod, node, resources).items()}
-
-
-today("RequestedToCapacityRatio",
-      function=functools.partial(requested_to_capacity_ratio, utilization=utilization_today))
-
-
-def image_shares_today(pod, nodes, snapshot):
-    """The images of init containers and of volumes count, too."""
-    containers = pod.containers + pod.init_containers
-    images = [pick(container, str, "image") for container in containers]
-    images += [pick(volume, str, "image", "reference") for volume in pod.volumes if volume.get("image")]
-    return ImageShares(shares_of(images, snapshot), len(containers))
-
-
-today("ImageLocalityPriority", metadata=image_shares_today)
-
-
-@today("MatchNodeSelector")
-def required_node_affinity(pod, node, added_terms=()):
-    """The node also meets one of the terms that the configuration adds for all pods (addedAffinity)."""
-    if added_terms and not any(term_matches(term, node) for term in valid_terms(added_terms)):
-        yield "node(s) didn't match scheduler-enforced node affinity"
-    elif not wants_node(pod, node):
-        yield "node(s) didn't match Pod's node affinity/selector"
-
-
-def nodes_named(pod, nodes, snapshot):
-    """The names of the nodes to which the pod's required node affinity confines it (by matchFields)."""
-    required = pick(pod.node_affinity, dict, f"required{WHEN}")
-    terms = pick(required, list, "nodeSelectorTerms", of=dict)
-    named = set()
-    for term in terms:
-        fields = pick(term, list, "matchFields", of=dict)
-        lists = [set(pick(each, list, "values", of=str)) for each in fields
-                 if each.get("key") == "metadata.name" and each.get("operator") == "In"]
-        if not lists:
-            return nothing_against
-        named |= set.intersection(*lists)
-    if terms and not named:
-        raise Rejected("pod affinity terms conflict")
-    return named or nothing_against
-
-
-def is_named(pod, node, metadata):
-    """The node is among those that the pod's node affinity names; of others nothing else is said."""
-    if node.name not in metadata:
-        yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
-
-
-NODES_NAMED = Rule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
-
-
-@today("NodeAffinityPriority")
-def preferred_node_affinity(pod, node, added_terms=()):
-    """The preferences that the configuration adds for all pods count, too (addedAffinity)."""
-    added = [weight for weight, term in weighted_terms(added_terms) if term_matches(term, node)]
-    return node_affinity(pod, node) + sum(added)
-
-
-def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
-    """Pods count on eligible nodes only, and an empty selector counts nobody."""
-    spread = [with_full_domains(unless_empty(constraint), pod, constraint.eligible)
-              for constraint in spread_constraints(pod, "DoNotSchedule", snapshot, default_constraints)]
-    return spread or nothing_against
-
-
-def unless_empty(constraint):
-    """Return a spread constraint that counts nobody if its selector is empty."""
-    return replace(constraint, requirements=constraint.requirements or None)
-
-
-today("EvenPodsSpread", metadata=hard_spread_today)
-SoftSpread = collections.namedtuple("SoftSpread", "constraints keys_needed")
-
-
-def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
-    """The system's own constraints need no keys: nodes that lack one are a domain of their own."""
-    is_systems = default_constraints == DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
-    constraints = spread_constraints(
-        pod, "ScheduleAnyway", snapshot, default_constraints, keys_needed=not is_systems)
-    return SoftSpread([with_counts(unless_empty(each), pod, nodes) for each in constraints], not is_systems)
-
-
-@today("SelectorSpreadPriority", metadata=soft_spread_today)
-def pod_topology_spread(pod, node, metadata):
-    """Rounded, halves up; None without constraints, so that nothing is scored."""
-    if not metadata.constraints:
-        return None
-    score = 0.0
-    for constraint in metadata.constraints:
-        if constraint.key in node.labels:
-            score += constraint.score(node)
-        elif metadata.keys_needed:
-            return None
-    return math.floor(score + 0.5)
-
-
-@today("MatchInterPodAffinity")
-def required_pod_affinity(pod, node, metadata):
-    """Only the second of the two reasons is given."""
-    return list(match_inter_pod_affinity(pod, node, metadata))[1:]
-
-
-def affine_scores_today(pod, nodes, snapshot, hard_weight=1, ignores_others=False):
-    """ignores_others: what other pods prefer counts for those only that prefer something themselves."""
-    scores = affine_scores(pod, nodes, snapshot, hard_weight)
-    terms, _ = affinity_terms(pod)
-    has_preferences = terms["preferredAffinity"] or terms["preferredAntiAffinity"]
-    return scores if has_preferences or not ignores_others else {}
-
-
-# Scores are stretched without a 0 among them.
-today("InterPodAffinityPriority", metadata=affine_scores_today,
-      reduce=functools.partial(normalize_affinity, among=()))
-
-
-def disks_and_claims_today(pod, nodes, snapshot):
-    """A claim that is not there rejects the pod."""
-    for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
-        if not claim:
-            raise Rejected(f'persistentvolumeclaim "{name}" not found')
-    return disks_and_claims(pod, nodes, snapshot)
-
-
-today("NoDiskConflict", metadata=disks_and_claims_today)
-
-
-# The CSI driver that has taken a provisioner's place identifies the disk by the field `identity` of `source`.
-Migrated = collections.namedtuple("Migrated", "provisioner source identity")
-MIGRATED = {  # driver -> the disks that are its by now
-    "ebs.csi.aws.com": Migrated("kubernetes.io/aws-ebs", "awsElasticBlockStore", "volumeID"),
-    "pd.csi.storage.gke.io": Migrated("kubernetes.io/gce-pd", "gcePersistentDisk", "pdName"),
-    "disk.csi.azure.com": Migrated("kubernetes.io/azure-disk", "azureDisk", "diskURI"),
-    "cinder.csi.openstack.org": Migrated("kubernetes.io/cinder", "cinder", "volumeID"),
-    "pxd.portworx.com": Migrated("kubernetes.io/portworx-volume", "portworxVolume", "volumeID")}
-DRIVERS = {disks.provisioner: driver for driver, disks in MIGRATED.items()}
-
-
-def attachments_today(pod, snapshot):
-    """Return the (CSI driver, handle) of the pod's volumes, inline or claimed."""
-    sources, unbound = volumes_of(pod, snapshot)
-    attached = attached_by(sources, MIGRATED)
-    for name, claim in unbound.items():
-        provisioner = storage_class_of(claim, snapshot).get("provisioner") or ""
-        attached.add((DRIVERS.get(provisioner, provisioner), (pod.namespace, name)))
-    return attached
-
-
-def volume_attachments_today(pod, nodes, snapshot):
-    """What is to be attached for the pod, what VolumeAttachments attach, {node: these}; and the snapshot."""
-    wanted = attachments_today(pod, snapshot)
-    if not wanted:
-        return nothing_against
-    by_node = collections.defaultdict(set)
-    for attachment in snapshot.objects["volumeattachments"].values():
-        spec = pick(attachment, dict, "spec")
-        name = pick(spec, str, "source", "persistentVolumeName")
-        csi = pick(snapshot.objects["persistentvolumes"].get(name, {}), dict, "spec", "csi")
-        if csi:
-            volume = pick(spec, str, "attacher"), pick(csi, str, "volumeHandle")
-            by_node[pick(spec, str, "nodeName")].add(volume)
-    return wanted, by_node, snapshot
-
-
-@today("MaxCSIVolumeCountPred", metadata=volume_attachments_today)
-def node_volume_limits(pod, node, metadata):
-    """What only a VolumeAttachment attaches counts, too. Limits are those of the CSINode, and no others."""
-    wanted, by_node, snapshot = metadata
-    attached = attached_to(node, snapshot, attachments_today)
-    of_no_pod = by_node.get(node.name, set()) - attached
-    counted = [*(wanted | attached), *of_no_pod]  # as upstream, what is wanted and of no pod counts twice
-    for driver in {driver for driver, _ in wanted - attached}:
-        if sum(of == driver for of, _ in counted) > csi_limit(driver, node, snapshot, otherwise=math.inf):
-            yield "node(s) exceed max volume count"
-            return
-
-
-def why_unusable_today(name, claim, pod):
-    """Return why the pod cannot use a claim, whatever the node, or None."""
-    key = f"{pod.namespace}/{name}"
-    is_ephemeral = key not in pod.named_claims
-    if not claim and is_ephemeral:
-        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
-    if pick(claim, str, "status", "phase") == "Lost":
-        volume_name = pick(claim, str, "spec", "volumeName")
-        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume_name}"'
-    owners = pick(claim, list, "metadata", "ownerReferences", of=dict)
-    is_owner = pod.uid in [owner.get("uid") for owner in owners if owner.get("controller")]
-    problem = why_unusable(name, claim, pod)
-    if is_ephemeral and not problem and not is_owner:
-        return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
-    return problem
-
-
-today("CheckVolumeBinding", metadata=functools.partial(claims_to_bind, why_unusable=why_unusable_today),
-      function=functools.partial(
-          check_volume_binding,
-          gone="node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
-          out_of_reach="node(s) didn't match PersistentVolume's node affinity"),
-      hooks={"pre_bind": functools.partial(bind_volumes, late="context deadline exceeded")})
-
-
-def zones_of_volumes_today(pod, nodes, snapshot):
-    """A claim to nowhere rejects the pod."""
-    zones = zones_of_volumes(pod, nodes, snapshot)
-    if zones is not nothing_against and zones.problem:
-        raise Rejected(zones.problem)
-    return zones
-
-
-@today("NoVolumeZoneConflict", metadata=zones_of_volumes_today)
-def volume_zone(pod, node, metadata):
-    """A label that a volume has under its name of old, the node may have under its new one."""
-    if node.labels.keys().isdisjoint(ZONE_LABELS):
-        return
-    for label, zones in metadata.labels:
-        new_name = label.replace("failure-domain.beta.", "topology.")
-        if node.labels.get(label, node.labels.get(new_name)) not in zones:
-            yield "node(s) had no available volume zone"
-            return
-
-
-class Profile(Policy):
-    """What a profile of a KubeSchedulerConfiguration says: a Policy that decides as 1.36 does."""
-
-    def predicates_to_ask(self):
-        """Return the predicates as they are asked: first of all, which nodes the pod names."""
-        is_asked = any(rule.name == "MatchNodeSelector" for rule in self.predicates)
-        return [NODES_NAMED] * is_asked + super().predicates_to_ask()
-
-    def ask_extenders(self, pod, feasible, failed):
-        """Leave only the node where room was made for the pod, if it fits (evaluateNominatedNode)."""
-        feasible, failed = super().ask_extenders(pod, feasible, failed)
-        node = feasible.get(pod.nominated_node)
-        return ({node.name: node} if node else feasible), failed
-
-    def rejection(self, error, failed):
-        """Return the reason as it is, without the number of nodes for which it holds."""
-        return f"0/{len(failed)} nodes are available: {error}."
-
-    def name_for(self, rule):
-        """Return the name of the plugin that a rule is part of."""
-        return rule.plugin
-
-
-# ==== 22. KubeSchedulerConfiguration ====================================================================
-
-
-DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
-# Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
-WITHOUT_EFFECT = ["DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
-                  "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"]
-STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
-              "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
-POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *dict.fromkeys(HOOKS.values()),
-          "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"]
-
-
-def duration(text, place):
-    """Return a duration such as 15s, 1m30s or 500ms in seconds. Raises PolicyError."""
-    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", str(text))
-    if "".join(map("".join, parts)) != text:
-        raise PolicyError(f"{place}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
-    return sum(float(count) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for count, unit in parts)
-
-
-READ_OVER = {  # since nothing here depends on it
-    "clientConnection": dict, "parallelism": int, "enableProfiling": bool, "enableContentionProfiling": bool,
-    "delayCacheUntilActive": bool, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int}
-CONFIGURATION = READ_OVER | {
-    "kind": str, "apiVersion": str,
-    "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int,
-    "profiles": [{
-        "schedulerName": str, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int,
-        "pluginConfig": [{"name": str, "args": dict}],
-        "plugins": {point: {part: [{"name": str, "weight": range(2**31)}] for part in ("enabled", "disabled")}
-                    for point in POINTS}}],
-    "leaderElection": {"leaderElect": bool, "leaseDuration": duration, "renewDeadline": duration,
-                       "retryPeriod": duration, "resourceLock": str, "resourceName": str,
-                       "resourceNamespace": str},
-    "extenders": [EXTENDER | {"httpTimeout": duration, "enableHTTPS": bool}]}
-EXPRESSIONS = [{"key": str, "operator": {*OPERATORS}, "values": [str]}]
-NODE_SELECTOR_TERM = {"matchExpressions": EXPRESSIONS, "matchFields": EXPRESSIONS}
-PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
-    "NodeAffinity": {"addedAffinity": {
-        f"required{WHEN}": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
-        f"preferred{WHEN}": [{"weight": range(1, 101), "preference": NODE_SELECTOR_TERM}]}},
-    "NodeResourcesFit": {"ignoredResources": [str], "ignoredResourceGroups": [str], "scoringStrategy": {
-        "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(1, 101)}],
-        "requestedToCapacityRatio": {"shape": SHAPE}}},
-    "InterPodAffinity": {"hardPodAffinityWeight": range(101), "ignorePreferredTermsOfExistingPods": bool},
-    "PodTopologySpread": {"defaultingType": {"List", "System"}, "defaultConstraints": [{
-        "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
-    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]},
-    "VolumeBinding": {"bindTimeoutSeconds": range(2**31), "shape": SHAPE}}
-
-
-def plugins_of_today():
-    """Return {plugin: its rules} in the order in which they run; the user's own rules are plugins, too."""
-    found = {plugin: [] for plugin in PLUGIN_ORDER}
-    for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
-        found.setdefault(rule.plugin, [])
-        if rule.plugin_weight:
-            found[rule.plugin].append(rule)
-    return {plugin: rules for plugin, rules in found.items() if rules}
-
-
-def default_plugins():
-    """Return {plugin: weight} of those that run by default."""
-    return {plugin: max(rule.plugin_weight for rule in rules) for plugin, rules in plugins_of_today().items()
-            if any(rule.by_default or rule.always for rule in rules)}
-
-
-def changes_since(document):
-    """Yield all that has to be said otherwise in a configuration of an older version."""
-    version = str(document.get("apiVersion"))
-    yield f'apiVersion "{version}": write {CONFIGURATION_VERSION}'
-    yield from said_of_old(document, CONFIGURATION)
-    if version.endswith(("v1alpha1", "v1alpha2", "v1beta1", "v1beta2")):
-        yield ("by default InterPodAffinity and NodeAffinity weigh 2 today, TaintToleration 3 (each was 1), "
-               "and nobody heeds the annotation preferAvoidPods")
-
-
-def said_of_old(thing, schema, place=""):
-    """Yield the names of old in a part of a configuration, where they are, and what they are today."""
-    if isinstance(thing, list) and isinstance(schema, list):
-        for i, item in enumerate(thing):
-            yield from said_of_old(item, schema[0], f"{place}[{i}]")
-    elif isinstance(thing, dict) and isinstance(schema, dict):
-        [profile] = CONFIGURATION["profiles"]  # whose fields v1alpha1 had at the top
-        for name, value in thing.items():
-            where = f"{place}.{name}".lstrip(".")
-            if name in NAMES_OF_OLD and name not in schema:
-                yield f"{where}: today {NAMES_OF_OLD[name]}"
-            yield from said_of_old(value, schema.get(name) or profile.get(name), where)
-    elif schema is str and isinstance(thing, str) and thing in NAMES_OF_OLD:
-        today, _, _ = NAMES_OF_OLD[thing].partition(" (in a Policy")
-        yield f"{place}: {thing} is today {today}"
-
-
-def read_configuration(document, scheduler_name):
-    """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises PolicyError."""
-    if document.get("apiVersion") != CONFIGURATION_VERSION:
-        raise PolicyError("; ".join(changes_since(document)))
-    body = decode(document, CONFIGURATION, "")
-    configs = body.get("extenders", [])
-    for config in configs:  # a Policy has nanoseconds, and writes enableHttps
-        config["httpTimeout"] = int(config.get("httpTimeout", 0) * 10**9)
-        config["enableHttps"] = config.get("enableHttps") or config.get("enableHTTPS")
-    extenders = extenders_of(configs)
-    election = body.get("leaderElection", {})
-    for name, default in ELECTION.items():
-        election[name] = election.get(name) or default
-    if not election["leaseDuration"] > election["renewDeadline"] > election["retryPeriod"]:
-        raise PolicyError("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
-    initial = body.get("podInitialBackoffSeconds") or 1
-    longest = body.get("podMaxBackoffSeconds") or 10
-    if not 0 < initial <= longest:  # upstream: ValidateKubeSchedulerConfiguration
-        raise PolicyError("expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds")
-    policies = {}
-    notices = []
-    profiles = body.get("profiles") or [{}]
-    for i, profile in enumerate(profiles):
-        place = f"profiles[{i}]"
-        name = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else "")
-        if not name or name in policies:
-            raise PolicyError(f"{place}.schedulerName: each profile needs one of its own")
-        policy = read_profile(profile, place, left_to_extenders(configs), notices)
-        policies[name] = replace(policy, extenders=extenders, election=election,
-                                 initial_backoff=initial, max_backoff=longest)
-    read_over = [name for name in READ_OVER if name in body]
-    read_over += [f"profiles[{i}].{name}" for i, profile in enumerate(profiles)
-                  for name in READ_OVER if name in profile]
-    if read_over:
-        notices.append(f"nothing here depends on {', '.join(read_over)}")
-    policies[name].notices += notices
-    return policies
-
-
-def read_profile(profile, place, left_out, notices):
-    """Return a Profile, whose NodeResourcesFit leaves resources out. Raises PolicyError."""
-    plugins = profile.get("plugins", {})
-    check_plugins(plugins, f"{place}.plugins", notices)
-    running = running_plugins(plugins)
-    arguments = plugin_arguments(profile, place, notices)
-    if left_out:  # upstream: buildExtenders
-        arguments.setdefault("NodeResourcesFit", {})["ignoredResources"] = left_out
-
-    def rules_at(point, catalogue):
-        """Return {name: rule} of the plugins that run at a point, with the hooks at which they run, too."""
-        rules = {}
-        for plugin, weight in running[point].items():
-            for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
-                if name in catalogue:
-                    rule = replace(catalogue[name], **TODAY.get(name, {}))
-                    hooks = {hook: function for hook, function in rule.hooks.items()
-                             if plugin in running[HOOKS[hook]]}
-                    entry = f"{place}.plugins.{point}: {plugin}"
-                    rules[name] = set_up(replace(rule, hooks=hooks), plugin, entry, weight or 1, given)
-        return rules
-
-    predicates = rules_at("filter", PREDICATES)
-    priorities = rules_at("score", PRIORITIES)
-    others = {}  # of the user's own rules, those that neither filter nor score here
-    for point in HOOKS.values():
-        known = predicates | priorities | others
-        own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
-               if rule.plugin not in PLUGIN_ORDER and name not in known}
-        others |= rules_at(point, own)
-    policy = Profile([*predicates.values()], [*priorities.values()], others=[*others.values()])
-    disabled = {entry.get("name") for point in ("multiPoint", "postFilter")
-                for entry in plugins.get(point, {}).get("disabled", [])}
-    if disabled.isdisjoint(["DefaultPreemption", "*"]) and not policy.rules_with["post_filter"]:
-        notices.append(f"{place}: nobody is preempted, as DefaultPreemption does nothing here; the rule "
-                       "Preemption of tests/tutorial_rules.py does it")
-    return policy
-
-
-def rules_of(plugin, args):
-    """Return {rule: its settings} of a plugin: its predicate and priority, or a rule of the user's own.
-
-    `args`: what the configuration says of the plugin.
-    """
-    if plugin == "NodeAffinity":
-        added = args.get("addedAffinity", {})
-        required = added.get(f"required{WHEN}", {})
-        return {"MatchNodeSelector": {"added_terms": required.get("nodeSelectorTerms", [])},
-                "NodeAffinityPriority": {"added_terms": added.get(f"preferred{WHEN}", [])}}
-    if plugin == "NodeResourcesFit":
-        groups = [f"{group}/" for group in args.get("ignoredResourceGroups", [])]
-        strategy = args.get("scoringStrategy", {})
-        scoring = STRATEGIES[strategy.get("type") or "LeastAllocated"]
-        resources = strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
-        settings = {"weights": {each.get("name", ""): each.get("weight", 1) for each in resources}}
-        if scoring == "RequestedToCapacityRatio":
-            weighted = {"resources": [{"weight": 1} | each for each in resources]}
-            settings = {"arguments": [strategy.get("requestedToCapacityRatio", {}) | weighted]}
-        excepted = args.get("ignoredResources", []) + groups
-        return {"PodFitsResources": {"excepted": excepted}, scoring: settings}
-    if plugin == "PodTopologySpread":
-        system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
-        settings = {"default_constraints": args.get("defaultConstraints") or system}
-    elif plugin == "InterPodAffinity":
-        settings = {"hard_weight": args.get("hardPodAffinityWeight", 1),
-                    "ignores_others": args.get("ignorePreferredTermsOfExistingPods", False)}
-    elif plugin == "NodeResourcesBalancedAllocation":
-        names = [resource.get("name", "") for resource in args.get("resources", [])]
-        settings = {"resources": names} if names else {}
-    elif plugin == "VolumeBinding":
-        settings = {"timeout": args["bindTimeoutSeconds"]} if "bindTimeoutSeconds" in args else {}
-    else:
-        settings = {"arguments": [args]} if args else {}
-    return {rule.name: settings for rule in plugins_of_today().get(plugin, [])}
-
-
-def plugin_arguments(profile, place, notices):
-    """Return {plugin: its arguments}. Raises PolicyError."""
-    rules = [*PREDICATES.values(), *PRIORITIES.values()]
-    schemas = {rule.plugin: rule.argument for rule in rules if rule.argument} | PLUGIN_ARGUMENTS
-    gone = {rule.plugin for rule in rules if not rule.plugin_weight}
-    arguments = {}
-    for i, config in enumerate(profile.get("pluginConfig", [])):
-        name = config.get("name", "")
-        where = f"{place}.pluginConfig[{i}]"
-        args = {key: value for key, value in config.get("args", {}).items()
-                if key not in ("kind", "apiVersion")}
-        if name in arguments:
-            raise PolicyError(f'{where}: there are arguments for "{name}" already')
-        if name in gone:
-            raise PolicyError(f'{where}: unknown plugin "{name}"{did_you_mean(name, ())}')
-        if args and name not in schemas:
-            hint = did_you_mean(name, schemas, "") if name not in plugins_of_today() else ""
-            notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
-        arguments[name] = decode(args, schemas.get(name, dict), f"{where}.args")
-        constraints = arguments[name].get("defaultConstraints", []) if name == "PodTopologySpread" else []
-        if any(len(constraint) < 3 for constraint in constraints):
-            raise PolicyError(
-                f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
-    return arguments
-
-
-def check_plugins(plugins, place, notices):
-    """Raise PolicyError if a profile enables what is no plugin, or not one of that extension point."""
-    today = plugins_of_today()
-    known = {*today, *DONE_ANYWAY, *WITHOUT_EFFECT}
-    plugin_of = {rule.name: plugin for plugin, rules in today.items() for rule in rules}
-    for point, chosen in plugins.items():
-        catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
-        fitting = [name for name in known
-                   if catalogue is None or rules_of(name, {}).keys() & catalogue.keys()]
-        for i, entry in enumerate(chosen.get("enabled", [])):
-            name = entry.get("name", "")
-            where = f"{place}.{point}.enabled[{i}]"
-            if name not in known:
-                hint = did_you_mean(plugin_of.get(name, name), fitting)
-                raise PolicyError(f'{where}: unknown plugin "{name}"{hint}')
-            if name in WITHOUT_EFFECT:
-                notices.append(f"{where}: {name} does nothing here")
-            elif name not in fitting:
-                raise PolicyError(f'{where}: plugin "{name}" does not {point}')
-        for i, entry in enumerate(chosen.get("disabled", [])):
-            name = entry.get("name", "")
-            if name not in known and name != "*":
-                hint = did_you_mean(plugin_of.get(name, name), known, "")
-                notices.append(f'{place}.{point}.disabled[{i}]: there is no plugin "{name}"{hint}')
-
-
-def running_plugins(plugins):
-    """Return {point: {plugin: weight}} in running order. Upstream: expandMultiPointPlugins."""
-    running = {}
-    for point in POINTS:
-        chosen = plugins.get(point, {})
-        enabled = {entry.get("name", ""): entry.get("weight", 0) for entry in chosen.get("enabled", [])}
-        disabled = {entry.get("name", "") for entry in chosen.get("disabled", [])}
-        anyway = running.get("multiPoint", default_plugins())
-        kept = {name: weight for name, weight in anyway.items() if disabled.isdisjoint([name, "*"])}
-        # What runs anyway, and is enabled at the point itself, comes first.
-        first = {name: weight for name, weight in enabled.items() if name in anyway and point != "multiPoint"}
-        running[point] = first | kept | enabled
-    return running
-
-
-READERS["KubeSchedulerConfiguration"] = read_configuration
-
-
 ##########################################################################################################
 # PART V. THE CLUSTER                                                                                    #
 # What is read, what waits, what is written, and by which thread.                                        #
 ##########################################################################################################
 
 
-# ==== 22. Requests and threads ==========================================================================
+# ==== 21. Requests and threads ==========================================================================
 
 
 WARNED = {}  # what warnings were about -> when they were logged, in monotonic seconds
@@ -4189,7 +3558,7 @@ GROUPS = {  # resource -> its group and version
                     "apis/storage.k8s.io/v1")}
 
 
-# ==== 23. What is written ===============================================================================
+# ==== 22. What is written ===============================================================================
 
 # Threads write Bindings, and tell people. What rules want sent, the loop has sent, and waits for that. In a
 # dry run nothing is written. Nor does a replica write that does not lead (`attempt`), except that it says
@@ -4382,7 +3751,7 @@ def now(microseconds=False):
     return datetime.now(timezone.utc).strftime(f"%Y-%m-%dT%H:%M:%S{'.%f' if microseconds else ''}Z")
 
 
-# ==== 24. The life of a pending pod =====================================================================
+# ==== 23. The life of a pending pod =====================================================================
 
 # A pending pod stands in one of four States:
 #
@@ -4762,7 +4131,7 @@ def warn_of_failure(error, text):
         warn_once(text, about="no answer to a write" if status == 0 else None)
 
 
-# ==== 25. List and watch ================================================================================
+# ==== 24. List and watch ================================================================================
 
 # A resource is listed once. Then the API server is asked to tell what changes: it answers with a stream of
 # events, an object in each (watch). All of Kubernetes reads like this, by a Reflector for each resource.
@@ -4868,7 +4237,7 @@ class Reflector:
             self.version = pick(thing, str, "metadata", "resourceVersion")
 
 
-# ==== 26. The cache =====================================================================================
+# ==== 25. The cache =====================================================================================
 
 # The cache has what the API server has said. On a cluster Reflectors bring the news; only the loop's thread
 # takes these in: when a pass begins, before each decision, and while it rests. A cluster that is made of
@@ -5261,7 +4630,7 @@ class Cluster:
             self.cache.refresh()
 
 
-# ==== 27. What is remembered ============================================================================
+# ==== 26. What is remembered ============================================================================
 
 # It only saves time. A steady rule is asked about a node again if the node, or a pod on it, has changed since
 # the last pod like this one, and about all nodes if what it rests on has changed: its `basis`. Predicates
@@ -5345,7 +4714,7 @@ def recall_fits(ask, predicates, pod, snapshot, policy):
     return feasible, failed
 
 
-# ==== 28. Extenders =====================================================================================
+# ==== 27. Extenders =====================================================================================
 
 
 def extenders_of(configs):
@@ -5510,7 +4879,7 @@ class Extender:
         return True
 
 
-# ==== 29. Several replicas, of which one leads ==========================================================
+# ==== 28. Several replicas, of which one leads ==========================================================
 
 
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
@@ -5635,7 +5004,7 @@ class LeaderElection:
 ##########################################################################################################
 
 
-# ==== 30. A cluster made of manifests ===================================================================
+# ==== 29. A cluster made of manifests ===================================================================
 
 
 # What is often misspelt: names in pods and nodes that rules look at, a few that look like these, and kinds.
@@ -5807,7 +5176,7 @@ class Manifests:
             (name_in(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
 
 
-# ==== 31. What people see ===============================================================================
+# ==== 30. What people see ===============================================================================
 
 
 class Screen:
@@ -6101,7 +5470,7 @@ def comparison(outcomes):
     return [*table, f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(numbers)]
 
 
-# ==== 32. The picture of a cluster ======================================================================
+# ==== 31. The picture of a cluster ======================================================================
 
 
 MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
@@ -6307,7 +5676,7 @@ def why_it_waits(pod, snapshot):
     return why_not_yet(pod, policy) if policy else ""
 
 
-# ==== 33. The command line ==============================================================================
+# ==== 32. The command line ==============================================================================
 
 
 FLAGS_PASSED_OVER = re.compile(  # of kube-scheduler, from 1.20 on
@@ -6660,6 +6029,644 @@ def outcome_of(cluster, policy_file, stop, options):
         utilization[resource] = {"min": min(shares), "mean": statistics.mean(shares), "max": max(shares),
                                  "standard deviation": statistics.pstdev(shares)}
     return {"pods": {key: places.get(key) for key in pending}, "utilization": utilization}
+
+
+##########################################################################################################
+# PART VII. TODAY                                                                                        #
+# What kube-scheduler 1.36 says otherwise. The script is whole without this part, and reads Policies.    #
+##########################################################################################################
+
+
+# ==== 33. What 1.36 says otherwise ======================================================================
+
+# Under a KubeSchedulerConfiguration, functions of this chapter stand in for those of rules, which are in the
+# order of the chapters above. What is not here is as it was.
+
+
+TODAY = {}  # name of a rule -> {field of the Rule: what stands there today}
+
+
+def today(name, **fields):
+    """Say what of a rule is otherwise today; as a decorator, also that this function takes its place."""
+    TODAY[name] = fields
+
+    def decorate(function):
+        """Have the function take the rule's place; return it as it is."""
+        fields["function"] = function
+        RULE_OF[function.__code__] = name
+        return function
+
+    return decorate
+
+
+@today("HostName")
+def node_name(pod, node):
+    """In other words."""
+    if any(host_name(pod, node)):
+        yield "node(s) didn't match the requested node name"
+
+
+@today("PodFitsResources")
+def node_resources_fit(pod, node, excepted=()):
+    """What the pod does not request may be overcommitted; and a group may be excepted, as "example.com/"."""
+    if len(node.pods) + 1 > node.max_pods:
+        yield "Too many pods"
+    for name, amount in pod.requests.items():
+        is_short = node.requested.get(name, 0) + amount > node.allocatable.get(name, 0)
+        group = f"{name.partition('/')[0]}/"
+        if amount > 0 and is_short and name not in excepted and group not in excepted:
+            yield f"Insufficient {name}"
+
+
+@today("PodToleratesNodeTaints")
+def taints_and_tolerations(pod, node):
+    """The taint is not named."""
+    if hostile_taints(pod, node):
+        yield "node(s) had untolerated taint(s)"
+
+
+def usage_today(pod, node, resources):
+    """Return `usage` with the pod's overhead in full.
+
+    Left out are what the node does not have, and extended resources that the pod does not request.
+    """
+    incoming = pod.nonzero_incoming
+    if pod.uncounted_cpu:
+        incoming = incoming | {"cpu": incoming["cpu"] + pod.uncounted_cpu}
+    counted = [name for name in resources
+               if node.allocatable.get(name) and (name in NOTHING or incoming.get(name))]
+    return usage(incoming, node, counted)
+
+
+def mean_of(score):
+    """Return a priority: the mean of score(requested, there) of resources, by {resource: weight}."""
+
+    def mean(pod, node, weights):
+        """Return the mean, rounded down; 0 if no resource counts."""
+        found = usage_today(pod, node, weights)
+        total = sum(weights[name] * score(used, there) for name, (used, there) in found.items())
+        return total // (sum(weights[name] for name in found) or 1)
+
+    return mean
+
+
+today("LeastRequestedPriority", function=mean_of(lambda used, there: 100 * max(there - used, 0) // there))
+today("MostRequestedPriority", function=mean_of(lambda used, there: 100 * min(there, used) // there))
+
+
+@today("BalancedResourceAllocation")
+def improved_balance(pod, node, resources=CPU_AND_MEMORY):
+    """75 where the use of the resources stays as even as it is; more where the pod evens it. Since 1.36."""
+    requested = [name for name in resources if pod.requests.get(name)]
+    if not requested:
+        return 0
+    before = {name: node.requested.get(name, 0) for name in resources
+              if node.allocatable.get(name) and (name in NOTHING or name in requested)}
+    then = {name: amount + pod.requests.get(name, 0) for name, amount in before.items()}
+    return 50 + (50 + evenness(then, node) - evenness(before, node)) // 2
+
+
+def evenness(requested, node):
+    """Return 100 less the standard deviation, in percent, of the requested shares of the node's resources."""
+
+    def add_up(numbers):
+        """Add floats up one by one, like Go; Python 3.12's sum() is more exact."""
+        return functools.reduce(lambda total, each: total + each, numbers, 0.0)
+
+    shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
+    if len(shares) == 2:
+        return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
+    middle = add_up(shares) / max(len(shares), 1)
+    squares = [(share - middle) ** 2 for share in shares]
+    return int((1 - math.sqrt(add_up(squares) / max(len(shares), 1))) * 100)
+
+
+def utilization_today(pod, node, resources):
+    """Return {resource: the percentage that is then requested, rounded down}."""
+    return {name: 100 * used // there for name, (used, there) in usage_today(pod, node, resources).items()}
+
+
+today("RequestedToCapacityRatio",
+      function=functools.partial(requested_to_capacity_ratio, utilization=utilization_today))
+
+
+def image_shares_today(pod, nodes, snapshot):
+    """The images of init containers and of volumes count, too."""
+    containers = pod.containers + pod.init_containers
+    images = [pick(container, str, "image") for container in containers]
+    images += [pick(volume, str, "image", "reference") for volume in pod.volumes if volume.get("image")]
+    return ImageShares(shares_of(images, snapshot), len(containers))
+
+
+today("ImageLocalityPriority", metadata=image_shares_today)
+
+
+@today("MatchNodeSelector")
+def required_node_affinity(pod, node, added_terms=()):
+    """The node also meets one of the terms that the configuration adds for all pods (addedAffinity)."""
+    if added_terms and not any(term_matches(term, node) for term in valid_terms(added_terms)):
+        yield "node(s) didn't match scheduler-enforced node affinity"
+    elif not wants_node(pod, node):
+        yield "node(s) didn't match Pod's node affinity/selector"
+
+
+def nodes_named(pod, nodes, snapshot):
+    """The names of the nodes to which the pod's required node affinity confines it (by matchFields)."""
+    required = pick(pod.node_affinity, dict, f"required{WHEN}")
+    terms = pick(required, list, "nodeSelectorTerms", of=dict)
+    named = set()
+    for term in terms:
+        fields = pick(term, list, "matchFields", of=dict)
+        lists = [set(pick(each, list, "values", of=str)) for each in fields
+                 if each.get("key") == "metadata.name" and each.get("operator") == "In"]
+        if not lists:
+            return nothing_against
+        named |= set.intersection(*lists)
+    if terms and not named:
+        raise Rejected("pod affinity terms conflict")
+    return named or nothing_against
+
+
+def is_named(pod, node, metadata):
+    """The node is among those that the pod's node affinity names; of others nothing else is said."""
+    if node.name not in metadata:
+        yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+
+
+NODES_NAMED = Rule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
+
+
+@today("NodeAffinityPriority")
+def preferred_node_affinity(pod, node, added_terms=()):
+    """The preferences that the configuration adds for all pods count, too (addedAffinity)."""
+    added = [weight for weight, term in weighted_terms(added_terms) if term_matches(term, node)]
+    return node_affinity(pod, node) + sum(added)
+
+
+def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
+    """Pods count on eligible nodes only, and an empty selector counts nobody."""
+    spread = [with_full_domains(unless_empty(constraint), pod, constraint.eligible)
+              for constraint in spread_constraints(pod, "DoNotSchedule", snapshot, default_constraints)]
+    return spread or nothing_against
+
+
+def unless_empty(constraint):
+    """Return a spread constraint that counts nobody if its selector is empty."""
+    return replace(constraint, requirements=constraint.requirements or None)
+
+
+today("EvenPodsSpread", metadata=hard_spread_today)
+SoftSpread = collections.namedtuple("SoftSpread", "constraints keys_needed")
+
+
+def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
+    """The system's own constraints need no keys: nodes that lack one are a domain of their own."""
+    is_systems = default_constraints == DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
+    constraints = spread_constraints(
+        pod, "ScheduleAnyway", snapshot, default_constraints, keys_needed=not is_systems)
+    return SoftSpread([with_counts(unless_empty(each), pod, nodes) for each in constraints], not is_systems)
+
+
+@today("SelectorSpreadPriority", metadata=soft_spread_today)
+def pod_topology_spread(pod, node, metadata):
+    """Rounded, halves up; None without constraints, so that nothing is scored."""
+    if not metadata.constraints:
+        return None
+    score = 0.0
+    for constraint in metadata.constraints:
+        if constraint.key in node.labels:
+            score += constraint.score(node)
+        elif metadata.keys_needed:
+            return None
+    return math.floor(score + 0.5)
+
+
+@today("MatchInterPodAffinity")
+def required_pod_affinity(pod, node, metadata):
+    """Only the second of the two reasons is given."""
+    return list(match_inter_pod_affinity(pod, node, metadata))[1:]
+
+
+def affine_scores_today(pod, nodes, snapshot, hard_weight=1, ignores_others=False):
+    """ignores_others: what other pods prefer counts for those only that prefer something themselves."""
+    scores = affine_scores(pod, nodes, snapshot, hard_weight)
+    terms, _ = affinity_terms(pod)
+    has_preferences = terms["preferredAffinity"] or terms["preferredAntiAffinity"]
+    return scores if has_preferences or not ignores_others else {}
+
+
+# Scores are stretched without a 0 among them.
+today("InterPodAffinityPriority", metadata=affine_scores_today,
+      reduce=functools.partial(normalize_affinity, among=()))
+
+
+def disks_and_claims_today(pod, nodes, snapshot):
+    """A claim that is not there rejects the pod."""
+    for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
+        if not claim:
+            raise Rejected(f'persistentvolumeclaim "{name}" not found')
+    return disks_and_claims(pod, nodes, snapshot)
+
+
+today("NoDiskConflict", metadata=disks_and_claims_today)
+
+
+# The CSI driver that has taken a provisioner's place identifies the disk by the field `identity` of `source`.
+Migrated = collections.namedtuple("Migrated", "provisioner source identity")
+MIGRATED = {  # driver -> the disks that are its by now
+    "ebs.csi.aws.com": Migrated("kubernetes.io/aws-ebs", "awsElasticBlockStore", "volumeID"),
+    "pd.csi.storage.gke.io": Migrated("kubernetes.io/gce-pd", "gcePersistentDisk", "pdName"),
+    "disk.csi.azure.com": Migrated("kubernetes.io/azure-disk", "azureDisk", "diskURI"),
+    "cinder.csi.openstack.org": Migrated("kubernetes.io/cinder", "cinder", "volumeID"),
+    "pxd.portworx.com": Migrated("kubernetes.io/portworx-volume", "portworxVolume", "volumeID")}
+DRIVERS = {disks.provisioner: driver for driver, disks in MIGRATED.items()}
+
+
+def attachments_today(pod, snapshot):
+    """Return the (CSI driver, handle) of the pod's volumes, inline or claimed."""
+    sources, unbound = volumes_of(pod, snapshot)
+    attached = attached_by(sources, MIGRATED)
+    for name, claim in unbound.items():
+        provisioner = storage_class_of(claim, snapshot).get("provisioner") or ""
+        attached.add((DRIVERS.get(provisioner, provisioner), (pod.namespace, name)))
+    return attached
+
+
+def volume_attachments_today(pod, nodes, snapshot):
+    """What is to be attached for the pod, what VolumeAttachments attach, {node: these}; and the snapshot."""
+    wanted = attachments_today(pod, snapshot)
+    if not wanted:
+        return nothing_against
+    by_node = collections.defaultdict(set)
+    for attachment in snapshot.objects["volumeattachments"].values():
+        spec = pick(attachment, dict, "spec")
+        name = pick(spec, str, "source", "persistentVolumeName")
+        csi = pick(snapshot.objects["persistentvolumes"].get(name, {}), dict, "spec", "csi")
+        if csi:
+            volume = pick(spec, str, "attacher"), pick(csi, str, "volumeHandle")
+            by_node[pick(spec, str, "nodeName")].add(volume)
+    return wanted, by_node, snapshot
+
+
+@today("MaxCSIVolumeCountPred", metadata=volume_attachments_today)
+def node_volume_limits(pod, node, metadata):
+    """What only a VolumeAttachment attaches counts, too. Limits are those of the CSINode, and no others."""
+    wanted, by_node, snapshot = metadata
+    attached = attached_to(node, snapshot, attachments_today)
+    of_no_pod = by_node.get(node.name, set()) - attached
+    counted = [*(wanted | attached), *of_no_pod]  # as upstream, what is wanted and of no pod counts twice
+    for driver in {driver for driver, _ in wanted - attached}:
+        if sum(of == driver for of, _ in counted) > csi_limit(driver, node, snapshot, otherwise=math.inf):
+            yield "node(s) exceed max volume count"
+            return
+
+
+def why_unusable_today(name, claim, pod):
+    """Return why the pod cannot use a claim, whatever the node, or None."""
+    key = f"{pod.namespace}/{name}"
+    is_ephemeral = key not in pod.named_claims
+    if not claim and is_ephemeral:
+        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+    if pick(claim, str, "status", "phase") == "Lost":
+        volume_name = pick(claim, str, "spec", "volumeName")
+        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume_name}"'
+    owners = pick(claim, list, "metadata", "ownerReferences", of=dict)
+    is_owner = pod.uid in [owner.get("uid") for owner in owners if owner.get("controller")]
+    problem = why_unusable(name, claim, pod)
+    if is_ephemeral and not problem and not is_owner:
+        return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
+    return problem
+
+
+today("CheckVolumeBinding", metadata=functools.partial(claims_to_bind, why_unusable=why_unusable_today),
+      function=functools.partial(
+          check_volume_binding,
+          gone="node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+          out_of_reach="node(s) didn't match PersistentVolume's node affinity"),
+      hooks={"pre_bind": functools.partial(bind_volumes, late="context deadline exceeded")})
+
+
+def zones_of_volumes_today(pod, nodes, snapshot):
+    """A claim to nowhere rejects the pod."""
+    zones = zones_of_volumes(pod, nodes, snapshot)
+    if zones is not nothing_against and zones.problem:
+        raise Rejected(zones.problem)
+    return zones
+
+
+@today("NoVolumeZoneConflict", metadata=zones_of_volumes_today)
+def volume_zone(pod, node, metadata):
+    """A label that a volume has under its name of old, the node may have under its new one."""
+    if node.labels.keys().isdisjoint(ZONE_LABELS):
+        return
+    for label, zones in metadata.labels:
+        new_name = label.replace("failure-domain.beta.", "topology.")
+        if node.labels.get(label, node.labels.get(new_name)) not in zones:
+            yield "node(s) had no available volume zone"
+            return
+
+
+class Profile(Policy):
+    """What a profile of a KubeSchedulerConfiguration says: a Policy that decides as 1.36 does."""
+
+    def predicates_to_ask(self):
+        """Return the predicates as they are asked: first of all, which nodes the pod names."""
+        is_asked = any(rule.name == "MatchNodeSelector" for rule in self.predicates)
+        return [NODES_NAMED] * is_asked + super().predicates_to_ask()
+
+    def ask_extenders(self, pod, feasible, failed):
+        """Leave only the node where room was made for the pod, if it fits (evaluateNominatedNode)."""
+        feasible, failed = super().ask_extenders(pod, feasible, failed)
+        node = feasible.get(pod.nominated_node)
+        return ({node.name: node} if node else feasible), failed
+
+    def rejection(self, error, failed):
+        """Return the reason as it is, without the number of nodes for which it holds."""
+        return f"0/{len(failed)} nodes are available: {error}."
+
+    def name_for(self, rule):
+        """Return the name of the plugin that a rule is part of."""
+        return rule.plugin
+
+
+# ==== 34. KubeSchedulerConfiguration ====================================================================
+
+
+DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
+# Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
+WITHOUT_EFFECT = ["DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
+                  "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"]
+STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
+              "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
+POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *dict.fromkeys(HOOKS.values()),
+          "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"]
+
+
+def duration(text, place):
+    """Return a duration such as 15s, 1m30s or 500ms in seconds. Raises PolicyError."""
+    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", str(text))
+    if "".join(map("".join, parts)) != text:
+        raise PolicyError(f"{place}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
+    return sum(float(count) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for count, unit in parts)
+
+
+READ_OVER = {  # since nothing here depends on it
+    "clientConnection": dict, "parallelism": int, "enableProfiling": bool, "enableContentionProfiling": bool,
+    "delayCacheUntilActive": bool, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int}
+CONFIGURATION = READ_OVER | {
+    "kind": str, "apiVersion": str,
+    "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int,
+    "profiles": [{
+        "schedulerName": str, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int,
+        "pluginConfig": [{"name": str, "args": dict}],
+        "plugins": {point: {part: [{"name": str, "weight": range(2**31)}] for part in ("enabled", "disabled")}
+                    for point in POINTS}}],
+    "leaderElection": {"leaderElect": bool, "leaseDuration": duration, "renewDeadline": duration,
+                       "retryPeriod": duration, "resourceLock": str, "resourceName": str,
+                       "resourceNamespace": str},
+    "extenders": [EXTENDER | {"httpTimeout": duration, "enableHTTPS": bool}]}
+EXPRESSIONS = [{"key": str, "operator": {*OPERATORS}, "values": [str]}]
+NODE_SELECTOR_TERM = {"matchExpressions": EXPRESSIONS, "matchFields": EXPRESSIONS}
+PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
+    "NodeAffinity": {"addedAffinity": {
+        f"required{WHEN}": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
+        f"preferred{WHEN}": [{"weight": range(1, 101), "preference": NODE_SELECTOR_TERM}]}},
+    "NodeResourcesFit": {"ignoredResources": [str], "ignoredResourceGroups": [str], "scoringStrategy": {
+        "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(1, 101)}],
+        "requestedToCapacityRatio": {"shape": SHAPE}}},
+    "InterPodAffinity": {"hardPodAffinityWeight": range(101), "ignorePreferredTermsOfExistingPods": bool},
+    "PodTopologySpread": {"defaultingType": {"List", "System"}, "defaultConstraints": [{
+        "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
+    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]},
+    "VolumeBinding": {"bindTimeoutSeconds": range(2**31), "shape": SHAPE}}
+
+
+def plugins_of_today():
+    """Return {plugin: its rules} in the order in which they run; the user's own rules are plugins, too."""
+    found = {plugin: [] for plugin in PLUGIN_ORDER}
+    for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
+        found.setdefault(rule.plugin, [])
+        if rule.plugin_weight:
+            found[rule.plugin].append(rule)
+    return {plugin: rules for plugin, rules in found.items() if rules}
+
+
+def default_plugins():
+    """Return {plugin: weight} of those that run by default."""
+    return {plugin: max(rule.plugin_weight for rule in rules) for plugin, rules in plugins_of_today().items()
+            if any(rule.by_default or rule.always for rule in rules)}
+
+
+def changes_since(document):
+    """Yield all that has to be said otherwise in a configuration of an older version."""
+    version = str(document.get("apiVersion"))
+    yield f'apiVersion "{version}": write {CONFIGURATION_VERSION}'
+    yield from said_of_old(document, CONFIGURATION)
+    if version.endswith(("v1alpha1", "v1alpha2", "v1beta1", "v1beta2")):
+        yield ("by default InterPodAffinity and NodeAffinity weigh 2 today, TaintToleration 3 (each was 1), "
+               "and nobody heeds the annotation preferAvoidPods")
+
+
+def said_of_old(thing, schema, place=""):
+    """Yield the names of old in a part of a configuration, where they are, and what they are today."""
+    if isinstance(thing, list) and isinstance(schema, list):
+        for i, item in enumerate(thing):
+            yield from said_of_old(item, schema[0], f"{place}[{i}]")
+    elif isinstance(thing, dict) and isinstance(schema, dict):
+        [profile] = CONFIGURATION["profiles"]  # whose fields v1alpha1 had at the top
+        for name, value in thing.items():
+            where = f"{place}.{name}".lstrip(".")
+            if name in NAMES_OF_OLD and name not in schema:
+                yield f"{where}: today {NAMES_OF_OLD[name]}"
+            yield from said_of_old(value, schema.get(name) or profile.get(name), where)
+    elif schema is str and isinstance(thing, str) and thing in NAMES_OF_OLD:
+        today, _, _ = NAMES_OF_OLD[thing].partition(" (in a Policy")
+        yield f"{place}: {thing} is today {today}"
+
+
+def read_configuration(document, scheduler_name):
+    """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises PolicyError."""
+    if document.get("apiVersion") != CONFIGURATION_VERSION:
+        raise PolicyError("; ".join(changes_since(document)))
+    body = decode(document, CONFIGURATION, "")
+    configs = body.get("extenders", [])
+    for config in configs:  # a Policy has nanoseconds, and writes enableHttps
+        config["httpTimeout"] = int(config.get("httpTimeout", 0) * 10**9)
+        config["enableHttps"] = config.get("enableHttps") or config.get("enableHTTPS")
+    extenders = extenders_of(configs)
+    election = body.get("leaderElection", {})
+    for name, default in ELECTION.items():
+        election[name] = election.get(name) or default
+    if not election["leaseDuration"] > election["renewDeadline"] > election["retryPeriod"]:
+        raise PolicyError("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
+    initial = body.get("podInitialBackoffSeconds") or 1
+    longest = body.get("podMaxBackoffSeconds") or 10
+    if not 0 < initial <= longest:  # upstream: ValidateKubeSchedulerConfiguration
+        raise PolicyError("expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds")
+    policies = {}
+    notices = []
+    profiles = body.get("profiles") or [{}]
+    for i, profile in enumerate(profiles):
+        place = f"profiles[{i}]"
+        name = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else "")
+        if not name or name in policies:
+            raise PolicyError(f"{place}.schedulerName: each profile needs one of its own")
+        policy = read_profile(profile, place, left_to_extenders(configs), notices)
+        policies[name] = replace(policy, extenders=extenders, election=election,
+                                 initial_backoff=initial, max_backoff=longest)
+    read_over = [name for name in READ_OVER if name in body]
+    read_over += [f"profiles[{i}].{name}" for i, profile in enumerate(profiles)
+                  for name in READ_OVER if name in profile]
+    if read_over:
+        notices.append(f"nothing here depends on {', '.join(read_over)}")
+    policies[name].notices += notices
+    return policies
+
+
+def read_profile(profile, place, left_out, notices):
+    """Return a Profile, whose NodeResourcesFit leaves resources out. Raises PolicyError."""
+    plugins = profile.get("plugins", {})
+    check_plugins(plugins, f"{place}.plugins", notices)
+    running = running_plugins(plugins)
+    arguments = plugin_arguments(profile, place, notices)
+    if left_out:  # upstream: buildExtenders
+        arguments.setdefault("NodeResourcesFit", {})["ignoredResources"] = left_out
+
+    def rules_at(point, catalogue):
+        """Return {name: rule} of the plugins that run at a point, with the hooks at which they run, too."""
+        rules = {}
+        for plugin, weight in running[point].items():
+            for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
+                if name in catalogue:
+                    rule = replace(catalogue[name], **TODAY.get(name, {}))
+                    hooks = {hook: function for hook, function in rule.hooks.items()
+                             if plugin in running[HOOKS[hook]]}
+                    entry = f"{place}.plugins.{point}: {plugin}"
+                    rules[name] = set_up(replace(rule, hooks=hooks), plugin, entry, weight or 1, given)
+        return rules
+
+    predicates = rules_at("filter", PREDICATES)
+    priorities = rules_at("score", PRIORITIES)
+    others = {}  # of the user's own rules, those that neither filter nor score here
+    for point in HOOKS.values():
+        known = predicates | priorities | others
+        own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
+               if rule.plugin not in PLUGIN_ORDER and name not in known}
+        others |= rules_at(point, own)
+    policy = Profile([*predicates.values()], [*priorities.values()], others=[*others.values()])
+    disabled = {entry.get("name") for point in ("multiPoint", "postFilter")
+                for entry in plugins.get(point, {}).get("disabled", [])}
+    if disabled.isdisjoint(["DefaultPreemption", "*"]) and not policy.rules_with["post_filter"]:
+        notices.append(f"{place}: nobody is preempted, as DefaultPreemption does nothing here; the rule "
+                       "Preemption of tests/tutorial_rules.py does it")
+    return policy
+
+
+def rules_of(plugin, args):
+    """Return {rule: its settings} of a plugin: its predicate and priority, or a rule of the user's own.
+
+    `args`: what the configuration says of the plugin.
+    """
+    if plugin == "NodeAffinity":
+        added = args.get("addedAffinity", {})
+        required = added.get(f"required{WHEN}", {})
+        return {"MatchNodeSelector": {"added_terms": required.get("nodeSelectorTerms", [])},
+                "NodeAffinityPriority": {"added_terms": added.get(f"preferred{WHEN}", [])}}
+    if plugin == "NodeResourcesFit":
+        groups = [f"{group}/" for group in args.get("ignoredResourceGroups", [])]
+        strategy = args.get("scoringStrategy", {})
+        scoring = STRATEGIES[strategy.get("type") or "LeastAllocated"]
+        resources = strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
+        settings = {"weights": {each.get("name", ""): each.get("weight", 1) for each in resources}}
+        if scoring == "RequestedToCapacityRatio":
+            weighted = {"resources": [{"weight": 1} | each for each in resources]}
+            settings = {"arguments": [strategy.get("requestedToCapacityRatio", {}) | weighted]}
+        excepted = args.get("ignoredResources", []) + groups
+        return {"PodFitsResources": {"excepted": excepted}, scoring: settings}
+    if plugin == "PodTopologySpread":
+        system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
+        settings = {"default_constraints": args.get("defaultConstraints") or system}
+    elif plugin == "InterPodAffinity":
+        settings = {"hard_weight": args.get("hardPodAffinityWeight", 1),
+                    "ignores_others": args.get("ignorePreferredTermsOfExistingPods", False)}
+    elif plugin == "NodeResourcesBalancedAllocation":
+        names = [resource.get("name", "") for resource in args.get("resources", [])]
+        settings = {"resources": names} if names else {}
+    elif plugin == "VolumeBinding":
+        settings = {"timeout": args["bindTimeoutSeconds"]} if "bindTimeoutSeconds" in args else {}
+    else:
+        settings = {"arguments": [args]} if args else {}
+    return {rule.name: settings for rule in plugins_of_today().get(plugin, [])}
+
+
+def plugin_arguments(profile, place, notices):
+    """Return {plugin: its arguments}. Raises PolicyError."""
+    rules = [*PREDICATES.values(), *PRIORITIES.values()]
+    schemas = {rule.plugin: rule.argument for rule in rules if rule.argument} | PLUGIN_ARGUMENTS
+    gone = {rule.plugin for rule in rules if not rule.plugin_weight}
+    arguments = {}
+    for i, config in enumerate(profile.get("pluginConfig", [])):
+        name = config.get("name", "")
+        where = f"{place}.pluginConfig[{i}]"
+        args = {key: value for key, value in config.get("args", {}).items()
+                if key not in ("kind", "apiVersion")}
+        if name in arguments:
+            raise PolicyError(f'{where}: there are arguments for "{name}" already')
+        if name in gone:
+            raise PolicyError(f'{where}: unknown plugin "{name}"{did_you_mean(name, ())}')
+        if args and name not in schemas:
+            hint = did_you_mean(name, schemas, "") if name not in plugins_of_today() else ""
+            notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
+        arguments[name] = decode(args, schemas.get(name, dict), f"{where}.args")
+        constraints = arguments[name].get("defaultConstraints", []) if name == "PodTopologySpread" else []
+        if any(len(constraint) < 3 for constraint in constraints):
+            raise PolicyError(
+                f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
+    return arguments
+
+
+def check_plugins(plugins, place, notices):
+    """Raise PolicyError if a profile enables what is no plugin, or not one of that extension point."""
+    today = plugins_of_today()
+    known = {*today, *DONE_ANYWAY, *WITHOUT_EFFECT}
+    plugin_of = {rule.name: plugin for plugin, rules in today.items() for rule in rules}
+    for point, chosen in plugins.items():
+        catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
+        fitting = [name for name in known
+                   if catalogue is None or rules_of(name, {}).keys() & catalogue.keys()]
+        for i, entry in enumerate(chosen.get("enabled", [])):
+            name = entry.get("name", "")
+            where = f"{place}.{point}.enabled[{i}]"
+            if name not in known:
+                hint = did_you_mean(plugin_of.get(name, name), fitting)
+                raise PolicyError(f'{where}: unknown plugin "{name}"{hint}')
+            if name in WITHOUT_EFFECT:
+                notices.append(f"{where}: {name} does nothing here")
+            elif name not in fitting:
+                raise PolicyError(f'{where}: plugin "{name}" does not {point}')
+        for i, entry in enumerate(chosen.get("disabled", [])):
+            name = entry.get("name", "")
+            if name not in known and name != "*":
+                hint = did_you_mean(plugin_of.get(name, name), known, "")
+                notices.append(f'{place}.{point}.disabled[{i}]: there is no plugin "{name}"{hint}')
+
+
+def running_plugins(plugins):
+    """Return {point: {plugin: weight}} in running order. Upstream: expandMultiPointPlugins."""
+    running = {}
+    for point in POINTS:
+        chosen = plugins.get(point, {})
+        enabled = {entry.get("name", ""): entry.get("weight", 0) for entry in chosen.get("enabled", [])}
+        disabled = {entry.get("name", "") for entry in chosen.get("disabled", [])}
+        anyway = running.get("multiPoint", default_plugins())
+        kept = {name: weight for name, weight in anyway.items() if disabled.isdisjoint([name, "*"])}
+        # What runs anyway, and is enabled at the point itself, comes first.
+        first = {name: weight for name, weight in enabled.items() if name in anyway and point != "multiPoint"}
+        running[point] = first | kept | enabled
+    return running
+
+
+READERS["KubeSchedulerConfiguration"] = read_configuration
 
 
 if __name__ == "__main__":
