@@ -14,7 +14,7 @@ KubeSchedulerConfiguration it gives those of 1.36.
 A *pass* lists the pods that wait, and makes a *decision* about each that is due, by a *snapshot* of the
 cluster. That is kept up to date: nodes, pods and all else are listed once, and then watched.
 
-It has six parts. A reader may stop after any of them, and knows a whole:
+It has seven parts. A reader may stop after any of them, and knows a whole:
 
     policy.json ----------------> the rules     (part IV reads the file; the rules are in I and III)
                                       |
@@ -30,10 +30,11 @@ II. What rules look at: Fields and quantities. Selectors of labels and fields. P
 III. Rules that look further: Labels, images, shapes. Node affinity. Services and spreading. Affinity between
     pods. Disks, and how many a node can attach. Claims and their volumes. The other extension points. What is
     asked whatever the Policy.
-IV. What people write: Files. Rules of one's own. The Policy. KubeSchedulerConfiguration.
+IV. What people write: Files. Rules of one's own. The Policy.
 V. The cluster: Requests and threads. What is written. The life of a pending pod. List and watch. The cache.
     What is remembered. Extenders. Several replicas, of which one leads.
 VI. People: A cluster made of manifests. What people see. The picture of a cluster. The command line.
+VII. Today: What 1.36 says otherwise. KubeSchedulerConfiguration. (The script works without this part.)
 """
 
 from __future__ import annotations
@@ -182,9 +183,7 @@ def nodes_that_fit(pod, snapshot, policy):
     # In effect: split_nodes(snapshot.nodes, {name: ask(predicates, node) of each of them}). This returns the
     # same, but does not ask again what the last pod like this one has shown: "What is remembered".
     feasible, failed = recall_fits(ask, predicates, pod, snapshot, policy)
-    for extender in policy.extenders:  # web services that the Policy names; they may refuse nodes
-        feasible, failed = extender.filter(pod, feasible, failed)
-    return nominated_alone(pod, feasible, policy), failed  # its nominated node only, if that one fits
+    return policy.ask_extenders(pod, feasible, failed)  # web services that it names; they may refuse nodes
 
 
 def prioritize(decision, feasible, snapshot):
@@ -264,7 +263,7 @@ class Rule:
 
     # What the Policy says:
     title: str = ""  # what it calls the rule, by any of its names
-    arguments: list = field(default_factory=list)  # what functions take as `arguments`; else their defaults
+    settings: dict = field(default_factory=dict)  # what functions take by these names; else their defaults
     weight: int = 1
 
 
@@ -301,10 +300,9 @@ priority = functools.partial(register, "priorities")
 
 # ==== 3. The first predicates ===========================================================================
 
-# These look at the pod and the node, and at nothing else. Where a rule takes `modern`, that says whether to
-# answer as kube-scheduler 1.36 does, under a KubeSchedulerConfiguration; else as 1.20. `arguments` are what
-# entries of the Policy give to the rule, in a list. Both are filled in when the Policy is read (set_up). What
-# else a decorator says is for the Policy, and for warnings that no active rule looks at what a pod asks for.
+# These look at the pod and the node, and at nothing else. What a Policy says of a rule, such as `excepted`,
+# is filled in when it is read (set_up). What else a decorator says is for the Policy, and for warnings that
+# no active rule looks at what a pod asks for.
 
 
 @predicate("CheckNodeUnschedulable", plugin="NodeUnschedulable", always=True)
@@ -315,10 +313,10 @@ def check_node_unschedulable(pod, node):
 
 
 @predicate("HostName", plugin="NodeName", by_default=1, aliases=["GeneralPredicates"])
-def host_name(pod, node, modern=False):
+def host_name(pod, node):
     """The pod asks for this node, or for none. (A pod that waits has none, so that it always passes.)"""
     if pod.node_name not in ("", node.name):
-        yield f"node(s) didn't match the requested {'node name' if modern else 'hostname'}"
+        yield "node(s) didn't match the requested hostname"
 
 
 @predicate("PodFitsHostPorts", plugin="NodePorts", by_default=1,
@@ -340,22 +338,15 @@ NOTHING = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
 
 @predicate("PodFitsResources", plugin="NodeResourcesFit", by_default=1, aliases=["GeneralPredicates"],
            looks_at={"resource requests": lambda pod, node: any(pod.requests.values())})
-def pod_fits_resources(pod, node, arguments=(), modern=False):
-    """The node has room for one more pod, and enough free of all that it requests.
-
-    Not looked at are the resources that `arguments` name, or whose group they do, such as "example.com/".
-    """
+def pod_fits_resources(pod, node, excepted=()):
+    """The node has room for one more pod, and enough free of all resources but those that are excepted."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
     if pod.requests == NOTHING:  # then nothing else matters
         return
     for name, amount in pod.requests.items():
-        if node.requested.get(name, 0) + amount <= node.allocatable.get(name, 0):
-            continue
-        matters = amount > 0 or not modern  # in 1.20 nothing may be overcommitted, requested or not
-        group = f"{name.partition('/')[0]}/"  # such as "example.com/"
-        is_excepted = name in arguments or group in arguments
-        if matters and not is_excepted:
+        is_short = node.requested.get(name, 0) + amount > node.allocatable.get(name, 0)
+        if is_short and name not in excepted:
             yield f"Insufficient {name}"
 
 
@@ -364,13 +355,10 @@ Taint = collections.namedtuple("Taint", "key value effect")
 
 @predicate("PodToleratesNodeTaints", plugin="TaintToleration", always=True, looks_at={
     "no toleration for taints there": lambda pod, node: node and hostile_taints(pod, node)})
-def pod_tolerates_node_taints(pod, node, modern=False):
+def pod_tolerates_node_taints(pod, node):
     """The pod tolerates the node's NoSchedule and NoExecute taints; the first that it does not, is named."""
     for taint in hostile_taints(pod, node)[:1]:
-        if modern:
-            yield "node(s) had untolerated taint(s)"
-        else:
-            yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
+        yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
 
 
 def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
@@ -394,57 +382,39 @@ def tolerates(pod, taint):
 
 
 LITTLE = {"cpu": 100, "memory": 200 * 2**20}  # what a container that does not say counts for in scores
-CPU_AND_MEMORY = {"cpu": 1, "memory": 1}  # resource -> weight
+CPU_AND_MEMORY = ["cpu", "memory"]
 
 
-def usage(pod, node, resources, modern=False):
-    """Return {resource: (what would be requested with the pod on the node, what there is)}.
-
-    If modern, without what the node does not have, and extended resources that the pod does not request.
-    """
+def usage(incoming, node, resources):
+    """Return {resource: (what would be requested with a pod's amounts on the node, what there is)}."""
     found = {}
-    incoming = pod.nonzero_incoming if modern else pod.nonzero_incoming_1_20
     for name in resources:
         on_node = node.nonzero if name in LITTLE else node.requested
-        there = node.allocatable.get(name, 0)
-        more = incoming.get(name, 0)
-        if not modern or (there and (more or name in NOTHING)):
-            found[name] = (on_node.get(name, 0) + more, there)
+        used = on_node.get(name, 0) + incoming.get(name, 0)
+        found[name] = (used, node.allocatable.get(name, 0))
     return found
 
 
-def mean(scores, weights):
-    """Return the mean of the scores of resources, by the resources' weights, rounded down."""
-    total = divisor = 0
-    for name, score in scores.items():
-        total += score * weights[name]
-        divisor += weights[name]
-    return total // (divisor or 1)
-
-
 @priority("LeastRequestedPriority", plugin="NodeResourcesFit", by_default=1)
-def least_requested(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
-    """The percentage of cpu and memory that stays free, averaged by {resource: weight}: spreads the load."""
-    free = {name: 100 * (there - used) // there if there > used else 0
-            for name, (used, there) in usage(pod, node, arguments[0], modern).items()}
-    return mean(free, arguments[0])
+def least_requested(pod, node):
+    """The percentages of cpu and memory that stay free, averaged: spreads the load."""
+    shares = usage(pod.nonzero_incoming, node, CPU_AND_MEMORY).values()
+    cpu, memory = [100 * (there - used) // there if there > used else 0 for used, there in shares]
+    return (cpu + memory) // 2
 
 
 @priority("MostRequestedPriority", plugin="NodeResourcesFit")
-def most_requested(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
-    """The percentage of cpu and memory that is then requested, averaged: fills node after node."""
-    overcommitted = 100 if modern else 0
-    full = {name: 100 * used // there if there and used <= there else overcommitted
-            for name, (used, there) in usage(pod, node, arguments[0], modern).items()}
-    return mean(full, arguments[0])
+def most_requested(pod, node):
+    """The percentages of cpu and memory that are then requested, averaged: fills node after node."""
+    shares = usage(pod.nonzero_incoming, node, CPU_AND_MEMORY).values()
+    cpu, memory = [100 * used // there if there and used <= there else 0 for used, there in shares]
+    return (cpu + memory) // 2
 
 
 @priority("BalancedResourceAllocation", plugin="NodeResourcesBalancedAllocation", by_default=1)
-def balanced_resource_allocation(pod, node, arguments=(CPU_AND_MEMORY,), modern=False):
-    """100 where cpu and memory are used to the same degree, else less; in 1.20, 0 where one is used up."""
-    if modern:
-        return improved_balance(pod, node, arguments[0])
-    shares = usage(pod, node, CPU_AND_MEMORY).values()
+def balanced_resource_allocation(pod, node):
+    """100 where cpu and memory are used to the same degree, else less; 0 where one is used up."""
+    shares = usage(pod.nonzero_incoming, node, CPU_AND_MEMORY).values()
     cpu, memory = [used / there if there else 1.0 for used, there in shares]
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
 
@@ -645,9 +615,7 @@ class Decision:
         if isinstance(error, Rejected):
             why = {f"{error.title} (whatever the node)": [str(error)]}
             self.failed = Failures(dict.fromkeys(self.nodes, why))
-            self.message = self.failed.message
-            if self.policy.modern:
-                self.message = f"0/{len(self.nodes)} nodes are available: {error}."
+            self.message = self.policy.rejection(error, self.failed)
         if isinstance(error, InvalidScore):
             FAILURE.set()
         if not isinstance(error, (Unschedulable, Malformed, ApiError)):
@@ -1073,11 +1041,11 @@ class Pod(Listed):
         # In scores it counts for `nonzero` on its node, and for `nonzero_incoming` while it has none.
         self.nonzero = pod_amounts(containers, as_a_whole, overhead, little)
         self.nonzero_incoming = pod_amounts(containers, {}, overhead, LITTLE) if as_a_whole else self.nonzero
-        self.nonzero_incoming_1_20 = self.nonzero_incoming
-        if "cpu" in overhead:  # whose cores, rounded up, counted as millicores (calculatePodResourceRequest)
-            surplus = overhead["cpu"] - quantity(str(self.spec["overhead"]["cpu"]))
-            cpu = self.nonzero_incoming["cpu"] - surplus
-            self.nonzero_incoming_1_20 = self.nonzero_incoming | {"cpu": cpu}
+        self.uncounted_cpu = 0
+        if "cpu" in overhead:  # whose cores, rounded up, count as millicores (calculatePodResourceRequest)
+            self.uncounted_cpu = overhead["cpu"] - math.ceil(overhead["cpu"] / 1000)
+            cpu = self.nonzero_incoming["cpu"] - self.uncounted_cpu
+            self.nonzero_incoming = self.nonzero_incoming | {"cpu": cpu}
 
     def is_as_in(self, raw):
         """Say whether other JSON of the pod says the same of all that is looked at, except its node.
@@ -1095,8 +1063,8 @@ class Pod(Listed):
 
     # What built-in rules look at when they are asked about a node; a test holds them to that. All else, such
     # as labels, they look at in their `metadata` only.
-    SIGNED = ("requests", "nonzero_incoming", "nonzero_incoming_1_20", "host_ports", "tolerations",
-              "node_selector", "node_affinity", "controller")
+    SIGNED = ("requests", "nonzero_incoming", "uncounted_cpu", "host_ports", "tolerations", "node_selector",
+              "node_affinity", "controller")
 
     @functools.cached_property
     def signature(self):
@@ -1316,32 +1284,6 @@ def node_prefer_avoid_pods(pod, node):
     return 100
 
 
-def improved_balance(pod, node, resources):
-    """75 where the use of the resources stays as even as it is; more where the pod evens it. Since 1.36."""
-    requested = [name for name in resources if pod.requests.get(name)]
-    if not requested:
-        return 0
-    before = {name: node.requested.get(name, 0) for name in resources
-              if node.allocatable.get(name) and (name in NOTHING or name in requested)}
-    then = {name: amount + pod.requests.get(name, 0) for name, amount in before.items()}
-    return 50 + (50 + evenness(then, node) - evenness(before, node)) // 2
-
-
-def evenness(requested, node):
-    """Return 100 less the standard deviation, in percent, of the requested shares of the node's resources."""
-
-    def add_up(numbers):
-        """Add floats up one by one, like Go; Python 3.12's sum() is more exact."""
-        return functools.reduce(lambda total, each: total + each, numbers, 0.0)
-
-    shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
-    if len(shares) == 2:
-        return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
-    middle = add_up(shares) / max(len(shares), 1)
-    squares = [(share - middle) ** 2 for share in shares]
-    return int((1 - math.sqrt(add_up(squares) / max(len(shares), 1))) * 100)
-
-
 # What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any
 # of these}; a function that reads a value. What an argument may say is said with each rule.
 # Upstream: kube-scheduler/config/v1/types.go.
@@ -1360,17 +1302,22 @@ def shape_problems(arguments):
         yield "each of the resources needs a weight"
 
 
+def utilization(pod, node, resources):
+    """Return {resource: the percentage that is then requested, rounded up}; of what is not there, 100."""
+    return {name: -(-100 * used // there) if there else 100
+            for name, (used, there) in usage(pod.nonzero_incoming, node, resources).items()}
+
+
 @priority("RequestedToCapacityRatio", plugin="NodeResourcesFit", check=shape_problems,
           member="requestedToCapacityRatioArguments",
           argument={"shape": SHAPE, "resources": [{"name": str, "weight": WEIGHT}]})
-def requested_to_capacity_ratio(pod, node, arguments, modern=False):
+def requested_to_capacity_ratio(pod, node, arguments, utilization=utilization):
     """The weighted mean, over the Policy's resources, of a function of their utilization: `shape`."""
     shape = [(point.get("utilization", 0), 10 * point.get("score", 0)) for point in arguments[0]["shape"]]
     weights = {resource.get("name", ""): resource["weight"] for resource in arguments[0].get("resources", [])}
     score_sum = weight_sum = 0
-    for name, (used, there) in usage(pod, node, weights, modern).items():
-        rounding = 0 if modern else there - 1  # 1.20 rounds the utilization up
-        score = along(shape, (100 * used + rounding) // there if there else 100)
+    for name, percentage in utilization(pod, node, weights).items():
+        score = along(shape, percentage)
         if score > 0:  # else the resource is left out of the mean
             score_sum += score * weights[name]
             weight_sum += weights[name]
@@ -1391,22 +1338,21 @@ def along(shape, x):
 ImageShares = collections.namedtuple("ImageShares", "shares containers")
 
 
-def image_shares(pod, nodes, snapshot, modern=False):
-    """Each image of the pod, and its bytes times the share of the nodes that have it, so that pods spread.
+def image_shares(pod, nodes, snapshot):
+    """The images of the pod's containers, with their shares, and the number of the containers."""
+    images = [pick(container, str, "image") for container in pod.containers]
+    return ImageShares(shares_of(images, snapshot), len(pod.containers))
 
-    Since 1.20, images of init containers and of volumes count, too.
-    """
+
+def shares_of(images, snapshot):
+    """Return (image, its bytes times the share of the nodes that have it, so that pods spread) of each."""
     shares = []
-    containers = pod.containers + pod.init_containers if modern else pod.containers
-    images = [pick(container, str, "image") for container in containers]
-    if modern:
-        images += [pick(volume, str, "image", "reference") for volume in pod.volumes if volume.get("image")]
     for image in images:
         if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag (normalizedImageName)
             image += ":latest"
         sizes = [node.images[image] for node in snapshot.nodes.values() if image in node.images]
         shares.append((image, int(sizes[0] * (len(sizes) / len(snapshot.nodes))) if sizes else 0))
-    return ImageShares(shares, len(containers))
+    return shares
 
 
 @priority("ImageLocalityPriority", metadata=image_shares, plugin="ImageLocality", by_default=1)
@@ -1443,38 +1389,10 @@ def wants_node(pod, node):
 @predicate("MatchNodeSelector", plugin="NodeAffinity", by_default=1, aliases=["GeneralPredicates"],
            looks_at={"a node selector": lambda pod, node: pod.node_selector,
                      "required node affinity": functools.partial(requires, "nodeAffinity")})
-def match_node_selector(pod, node, arguments=(), modern=False):
-    """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity.
-
-    `arguments` are terms of which the node has to meet one whatever the pod (addedAffinity).
-    """
-    if arguments and not any(term_matches(term, node) for term in valid_terms(arguments)):
-        yield "node(s) didn't match scheduler-enforced node affinity"
-    elif not wants_node(pod, node):
-        yield "node(s) didn't match Pod's node affinity" + ("/selector" if modern else "")
-
-
-def nodes_named(pod, nodes, snapshot):
-    """The names of the nodes to which the pod's required node affinity confines it (by matchFields)."""
-    required = pick(pod.node_affinity, dict, f"required{WHEN}")
-    terms = pick(required, list, "nodeSelectorTerms", of=dict)
-    named = set()
-    for term in terms:
-        fields = pick(term, list, "matchFields", of=dict)
-        lists = [set(pick(each, list, "values", of=str)) for each in fields
-                 if each.get("key") == "metadata.name" and each.get("operator") == "In"]
-        if not lists:
-            return nothing_against
-        named |= set.intersection(*lists)
-    if terms and not named:
-        raise Rejected("pod affinity terms conflict")
-    return named or nothing_against
-
-
-def is_named(pod, node, metadata):
-    """The node is among those that the pod's node affinity names; of others nothing else is said."""
-    if node.name not in metadata:
-        yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+def match_node_selector(pod, node):
+    """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity."""
+    if not wants_node(pod, node):
+        yield "node(s) didn't match Pod's node affinity"
 
 
 @kept_with_pod
@@ -1502,10 +1420,9 @@ def weighted_terms(raws):
 
 
 @priority("NodeAffinityPriority", reduce=stretch, plugin="NodeAffinity", plugin_weight=2, by_default=1)
-def node_affinity(pod, node, arguments=()):
-    """The summed weights of the preferred node affinity terms that the node meets, and of `arguments`."""
-    terms = preferred_terms(pod) + weighted_terms(arguments) if arguments else preferred_terms(pod)
-    return sum([weight for weight, term in terms if term_matches(term, node)])
+def node_affinity(pod, node):
+    """The summed weights of the preferred node affinity terms that the node meets."""
+    return sum([weight for weight, term in preferred_terms(pod) if term_matches(term, node)])
 
 
 # ==== 12. Services and spreading ========================================================================
@@ -1583,19 +1500,31 @@ class SpreadConstraint:
     counts: dict | None = None  # of ScheduleAnyway: domain -> matching pods
     full: frozenset = frozenset()  # of DoNotSchedule: the domains that can take no more
     weight: float = 0  # of ScheduleAnyway: how much a pod matters
-    keys_needed: bool = True  # whether a node without one of the keys is left out
 
     def __post_init__(self):
         self.key = pick(self.raw, str, "topologyKey")
         self.max_skew = pick(self.raw, int, "maxSkew")
 
+    def score(self, node):
+        """Return what a node gets, as pods are in its domain: the fewer, the better."""
+        count = self.counts.get(domain_of(self.key, node), 0)
+        return count * self.weight + (self.max_skew - 1)
 
-def spread_constraints(pod, when, stage, snapshot, defaults, modern, keys_needed=True):
-    """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
+
+STAGES = {  # whenUnsatisfiable -> where kube-scheduler reads such constraints
+    "DoNotSchedule": 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard',
+    "ScheduleAnyway":
+        'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'}
+
+
+def spread_constraints(pod, when, snapshot, defaults=(), keys_needed=True):
+    """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable.
+
+    keys_needed: whether a node without one of their keys is left out.
+    """
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
-    flat = itertools.chain.from_iterable
-    chosen = [raw for raw in raws or flat(defaults) if raw.get("whenUnsatisfiable") == when]
-    owned = list(flat(selectors_of(pod, snapshot, *OWNERS))) if chosen and not raws else []
+    chosen = [raw for raw in raws or defaults if raw.get("whenUnsatisfiable") == when]
+    owned = list(itertools.chain(*selectors_of(pod, snapshot, *OWNERS))) if chosen and not raws else []
     if not raws and not owned:
         return
     keys = {pick(raw, str, "topologyKey") for raw in chosen} if keys_needed else set()
@@ -1604,7 +1533,8 @@ def spread_constraints(pod, when, stage, snapshot, defaults, modern, keys_needed
         try:
             requirements = owned or pod_selector(raw, pod)
         except InvalidSelector as error:
-            raise Unschedulable(f"running {stage} topology spread constraints: {error}") from error
+            raise Unschedulable(
+                f"running {STAGES[when]} topology spread constraints: {error}") from error
         eligible = complete
         is_choosy = pod.node_selector or required_terms(pod) is not None
         if is_choosy and raw.get("nodeAffinityPolicy") != "Ignore":
@@ -1612,9 +1542,7 @@ def spread_constraints(pod, when, stage, snapshot, defaults, modern, keys_needed
         if raw.get("nodeTaintsPolicy") == "Honor":
             eligible = [node for node in eligible if not hostile_taints(pod, node)]
         itself = satisfies(pod.labels, requirements)
-        if modern and not requirements:
-            requirements = None  # an empty selector counts nobody
-        yield SpreadConstraint(raw, requirements, itself, complete, eligible, keys_needed=keys_needed)
+        yield SpreadConstraint(raw, requirements, itself, complete, eligible)
 
 
 def pods_by_domain(pod, domain, requirements, nodes):
@@ -1632,23 +1560,27 @@ def pods_by_domain(pod, domain, requirements, nodes):
     return counts
 
 
-def hard_spread(pod, nodes, snapshot, arguments=(), modern=False):
-    """The pod's DoNotSchedule constraints. Since 1.20, pods count on eligible nodes only."""
-    stage = 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard'
+def hard_spread(pod, nodes, snapshot):
+    """The pod's DoNotSchedule constraints, by the pods that are in the domains of eligible nodes."""
     spread = []
-    for constraint in spread_constraints(pod, "DoNotSchedule", stage, snapshot, arguments, modern):
+    for constraint in spread_constraints(pod, "DoNotSchedule", snapshot):
         raw, key = constraint.raw, constraint.key
         counted = constraint.eligible
-        if not (modern or raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
+        if not (raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
             domains = {node.labels[key] for node in counted}
             counted = [node for node in nodes if node.labels.get(key) in domains]
-        counts = pods_by_domain(pod, lambda node, key=key: node.labels[key], constraint.requirements, counted)
-        has_enough_domains = len(counts) >= pick(raw, int, "minDomains")  # else one is taken to be empty
-        least = min(counts.values(), default=0) if has_enough_domains else 0
-        most = constraint.max_skew + least - constraint.itself
-        full = frozenset(domain for domain, count in counts.items() if count > most)
-        spread.append(replace(constraint, full=full))  # so that pods which change nothing here are not news
+        spread.append(with_full_domains(constraint, pod, counted))
     return spread or nothing_against
+
+
+def with_full_domains(constraint, pod, nodes):
+    """Return a constraint with the domains that can take no more, by the pods on these nodes."""
+    counts = pods_by_domain(pod, lambda node: node.labels[constraint.key], constraint.requirements, nodes)
+    has_enough_domains = len(counts) >= pick(constraint.raw, int, "minDomains")  # else one is taken as empty
+    least = min(counts.values(), default=0) if has_enough_domains else 0
+    most = constraint.max_skew + least - constraint.itself
+    full = frozenset(domain for domain, count in counts.items() if count > most)
+    return replace(constraint, full=full)  # without the counts, so that pods which change nothing are no news
 
 
 def must_spread(pod, node):
@@ -1671,24 +1603,21 @@ def even_pods_spread(pod, node, metadata):
             return
 
 
-def soft_spread(pod, nodes, snapshot, arguments=(), modern=False):
-    """The pod's ScheduleAnyway constraints, or default ones. Since 1.20, the system's own need no keys."""
-    stage = 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'
-    by_default = arguments == [DEFAULT_SPREAD] and not pod.spec.get("topologySpreadConstraints")
-    keys_needed = not (modern and by_default)
-    spread = []
-    constraints = spread_constraints(
-        pod, "ScheduleAnyway", stage, snapshot, arguments, modern, keys_needed=keys_needed)
-    for constraint in constraints:
-        domain = functools.partial(domain_of, constraint.key)
-        counted = constraint.complete if constraint.key == HOSTNAME else constraint.eligible
-        complete = set(constraint.complete)
-        domains = {domain(node) for node in nodes if node in complete}
-        counts = pods_by_domain(pod, domain, constraint.requirements, counted)
-        counts = {name: count for name, count in counts.items() if name in domains}
-        weight = math.log(len(domains) + 2)  # many domains weigh more
-        spread.append(replace(constraint, counts=counts, weight=weight))
-    return spread
+def soft_spread(pod, nodes, snapshot, default_constraints=()):
+    """The pod's ScheduleAnyway constraints, or default ones."""
+    return [with_counts(constraint, pod, nodes)
+            for constraint in spread_constraints(pod, "ScheduleAnyway", snapshot, default_constraints)]
+
+
+def with_counts(constraint, pod, nodes):
+    """Return a constraint with the numbers of pods in the domains of these nodes; many domains weigh more."""
+    domain = functools.partial(domain_of, constraint.key)
+    counted = constraint.complete if constraint.key == HOSTNAME else constraint.eligible
+    complete = set(constraint.complete)
+    domains = {domain(node) for node in nodes if node in complete}
+    counts = pods_by_domain(pod, domain, constraint.requirements, counted)
+    counts = {name: count for name, count in counts.items() if name in domains}
+    return replace(constraint, counts=counts, weight=math.log(len(domains) + 2))
 
 
 def domain_of(key, node):
@@ -1705,22 +1634,18 @@ def normalize_spread(points):
     return {name: turned[count] for name, count in points.items()}
 
 
-@priority("SelectorSpreadPriority", metadata=functools.partial(soft_spread, arguments=[DEFAULT_SPREAD]),
-          reduce=normalize_spread, aliases=["ServiceSpreadingPriority"], by_default=1,
-          plugin="PodTopologySpread", plugin_weight=2)
+@priority("SelectorSpreadPriority", plugin="PodTopologySpread", plugin_weight=2, by_default=1,
+          metadata=functools.partial(soft_spread, default_constraints=DEFAULT_SPREAD),
+          reduce=normalize_spread, aliases=["ServiceSpreadingPriority"])
 @priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, by_default=2,
           plugin_weight=0)
-def even_pods_spread_priority(pod, node, metadata, modern=False):
+def even_pods_spread_priority(pod, node, metadata):
     """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
     score = 0.0
     for constraint in metadata:
-        if constraint.key in node.labels:
-            count = constraint.counts.get(domain_of(constraint.key, node), 0)
-            score += count * constraint.weight + (constraint.max_skew - 1)
-        elif constraint.keys_needed:
+        if constraint.key not in node.labels:
             return None
-    if modern:  # rounded; not scored without constraints
-        return math.floor(score + 0.5) if metadata else None
+        score += constraint.score(node)
     return int(score)
 
 
@@ -1862,7 +1787,7 @@ def affine_domains(pod, nodes, snapshot):
 @predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=1,
            looks_at={"required pod affinity": functools.partial(requires, "podAffinity"),
                      "required pod anti-affinity": functools.partial(requires, "podAntiAffinity")})
-def match_inter_pod_affinity(pod, node, metadata, modern=False):
+def match_inter_pod_affinity(pod, node, metadata):
     """In the node's domains are the pods that it must be with, none that it must not, none that repel it."""
     here = node.labels.items()
     wanted = {(key, node.labels.get(key)) for key in metadata.keys}
@@ -1875,32 +1800,28 @@ def match_inter_pod_affinity(pod, node, metadata, modern=False):
         reason = "node(s) didn't satisfy existing pods anti-affinity rules"
     else:
         return
-    if not modern:
-        yield "node(s) didn't match pod affinity/anti-affinity"
+    yield "node(s) didn't match pod affinity/anti-affinity"
     yield reason
 
 
-def affine_scores(pod, nodes, snapshot, arguments=(1,)):
+def affine_scores(pod, nodes, snapshot, hard_weight=1):
     """For each (topology key, value) domain, the weights of the terms for and against the pod's going there.
 
-    `arguments`: the weight of other pods' required terms, and maybe that pods without preferences get none.
+    hard_weight: of other pods' required terms.
     """
-    weight, *ignores_others = arguments
-    terms, problem = affinity_terms(pod)
+    _, problem = affinity_terms(pod)
     if problem:
         raise Unschedulable(f'running PreScore plugin "InterPodAffinity": {problem}')
-    if ignores_others and not (terms["preferredAffinity"] or terms["preferredAntiAffinity"]):
-        return {}
     around = affinity_around(pod, snapshot)
     scores = collections.Counter(around["preferred"])
     for domain, count in around["attached"].items():  # to pods that must be where this one is
-        scores[domain] += count * weight
+        scores[domain] += count * hard_weight
     return scores
 
 
-def normalize_affinity(points, modern=False):
-    """Stretch scores from the lowest to the highest, with a 0 among them in 1.20, to 0 to 100."""
-    scores = [*points.values(), *([] if modern else [0])]
+def normalize_affinity(points, among=(0,)):
+    """Stretch scores from the lowest to the highest, with a 0 among them, to 0 to 100."""
+    scores = [*points.values(), *among]
     low, high = min(scores), max(scores)
     span = high - low
     return {name: int(100 * ((score - low) / span)) if span else 0 for name, score in points.items()}
@@ -1960,12 +1881,10 @@ def disks_of(pod):
 DisksAndClaims = collections.namedtuple("DisksAndClaims", "disks claim_in_use")
 
 
-def disks_and_claims(pod, nodes, snapshot, modern=False):
+def disks_and_claims(pod, nodes, snapshot):
     """Its network disks; and whether a claim of it that is for one pod (ReadWriteOncePod) is in use."""
     exclusive = set()
     for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
-        if modern and not claim:
-            raise Rejected(f'persistentvolumeclaim "{name}" not found')
         if "ReadWriteOncePod" in pick(claim, list, "spec", "accessModes"):
             exclusive.add(f"{pod.namespace}/{name}")
     in_use = (claim for node in nodes for other in node.pods.values() for claim in other.named_claims)
@@ -1989,107 +1908,100 @@ def no_disk_conflict(pod, node, metadata):
                "already in-use by another pod")
 
 
-# In 1.20 the field `identity` of a volume's `source` identifies a disk, and a node can have `limit` of them.
-# The CSI `driver` that has taken the provisioner's place identifies it by the field `handle`.
-CloudDisks = collections.namedtuple("CloudDisks", "source identity limit driver handle")
+# The field `identity` of a volume's `source` identifies a disk, and a node can have `limit` of them.
+CloudDisks = collections.namedtuple("CloudDisks", "source identity limit")
 CLOUD_DISKS = {  # provisioner -> its disks
-    "kubernetes.io/aws-ebs": CloudDisks(
-        "awsElasticBlockStore", "volumeID", 39, "ebs.csi.aws.com", "volumeID"),  # on AWS Nitro: 25
-    "kubernetes.io/gce-pd": CloudDisks("gcePersistentDisk", "pdName", 16, "pd.csi.storage.gke.io", "pdName"),
-    "kubernetes.io/azure-disk": CloudDisks("azureDisk", "diskName", 16, "disk.csi.azure.com", "diskURI"),
-    "kubernetes.io/cinder": CloudDisks("cinder", "volumeID", 256, "cinder.csi.openstack.org", "volumeID"),
-    "kubernetes.io/portworx-volume": CloudDisks(
-        "portworxVolume", "volumeID", math.inf, "pxd.portworx.com", "volumeID")}
+    "kubernetes.io/aws-ebs": CloudDisks("awsElasticBlockStore", "volumeID", 39),  # on AWS Nitro: 25
+    "kubernetes.io/gce-pd": CloudDisks("gcePersistentDisk", "pdName", 16),
+    "kubernetes.io/azure-disk": CloudDisks("azureDisk", "diskName", 16),
+    "kubernetes.io/cinder": CloudDisks("cinder", "volumeID", 256)}
 KUBE_MAX_PD_VOLS = os.environ.get("KUBE_MAX_PD_VOLS", "")
 KUBE_MAX_PD_VOLS = int(KUBE_MAX_PD_VOLS) if KUBE_MAX_PD_VOLS.isdigit() else 0  # 0: the limits above
 
 
-def attachments(pod, snapshot, modern):
-    """Return the (driver, identity) of the pod's cloud disks, inline or claimed, and of its CSI volumes."""
+def volumes_of(pod, snapshot):
+    """Return the sources of the pod's volumes, inline or claimed; and {name: claim} of claims without one."""
     sources = list(pod.volumes)
-    attached = set()
+    unbound = {}
     for name, claim, volume in claims_of(pod, snapshot):
         if volume:
             sources.append(pick(volume, dict, "spec"))
-            csi = pick(volume, dict, "spec", "csi")
-            if csi:
-                attached.add((pick(csi, str, "driver"), pick(csi, str, "volumeHandle")))
-        elif claim:  # what is yet to be provisioned is known by its claim
-            class_name = pick(claim, str, "spec", "storageClassName")
-            built_in = snapshot.objects["storageclasses"].get(class_name, {}).get("provisioner")
-            if built_in in CLOUD_DISKS and not modern:
-                attached.add((built_in, (pod.namespace, name)))
-            provisioner = storage_class_of(claim, snapshot).get("provisioner")  # CSI reads annotations, too
-            if modern or provisioner not in CLOUD_DISKS:
-                attached.add((provisioner or "", (pod.namespace, name)))
-    for provisioner, cloud in CLOUD_DISKS.items():
-        identity = cloud.handle if modern else cloud.identity
-        attached |= {(provisioner, pick(volume, str, cloud.source, identity))
-                     for volume in sources if volume.get(cloud.source)}
-    if modern:
-        drivers = {provisioner: cloud.driver for provisioner, cloud in CLOUD_DISKS.items()}
-        attached = {(drivers.get(provisioner, provisioner), volume) for provisioner, volume in attached}
+        elif claim:
+            unbound[name] = claim
+    return sources, unbound
+
+
+def attachments(pod, snapshot):
+    """Return the (driver, identity) of the pod's cloud disks, inline or claimed, and of its CSI volumes."""
+    sources, unbound = volumes_of(pod, snapshot)
+    attached = attached_by(sources, CLOUD_DISKS)
+    for name, claim in unbound.items():  # what is yet to be provisioned is known by its claim
+        class_name = pick(claim, str, "spec", "storageClassName")
+        built_in = snapshot.objects["storageclasses"].get(class_name, {}).get("provisioner")
+        if built_in in CLOUD_DISKS:
+            attached.add((built_in, (pod.namespace, name)))
+        provisioner = storage_class_of(claim, snapshot).get("provisioner")  # CSI reads annotations, too
+        if provisioner not in CLOUD_DISKS:
+            attached.add((provisioner or "", (pod.namespace, name)))
     return attached
 
 
-def volume_limit(driver, node, snapshot, modern):
-    """Return how many volumes of a driver the node can attach, as its CSINode or its allocatable says."""
+def attached_by(sources, drivers):
+    """Return the (driver, identity) of disks and of CSI volumes; CSI's that are inline have no handle."""
+    attached = {(pick(source, str, "csi", "driver"), pick(source, str, "csi", "volumeHandle"))
+                for source in sources if pick(source, dict, "csi").get("volumeHandle")}
+    for driver, disks in drivers.items():
+        attached |= {(driver, pick(source, str, disks.source, disks.identity))
+                     for source in sources if source.get(disks.source)}
+    return attached
+
+
+def attached_to(node, snapshot, attachments=attachments):
+    """Return what is attached for the pods on a node."""
+    return set().union(*(attachments(pod, snapshot) for pod in node.pods.values() if pod.volumes))
+
+
+def volume_limit(driver, node, snapshot):
+    """Return how many volumes of a driver the node can attach."""
     if driver in CLOUD_DISKS:
         instance_type = node.labels.get("beta.kubernetes.io/instance-type") or node.labels.get(
             "node.kubernetes.io/instance-type", "")
         is_nitro = driver == "kubernetes.io/aws-ebs" and re.search("^[cmr]5.*|t3|z1d", instance_type)
         limit = KUBE_MAX_PD_VOLS or (25 if is_nitro else CLOUD_DISKS[driver].limit)
         return node.allocatable.get(driver.replace("kubernetes.io/", "attachable-volumes-"), limit)
+    resource = f"attachable-volumes-csi-{driver}"
+    if len(resource) >= 63:
+        resource = f"attachable-volumes-csi-{driver[:23]}{hashlib.sha1(driver.encode()).hexdigest()[:16]}"
+    return csi_limit(driver, node, snapshot, otherwise=node.allocatable.get(resource, math.inf))
+
+
+def csi_limit(driver, node, snapshot, otherwise):
+    """Return how many volumes of a CSI driver the node's CSINode allows, if it says so."""
     for known in pick(snapshot.objects["csinodes"].get(node.name, {}), list, "spec", "drivers", of=dict):
         limit = pick(known, dict, "allocatable").get("count")
         if known.get("name") == driver and limit is not None:
             return limit
-    if modern:
-        return math.inf
-    resource = f"attachable-volumes-csi-{driver}"
-    if len(resource) >= 63:
-        resource = f"attachable-volumes-csi-{driver[:23]}{hashlib.sha1(driver.encode()).hexdigest()[:16]}"
-    return node.allocatable.get(resource, math.inf)
+    return otherwise
 
 
-VolumeAttachments = collections.namedtuple("VolumeAttachments", "wanted by_node snapshot")
-
-
-def volume_attachments(pod, nodes, snapshot, modern=False):
-    """What is to be attached for the pod: {cloud or None: attachments}; and what VolumeAttachments attach.
-
-    They attach CSI volumes; 1.20 does not look at these.
-    """
+def volume_attachments(pod, nodes, snapshot):
+    """What is to be attached for the pod, {cloud or None: attachments}; and the snapshot."""
     wanted = collections.defaultdict(set)
-    for driver, volume in attachments(pod, snapshot, modern):
+    for driver, volume in attachments(pod, snapshot):
         wanted[driver if driver in CLOUD_DISKS else None].add((driver, volume))
-    if not wanted:
-        return nothing_against
-    by_node = {}  # name of a node -> {(driver, identity)}, as of a pod's `attachments`
-    for attachment in snapshot.objects["volumeattachments"].values() if modern else ():
-        spec = pick(attachment, dict, "spec")
-        name = pick(spec, str, "source", "persistentVolumeName")
-        csi = pick(snapshot.objects["persistentvolumes"].get(name, {}), dict, "spec", "csi")
-        if csi:
-            volume = pick(spec, str, "attacher"), pick(csi, str, "volumeHandle")
-            by_node.setdefault(pick(spec, str, "nodeName"), set()).add(volume)
-    return VolumeAttachments(wanted, by_node, snapshot)
+    return (wanted, snapshot) if wanted else nothing_against
 
 
 @predicate("MaxCSIVolumeCountPred", metadata=volume_attachments, steady=False, plugin="NodeVolumeLimits",
            by_default=1)
-def max_volume_count(pod, node, metadata, cloud=None, modern=False):
+def max_volume_count(pod, node, metadata, cloud=None):
     """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI's."""
-    snapshot = metadata.snapshot
-    wanted = metadata.wanted.get(cloud, set())
-    attached = set()
-    for other in node.pods.values() if wanted else ():
-        attached |= attachments(other, snapshot, modern) if other.volumes else set()
-    of_no_pod = metadata.by_node.get(node.name, set()) - attached
-    counted = [*(wanted | attached), *of_no_pod]  # as upstream, what is wanted and of no pod counts twice
+    wanted_by_cloud, snapshot = metadata
+    wanted = wanted_by_cloud.get(cloud, set())
+    attached = attached_to(node, snapshot) if wanted else set()
     # Of CSI volumes only new ones are held against the node. Upstream: plugins/nodevolumelimits
     for driver in {driver for driver, _ in (wanted if cloud else wanted - attached)}:
-        if sum(of == driver for of, _ in counted) > volume_limit(driver, node, snapshot, modern):
+        if sum(of == driver for of, _ in wanted | attached) > volume_limit(driver, node, snapshot):
             yield "node(s) exceed max volume count"
             return
 
@@ -2107,9 +2019,8 @@ for name, cloud, plugin in [("MaxEBSVolumeCount", "aws-ebs", "EBSLimits"),
 
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-ZONE_LABELS = {  # of volumes and nodes -> what the label is called today
-    f"{prefix}.kubernetes.io/{what}": f"topology.kubernetes.io/{what}"
-    for prefix in ("topology", "failure-domain.beta") for what in ("zone", "region")}
+ZONE_LABELS = {f"{prefix}.kubernetes.io/{what}"  # of volumes and nodes
+               for prefix in ("topology", "failure-domain.beta") for what in ("zone", "region")}
 ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed")
 Volume = collections.namedtuple("Volume", "raw reach")  # reach: what a node's labels must meet one of
 EVERYWHERE = [[]]
@@ -2167,14 +2078,23 @@ class DelayedClaim:
         return room
 
 
-def claims_to_bind(pod, nodes, snapshot, modern=False):
+def why_unusable(name, claim, pod):
+    """Return why the pod cannot use a claim, whatever the node, or None. Upstream: podHasPVCs."""
+    if not claim:
+        return f'persistentvolumeclaim "{name}" not found'
+    if pick(claim, str, "metadata", "deletionTimestamp"):
+        return f'persistentvolumeclaim "{name}" is being deleted'
+    return None
+
+
+def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
     """The volumes of the pod's bound claims; and those that wait for a consumer, in upstream's order."""
     bound = {}
     selected = []
     others = []
     immediate = []
     for name, claim, volume in claims_of(pod, snapshot):
-        problem = why_unusable(name, claim, pod, modern)
+        problem = why_unusable(name, claim, pod)
         if problem:
             raise Rejected(problem)
         has_volume = pick(claim, str, "spec", "volumeName")
@@ -2193,25 +2113,6 @@ def claims_to_bind(pod, nodes, snapshot, modern=False):
     return ClaimsToBind([*bound.values()], delayed) if pod.claims else nothing_against
 
 
-def why_unusable(name, claim, pod, modern):
-    """Return why the pod cannot use a claim, whatever the node, or None. Upstream: podHasPVCs."""
-    key = f"{pod.namespace}/{name}"
-    is_ephemeral = modern and key not in pod.named_claims
-    if not claim and is_ephemeral:
-        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
-    if not claim:
-        return f'persistentvolumeclaim "{name}" not found'
-    if modern and pick(claim, str, "status", "phase") == "Lost":
-        volume_name = pick(claim, str, "spec", "volumeName")
-        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume_name}"'
-    if pick(claim, str, "metadata", "deletionTimestamp"):
-        return f'persistentvolumeclaim "{name}" is being deleted'
-    owners = pick(claim, list, "metadata", "ownerReferences", of=dict)
-    if is_ephemeral and pod.uid not in [owner.get("uid") for owner in owners if owner.get("controller")]:
-        return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
-    return None
-
-
 def waits_for_consumer(claim, snapshot):
     """Say whether a claim gets a volume once a pod wants it, and not at once."""
     return storage_class_of(claim, snapshot).get("volumeBindingMode") == "WaitForFirstConsumer"
@@ -2227,17 +2128,20 @@ def storage(thing, *path):
     return quantity(str(pick(thing, dict, "spec", *path).get("storage") or 0))
 
 
-def bind_volumes(pod, node, snapshot, arguments=(), modern=False):
+def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for the condition"):
     """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest.
 
-    `arguments`: {"bindTimeoutSeconds": for how long that may take}; by default ten minutes.
+    timeout: the seconds that this may take; late: what is said then.
     """
     if not pod.claims:
         return None
     failing = "binding volumes:"
     has_waited = pod.record.state is State.PREPARING
-    claims = claims_to_bind(pod, [node], snapshot, modern)
-    reasons = list(check_volume_binding(pod, node, claims, modern))  # a rule may have held the pod meanwhile
+    active = snapshot.policies[pod.scheduler].predicates
+    own = [rule for rule in active if rule.name == "CheckVolumeBinding"]
+    [prepared] = prepare(own, pod, {node.name: node}, snapshot)
+    claims = prepared.metadata
+    reasons = prepared.reasons(pod, node)  # a rule may have held the pod meanwhile
     if has_waited:
         reasons = reasons_if(pod, node, snapshot, gone=[pod])
     if reasons:
@@ -2257,9 +2161,7 @@ def bind_volumes(pod, node, snapshot, arguments=(), modern=False):
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
     if patches and has_waited:
         raise Unschedulable(f"{failing} the volume or the node that was chosen has been given up")
-    limit = max([argument["bindTimeoutSeconds"] for argument in arguments], default=600)
-    if claims.delayed and has_waited and time.monotonic() - pod.record.since > limit:
-        late = "context deadline exceeded" if modern else "timed out waiting for the condition"
+    if claims.delayed and has_waited and time.monotonic() - pod.record.since > timeout:
         raise Unschedulable(f"{failing} {late}")
     is_awaited = claims.delayed and snapshot.is_live  # else nobody would bind them
     return (patches, "volumes are being bound or provisioned") if is_awaited else None
@@ -2275,13 +2177,9 @@ def patch(thing, resource, annotations, **more):
 
 @predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, steady=False,
            plugin="VolumeBinding", by_default=1, looks_at={"claims": lambda pod, node: pod.claims})
-def check_volume_binding(pod, node, metadata, modern=False):
+def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent pv(s)",
+                         out_of_reach="node(s) had volume node affinity conflict"):
     """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
-    gone = "pvc(s) bound to non-existent pv(s)"
-    out_of_reach = "node(s) had volume node affinity conflict"
-    if modern:
-        gone = f"node(s) unavailable due to one or more {gone}"
-        out_of_reach = "node(s) didn't match PersistentVolume's node affinity"
     for volume in metadata.bound:
         if not volume:
             yield gone
@@ -2370,16 +2268,11 @@ def satisfies_one(labels, terms):
 VolumeZones = collections.namedtuple("VolumeZones", "labels problem")
 
 
-def zones_of_volumes(pod, nodes, snapshot, modern=False):
-    """The (zone or region label, its values) of the pod's volumes; and what is wrong with a claim to nowhere.
-
-    Since 1.20, such a claim rejects the pod.
-    """
+def zones_of_volumes(pod, nodes, snapshot):
+    """The (zone or region label, its values) of the pod's volumes; and what is wrong with a claim."""
     labels = {}
     for name, claim, volume in claims_of(pod, snapshot, pod.named_claims):
         problem = None if volume else dangling(name, claim, snapshot)
-        if problem and modern:
-            raise Rejected(problem)
         if problem:
             return VolumeZones(labels, problem)
         for label, text in pick(volume, dict, "metadata", "labels").items():
@@ -2390,13 +2283,12 @@ def zones_of_volumes(pod, nodes, snapshot, modern=False):
 
 
 @predicate("NoVolumeZoneConflict", metadata=zones_of_volumes, plugin="VolumeZone", by_default=1)
-def no_volume_zone_conflict(pod, node, metadata, modern=False):
+def no_volume_zone_conflict(pod, node, metadata):
     """The zone and region labels of the pod's volumes allow the node's. A claim to nowhere is an error."""
     if node.labels.keys().isdisjoint(ZONE_LABELS):
         return
     for label, zones in metadata.labels:
-        zone = node.labels.get(label, node.labels.get(ZONE_LABELS[label]) if modern else None)
-        if zone not in zones:
+        if node.labels.get(label) not in zones:
             yield "node(s) had no available volume zone"
             return
     if metadata.problem:
@@ -2605,13 +2497,6 @@ def room_for_nominated(pod, node, metadata):
     return reasons_if(pod, node, snapshot, there=others[node.name]) if node.name in others else []
 
 
-def nominated_alone(pod, feasible, policy):
-    """Return only the node where room was made for the pod, if it fits. Upstream: evaluateNominatedNode."""
-    node = feasible.get(pod.nominated_node)
-    return {node.name: node} if node and policy.modern else feasible
-
-
-NODES_NAMED = Rule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
 ALWAYS_ASKED = [  # whatever the Policy
     Rule("Devices", nothing_against, metadata=claims_of_devices, title="devices", steady=True),
     Rule("NominatedPods", room_for_nominated, metadata=nominated_elsewhere, title="room for nominated pods"),
@@ -2620,7 +2505,7 @@ ALWAYS_ASKED = [  # whatever the Policy
 
 ##########################################################################################################
 # PART IV. WHAT PEOPLE WRITE                                                                             #
-# Files, rules of one's own, the Policy, and what it is called today.                                    #
+# Files, rules of one's own, and the Policy.                                                             #
 ##########################################################################################################
 
 
@@ -3171,13 +3056,20 @@ class Policy:
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
     initial_backoff: int = 1  # seconds that a pod waits after the first attempt; then twice that, and so on
     max_backoff: int = 10  # seconds
-    modern: bool = False  # True: its answers are kube-scheduler 1.36's. False: 1.20's.
 
     def predicates_to_ask(self):
         """Return the predicates as they are asked: those that it names, and those that are always asked."""
-        of_plugin = self.modern and any(rule.name == "MatchNodeSelector" for rule in self.predicates)
-        first = [NODES_NAMED] if of_plugin else []
-        return first + self.predicates + ALWAYS_ASKED
+        return self.predicates + ALWAYS_ASKED
+
+    def ask_extenders(self, pod, feasible, failed):
+        """Have extenders refuse nodes. Return those that still fit, and the Failures of the others."""
+        for extender in self.extenders:
+            feasible, failed = extender.filter(pod, feasible, failed)
+        return feasible, failed
+
+    def rejection(self, error, failed):
+        """Return what is said of a pod that fits no node at all, for this reason."""
+        return failed.message
 
     def rules(self):
         """Return all active rules."""
@@ -3189,8 +3081,8 @@ class Policy:
         return {point: [rule for rule in self.rules() if point in rule.hooks] for point in EXTENSION_POINTS}
 
     def name_for(self, rule):
-        """Return what the user's file calls, or would call, a rule: under a configuration, by its plugin."""
-        return rule.plugin if self.modern else rule.name
+        """Return what the user's file calls, or would call, a rule."""
+        return rule.name
 
     def lines(self):
         """Return all that it says, a line for each rule and setting."""
@@ -3201,8 +3093,7 @@ class Policy:
                 words.append(f"({rule.name})")
             if rule in self.priorities:
                 words.append(f"×{rule.weight}")
-            if rule.arguments:
-                words.append(json.dumps(rule.arguments))
+            words += [f"{name}={json.dumps(value)}" for name, value in rule.settings.items() if value != []]
             lines.append(" ".join([*words, *rule.hooks]))
         lines += [f"{extender.title} {json.dumps(extender.config)}" for extender in self.extenders]
         if self.always_check_all:
@@ -3212,12 +3103,19 @@ class Policy:
         return lines
 
 
+CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"  # a Policy may have it, too
+READERS = {}  # kind of a file other than a Policy -> function(its document, a scheduler's name): its Policies
+
+
 def load_policies(path, scheduler_name):
     """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises PolicyError."""
     try:  # like kube-scheduler, with a file's first document only
         document = providers().get(path) or next(parse(Path(path).read_text("utf-8-sig")), None)
-        if isinstance(document, dict) and document.get("kind") == "KubeSchedulerConfiguration":
-            return read_configuration(document, scheduler_name)
+        kind = name_in(document, "kind")
+        if kind in READERS:
+            return READERS[kind](document, scheduler_name)
+        if kind == "KubeSchedulerConfiguration":
+            raise PolicyError(f"this copy of the script lacks the part that reads a {kind}: write a Policy")
         policy = read_policy(document)
     except (OSError, ValueError) as error:
         hint = ""
@@ -3305,7 +3203,7 @@ def read_policy(document):
     """
     is_policy = isinstance(document, dict) and document.get("kind") == "Policy"
     said = decode(document, POLICY, "") if is_policy else {}
-    if said.get("apiVersion") not in ("v1", "kubescheduler.config.k8s.io/v1"):
+    if said.get("apiVersion") not in ("v1", CONFIGURATION_VERSION):
         got = "nothing" if document is None else json.dumps(document, default=str)[:60]
         raise PolicyError(
             f"expected an object with kind Policy, apiVersion v1, predicates and priorities, got {got}")
@@ -3320,9 +3218,9 @@ def read_policy(document):
     predicate_entries += [{"name": name} for name in unnamed]
     priority_entries = said.get("priorities", default_entries("priorities"))
     configs = said.get("extenders", [])
-    said_elsewhere = {  # rule -> its arguments
-        "PodFitsResources": left_to_extenders(configs),
-        "InterPodAffinityPriority": [said.get("hardPodAffinitySymmetricWeight") or 1]}
+    said_elsewhere = {  # rule -> its settings
+        "PodFitsResources": {"excepted": left_to_extenders(configs)},
+        "InterPodAffinityPriority": {"hard_weight": said.get("hardPodAffinitySymmetricWeight") or 1}}
     predicates = rules_named("predicates", predicate_entries, said_elsewhere, notices)
     priorities = rules_named("priorities", priority_entries, said_elsewhere, notices)
     order = [*(GENERAL_FIRST if has_general else []), *PREDICATE_ORDER, *PREDICATES]
@@ -3349,8 +3247,8 @@ def rules_named(where, entries, said_elsewhere, notices):
             title = f"{title} ({name})"
         # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
         weight = last.weight * max(1, len(arguments))
-        arguments = arguments or said_elsewhere.get(name, [])
-        rules.append(set_up(CATALOGUES[where][name], title, last.entry, weight, arguments))
+        settings = {"arguments": arguments} | said_elsewhere.get(name, {})
+        rules.append(set_up(CATALOGUES[where][name], title, last.entry, weight, settings))
     return rules
 
 
@@ -3427,24 +3325,27 @@ def unknown_rule(where, title):
     return f'unknown {NOUNS[where]} "{title}"{did_you_mean(meant, known_names(where))}'
 
 
-def set_up(rule, title, entry, weight, arguments, modern=False):
-    """Return a rule with what a file says of it, filled in where its functions take that."""
+def set_up(rule, title, entry, weight, settings):
+    """Return a rule with what a file says of it, filled in where its functions take that.
+
+    settings: {parameter: value}; among them, as `arguments`, those of the entries that name the rule.
+    """
+    arguments = settings.get("arguments", [])
     if has_own_fields(rule):
         arguments = [rule.default | argument for argument in arguments or [{}]]
     check_arguments(rule, arguments, entry)
-    known = {"modern": modern}
-    if arguments or rule.argument is not None:
-        known["arguments"] = arguments
+    if rule.argument is not None:
+        settings = settings | {"arguments": arguments}
 
     def fill_in(function):
         """Return a function that needs no more of what is known already."""
         parameters = inspect.signature(function).parameters if function else {}
-        filled = {name: value for name, value in known.items() if name in parameters}
+        filled = {name: value for name, value in settings.items() if name in parameters}
         return functools.partial(function, **filled) if filled else function
 
     hooks = {point: fill_in(hook) for point, hook in rule.hooks.items()}
     functions = {option: fill_in(getattr(rule, option)) for option in ("function", "metadata", "reduce")}
-    return replace(rule, title=title, weight=weight, arguments=arguments, hooks=hooks, **functions)
+    return replace(rule, title=title, weight=weight, settings=settings, hooks=hooks, **functions)
 
 
 def check_arguments(rule, arguments, entry):
@@ -3464,291 +3365,13 @@ def check_arguments(rule, arguments, entry):
             raise PolicyError(f"{entry}: {problems[0]}")
 
 
-# ==== 21. KubeSchedulerConfiguration ====================================================================
-
-
-DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
-# Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
-WITHOUT_EFFECT = ["DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
-                  "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"]
-STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
-              "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
-HOOK_POINTS = dict.fromkeys(point.in_configuration for point in EXTENSION_POINTS.values())
-POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *HOOK_POINTS,
-          "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"]
-CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"
-
-
-def duration(text, place):
-    """Return a duration such as 15s, 1m30s or 500ms in seconds. Raises PolicyError."""
-    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", str(text))
-    if "".join(map("".join, parts)) != text:
-        raise PolicyError(f"{place}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
-    return sum(float(count) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for count, unit in parts)
-
-
-READ_OVER = {  # since nothing here depends on it
-    "clientConnection": dict, "parallelism": int, "enableProfiling": bool, "enableContentionProfiling": bool,
-    "delayCacheUntilActive": bool, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int}
-CONFIGURATION = READ_OVER | {
-    "kind": str, "apiVersion": str,
-    "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int,
-    "profiles": [{
-        "schedulerName": str, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int,
-        "pluginConfig": [{"name": str, "args": dict}],
-        "plugins": {point: {part: [{"name": str, "weight": range(2**31)}] for part in ("enabled", "disabled")}
-                    for point in POINTS}}],
-    "leaderElection": {"leaderElect": bool, "leaseDuration": duration, "renewDeadline": duration,
-                       "retryPeriod": duration, "resourceLock": str, "resourceName": str,
-                       "resourceNamespace": str},
-    "extenders": [EXTENDER | {"httpTimeout": duration, "enableHTTPS": bool}]}
-EXPRESSIONS = [{"key": str, "operator": {*OPERATORS}, "values": [str]}]
-NODE_SELECTOR_TERM = {"matchExpressions": EXPRESSIONS, "matchFields": EXPRESSIONS}
-PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
-    "NodeAffinity": {"addedAffinity": {
-        f"required{WHEN}": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
-        f"preferred{WHEN}": [{"weight": range(1, 101), "preference": NODE_SELECTOR_TERM}]}},
-    "NodeResourcesFit": {"ignoredResources": [str], "ignoredResourceGroups": [str], "scoringStrategy": {
-        "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(1, 101)}],
-        "requestedToCapacityRatio": {"shape": SHAPE}}},
-    "InterPodAffinity": {"hardPodAffinityWeight": range(101), "ignorePreferredTermsOfExistingPods": bool},
-    "PodTopologySpread": {"defaultingType": {"List", "System"}, "defaultConstraints": [{
-        "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
-    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]},
-    "VolumeBinding": {"bindTimeoutSeconds": range(2**31), "shape": SHAPE}}
-ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
-
-
-def plugins_of_today():
-    """Return {plugin: its rules} in the order in which they run; the user's own rules are plugins, too."""
-    found = {plugin: [] for plugin in PLUGIN_ORDER}
-    for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
-        found.setdefault(rule.plugin, [])
-        if rule.plugin_weight:
-            found[rule.plugin].append(rule)
-    return {plugin: rules for plugin, rules in found.items() if rules}
-
-
-def default_plugins():
-    """Return {plugin: weight} of those that run by default."""
-    return {plugin: max(rule.plugin_weight for rule in rules) for plugin, rules in plugins_of_today().items()
-            if any(rule.by_default or rule.always for rule in rules)}
-
-
-def changes_since(document):
-    """Yield all that has to be said otherwise in a configuration of an older version."""
-    version = str(document.get("apiVersion"))
-    yield f'apiVersion "{version}": write {CONFIGURATION_VERSION}'
-    yield from said_of_old(document, CONFIGURATION)
-    if version.endswith(("v1alpha1", "v1alpha2", "v1beta1", "v1beta2")):
-        yield ("by default InterPodAffinity and NodeAffinity weigh 2 today, TaintToleration 3 (each was 1), "
-               "and nobody heeds the annotation preferAvoidPods")
-
-
-def said_of_old(thing, schema, place=""):
-    """Yield the names of old in a part of a configuration, where they are, and what they are today."""
-    if isinstance(thing, list) and isinstance(schema, list):
-        for i, item in enumerate(thing):
-            yield from said_of_old(item, schema[0], f"{place}[{i}]")
-    elif isinstance(thing, dict) and isinstance(schema, dict):
-        [profile] = CONFIGURATION["profiles"]  # whose fields v1alpha1 had at the top
-        for name, value in thing.items():
-            where = f"{place}.{name}".lstrip(".")
-            if name in NAMES_OF_OLD and name not in schema:
-                yield f"{where}: today {NAMES_OF_OLD[name]}"
-            yield from said_of_old(value, schema.get(name) or profile.get(name), where)
-    elif schema is str and isinstance(thing, str) and thing in NAMES_OF_OLD:
-        today, _, _ = NAMES_OF_OLD[thing].partition(" (in a Policy")
-        yield f"{place}: {thing} is today {today}"
-
-
-def read_configuration(document, scheduler_name):
-    """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises PolicyError."""
-    if document.get("apiVersion") != CONFIGURATION_VERSION:
-        raise PolicyError("; ".join(changes_since(document)))
-    body = decode(document, CONFIGURATION, "")
-    configs = body.get("extenders", [])
-    for config in configs:  # a Policy has nanoseconds, and writes enableHttps
-        config["httpTimeout"] = int(config.get("httpTimeout", 0) * 10**9)
-        config["enableHttps"] = config.get("enableHttps") or config.get("enableHTTPS")
-    extenders = extenders_of(configs)
-    election = body.get("leaderElection", {})
-    for name, default in ELECTION.items():
-        election[name] = election.get(name) or default
-    if not election["leaseDuration"] > election["renewDeadline"] > election["retryPeriod"]:
-        raise PolicyError("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
-    initial = body.get("podInitialBackoffSeconds") or 1
-    longest = body.get("podMaxBackoffSeconds") or 10
-    if not 0 < initial <= longest:  # upstream: ValidateKubeSchedulerConfiguration
-        raise PolicyError("expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds")
-    policies = {}
-    notices = []
-    profiles = body.get("profiles") or [{}]
-    for i, profile in enumerate(profiles):
-        place = f"profiles[{i}]"
-        name = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else "")
-        if not name or name in policies:
-            raise PolicyError(f"{place}.schedulerName: each profile needs one of its own")
-        policy = read_profile(profile, place, left_to_extenders(configs), notices)
-        policies[name] = replace(policy, extenders=extenders, election=election,
-                                 initial_backoff=initial, max_backoff=longest)
-    read_over = [name for name in READ_OVER if name in body]
-    read_over += [f"profiles[{i}].{name}" for i, profile in enumerate(profiles)
-                  for name in READ_OVER if name in profile]
-    if read_over:
-        notices.append(f"nothing here depends on {', '.join(read_over)}")
-    policies[name].notices += notices
-    return policies
-
-
-def read_profile(profile, place, left_out, notices):
-    """Return a profile as a Policy, whose NodeResourcesFit leaves resources out. Raises PolicyError."""
-    plugins = profile.get("plugins", {})
-    check_plugins(plugins, f"{place}.plugins", notices)
-    running = running_plugins(plugins)
-    arguments = plugin_arguments(profile, place, notices)
-    if left_out:  # upstream: buildExtenders
-        arguments.setdefault("NodeResourcesFit", {})["ignoredResources"] = left_out
-
-    def rules_at(point, catalogue):
-        """Return {name: rule} of the plugins that run at a point, with the hooks at which they run, too."""
-        rules = {}
-        for plugin, weight in running[point].items():
-            for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
-                if name in catalogue:
-                    hooks = {hook: function for hook, function in catalogue[name].hooks.items()
-                             if plugin in running[EXTENSION_POINTS[hook].in_configuration]}
-                    rule = replace(catalogue[name], hooks=hooks)
-                    entry = f"{place}.plugins.{point}: {plugin}"
-                    rules[name] = set_up(rule, plugin, entry, weight or 1, given, modern=True)
-        return rules
-
-    predicates = rules_at("filter", PREDICATES)
-    priorities = rules_at("score", PRIORITIES)
-    others = {}  # of the user's own rules, those that neither filter nor score here
-    for point in HOOK_POINTS:
-        known = predicates | priorities | others
-        own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
-               if rule.plugin not in PLUGIN_ORDER and name not in known}
-        others |= rules_at(point, own)
-    policy = Policy([*predicates.values()], [*priorities.values()], others=[*others.values()], modern=True)
-    disabled = {entry.get("name") for point in ("multiPoint", "postFilter")
-                for entry in plugins.get(point, {}).get("disabled", [])}
-    if disabled.isdisjoint(["DefaultPreemption", "*"]) and not policy.rules_with["post_filter"]:
-        notices.append(f"{place}: nobody is preempted, as DefaultPreemption does nothing here; the rule "
-                       "Preemption of tests/tutorial_rules.py does it")
-    return policy
-
-
-def rules_of(plugin, args):
-    """Return {rule: its arguments} of a plugin: its predicate and priority, or a rule of the user's own.
-
-    `args`: what the configuration says of the plugin.
-    """
-    if plugin == "NodeAffinity":
-        added = args.get("addedAffinity", {})
-        return {"MatchNodeSelector": added.get(f"required{WHEN}", {}).get("nodeSelectorTerms", []),
-                "NodeAffinityPriority": added.get(f"preferred{WHEN}", [])}
-    if plugin == "NodeResourcesFit":
-        groups = [f"{group}/" for group in args.get("ignoredResourceGroups", [])]
-        strategy = args.get("scoringStrategy", {})
-        scoring = STRATEGIES[strategy.get("type") or "LeastAllocated"]
-        resources = strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
-        given = {resource.get("name", ""): resource.get("weight", 1) for resource in resources}
-        if scoring == "RequestedToCapacityRatio":
-            given = strategy.get("requestedToCapacityRatio", {}) | {
-                "resources": [{"weight": 1} | resource for resource in resources]}
-        return {"PodFitsResources": args.get("ignoredResources", []) + groups, scoring: [given]}
-    arguments = [args] if args else []
-    if plugin == "PodTopologySpread":
-        system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
-        arguments = [args.get("defaultConstraints") or system]
-    elif plugin == "InterPodAffinity":
-        arguments = [args.get("hardPodAffinityWeight", 1)]
-        if args.get("ignorePreferredTermsOfExistingPods"):
-            arguments.append("ignorePreferredTermsOfExistingPods")
-    elif plugin == "NodeResourcesBalancedAllocation":
-        names = [resource.get("name", "") for resource in args.get("resources", [])]
-        arguments = [dict.fromkeys(names, 1)] if names else []
-    elif plugin == "VolumeBinding":
-        arguments = [args] if "bindTimeoutSeconds" in args else []
-    return {rule.name: arguments for rule in plugins_of_today().get(plugin, [])}
-
-
-def plugin_arguments(profile, place, notices):
-    """Return {plugin: its arguments}. Raises PolicyError."""
-    rules = [*PREDICATES.values(), *PRIORITIES.values()]
-    schemas = {rule.plugin: rule.argument for rule in rules if rule.argument} | PLUGIN_ARGUMENTS
-    gone = {rule.plugin for rule in rules if not rule.plugin_weight}
-    arguments = {}
-    for i, config in enumerate(profile.get("pluginConfig", [])):
-        name = config.get("name", "")
-        where = f"{place}.pluginConfig[{i}]"
-        args = {key: value for key, value in config.get("args", {}).items()
-                if key not in ("kind", "apiVersion")}
-        if name in arguments:
-            raise PolicyError(f'{where}: there are arguments for "{name}" already')
-        if name in gone:
-            raise PolicyError(f'{where}: unknown plugin "{name}"{did_you_mean(name, ())}')
-        if args and name not in schemas:
-            hint = did_you_mean(name, schemas, "") if name not in plugins_of_today() else ""
-            notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
-        arguments[name] = decode(args, schemas.get(name, dict), f"{where}.args")
-        constraints = arguments[name].get("defaultConstraints", []) if name == "PodTopologySpread" else []
-        if any(len(constraint) < 3 for constraint in constraints):
-            raise PolicyError(
-                f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
-    return arguments
-
-
-def check_plugins(plugins, place, notices):
-    """Raise PolicyError if a profile enables what is no plugin, or not one of that extension point."""
-    today = plugins_of_today()
-    known = {*today, *DONE_ANYWAY, *WITHOUT_EFFECT}
-    plugin_of = {rule.name: plugin for plugin, rules in today.items() for rule in rules}
-    for point, chosen in plugins.items():
-        catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
-        fitting = [name for name in known
-                   if catalogue is None or rules_of(name, {}).keys() & catalogue.keys()]
-        for i, entry in enumerate(chosen.get("enabled", [])):
-            name = entry.get("name", "")
-            where = f"{place}.{point}.enabled[{i}]"
-            if name not in known:
-                hint = did_you_mean(plugin_of.get(name, name), fitting)
-                raise PolicyError(f'{where}: unknown plugin "{name}"{hint}')
-            if name in WITHOUT_EFFECT:
-                notices.append(f"{where}: {name} does nothing here")
-            elif name not in fitting:
-                raise PolicyError(f'{where}: plugin "{name}" does not {point}')
-        for i, entry in enumerate(chosen.get("disabled", [])):
-            name = entry.get("name", "")
-            if name not in known and name != "*":
-                hint = did_you_mean(plugin_of.get(name, name), known, "")
-                notices.append(f'{place}.{point}.disabled[{i}]: there is no plugin "{name}"{hint}')
-
-
-def running_plugins(plugins):
-    """Return {point: {plugin: weight}} in running order. Upstream: expandMultiPointPlugins."""
-    running = {}
-    for point in POINTS:
-        chosen = plugins.get(point, {})
-        enabled = {entry.get("name", ""): entry.get("weight", 0) for entry in chosen.get("enabled", [])}
-        disabled = {entry.get("name", "") for entry in chosen.get("disabled", [])}
-        anyway = running.get("multiPoint", default_plugins())
-        kept = {name: weight for name, weight in anyway.items() if disabled.isdisjoint([name, "*"])}
-        # What runs anyway, and is enabled at the point itself, comes first.
-        first = {name: weight for name, weight in enabled.items() if name in anyway and point != "multiPoint"}
-        running[point] = first | kept | enabled
-    return running
-
-
 ##########################################################################################################
 # PART V. THE CLUSTER                                                                                    #
 # What is read, what waits, what is written, and by which thread.                                        #
 ##########################################################################################################
 
 
-# ==== 22. Requests and threads ==========================================================================
+# ==== 21. Requests and threads ==========================================================================
 
 
 WARNED = {}  # what warnings were about -> when they were logged, in monotonic seconds
@@ -3949,7 +3572,7 @@ GROUPS = {  # resource -> its group and version
                     "apis/storage.k8s.io/v1")}
 
 
-# ==== 23. What is written ===============================================================================
+# ==== 22. What is written ===============================================================================
 
 # Threads write Bindings, and tell people. What rules want sent, the loop has sent, and waits for that. In a
 # dry run nothing is written. Nor does a replica write that does not lead (`attempt`), except that it says
@@ -4142,7 +3765,7 @@ def now(microseconds=False):
     return datetime.now(timezone.utc).strftime(f"%Y-%m-%dT%H:%M:%S{'.%f' if microseconds else ''}Z")
 
 
-# ==== 24. The life of a pending pod =====================================================================
+# ==== 23. The life of a pending pod =====================================================================
 
 # A pending pod stands in one of four States:
 #
@@ -4522,7 +4145,7 @@ def warn_of_failure(error, text):
         warn_once(text, about="no answer to a write" if status == 0 else None)
 
 
-# ==== 25. List and watch ================================================================================
+# ==== 24. List and watch ================================================================================
 
 # A resource is listed once. Then the API server is asked to tell what changes: it answers with a stream of
 # events, an object in each (watch). All of Kubernetes reads like this, by a Reflector for each resource.
@@ -4628,7 +4251,7 @@ class Reflector:
             self.version = pick(thing, str, "metadata", "resourceVersion")
 
 
-# ==== 26. The cache =====================================================================================
+# ==== 25. The cache =====================================================================================
 
 # The cache has what the API server has said. On a cluster Reflectors bring the news; only the loop's thread
 # takes these in: when a pass begins, before each decision, and while it rests. A cluster that is made of
@@ -5021,7 +4644,7 @@ class Cluster:
             self.cache.refresh()
 
 
-# ==== 27. What is remembered ============================================================================
+# ==== 26. What is remembered ============================================================================
 
 # It only saves time. A steady rule is asked about a node again if the node, or a pod on it, has changed since
 # the last pod like this one, and about all nodes if what it rests on has changed: its `basis`. Predicates
@@ -5106,7 +4729,7 @@ def recall_fits(ask, predicates, pod, snapshot, policy):
     return feasible, failed
 
 
-# ==== 28. Extenders =====================================================================================
+# ==== 27. Extenders =====================================================================================
 
 
 def extenders_of(configs):
@@ -5271,7 +4894,10 @@ class Extender:
         return True
 
 
-# ==== 29. Several replicas, of which one leads ==========================================================
+# ==== 28. Several replicas, of which one leads ==========================================================
+
+
+ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
 
 
 class LeaderElection:
@@ -5393,7 +5019,7 @@ class LeaderElection:
 ##########################################################################################################
 
 
-# ==== 30. A cluster made of manifests ===================================================================
+# ==== 29. A cluster made of manifests ===================================================================
 
 
 # What is often misspelt: names in pods and nodes that rules look at, a few that look like these, and kinds.
@@ -5565,7 +5191,7 @@ class Manifests:
             (name_in(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
 
 
-# ==== 31. What people see ===============================================================================
+# ==== 30. What people see ===============================================================================
 
 
 class Screen:
@@ -5859,7 +5485,7 @@ def comparison(outcomes):
     return [*table, f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(numbers)]
 
 
-# ==== 32. The picture of a cluster ======================================================================
+# ==== 31. The picture of a cluster ======================================================================
 
 
 MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
@@ -6065,10 +5691,10 @@ def why_it_waits(pod, snapshot):
     return why_not_yet(pod, policy) if policy else ""
 
 
-# ==== 33. The command line ==============================================================================
+# ==== 32. The command line ==============================================================================
 
 
-FLAGS_PASSED_OVER = re.compile(  # of kube-scheduler, 1.20 to 1.36
+FLAGS_PASSED_OVER = re.compile(  # of kube-scheduler, from 1.20 on
     "--(add-dir-header|address|allow-metric-labels.*|alsologtostderr|authentication-.*|authorization-.*"
     "|bind-address|cert-dir|client-ca-file|contention-profiling|disable-http2-serving|disabled-metrics"
     "|emulat.*|feature-gates|http2-.*|kube-api-.*|leader-elect-resource-lock|log-.*|logging-format|logtostderr"
@@ -6348,9 +5974,10 @@ def explain_pod(cluster, policy_file, options, screen):
     policies = policy_file.policies
     snapshot = cluster.snapshot(policies)
     stands = where_it_stands(pod, snapshot)
-    if pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:
+    read = READERS.get("KubeSchedulerConfiguration")
+    if read and pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:
         path = "the default profile of today's kube-scheduler"
-        policies = read_configuration({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
+        policies = read({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
     policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
     if pod.node_name in snapshot.nodes:
         snapshot.nodes[pod.node_name].remove(pod)
@@ -6417,6 +6044,645 @@ def outcome_of(cluster, policy_file, stop, options):
         utilization[resource] = {"min": min(shares), "mean": statistics.mean(shares), "max": max(shares),
                                  "standard deviation": statistics.pstdev(shares)}
     return {"pods": {key: places.get(key) for key in pending}, "utilization": utilization}
+
+
+##########################################################################################################
+# PART VII. TODAY                                                                                        #
+# What kube-scheduler 1.36 says otherwise. The script is whole without this part, and reads Policies.    #
+##########################################################################################################
+
+
+# ==== 33. What 1.36 says otherwise ======================================================================
+
+# Under a KubeSchedulerConfiguration, functions of this chapter stand in for those of rules, which are in the
+# order of the chapters above. What is not here is as it was.
+
+
+TODAY = {}  # name of a rule -> {field of the Rule: what stands there today}
+
+
+def today(name, **fields):
+    """Say what of a rule is otherwise today; as a decorator, also that this function takes its place."""
+    TODAY[name] = fields
+
+    def decorate(function):
+        """Have the function take the rule's place; return it as it is."""
+        fields["function"] = function
+        RULE_OF[function.__code__] = name
+        return function
+
+    return decorate
+
+
+@today("HostName")
+def node_name(pod, node):
+    """In other words."""
+    if any(host_name(pod, node)):
+        yield "node(s) didn't match the requested node name"
+
+
+@today("PodFitsResources")
+def node_resources_fit(pod, node, excepted=()):
+    """What the pod does not request may be overcommitted; and a group may be excepted, as "example.com/"."""
+    if len(node.pods) + 1 > node.max_pods:
+        yield "Too many pods"
+    for name, amount in pod.requests.items():
+        is_short = node.requested.get(name, 0) + amount > node.allocatable.get(name, 0)
+        group = f"{name.partition('/')[0]}/"
+        if amount > 0 and is_short and name not in excepted and group not in excepted:
+            yield f"Insufficient {name}"
+
+
+@today("PodToleratesNodeTaints")
+def taints_and_tolerations(pod, node):
+    """The taint is not named."""
+    if hostile_taints(pod, node):
+        yield "node(s) had untolerated taint(s)"
+
+
+def usage_today(pod, node, resources):
+    """Return `usage` with the pod's overhead in full.
+
+    Left out are what the node does not have, and extended resources that the pod does not request.
+    """
+    incoming = pod.nonzero_incoming
+    if pod.uncounted_cpu:
+        incoming = incoming | {"cpu": incoming["cpu"] + pod.uncounted_cpu}
+    counted = [name for name in resources
+               if node.allocatable.get(name) and (name in NOTHING or incoming.get(name))]
+    return usage(incoming, node, counted)
+
+
+def mean_of(score):
+    """Return a priority: the mean of score(requested, there) of resources, by {resource: weight}."""
+
+    def mean(pod, node, weights):
+        """Return the mean, rounded down; 0 if no resource counts."""
+        found = usage_today(pod, node, weights)
+        total = sum(weights[name] * score(used, there) for name, (used, there) in found.items())
+        return total // (sum(weights[name] for name in found) or 1)
+
+    return mean
+
+
+today("LeastRequestedPriority", function=mean_of(lambda used, there: 100 * max(there - used, 0) // there))
+today("MostRequestedPriority", function=mean_of(lambda used, there: 100 * min(there, used) // there))
+
+
+@today("BalancedResourceAllocation")
+def improved_balance(pod, node, resources=CPU_AND_MEMORY):
+    """75 where the use of the resources stays as even as it is; more where the pod evens it. Since 1.36."""
+    requested = [name for name in resources if pod.requests.get(name)]
+    if not requested:
+        return 0
+    before = {name: node.requested.get(name, 0) for name in resources
+              if node.allocatable.get(name) and (name in NOTHING or name in requested)}
+    then = {name: amount + pod.requests.get(name, 0) for name, amount in before.items()}
+    return 50 + (50 + evenness(then, node) - evenness(before, node)) // 2
+
+
+def evenness(requested, node):
+    """Return 100 less the standard deviation, in percent, of the requested shares of the node's resources."""
+
+    def add_up(numbers):
+        """Add floats up one by one, like Go; Python 3.12's sum() is more exact."""
+        return functools.reduce(lambda total, each: total + each, numbers, 0.0)
+
+    shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
+    if len(shares) == 2:
+        return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
+    middle = add_up(shares) / max(len(shares), 1)
+    squares = [(share - middle) ** 2 for share in shares]
+    return int((1 - math.sqrt(add_up(squares) / max(len(shares), 1))) * 100)
+
+
+def utilization_today(pod, node, resources):
+    """Return {resource: the percentage that is then requested, rounded down}."""
+    return {name: 100 * used // there for name, (used, there) in usage_today(pod, node, resources).items()}
+
+
+today("RequestedToCapacityRatio",
+      function=functools.partial(requested_to_capacity_ratio, utilization=utilization_today))
+
+
+def image_shares_today(pod, nodes, snapshot):
+    """The images of init containers and of volumes count, too."""
+    containers = pod.containers + pod.init_containers
+    images = [pick(container, str, "image") for container in containers]
+    images += [pick(volume, str, "image", "reference") for volume in pod.volumes if volume.get("image")]
+    return ImageShares(shares_of(images, snapshot), len(containers))
+
+
+today("ImageLocalityPriority", metadata=image_shares_today)
+
+
+@today("MatchNodeSelector")
+def required_node_affinity(pod, node, added_terms=()):
+    """The node also meets one of the terms that the configuration adds for all pods (addedAffinity)."""
+    if added_terms and not any(term_matches(term, node) for term in valid_terms(added_terms)):
+        yield "node(s) didn't match scheduler-enforced node affinity"
+    elif not wants_node(pod, node):
+        yield "node(s) didn't match Pod's node affinity/selector"
+
+
+def nodes_named(pod, nodes, snapshot):
+    """The names of the nodes to which the pod's required node affinity confines it (by matchFields)."""
+    required = pick(pod.node_affinity, dict, f"required{WHEN}")
+    terms = pick(required, list, "nodeSelectorTerms", of=dict)
+    named = set()
+    for term in terms:
+        fields = pick(term, list, "matchFields", of=dict)
+        lists = [set(pick(each, list, "values", of=str)) for each in fields
+                 if each.get("key") == "metadata.name" and each.get("operator") == "In"]
+        if not lists:
+            return nothing_against
+        named |= set.intersection(*lists)
+    if terms and not named:
+        raise Rejected("pod affinity terms conflict")
+    return named or nothing_against
+
+
+def is_named(pod, node, metadata):
+    """The node is among those that the pod's node affinity names; of others nothing else is said."""
+    if node.name not in metadata:
+        yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+
+
+NODES_NAMED = Rule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
+
+
+@today("NodeAffinityPriority")
+def preferred_node_affinity(pod, node, added_terms=()):
+    """The preferences that the configuration adds for all pods count, too (addedAffinity)."""
+    added = [weight for weight, term in weighted_terms(added_terms) if term_matches(term, node)]
+    return node_affinity(pod, node) + sum(added)
+
+
+def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
+    """Pods count on eligible nodes only, and an empty selector counts nobody."""
+    spread = [with_full_domains(unless_empty(constraint), pod, constraint.eligible)
+              for constraint in spread_constraints(pod, "DoNotSchedule", snapshot, default_constraints)]
+    return spread or nothing_against
+
+
+def unless_empty(constraint):
+    """Return a spread constraint that counts nobody if its selector is empty."""
+    return replace(constraint, requirements=constraint.requirements or None)
+
+
+today("EvenPodsSpread", metadata=hard_spread_today)
+SoftSpread = collections.namedtuple("SoftSpread", "constraints keys_needed")
+
+
+def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
+    """The system's own constraints need no keys: nodes that lack one are a domain of their own."""
+    is_systems = default_constraints == DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
+    constraints = spread_constraints(
+        pod, "ScheduleAnyway", snapshot, default_constraints, keys_needed=not is_systems)
+    return SoftSpread([with_counts(unless_empty(each), pod, nodes) for each in constraints], not is_systems)
+
+
+@today("SelectorSpreadPriority", metadata=soft_spread_today)
+def pod_topology_spread(pod, node, metadata):
+    """Rounded, halves up; None without constraints, so that nothing is scored."""
+    if not metadata.constraints:
+        return None
+    score = 0.0
+    for constraint in metadata.constraints:
+        if constraint.key in node.labels:
+            score += constraint.score(node)
+        elif metadata.keys_needed:
+            return None
+    return math.floor(score + 0.5)
+
+
+@today("MatchInterPodAffinity")
+def required_pod_affinity(pod, node, metadata):
+    """Only the second of the two reasons is given."""
+    return list(match_inter_pod_affinity(pod, node, metadata))[1:]
+
+
+def affine_scores_today(pod, nodes, snapshot, hard_weight=1, ignores_others=False):
+    """ignores_others: what other pods prefer counts for those only that prefer something themselves."""
+    scores = affine_scores(pod, nodes, snapshot, hard_weight)
+    terms, _ = affinity_terms(pod)
+    has_preferences = terms["preferredAffinity"] or terms["preferredAntiAffinity"]
+    return scores if has_preferences or not ignores_others else {}
+
+
+# Scores are stretched without a 0 among them.
+today("InterPodAffinityPriority", metadata=affine_scores_today,
+      reduce=functools.partial(normalize_affinity, among=()))
+
+
+def disks_and_claims_today(pod, nodes, snapshot):
+    """A claim that is not there rejects the pod."""
+    for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
+        if not claim:
+            raise Rejected(f'persistentvolumeclaim "{name}" not found')
+    return disks_and_claims(pod, nodes, snapshot)
+
+
+today("NoDiskConflict", metadata=disks_and_claims_today)
+
+
+# The CSI driver that has taken a provisioner's place identifies the disk by the field `identity` of `source`.
+Migrated = collections.namedtuple("Migrated", "provisioner source identity")
+MIGRATED = {  # driver -> the disks that are its by now
+    "ebs.csi.aws.com": Migrated("kubernetes.io/aws-ebs", "awsElasticBlockStore", "volumeID"),
+    "pd.csi.storage.gke.io": Migrated("kubernetes.io/gce-pd", "gcePersistentDisk", "pdName"),
+    "disk.csi.azure.com": Migrated("kubernetes.io/azure-disk", "azureDisk", "diskURI"),
+    "cinder.csi.openstack.org": Migrated("kubernetes.io/cinder", "cinder", "volumeID"),
+    "pxd.portworx.com": Migrated("kubernetes.io/portworx-volume", "portworxVolume", "volumeID")}
+DRIVERS = {disks.provisioner: driver for driver, disks in MIGRATED.items()}
+
+
+def attachments_today(pod, snapshot):
+    """Return the (CSI driver, handle) of the pod's volumes, inline or claimed."""
+    sources, unbound = volumes_of(pod, snapshot)
+    attached = attached_by(sources, MIGRATED)
+    for name, claim in unbound.items():
+        provisioner = storage_class_of(claim, snapshot).get("provisioner") or ""
+        attached.add((DRIVERS.get(provisioner, provisioner), (pod.namespace, name)))
+    return attached
+
+
+def volume_attachments_today(pod, nodes, snapshot):
+    """What is to be attached for the pod, what VolumeAttachments attach, {node: these}; and the snapshot."""
+    wanted = attachments_today(pod, snapshot)
+    if not wanted:
+        return nothing_against
+    by_node = collections.defaultdict(set)
+    for attachment in snapshot.objects["volumeattachments"].values():
+        spec = pick(attachment, dict, "spec")
+        name = pick(spec, str, "source", "persistentVolumeName")
+        csi = pick(snapshot.objects["persistentvolumes"].get(name, {}), dict, "spec", "csi")
+        if csi:
+            volume = pick(spec, str, "attacher"), pick(csi, str, "volumeHandle")
+            by_node[pick(spec, str, "nodeName")].add(volume)
+    return wanted, by_node, snapshot
+
+
+@today("MaxCSIVolumeCountPred", metadata=volume_attachments_today)
+def node_volume_limits(pod, node, metadata):
+    """What only a VolumeAttachment attaches counts, too. Limits are those of the CSINode, and no others."""
+    wanted, by_node, snapshot = metadata
+    attached = attached_to(node, snapshot, attachments_today)
+    of_no_pod = by_node.get(node.name, set()) - attached
+    counted = [*(wanted | attached), *of_no_pod]  # as upstream, what is wanted and of no pod counts twice
+    for driver in {driver for driver, _ in wanted - attached}:
+        if sum(of == driver for of, _ in counted) > csi_limit(driver, node, snapshot, otherwise=math.inf):
+            yield "node(s) exceed max volume count"
+            return
+
+
+def why_unusable_today(name, claim, pod):
+    """Return why the pod cannot use a claim, whatever the node, or None."""
+    key = f"{pod.namespace}/{name}"
+    is_ephemeral = key not in pod.named_claims
+    if not claim and is_ephemeral:
+        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+    if pick(claim, str, "status", "phase") == "Lost":
+        volume_name = pick(claim, str, "spec", "volumeName")
+        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume_name}"'
+    owners = pick(claim, list, "metadata", "ownerReferences", of=dict)
+    is_owner = pod.uid in [owner.get("uid") for owner in owners if owner.get("controller")]
+    problem = why_unusable(name, claim, pod)
+    if is_ephemeral and not problem and not is_owner:
+        return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
+    return problem
+
+
+today("CheckVolumeBinding", metadata=functools.partial(claims_to_bind, why_unusable=why_unusable_today),
+      function=functools.partial(
+          check_volume_binding,
+          gone="node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+          out_of_reach="node(s) didn't match PersistentVolume's node affinity"),
+      hooks={"pre_bind": functools.partial(bind_volumes, late="context deadline exceeded")})
+
+
+def zones_of_volumes_today(pod, nodes, snapshot):
+    """A claim to nowhere rejects the pod."""
+    zones = zones_of_volumes(pod, nodes, snapshot)
+    if zones is not nothing_against and zones.problem:
+        raise Rejected(zones.problem)
+    return zones
+
+
+@today("NoVolumeZoneConflict", metadata=zones_of_volumes_today)
+def volume_zone(pod, node, metadata):
+    """A label that a volume has under its name of old, the node may have under its new one."""
+    if node.labels.keys().isdisjoint(ZONE_LABELS):
+        return
+    for label, zones in metadata.labels:
+        new_name = label.replace("failure-domain.beta.", "topology.")
+        if node.labels.get(label, node.labels.get(new_name)) not in zones:
+            yield "node(s) had no available volume zone"
+            return
+
+
+class Profile(Policy):
+    """What a profile of a KubeSchedulerConfiguration says: a Policy that decides as 1.36 does."""
+
+    def predicates_to_ask(self):
+        """Return the predicates as they are asked: first of all, which nodes the pod names."""
+        is_asked = any(rule.name == "MatchNodeSelector" for rule in self.predicates)
+        return [NODES_NAMED] * is_asked + super().predicates_to_ask()
+
+    def ask_extenders(self, pod, feasible, failed):
+        """Leave only the node where room was made for the pod, if it fits (evaluateNominatedNode)."""
+        feasible, failed = super().ask_extenders(pod, feasible, failed)
+        node = feasible.get(pod.nominated_node)
+        return ({node.name: node} if node else feasible), failed
+
+    def rejection(self, error, failed):
+        """Return the reason as it is, without the number of nodes for which it holds."""
+        return f"0/{len(failed)} nodes are available: {error}."
+
+    def name_for(self, rule):
+        """Return the name of the plugin that a rule is part of."""
+        return rule.plugin
+
+
+# ==== 34. KubeSchedulerConfiguration ====================================================================
+
+
+DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
+# Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
+WITHOUT_EFFECT = ["DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
+                  "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"]
+STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
+              "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
+HOOK_POINTS = dict.fromkeys(point.in_configuration for point in EXTENSION_POINTS.values())
+POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *HOOK_POINTS,
+          "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"]
+
+
+def duration(text, place):
+    """Return a duration such as 15s, 1m30s or 500ms in seconds. Raises PolicyError."""
+    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", str(text))
+    if "".join(map("".join, parts)) != text:
+        raise PolicyError(f"{place}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
+    return sum(float(count) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for count, unit in parts)
+
+
+READ_OVER = {  # since nothing here depends on it
+    "clientConnection": dict, "parallelism": int, "enableProfiling": bool, "enableContentionProfiling": bool,
+    "delayCacheUntilActive": bool, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int}
+CONFIGURATION = READ_OVER | {
+    "kind": str, "apiVersion": str,
+    "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int,
+    "profiles": [{
+        "schedulerName": str, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int,
+        "pluginConfig": [{"name": str, "args": dict}],
+        "plugins": {point: {part: [{"name": str, "weight": range(2**31)}] for part in ("enabled", "disabled")}
+                    for point in POINTS}}],
+    "leaderElection": {"leaderElect": bool, "leaseDuration": duration, "renewDeadline": duration,
+                       "retryPeriod": duration, "resourceLock": str, "resourceName": str,
+                       "resourceNamespace": str},
+    "extenders": [EXTENDER | {"httpTimeout": duration, "enableHTTPS": bool}]}
+EXPRESSIONS = [{"key": str, "operator": {*OPERATORS}, "values": [str]}]
+NODE_SELECTOR_TERM = {"matchExpressions": EXPRESSIONS, "matchFields": EXPRESSIONS}
+PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
+    "NodeAffinity": {"addedAffinity": {
+        f"required{WHEN}": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
+        f"preferred{WHEN}": [{"weight": range(1, 101), "preference": NODE_SELECTOR_TERM}]}},
+    "NodeResourcesFit": {"ignoredResources": [str], "ignoredResourceGroups": [str], "scoringStrategy": {
+        "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(1, 101)}],
+        "requestedToCapacityRatio": {"shape": SHAPE}}},
+    "InterPodAffinity": {"hardPodAffinityWeight": range(101), "ignorePreferredTermsOfExistingPods": bool},
+    "PodTopologySpread": {"defaultingType": {"List", "System"}, "defaultConstraints": [{
+        "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
+    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]},
+    "VolumeBinding": {"bindTimeoutSeconds": range(2**31), "shape": SHAPE}}
+
+
+def plugins_of_today():
+    """Return {plugin: its rules} in the order in which they run; the user's own rules are plugins, too."""
+    found = {plugin: [] for plugin in PLUGIN_ORDER}
+    for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
+        found.setdefault(rule.plugin, [])
+        if rule.plugin_weight:
+            found[rule.plugin].append(rule)
+    return {plugin: rules for plugin, rules in found.items() if rules}
+
+
+def default_plugins():
+    """Return {plugin: weight} of those that run by default."""
+    return {plugin: max(rule.plugin_weight for rule in rules) for plugin, rules in plugins_of_today().items()
+            if any(rule.by_default or rule.always for rule in rules)}
+
+
+def changes_since(document):
+    """Yield all that has to be said otherwise in a configuration of an older version."""
+    version = str(document.get("apiVersion"))
+    yield f'apiVersion "{version}": write {CONFIGURATION_VERSION}'
+    yield from said_of_old(document, CONFIGURATION)
+    if version.endswith(("v1alpha1", "v1alpha2", "v1beta1", "v1beta2")):
+        yield ("by default InterPodAffinity and NodeAffinity weigh 2 today, TaintToleration 3 (each was 1), "
+               "and nobody heeds the annotation preferAvoidPods")
+
+
+def said_of_old(thing, schema, place=""):
+    """Yield the names of old in a part of a configuration, where they are, and what they are today."""
+    if isinstance(thing, list) and isinstance(schema, list):
+        for i, item in enumerate(thing):
+            yield from said_of_old(item, schema[0], f"{place}[{i}]")
+    elif isinstance(thing, dict) and isinstance(schema, dict):
+        [profile] = CONFIGURATION["profiles"]  # whose fields v1alpha1 had at the top
+        for name, value in thing.items():
+            where = f"{place}.{name}".lstrip(".")
+            if name in NAMES_OF_OLD and name not in schema:
+                yield f"{where}: today {NAMES_OF_OLD[name]}"
+            yield from said_of_old(value, schema.get(name) or profile.get(name), where)
+    elif schema is str and isinstance(thing, str) and thing in NAMES_OF_OLD:
+        today, _, _ = NAMES_OF_OLD[thing].partition(" (in a Policy")
+        yield f"{place}: {thing} is today {today}"
+
+
+def read_configuration(document, scheduler_name):
+    """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises PolicyError."""
+    if document.get("apiVersion") != CONFIGURATION_VERSION:
+        raise PolicyError("; ".join(changes_since(document)))
+    body = decode(document, CONFIGURATION, "")
+    configs = body.get("extenders", [])
+    for config in configs:  # a Policy has nanoseconds, and writes enableHttps
+        config["httpTimeout"] = int(config.get("httpTimeout", 0) * 10**9)
+        config["enableHttps"] = config.get("enableHttps") or config.get("enableHTTPS")
+    extenders = extenders_of(configs)
+    election = body.get("leaderElection", {})
+    for name, default in ELECTION.items():
+        election[name] = election.get(name) or default
+    if not election["leaseDuration"] > election["renewDeadline"] > election["retryPeriod"]:
+        raise PolicyError("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
+    initial = body.get("podInitialBackoffSeconds") or 1
+    longest = body.get("podMaxBackoffSeconds") or 10
+    if not 0 < initial <= longest:  # upstream: ValidateKubeSchedulerConfiguration
+        raise PolicyError("expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds")
+    policies = {}
+    notices = []
+    profiles = body.get("profiles") or [{}]
+    for i, profile in enumerate(profiles):
+        place = f"profiles[{i}]"
+        name = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else "")
+        if not name or name in policies:
+            raise PolicyError(f"{place}.schedulerName: each profile needs one of its own")
+        policy = read_profile(profile, place, left_to_extenders(configs), notices)
+        policies[name] = replace(policy, extenders=extenders, election=election,
+                                 initial_backoff=initial, max_backoff=longest)
+    read_over = [name for name in READ_OVER if name in body]
+    read_over += [f"profiles[{i}].{name}" for i, profile in enumerate(profiles)
+                  for name in READ_OVER if name in profile]
+    if read_over:
+        notices.append(f"nothing here depends on {', '.join(read_over)}")
+    policies[name].notices += notices
+    return policies
+
+
+def read_profile(profile, place, left_out, notices):
+    """Return a Profile, whose NodeResourcesFit leaves resources out. Raises PolicyError."""
+    plugins = profile.get("plugins", {})
+    check_plugins(plugins, f"{place}.plugins", notices)
+    running = running_plugins(plugins)
+    arguments = plugin_arguments(profile, place, notices)
+    if left_out:  # upstream: buildExtenders
+        arguments.setdefault("NodeResourcesFit", {})["ignoredResources"] = left_out
+
+    def rules_at(point, catalogue):
+        """Return {name: rule} of the plugins that run at a point, with the hooks at which they run, too."""
+        rules = {}
+        for plugin, weight in running[point].items():
+            for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
+                if name in catalogue:
+                    rule = replace(catalogue[name], **TODAY.get(name, {}))
+                    hooks = {hook: function for hook, function in rule.hooks.items()
+                             if plugin in running[EXTENSION_POINTS[hook].in_configuration]}
+                    entry = f"{place}.plugins.{point}: {plugin}"
+                    rules[name] = set_up(replace(rule, hooks=hooks), plugin, entry, weight or 1, given)
+        return rules
+
+    predicates = rules_at("filter", PREDICATES)
+    priorities = rules_at("score", PRIORITIES)
+    others = {}  # of the user's own rules, those that neither filter nor score here
+    for point in HOOK_POINTS:
+        known = predicates | priorities | others
+        own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
+               if rule.plugin not in PLUGIN_ORDER and name not in known}
+        others |= rules_at(point, own)
+    policy = Profile([*predicates.values()], [*priorities.values()], others=[*others.values()])
+    disabled = {entry.get("name") for point in ("multiPoint", "postFilter")
+                for entry in plugins.get(point, {}).get("disabled", [])}
+    if disabled.isdisjoint(["DefaultPreemption", "*"]) and not policy.rules_with["post_filter"]:
+        notices.append(f"{place}: nobody is preempted, as DefaultPreemption does nothing here; the rule "
+                       "Preemption of tests/tutorial_rules.py does it")
+    return policy
+
+
+def rules_of(plugin, args):
+    """Return {rule: its settings} of a plugin: its predicate and priority, or a rule of the user's own.
+
+    `args`: what the configuration says of the plugin.
+    """
+    if plugin == "NodeAffinity":
+        added = args.get("addedAffinity", {})
+        required = added.get(f"required{WHEN}", {})
+        return {"MatchNodeSelector": {"added_terms": required.get("nodeSelectorTerms", [])},
+                "NodeAffinityPriority": {"added_terms": added.get(f"preferred{WHEN}", [])}}
+    if plugin == "NodeResourcesFit":
+        groups = [f"{group}/" for group in args.get("ignoredResourceGroups", [])]
+        strategy = args.get("scoringStrategy", {})
+        scoring = STRATEGIES[strategy.get("type") or "LeastAllocated"]
+        resources = strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
+        settings = {"weights": {each.get("name", ""): each.get("weight", 1) for each in resources}}
+        if scoring == "RequestedToCapacityRatio":
+            weighted = {"resources": [{"weight": 1} | each for each in resources]}
+            settings = {"arguments": [strategy.get("requestedToCapacityRatio", {}) | weighted]}
+        excepted = args.get("ignoredResources", []) + groups
+        return {"PodFitsResources": {"excepted": excepted}, scoring: settings}
+    if plugin == "PodTopologySpread":
+        system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
+        settings = {"default_constraints": args.get("defaultConstraints") or system}
+    elif plugin == "InterPodAffinity":
+        settings = {"hard_weight": args.get("hardPodAffinityWeight", 1),
+                    "ignores_others": args.get("ignorePreferredTermsOfExistingPods", False)}
+    elif plugin == "NodeResourcesBalancedAllocation":
+        names = [resource.get("name", "") for resource in args.get("resources", [])]
+        settings = {"resources": names} if names else {}
+    elif plugin == "VolumeBinding":
+        settings = {"timeout": args["bindTimeoutSeconds"]} if "bindTimeoutSeconds" in args else {}
+    else:
+        settings = {"arguments": [args]} if args else {}
+    return {rule.name: settings for rule in plugins_of_today().get(plugin, [])}
+
+
+def plugin_arguments(profile, place, notices):
+    """Return {plugin: its arguments}. Raises PolicyError."""
+    rules = [*PREDICATES.values(), *PRIORITIES.values()]
+    schemas = {rule.plugin: rule.argument for rule in rules if rule.argument} | PLUGIN_ARGUMENTS
+    gone = {rule.plugin for rule in rules if not rule.plugin_weight}
+    arguments = {}
+    for i, config in enumerate(profile.get("pluginConfig", [])):
+        name = config.get("name", "")
+        where = f"{place}.pluginConfig[{i}]"
+        args = {key: value for key, value in config.get("args", {}).items()
+                if key not in ("kind", "apiVersion")}
+        if name in arguments:
+            raise PolicyError(f'{where}: there are arguments for "{name}" already')
+        if name in gone:
+            raise PolicyError(f'{where}: unknown plugin "{name}"{did_you_mean(name, ())}')
+        if args and name not in schemas:
+            hint = did_you_mean(name, schemas, "") if name not in plugins_of_today() else ""
+            notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
+        arguments[name] = decode(args, schemas.get(name, dict), f"{where}.args")
+        constraints = arguments[name].get("defaultConstraints", []) if name == "PodTopologySpread" else []
+        if any(len(constraint) < 3 for constraint in constraints):
+            raise PolicyError(
+                f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
+    return arguments
+
+
+def check_plugins(plugins, place, notices):
+    """Raise PolicyError if a profile enables what is no plugin, or not one of that extension point."""
+    today = plugins_of_today()
+    known = {*today, *DONE_ANYWAY, *WITHOUT_EFFECT}
+    plugin_of = {rule.name: plugin for plugin, rules in today.items() for rule in rules}
+    for point, chosen in plugins.items():
+        catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
+        fitting = [name for name in known
+                   if catalogue is None or rules_of(name, {}).keys() & catalogue.keys()]
+        for i, entry in enumerate(chosen.get("enabled", [])):
+            name = entry.get("name", "")
+            where = f"{place}.{point}.enabled[{i}]"
+            if name not in known:
+                hint = did_you_mean(plugin_of.get(name, name), fitting)
+                raise PolicyError(f'{where}: unknown plugin "{name}"{hint}')
+            if name in WITHOUT_EFFECT:
+                notices.append(f"{where}: {name} does nothing here")
+            elif name not in fitting:
+                raise PolicyError(f'{where}: plugin "{name}" does not {point}')
+        for i, entry in enumerate(chosen.get("disabled", [])):
+            name = entry.get("name", "")
+            if name not in known and name != "*":
+                hint = did_you_mean(plugin_of.get(name, name), known, "")
+                notices.append(f'{place}.{point}.disabled[{i}]: there is no plugin "{name}"{hint}')
+
+
+def running_plugins(plugins):
+    """Return {point: {plugin: weight}} in running order. Upstream: expandMultiPointPlugins."""
+    running = {}
+    for point in POINTS:
+        chosen = plugins.get(point, {})
+        enabled = {entry.get("name", ""): entry.get("weight", 0) for entry in chosen.get("enabled", [])}
+        disabled = {entry.get("name", "") for entry in chosen.get("disabled", [])}
+        anyway = running.get("multiPoint", default_plugins())
+        kept = {name: weight for name, weight in anyway.items() if disabled.isdisjoint([name, "*"])}
+        # What runs anyway, and is enabled at the point itself, comes first.
+        first = {name: weight for name, weight in enabled.items() if name in anyway and point != "multiPoint"}
+        running[point] = first | kept | enabled
+    return running
+
+
+READERS["KubeSchedulerConfiguration"] = read_configuration
 
 
 if __name__ == "__main__":

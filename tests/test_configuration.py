@@ -1,6 +1,7 @@
 """KubeSchedulerConfiguration: profiles, plugins per extension point, arguments."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -113,27 +114,29 @@ def test_arguments_change_what_a_plugin_does():
         {"name": "NodeResourcesFit", "args": {"ignoredResources": ["example.com/gpu"],
                                               "ignoredResourceGroups": ["example.org"]}},
         {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 17}}]}).values()
-    settings = {rule.name: rule.arguments for rule in policy.predicates + policy.priorities}
-    assert settings["InterPodAffinityPriority"] == [17]
+    settings = {rule.name: rule.settings for rule in policy.predicates + policy.priorities}
+    assert settings["InterPodAffinityPriority"]["hard_weight"] == 17
     wanted = scheduler.Pod(pod("p", {f"example.{domain}/{name}": "1" for domain in ("com", "org") for name in (
         "gpu", "fpga")}))
     fits = {rule.name: rule for rule in policy.predicates}["PodFitsResources"]
     assert list(fits.function(wanted, scheduler.Node(node("n")))) == ["Insufficient example.com/fpga"]
 
 
-@table("plugin, args, rule, arguments", {
+@table("plugin, args, rule, settings", {
     "a weight of 0 leaves required affinity out": (
-        "InterPodAffinity", {"hardPodAffinityWeight": 0}, "InterPodAffinityPriority", [0]),
-    "without a weight it is 1": ("InterPodAffinity", {}, "InterPodAffinityPriority", [1]),
+        "InterPodAffinity", {"hardPodAffinityWeight": 0}, "InterPodAffinityPriority",
+        {"hard_weight": 0, "ignores_others": False}),
+    "without a weight it is 1": (
+        "InterPodAffinity", {}, "InterPodAffinityPriority", {"hard_weight": 1, "ignores_others": False}),
     "resources to balance": (
         "NodeResourcesBalancedAllocation", {"resources": [{"name": "cpu", "weight": 1}, {"name": "example.com/gpu"}]},
-        "BalancedResourceAllocation", [{"cpu": 1, "example.com/gpu": 1}]),
+        "BalancedResourceAllocation", {"resources": ["cpu", "example.com/gpu"]}),
     "without any, what the rule has by default": (
-        "NodeResourcesBalancedAllocation", {}, "BalancedResourceAllocation", []),
+        "NodeResourcesBalancedAllocation", {}, "BalancedResourceAllocation", {}),
 })
-def test_a_rule_has_the_arguments_of_its_plugin(plugin, args, rule, arguments):
+def test_a_rule_has_the_settings_of_its_plugin(plugin, args, rule, settings):
     [policy] = load({"pluginConfig": [{"name": plugin, "args": args}]}).values()
-    assert {rule.name: rule.arguments for rule in policy.priorities}[rule] == arguments
+    assert {rule.name: rule.settings for rule in policy.priorities}[rule] == settings
 
 
 ENABLED, DISABLED = "profiles[0].plugins.{}.enabled[0]", "profiles[0].plugins.{}.disabled[0]"
@@ -339,7 +342,7 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
     two = {"preFilter": {"enabled": plugins("sample-plugin")}, "filter": {"enabled": plugins("sample-plugin")}}
     for points, bound in ((two, False), ({**two, "preBind": {"enabled": plugins("sample-plugin")}}, True)):
         [policy] = load({"plugins": points, "pluginConfig": arguments}).values()
-        [argument] = policy.predicates[-1].arguments
+        [argument] = policy.predicates[-1].settings["arguments"]
         assert argument["favorite_number"] == 3 and argument["favorNumber"] is None
         assert len(policy.rules_with["pre_bind"]) == 1 + bound, "VolumeBinding's, and the sample's"
     [policy] = load({"plugins": {"permit": {"enabled": plugins("Coscheduling")}}}).values()
@@ -557,9 +560,9 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
     "a plugin that filters and scores": (
         {"multiPoint": {"disabled": plugins("NodeResourcesFit")}},
         ["- NodeResourcesFit (PodFitsResources)",
-         '- NodeResourcesFit (LeastRequestedPriority) ×1 [{"cpu": 1, "memory": 1}]']),
+         '- NodeResourcesFit (LeastRequestedPriority) ×1 weights={"cpu": 1, "memory": 1}']),
     "one of its parts": ({"score": {"disabled": plugins("NodeResourcesFit")}},
-                         ['- NodeResourcesFit (LeastRequestedPriority) ×1 [{"cpu": 1, "memory": 1}]']),
+                         ['- NodeResourcesFit (LeastRequestedPriority) ×1 weights={"cpu": 1, "memory": 1}']),
     "a plugin that filters": ({"filter": {"disabled": plugins("NodePorts")}}, ["- NodePorts (PodFitsHostPorts)"]),
     "the order in which plugins filter": (
         {"filter": {"enabled": plugins("VolumeZone")}},
@@ -608,11 +611,16 @@ def quiet_hours():
     """A rule that is said in one place: its plugin, that one's weight, an argument, a difference between versions."""
     @scheduler.priority("QuietHoursPriority", plugin="QuietHours", plugin_weight=4, by_default=3, aliases=["OldHours"],
                         argument={"hour": int}, default={"hour": 7})
-    def quiet(pod, node, arguments, modern=False):
-        return arguments[0]["hour"] + modern
+    def quiet(pod, node, arguments):
+        return arguments[0]["hour"]
+
+    @scheduler.today("QuietHoursPriority")
+    def quiet_today(pod, node, arguments):
+        return arguments[0]["hour"] + 1
 
     yield
     scheduler.PRIORITIES.pop("QuietHoursPriority", None)
+    scheduler.TODAY.pop("QuietHoursPriority")
 
 
 def test_a_rule_is_added_and_removed_in_one_place(quiet_hours):
@@ -669,3 +677,61 @@ def test_a_built_in_rule_may_be_taken_out_with_its_plugin(monkeypatch):
 def test_how_long_pods_back_off(more, seconds):
     [policy] = scheduler.read_configuration(configuration(**more), "my-scheduler").values()
     assert (policy.initial_backoff, policy.max_backoff) == seconds
+
+
+OF_OLD = [name for name in scheduler.NAMES_OF_OLD if name[0].isupper()]
+PLUGINS = {rule.plugin for rules in scheduler.CATALOGUES.values() for rule in rules.values()}
+NAMES = sorted({*OF_OLD, *PLUGINS, *scheduler.PLUGIN_ORDER, *scheduler.WITHOUT_EFFECT,
+                *scheduler.known_names("predicates"), *scheduler.known_names("priorities")})
+
+
+def what_is_wrong(place, name, argument):
+    """Load a Policy, or a configuration, that has an entry of this name there; return what is wrong with it, or ""."""
+    try:
+        if place in scheduler.CATALOGUES:
+            entry = {"name": name} | ({"weight": 1} if place == "priorities" else {})
+            entry |= {"argument": argument} if argument else {}
+            scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", place: [entry]})
+        else:
+            load({"plugins": {place: {"enabled": plugins(name)}},
+                  "pluginConfig": [{"name": name, "args": argument or {}}]})
+    except scheduler.PolicyError as error:
+        return str(error)
+    return ""
+
+
+def obey(said, place, name):
+    """Return the place, name and argument that a hint leads to; None where there is none, or nothing to be named."""
+    if found := re.search(r'did you mean "(.*?)"', said):
+        return place, found[1], None
+    if found := re.search(r"name it among the (\w+)", said):
+        return found[1], name, None
+    if place in scheduler.CATALOGUES:
+        if found := re.search(r'in a Policy, among the (\w+): a name of your own, with "argument": (\{.*})', said):
+            return found[1], "Mine", json.loads(found[2])
+        if found := re.search(r"in a Policy: (\w+)\)", said):
+            return place, found[1], None
+    if found := re.search(r"today: the rule (\w+) of (\S+),", said):
+        assert f'@predicate("{found[1]}"' in (ROOT / found[2]).read_text()
+        return None
+    if re.search(r"today: (nothing, leave it out$|node affinity |pod affinity |spread constraints )", said):
+        return None
+    if found := re.search(r"today: (\w+) with scoringStrategy.type (\w+)", said):
+        shape = scheduler.ARGUMENTS["requestedToCapacityRatioArguments"]
+        return place, found[1], {"scoringStrategy": {"type": found[2], "requestedToCapacityRatio": shape}}
+    if found := re.search(r"today: (\w+)", said):
+        return place, found[1], None
+    assert said.endswith(("is a file missing in --plugins?", "does not filter", "does not score")), "else it is a hint"
+    return None
+
+
+@pytest.mark.parametrize("place", ["predicates", "priorities", "filter", "score", "multiPoint"])
+@pytest.mark.parametrize("name", [*NAMES, *(name[:-1] for name in NAMES)])
+def test_each_hint_about_a_name_leads_to_something_that_works(place, name):
+    entry, said = (place, name, None), []
+    while entry and (wrong := what_is_wrong(*entry)):
+        assert wrong not in said and len(said) < 4, said
+        said.append(wrong)
+        assert said == [wrong] or not wrong.endswith("is a file missing in --plugins?"), said
+        entry = obey(wrong, *entry[:2])
+    assert entry is None or not wrong, said

@@ -243,16 +243,21 @@ def golden_cases():
         case = json.loads(line)["case"]
         waiting = [thing for thing in case["objects"] if thing["kind"] == "Pod" and not thing["spec"].get("nodeName")]
         yield {"my-scheduler": scheduler.read_policy(case["policy"])}, case["objects"], waiting
-    for line in itertools.islice(gzip.open(GOLDEN / "modern.jsonl.gz", "rt"), 20):
+    for line in gzip.open(GOLDEN / "modern.jsonl.gz", "rt"):
         sequence = json.loads(line)
         policies = scheduler.read_configuration(sequence["config"], "my-scheduler")
         yield policies, sequence["objects"], [step["pod"] for step in sequence["steps"]]
+    configuration = {"apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration"}
+    for line in itertools.islice(gzip.open(GOLDEN / "clusters.jsonl.gz", "rt"), 0, None, 3):
+        case = json.loads(line)
+        waiting = [thing for thing in case["cluster"] if thing["kind"] == "Pod" and not thing["spec"].get("nodeName")]
+        yield scheduler.read_configuration(configuration, "kube"), case["cluster"], waiting
 
 
 def test_of_the_pod_itself_built_in_rules_look_at_what_is_signed_and_nothing_else():
     """Each is asked about pods of golden cases, by a pod that is none of those that `metadata` has looked at."""
     looked_at = collections.defaultdict(set)  # attribute -> the steady rules that look at it
-    asked = set()
+    asked = collections.defaultdict(set)  # Policy or Profile -> the rules that were asked
     for policies, objects, raws in golden_cases():
         [policy] = policies.values()
         snapshot = cluster_of(*objects).snapshot(policies)
@@ -268,11 +273,13 @@ def test_of_the_pod_itself_built_in_rules_look_at_what_is_signed_and_nothing_els
                             getattr(prepared, question)(notes, each)
                     finally:
                         NotingPod.noted = None
-                    asked.add(rule.name)
+                    asked[type(policy)].add(rule.name)
                     for attribute in noted if rule.steady else ():
                         looked_at[attribute].add(rule.name)
     built_in = [rule for catalogue in scheduler.CATALOGUES.values() for rule in catalogue.values() if not rule.is_own]
-    assert asked >= {rule.name for rule in built_in if rule.steady}
+    steady = {rule.name for rule in built_in if rule.steady}
+    assert asked[scheduler.Policy] >= steady
+    assert asked[scheduler.Profile] >= steady & scheduler.TODAY.keys()
     assert looked_at.keys() - {"node_name", "derived"} == {*scheduler.Pod.SIGNED}, dict(looked_at)
 
 

@@ -132,7 +132,7 @@ def test_host_ports(wanted, used, fits):
 })
 def test_resources(requests, target, others, reasons):
     others = [pod(f"other-{i}", other) for i, other in enumerate(others)]
-    assert verdict("PodFitsResources", pod("p", requests), target, *others, arguments=["example.com/fpga"]) == reasons
+    assert verdict("PodFitsResources", pod("p", requests), target, *others, excepted=["example.com/fpga"]) == reasons
 
 
 def affinity(*terms):

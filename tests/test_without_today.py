@@ -1,0 +1,64 @@
+"""Who deletes the last part of scheduler.py, Today, has the whole scheduler of a Policy."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT, node, pod, run_afresh, table
+from test_golden import CASES
+
+TODAY = re.compile(r"^#+\n# PART VII\. TODAY.*(?=^if __name__ == )", re.M | re.S)
+SAMPLE = [f"tests/test_golden.py::test_the_decision_is_kube_schedulers[{name}]" for name in list(CASES)[::10]]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A copy of this project without that part."""
+    folder = tmp_path_factory.mktemp("copy")
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__", "bench"))
+    for name in ("README.md", "policy.json"):
+        shutil.copy(ROOT / name, folder)
+    rest, parts = TODAY.subn("", (ROOT / "scheduler.py").read_text())
+    assert parts == 1 and "@today(" not in rest
+    (folder / "scheduler.py").write_text(rest)
+    return folder
+
+
+@table("tests", {
+    "decisions of kube-scheduler 1.20": SAMPLE,
+    "where these do not reach": ["tests/test_rare_cases.py", "tests/test_rules.py"],
+    "which Policies are accepted": ["tests/test_policy.py", "-k", "kube_scheduler"],
+    "the loop": ["tests/test_loop.py", "-k", "not without"],
+    "the README's exercises": ["tests/test_readme.py", "-k", "exercise"],
+})
+def test_what_is_left_passes_the_tests_of(tests, project):
+    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+                         cwd=project, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr
+
+
+def test_what_is_left_does_not_name_what_has_gone(project):
+    run = subprocess.run([sys.executable, "-m", "ruff", "check", "--select=F821", "scheduler.py"],
+                         cwd=project, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout
+    chapters = (project / "scheduler.py").read_text().partition("PART I.")[2]
+    assert re.findall("modern|1_20|1[.]36", chapters) == []
+
+
+@pytest.mark.parametrize("option", ["--policy", "--config"])
+def test_a_configuration_is_refused_in_a_line(option, project, tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    run = run_afresh(option, path, "--cluster", "/dev/null", script=project / "scheduler.py")
+    assert (run.returncode, run.stderr) == (2, (
+        f"{path}: this copy of the script lacks the part that reads a KubeSchedulerConfiguration: write a Policy\n"))
+
+
+def test_a_pod_of_another_scheduler_is_explained_by_the_policy(project, tmp_path):
+    cluster = [pod("p", schedulerName="default-scheduler"), node("n")]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": cluster}))
+    run = run_afresh("--cluster", tmp_path / "cluster.json", "--explain=p", script=project / "scheduler.py", cwd=project)
+    assert run.returncode == 0 and "If scheduled now, by policy.json" in " ".join(run.stdout.split()), run
