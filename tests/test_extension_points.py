@@ -331,7 +331,7 @@ def test_an_argument_that_a_rule_needs_has_to_be_given(default, argument, proble
     except scheduler.PolicyError as error:
         assert str(error) == f"{place}{problem}"
     else:
-        assert [rule.arguments for rule in made["my-scheduler"].priorities if rule.name == "Prefers"] == [arguments]
+        assert [rule.settings for rule in made["my-scheduler"].priorities if rule.name == "Prefers"] == [{"arguments": arguments}]
     finally:
         del scheduler.PRIORITIES["Prefers"]
 
