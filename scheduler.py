@@ -6224,7 +6224,7 @@ SoftSpread = collections.namedtuple("SoftSpread", "constraints keys_needed")
 
 def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     """The system's own constraints need no keys: nodes that lack one are a domain of their own."""
-    is_systems = default_constraints == DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
+    is_systems = default_constraints is DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
     constraints = spread_constraints(
         pod, "ScheduleAnyway", snapshot, default_constraints, keys_needed=not is_systems)
     return SoftSpread([with_counts(unless_empty(each), pod, nodes) for each in constraints], not is_systems)
