@@ -6087,9 +6087,10 @@ def node_resources_fit(pod, node, excepted=()):
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
     for name, amount in pod.requests.items():
-        is_short = node.requested.get(name, 0) + amount > node.allocatable.get(name, 0)
+        if amount == 0 or node.requested.get(name, 0) + amount <= node.allocatable.get(name, 0):
+            continue
         group = f"{name.partition('/')[0]}/"
-        if amount > 0 and is_short and name not in excepted and group not in excepted:
+        if name not in excepted and group not in excepted:
             yield f"Insufficient {name}"
 
 
@@ -6118,9 +6119,11 @@ def mean_of(score):
 
     def mean(pod, node, weights):
         """Return the mean, rounded down; 0 if no resource counts."""
-        found = usage_today(pod, node, weights)
-        total = sum(weights[name] * score(used, there) for name, (used, there) in found.items())
-        return total // (sum(weights[name] for name in found) or 1)
+        total = divisor = 0
+        for name, (used, there) in usage_today(pod, node, weights).items():
+            total += weights[name] * score(used, there)
+            divisor += weights[name]
+        return total // (divisor or 1)
 
     return mean
 
@@ -6236,7 +6239,7 @@ SoftSpread = collections.namedtuple("SoftSpread", "constraints keys_needed")
 
 def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     """The system's own constraints need no keys: nodes that lack one are a domain of their own."""
-    is_systems = default_constraints == DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
+    is_systems = default_constraints is DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
     constraints = spread_constraints(
         pod, "ScheduleAnyway", snapshot, default_constraints, keys_needed=not is_systems)
     return SoftSpread([with_counts(unless_empty(each), pod, nodes) for each in constraints], not is_systems)

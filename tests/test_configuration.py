@@ -289,6 +289,34 @@ def test_default_spread_constraints(args, feasible, spreads):
     assert (len(set(decision.scores["PodTopologySpread"].values())) > 1) == spreads
 
 
+@table("args, scores", {
+    "the system's own constraints need no labels": ({}, {"a": 44, "b": 200}),
+    "the same ones, written out, do": (
+        {"defaultingType": "List", "defaultConstraints": scheduler.DEFAULT_SPREAD}, {"a": 200, "b": 0}),
+})
+def test_a_node_without_a_zone_under_default_spread_constraints(args, scores):
+    policies = load({"pluginConfig": [{"name": "PodTopologySpread", "args": args}]})
+    service = {"kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}}}
+    labels = {"a": {"kubernetes.io/hostname": "a", "topology.kubernetes.io/zone": "z"}, "b": {"kubernetes.io/hostname": "b"}}
+    web = {"app": "web"}
+    decision = decide(policies, pod("p", labels=web), service, pod("there", labels=web, nodeName="a"),
+                      *(node(name, labels=labels[name]) for name in "ab"))
+    assert decision.scores["PodTopologySpread"] == scores
+
+
+def test_each_argument_of_a_plugin_is_taken_by_a_rule():
+    args = {"NodeAffinity": {"addedAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+            "NodeResourcesFit": {"ignoredResources": ["example.com/gpu"]}, "VolumeBinding": {"bindTimeoutSeconds": 5},
+            "NodeResourcesBalancedAllocation": {"resources": [{"name": "cpu", "weight": 1}]}}
+    [policy] = load({"pluginConfig": [{"name": name, "args": args[name]} for name in args]}).values()
+    given, taken = set(), set()
+    for rule in policy.rules():
+        given |= {(rule.title, name) for name in rule.settings}
+        for function in (rule.function, rule.metadata, rule.reduce, *rule.hooks.values()):
+            taken |= {(rule.title, name) for name in getattr(function, "keywords", {})}
+    assert len(given) >= 7 and given <= taken
+
+
 def test_arguments_of_plugins_that_take_none_are_no_error():
     [policy] = load({"pluginConfig": [{"name": "NodeName", "args": {"x": 1}}, {"name": "Nobody", "args": {"x": 1}},
                                        {"name": "NodePorts", "args": {}}]}).values()
