@@ -114,7 +114,7 @@ def run(cluster, policy_file, report, stop, interval, once):
             schedule_pending_pods(cluster, policy_file.current(), report, stop)
         except ApiError as error:
             trouble = None if stop.is_set() else error
-        pause = cluster.take_note_of(trouble)  # seconds to wait after trouble, else 0
+        pause = cluster.report_trouble(trouble)  # seconds to wait after trouble, else 0
         if cluster.pending.due and not trouble:
             continue  # the pass broke off, as other pods have come: one of them may be more important
         if once:
@@ -130,11 +130,13 @@ def schedule_pending_pods(cluster, policies, report, stop):
     pending = cluster.pending
     try:
         waiting = waiting_pods(cluster, policies)
-        snapshot = cluster.look(waiting, policies)  # finds who is due
+        snapshot = cluster.begin_pass(waiting, policies)  # finds who is due
         while pod := cluster.next_due(stop):  # takes in first what has changed on the cluster
             decision = pod.record.decision  # from an earlier pass, if a rule still delays its binding
-            decision = decision or schedule(pod, snapshot, policies[pod.scheduler])
-            assume(decision, cluster.cache)  # from now on the pod counts on its node, if it has one
+            if not decision:
+                decision = schedule(pod, snapshot, policies[pod.scheduler])
+                assume(decision, cluster.cache)  # from now on the pod counts on its node, if it has one
+            ask_before_binding(decision, cluster.cache)  # whether rules are against it, or have it wait
             if pod.record.is_news(decision):
                 report(decision)
             pending.carry_out(decision)  # has a thread POST its `binding`, or else say why it stays pending
@@ -162,6 +164,7 @@ def schedule(pod, snapshot, policy):
         decision.node = select_host(pod, decision.total)
     except (Exception, SystemExit) as error:  # no node fits, or a rule failed, even by sys.exit()
         decision.give_up(error)  # this is why there is no node
+        seek_remedy(decision, snapshot)  # a rule may know one, such as preemption
     return decision
 
 
@@ -333,7 +336,7 @@ def pod_fits_host_ports(pod, node):
                 return
 
 
-NOTHING = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
+NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
 
 
 @predicate("PodFitsResources", plugin="NodeResourcesFit", by_default=1, aliases=["GeneralPredicates"],
@@ -342,7 +345,7 @@ def pod_fits_resources(pod, node, excepted=()):
     """The node has room for one more pod, and enough free of all resources but those that are excepted."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
-    if pod.requests == NOTHING:  # then nothing else matters
+    if pod.requests == NO_REQUESTS:  # then nothing else matters
         return
     for name, amount in pod.requests.items():
         is_short = node.requested.get(name, 0) + amount > node.allocatable.get(name, 0)
@@ -381,7 +384,7 @@ def tolerates(pod, taint):
 # ==== 4. The first priorities ===========================================================================
 
 
-LITTLE = {"cpu": 100, "memory": 200 * 2**20}  # what a container that does not say counts for in scores
+DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}  # of a container that does not say, in scores
 CPU_AND_MEMORY = ["cpu", "memory"]
 
 
@@ -389,7 +392,7 @@ def usage(incoming, node, resources):
     """Return {resource: (what would be requested with a pod's amounts on the node, what there is)}."""
     found = {}
     for name in resources:
-        on_node = node.nonzero if name in LITTLE else node.requested
+        on_node = node.nonzero if name in DEFAULT_REQUESTS else node.requested
         used = on_node.get(name, 0) + incoming.get(name, 0)
         found[name] = (used, node.allocatable.get(name, 0))
     return found
@@ -419,14 +422,14 @@ def balanced_resource_allocation(pod, node):
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
 
 
-def stretch(raw, few_are_best=False):
+def normalize(raw, few_are_best=False):
     """Stretch scores so that the highest becomes 100; if few are best, 0. Upstream: DefaultNormalizeScore."""
     highest = max(raw.values())
     points = {name: 100 * score // highest if highest else 0 for name, score in raw.items()}
     return {name: 100 - score for name, score in points.items()} if few_are_best else points
 
 
-@priority("TaintTolerationPriority", reduce=functools.partial(stretch, few_are_best=True),
+@priority("TaintTolerationPriority", reduce=functools.partial(normalize, few_are_best=True),
           plugin="TaintToleration", plugin_weight=3, by_default=1)
 def taint_toleration(pod, node):
     """The number of PreferNoSchedule taints that the pod does not tolerate; the fewer, the better."""
@@ -450,9 +453,7 @@ def random_priority(pod, node):
 # ==== 5. How rules are asked ============================================================================
 
 
-def nothing_against(pod, node):
-    """Return no reason. A `metadata` function returns this function to have its rule left out for the pod."""
-    return ()
+SKIP = object()  # what a `metadata` function returns to have its rule left out for the pod
 
 
 class Prepared:
@@ -512,7 +513,7 @@ def prepare(rules, pod, nodes, snapshot):
         except Rejected as error:
             error.title = rule.title
             raise
-        if metadata is not nothing_against:
+        if metadata is not SKIP:
             prepared.append(Prepared(rule, metadata))
     return prepared
 
@@ -746,11 +747,11 @@ WHEN = "DuringSchedulingIgnoredDuringExecution"  # affinity is required, or pref
 def amounts(thing, *path):
     """Read a resource list: cpu in millicores, all else in units; without names that do not count.
 
-    Upstream: Resource.Add in pkg/scheduler/framework/types.go, which calls all other than NOTHING's scalars.
+    Upstream: Resource.Add in pkg/scheduler/framework/types.go, which calls all others scalars.
     """
     counted = {}
     for name, text in pick(thing, dict, *path).items():
-        if name in NOTHING or "/" in name or name.startswith(("hugepages-", "attachable-volumes-")):
+        if name in NO_REQUESTS or "/" in name or name.startswith(("hugepages-", "attachable-volumes-")):
             counted[name] = quantity(str(text), 1000 if name == "cpu" else 1)
     return counted
 
@@ -1033,14 +1034,18 @@ class Pod(Listed):
             resized = while_resized(wanted, status, self.raw)
             wanted = {name: resized.get(name, 0) for name in wanted}
         as_a_whole = {name: amount for name, amount in wanted.items()
-                      if name in LITTLE or name.startswith("hugepages-")}
+                      if name in DEFAULT_REQUESTS or name.startswith("hugepages-")}
         containers = container_requests(self.raw)
         said = pod_amounts(containers, as_a_whole, overhead, {})
-        self.requests = NOTHING | said
-        little = {name: LITTLE[name] for name in LITTLE if name not in said} if as_a_whole else LITTLE
+        self.requests = NO_REQUESTS | said
+        unsaid = DEFAULT_REQUESTS
+        if as_a_whole:
+            unsaid = {name: amount for name, amount in DEFAULT_REQUESTS.items() if name not in said}
         # In scores it counts for `nonzero` on its node, and for `nonzero_incoming` while it has none.
-        self.nonzero = pod_amounts(containers, as_a_whole, overhead, little)
-        self.nonzero_incoming = pod_amounts(containers, {}, overhead, LITTLE) if as_a_whole else self.nonzero
+        self.nonzero = pod_amounts(containers, as_a_whole, overhead, unsaid)
+        self.nonzero_incoming = self.nonzero
+        if as_a_whole:
+            self.nonzero_incoming = pod_amounts(containers, {}, overhead, DEFAULT_REQUESTS)
         self.uncounted_cpu = 0
         if "cpu" in overhead:  # whose cores, rounded up, count as millicores (calculatePodResourceRequest)
             self.uncounted_cpu = overhead["cpu"] - math.ceil(overhead["cpu"] / 1000)
@@ -1148,7 +1153,7 @@ class Node(Listed):
         self.taints = [Taint(*(pick(taint, str, part) for part in Taint._fields))
                        for taint in pick(raw, list, "spec", "taints", of=dict)]
         room = "allocatable" if pick(raw, dict, "status").get("allocatable") is not None else "capacity"
-        self.allocatable = NOTHING | amounts(raw, "status", room)
+        self.allocatable = NO_REQUESTS | amounts(raw, "status", room)
         self.max_pods = quantity(str(pick(raw, dict, "status", room).get("pods") or 0))
         self.images = {}  # name -> bytes
         for image in pick(raw, list, "status", "images", of=dict):
@@ -1172,7 +1177,7 @@ class Node(Listed):
         # affine: how many of the pods have affinity or anti-affinity.
         # tallies: namespace and requirements, as text -> Tally of the pods that meet these.
         self.update(pods=pods, affine=0, tallies={})
-        self.update(requested=dict(NOTHING), nonzero=dict.fromkeys(LITTLE, 0))
+        self.update(requested=dict(NO_REQUESTS), nonzero=dict.fromkeys(DEFAULT_REQUESTS, 0))
         for pod in pods.values():
             self.count(pod, 1)
         self.note_change()
@@ -1317,14 +1322,14 @@ def requested_to_capacity_ratio(pod, node, arguments, utilization=utilization):
     weights = {resource.get("name", ""): resource["weight"] for resource in arguments[0].get("resources", [])}
     score_sum = weight_sum = 0
     for name, percentage in utilization(pod, node, weights).items():
-        score = along(shape, percentage)
+        score = broken_linear(shape, percentage)
         if score > 0:  # else the resource is left out of the mean
             score_sum += score * weights[name]
             weight_sum += weights[name]
     return (2 * score_sum + weight_sum) // (2 * weight_sum) if weight_sum else 0  # rounded, halves up
 
 
-def along(shape, x):
+def broken_linear(shape, x):
     """Return the value at x of the broken line through the points of shape, truncated toward zero."""
     left, left_score = shape[0]
     for right, score in shape:
@@ -1419,7 +1424,7 @@ def weighted_terms(raws):
     return pairs
 
 
-@priority("NodeAffinityPriority", reduce=stretch, plugin="NodeAffinity", plugin_weight=2, by_default=1)
+@priority("NodeAffinityPriority", reduce=normalize, plugin="NodeAffinity", plugin_weight=2, by_default=1)
 def node_affinity(pod, node):
     """The summed weights of the preferred node affinity terms that the node meets."""
     return sum([weight for weight, term in preferred_terms(pod) if term_matches(term, node)])
@@ -1456,7 +1461,7 @@ def service_pairs(pod, nodes, snapshot, arguments):
             if any(other.namespace == pod.namespace and pod.labels.items() <= other.labels.items()
                    for other in node.pods.values()):
                 return {label: node.labels[label] for label in labels if label in node.labels} | pairs
-    return pairs or nothing_against
+    return pairs or SKIP
 
 
 @predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity", plugin_weight=0,
@@ -1570,7 +1575,7 @@ def hard_spread(pod, nodes, snapshot):
             domains = {node.labels[key] for node in counted}
             counted = [node for node in nodes if node.labels.get(key) in domains]
         spread.append(with_full_domains(constraint, pod, counted))
-    return spread or nothing_against
+    return spread or SKIP
 
 
 def with_full_domains(constraint, pod, nodes):
@@ -1778,7 +1783,7 @@ def affine_domains(pod, nodes, snapshot):
     around = affinity_around(pod, snapshot)
     wanted = terms["requiredAffinity"]
     if not (wanted or around["apart"] or around["repelling"]):
-        return nothing_against
+        return SKIP
     is_first = not around["together"] and all(term.selects(pod, snapshot) for term in wanted)
     domains = [set(around[what]) for what in ("together", "apart", "repelling")]
     return AffineDomains({term.key for term in wanted}, is_first, *domains)
@@ -1846,7 +1851,7 @@ def claims_of(pod, snapshot, keys=None):
         yield key.partition("/")[2], claim, volume
 
 
-def class_of(thing):
+def class_name_of(thing):
     """Return the name of the storage class of a claim or a volume."""
     annotations = pick(thing, dict, "metadata", "annotations", of=str)
     of_old = annotations.get("volume.beta.kubernetes.io/storage-class")
@@ -1855,7 +1860,7 @@ def class_of(thing):
 
 def storage_class_of(claim, snapshot):
     """Return the storage class of a claim; empty if it is not there."""
-    return snapshot.objects["storageclasses"].get(class_of(claim), {})
+    return snapshot.objects["storageclasses"].get(class_name_of(claim), {})
 
 
 DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
@@ -1890,7 +1895,7 @@ def disks_and_claims(pod, nodes, snapshot):
     in_use = (claim for node in nodes for other in node.pods.values() for claim in other.named_claims)
     claim_in_use = bool(exclusive) and not exclusive.isdisjoint(in_use)
     disks = disks_of(pod)
-    return DisksAndClaims(disks, claim_in_use) if disks or claim_in_use else nothing_against
+    return DisksAndClaims(disks, claim_in_use) if disks or claim_in_use else SKIP
 
 
 @predicate("NoDiskConflict", metadata=disks_and_claims, plugin="VolumeRestrictions", by_default=1,
@@ -1989,7 +1994,7 @@ def volume_attachments(pod, nodes, snapshot):
     wanted = collections.defaultdict(set)
     for driver, volume in attachments(pod, snapshot):
         wanted[driver if driver in CLOUD_DISKS else None].add((driver, volume))
-    return (wanted, snapshot) if wanted else nothing_against
+    return (wanted, snapshot) if wanted else SKIP
 
 
 @predicate("MaxCSIVolumeCountPred", metadata=volume_attachments, steady=False, plugin="NodeVolumeLimits",
@@ -2072,7 +2077,7 @@ class DelayedClaim:
         wanted = storage(self.claim, "resources", "requests")
         for capacity in self.snapshot.objects["csistoragecapacities"].values():
             largest = capacity.get("maximumVolumeSize") or capacity.get("capacity") or 0
-            is_of_class = capacity.get("storageClassName") == class_of(self.claim)
+            is_of_class = capacity.get("storageClassName") == class_name_of(self.claim)
             if is_of_class and quantity(str(largest)) >= wanted:
                 room.append(label_selector(capacity.get("nodeTopology")))
         return room
@@ -2110,7 +2115,7 @@ def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
         raise Rejected("pod has unbound immediate PersistentVolumeClaims")
     others.sort(key=lambda claim: storage(claim, "resources", "requests"))
     delayed = [DelayedClaim(claim, snapshot) for claim in selected + others]
-    return ClaimsToBind([*bound.values()], delayed) if pod.claims else nothing_against
+    return ClaimsToBind([*bound.values()], delayed) if pod.claims else SKIP
 
 
 def waits_for_consumer(claim, snapshot):
@@ -2136,14 +2141,14 @@ def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for t
     if not pod.claims:
         return None
     failing = "binding volumes:"
-    has_waited = pod.record.state is State.PREPARING
+    has_waited = pod.record.waits_for is WaitsFor.PRE_BIND
     active = snapshot.policies[pod.scheduler].predicates
     own = [rule for rule in active if rule.name == "CheckVolumeBinding"]
     [prepared] = prepare(own, pod, {node.name: node}, snapshot)
     claims = prepared.metadata
     reasons = prepared.reasons(pod, node)  # a rule may have held the pod meanwhile
     if has_waited:
-        reasons = reasons_if(pod, node, snapshot, gone=[pod])
+        reasons = reasons_supposing(pod, node, snapshot, gone=[pod])
     if reasons:
         raise Unschedulable(f"{failing} {reasons[0]}")
     patches = []
@@ -2240,7 +2245,7 @@ def could_serve(volume, claim):
     """Say whether a volume is of the size, classes and mode that a claim asks for, and is to stay."""
     modes = {pick(thing, str, "spec", "volumeMode") or "Filesystem" for thing in (volume, claim)}
     attributes = {pick(thing, str, "spec", "volumeAttributesClassName") for thing in (volume, claim)}
-    is_alike = class_of(volume) == class_of(claim) and len(modes) == len(attributes) == 1
+    is_alike = class_name_of(volume) == class_name_of(claim) and len(modes) == len(attributes) == 1
     is_large_enough = storage(volume, "capacity") >= storage(claim, "resources", "requests")
     stays = not pick(volume, str, "metadata", "deletionTimestamp")
     return is_large_enough and is_alike and stays
@@ -2279,7 +2284,7 @@ def zones_of_volumes(pod, nodes, snapshot):
             zones = tuple(zone.strip() for zone in text.split("__")) if label in ZONE_LABELS else [""]
             if all(zones):
                 labels[label, zones] = None  # in this order, and each once
-    return VolumeZones(labels, None) if labels else nothing_against
+    return VolumeZones(labels, None) if labels else SKIP
 
 
 @predicate("NoVolumeZoneConflict", metadata=zones_of_volumes, plugin="VolumeZone", by_default=1)
@@ -2299,7 +2304,7 @@ def no_volume_zone_conflict(pod, node, metadata):
 def dangling(name, claim, snapshot):
     """Return what is wrong with a claim that leads to no volume; None if it waits for its first consumer."""
     volume_name = pick(claim, str, "spec", "volumeName")
-    class_name = class_of(claim)
+    class_name = class_name_of(claim)
     if not claim:
         return f'persistentvolumeclaim "{name}" not found'
     if volume_name:
@@ -2453,7 +2458,7 @@ def seek_remedy(decision, snapshot):
 # ==== 17. What is asked whatever the Policy =============================================================
 
 
-def reasons_if(pod, node, snapshot, gone=(), there=()):
+def reasons_supposing(pod, node, snapshot, gone=(), there=()):
     """Return why the predicates refuse the node to the pod if some pods were gone and others there."""
     changes = list(snapshot.changes)
     changed = copy.copy(node)
@@ -2476,29 +2481,29 @@ def claims_of_devices(pod, nodes, snapshot):
     """Reject a pod that claims devices, unless it runs, so that it has them."""
     if pod.spec.get("resourceClaims") and not pod.spec.get("nodeName"):
         raise Rejected("pod claims devices (spec.resourceClaims), which this scheduler does not allocate")
-    return nothing_against
+    return SKIP
 
 
 def nominated_elsewhere(pod, nodes, snapshot):
     """Return {node: the other pods, no less important, for which room is being made there}."""
     if not snapshot.nominated:
-        return nothing_against
+        return SKIP
     others = collections.defaultdict(list)
     for other in snapshot.nominated:
         is_done = other.phase in ("Succeeded", "Failed") or any(other.uid in node.pods for node in nodes)
         if other.uid != pod.uid and other.priority >= pod.priority and not is_done:
             others[other.nominated_node].append(other)
-    return (others, snapshot) if others else nothing_against
+    return (others, snapshot) if others else SKIP
 
 
 def room_for_nominated(pod, node, metadata):
     """The pod still fits once those are there that are nominated to the node. Upstream: addNominatedPods."""
     others, snapshot = metadata
-    return reasons_if(pod, node, snapshot, there=others[node.name]) if node.name in others else []
+    return reasons_supposing(pod, node, snapshot, there=others[node.name]) if node.name in others else []
 
 
 ALWAYS_ASKED = [  # whatever the Policy
-    Rule("Devices", nothing_against, metadata=claims_of_devices, title="devices", steady=True),
+    Rule("Devices", lambda pod, node: (), metadata=claims_of_devices, title="devices", steady=True),
     Rule("NominatedPods", room_for_nominated, metadata=nominated_elsewhere, title="room for nominated pods"),
 ]
 
@@ -2512,12 +2517,12 @@ ALWAYS_ASKED = [  # whatever the Policy
 # ==== 18. Files =========================================================================================
 
 
-class PolicyError(ValueError):
+class InputError(ValueError):
     """A file cannot be used. The text is a line: the entry, what is wrong with it, what would be right."""
 
 
 def decode(value, schema, where, lenient=False):
-    """Check a value against a schema, and return it without nulls. Raises PolicyError.
+    """Check a value against a schema, and return it without nulls. Raises InputError.
 
     lenient: as kube-scheduler reads extenders, whatever the case of a field's name, and with unknown fields.
     """
@@ -2537,7 +2542,7 @@ def decode(value, schema, where, lenient=False):
     elif kind in (int, float):
         fits = fits and abs(value) < (2**63 if kind is int else math.inf)
     if not fits:
-        raise PolicyError(f"{where}: expected {expected}, got {json.dumps(value, default=str)[:60]}")
+        raise InputError(f"{where}: expected {expected}, got {json.dumps(value, default=str)[:60]}")
     if isinstance(schema, list):
         return [decode(item, schema[0], f"{where}[{i}]", lenient) for i, item in enumerate(value)]
     if isinstance(schema, dict):
@@ -2555,7 +2560,7 @@ def decode_fields(value, schema, where, lenient):
         if name and item is not None:
             decoded[name] = decode(item, schema[name], place, lenient)
         elif not name and (not lenient or where.endswith("tlsConfig")):  # where nothing may be passed over
-            raise PolicyError(f"{place}: unknown field{did_you_mean(key, names, '')}")
+            raise InputError(f"{place}: unknown field{did_you_mean(key, names, '')}")
     return decoded
 
 
@@ -2760,23 +2765,23 @@ def no_name(where, name):
     """Return the error that says that a decorator lacks the name of its rule."""
     function = getattr(name, "__name__", "the rule")
     example = f'@{NOUNS[where]}("Name")'
-    return PolicyError(f"expected the name that a Policy has for {function}, as in {example}")
+    return InputError(f"expected the name that a Policy has for {function}, as in {example}")
 
 
 def check_rule(where, name, function, options):
-    """Raise PolicyError if a rule of the user's own cannot work as it is written."""
+    """Raise InputError if a rule of the user's own cannot work as it is written."""
     for option in sorted(options.keys() - OPTIONS):
         hint = did_you_mean(OPTION_MEANT.get(option, option), OPTIONS, "")
         hint = "; the Policy says it" if option == "weight" else hint
-        raise PolicyError(f'rule "{name}": there is no option "{option}"{hint}')
+        raise InputError(f'rule "{name}": there is no option "{option}"{hint}')
     if name in CATALOGUES[where]:
-        raise PolicyError(f'there is a rule "{name}" already')
+        raise InputError(f'there is a rule "{name}" already')
     given = {option: options[option] for option in PARAMETERS if options.get(option) is not None}
     for option, each in ({"function": function} | given).items():
         check_function(name, option, each, options)
     argument = options.get("argument") or {}
     if not isinstance(argument, dict):
-        raise PolicyError(f'rule "{name}", argument: expected {{field: type}}, got {argument!r:.40}')
+        raise InputError(f'rule "{name}", argument: expected {{field: type}}, got {argument!r:.40}')
     check_schema(argument, f'rule "{name}", argument')
     if options.get("default"):
         decode(options["default"], argument, f'rule "{name}", default')
@@ -2785,10 +2790,10 @@ def check_rule(where, name, function, options):
 
 
 def check_function(name, option, function, options):
-    """Raise PolicyError if a function of a rule cannot be called with what it is to get."""
+    """Raise InputError if a function of a rule cannot be called with what it is to get."""
     place = f'rule "{name}"' + ("" if option == "function" else f", {option}")
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise PolicyError(f"{place}: write def, not async def: nobody awaits the answer")
+        raise InputError(f"{place}: write def, not async def: nobody awaits the answer")
     signature = inspect.signature(function)
     first = PARAMETERS[option].split()
     more = ["metadata"] if option == "function" and options.get("metadata") else []
@@ -2806,18 +2811,18 @@ def check_function(name, option, function, options):
         got = ", ".join(signature.parameters)
         needs_option = takes_arguments and not has_arguments
         hint = "; `arguments` needs the option argument={field: type}" if needs_option else ""
-        raise PolicyError(f"{place}: expected the parameters ({expected}), got ({got}){hint}")
+        raise InputError(f"{place}: expected the parameters ({expected}), got ({got}){hint}")
 
 
 def check_schema(schema, place):
-    """Raise PolicyError if a schema, or what is in it, is no type of a field."""
+    """Raise InputError if a schema, or what is in it, is no type of a field."""
     if isinstance(schema, dict):
         for name, inner in schema.items():
             check_schema(inner, f"{place}.{name}")
     elif isinstance(schema, list) and len(schema) == 1:
         check_schema(schema[0], f"{place}[..]")
     elif not isinstance(schema, (set, range)) and schema not in [*TYPE_NAMES, list]:
-        raise PolicyError(f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}")
+        raise InputError(f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}")
 
 
 class Watch:
@@ -2891,7 +2896,7 @@ class Watch:
 
 
 def load_plugins(paths):
-    """Run files that register rules, maybe again. Return {path: its text}. Raises PolicyError."""
+    """Run files that register rules, maybe again. Return {path: its text}. Raises InputError."""
     sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
     for catalogue in CATALOGUES.values():
         for name in PLUGGED_IN.keys() & catalogue.keys():
@@ -2909,8 +2914,8 @@ def load_plugins(paths):
         except (Exception, SystemExit) as error:
             line = line_of(error, path, code.get(path))
             place = f"{path}, line {line}" if line else path
-            kind = "" if isinstance(error, PolicyError) else f"{type(error).__name__}: "
-            raise PolicyError(f"{place}: {kind}{one_line(error)}") from error
+            kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+            raise InputError(f"{place}: {kind}{one_line(error)}") from error
         finally:
             PLUGGED_IN.update(dict.fromkeys((PREDICATES.keys() | PRIORITIES.keys()) - others, path))
     return code
@@ -3108,20 +3113,20 @@ READERS = {}  # kind of a file other than a Policy -> function(its document, a s
 
 
 def load_policies(path, scheduler_name):
-    """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises PolicyError."""
+    """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises InputError."""
     try:  # like kube-scheduler, with a file's first document only
         document = providers().get(path) or next(parse(Path(path).read_text("utf-8-sig")), None)
         kind = name_in(document, "kind")
         if kind in READERS:
             return READERS[kind](document, scheduler_name)
         if kind == "KubeSchedulerConfiguration":
-            raise PolicyError(f"this copy of the script lacks the part that reads a {kind}: write a Policy")
+            raise InputError(f"this copy of the script lacks the part that reads a {kind}: write a Policy")
         policy = read_policy(document)
     except (OSError, ValueError) as error:
         hint = ""
         if isinstance(error, FileNotFoundError) and str(path).isalnum():
             hint = did_you_mean(path, providers(), f"; other than a file: {', '.join(providers())}")
-        raise PolicyError(f"{path}: {one_line(error)[:2000]}{hint}") from error
+        raise InputError(f"{path}: {one_line(error)[:2000]}{hint}") from error
     if path in providers():  # their predicates run in the order of the plugins
         order = PLUGIN_ORDER + [rule.plugin for rule in policy.predicates]
         policy.predicates.sort(key=lambda rule: order.index(rule.plugin))
@@ -3129,7 +3134,7 @@ def load_policies(path, scheduler_name):
 
 
 class PolicyFile:
-    """A Policy file, and plugins, which may be edited at any time. Raises PolicyError if bad at first."""
+    """A Policy file, and plugins, which may be edited at any time. Raises InputError if bad at first."""
 
     def __init__(self, path, scheduler_name, plugins=()):
         self.path = path
@@ -3155,14 +3160,14 @@ class PolicyFile:
             self.seen = seen
             try:
                 self.load()
-            except PolicyError as error:
+            except InputError as error:
                 if not self.policies:
                     raise
                 log.error("%s; the last good Policy stays", error)
         return self.policies
 
     def load(self):
-        """Read the files, and say what is different. Raises PolicyError."""
+        """Read the files, and say what is different. Raises InputError."""
         code = load_plugins(self.plugins)
         policies = load_policies(self.path, self.scheduler_name)
         lines = differences(self.policies, policies) if self.policies else []
@@ -3197,7 +3202,7 @@ POLICY = {
 
 
 def read_policy(document):
-    """Return the Policy of a document, checked as strictly as kube-scheduler does. Raises PolicyError.
+    """Return the Policy of a document, checked as strictly as kube-scheduler does. Raises InputError.
 
     Upstream: createFromConfig in pkg/scheduler/factory.go.
     """
@@ -3205,7 +3210,7 @@ def read_policy(document):
     said = decode(document, POLICY, "") if is_policy else {}
     if said.get("apiVersion") not in ("v1", CONFIGURATION_VERSION):
         got = "nothing" if document is None else json.dumps(document, default=str)[:60]
-        raise PolicyError(
+        raise InputError(
             f"expected an object with kind Policy, apiVersion v1, predicates and priorities, got {got}")
     notices = []
     predicate_entries = said.get("predicates", default_entries("predicates"))
@@ -3241,7 +3246,7 @@ def rules_named(where, entries, said_elsewhere, notices):
         for use in uses:
             if arguments and use.weight != first.weight:
                 expected = f"{first.weight} as in {first.entry}"
-                raise PolicyError(f"{use.entry}.weight: must be {expected}; they are one rule")
+                raise InputError(f"{use.entry}.weight: must be {expected}; they are one rule")
         title = "+".join(dict.fromkeys(use.title for use in uses))
         while any(title == other.title for other in rules):  # so that the scores of the two can be told apart
             title = f"{title} ({name})"
@@ -3256,13 +3261,13 @@ Use = collections.namedtuple("Use", "entry title weight arguments")  # what an e
 
 
 def uses_of(where, entries, notices):
-    """Return {rule: its Uses} of the rules that entries mean. Raises PolicyError."""
+    """Return {rule: its Uses} of the rules that entries mean. Raises InputError."""
     uses = collections.defaultdict(list)
     for i, entry in enumerate(entries):
         place = f"{where}[{i}]"
         names, arguments = meaning_of(where, entry, place, notices)
         if where == "priorities" and "weight" not in entry:
-            raise PolicyError(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
+            raise InputError(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
         for name in names:
             title = entry.get("name", "") if len(names) == 1 else name
             uses[name].append(Use(place, title, entry.get("weight", 1), arguments))
@@ -3283,13 +3288,13 @@ def meaning_of(where, entry, place, notices):
         return names, [decode(given, rules[names[0]].argument, f"{place}.argument")]
     rule_for = {rule.member: name for name, rule in rules.items() if rule.member}
     if names is None and not any(member in rule_for or nearly(member, rule_for) for member in given):
-        raise PolicyError(f"{place}: {unknown_rule(where, title)}")
+        raise InputError(f"{place}: {unknown_rule(where, title)}")
     if names is not None and not given.keys() <= rule_for.keys():
-        raise PolicyError(f'{place}.argument: "{title}" takes none')
+        raise InputError(f'{place}.argument: "{title}" takes none')
     schema = {member: rules[name].argument for member, name in rule_for.items()}
     said = decode(given, schema, f"{place}.argument")
     if "argument" in entry and len(said) != 1:
-        raise PolicyError(f"{place}: the argument must have exactly one member")
+        raise InputError(f"{place}: the argument must have exactly one member")
     if names is None or (said and title in SAID_BY_TAINTS):  # which to 1.20 is a name of the user's own
         [(member, argument)] = said.items()
         return [rule_for[member]], [argument]
@@ -3349,20 +3354,20 @@ def set_up(rule, title, entry, weight, settings):
 
 
 def check_arguments(rule, arguments, entry):
-    """Raise PolicyError if a rule does not have the arguments that it needs, or says that they are wrong."""
+    """Raise InputError if a rule does not have the arguments that it needs, or says that they are wrong."""
     if rule.member and rule.name in PRIORITIES and not arguments:
-        raise PolicyError(f"{entry}: needs an argument; {by_argument(rule.member)}")
+        raise InputError(f"{entry}: needs an argument; {by_argument(rule.member)}")
     if has_own_fields(rule):  # of the others all may be left out
         for name in rule.argument:
             if any(name not in argument for argument in arguments):
-                raise PolicyError(f'{entry}: the argument lacks "{name}"; "{rule.name}" needs it')
+                raise InputError(f'{entry}: the argument lacks "{name}"; "{rule.name}" needs it')
     if rule.check:
         try:
             problems = strings_of(rule, rule.check(arguments), "what is wrong", rule.check)
         except (Exception, SystemExit) as error:
             problems = [what_broke(error)]
         if problems:
-            raise PolicyError(f"{entry}: {problems[0]}")
+            raise InputError(f"{entry}: {problems[0]}")
 
 
 ##########################################################################################################
@@ -3767,26 +3772,26 @@ def now(microseconds=False):
 
 # ==== 23. The life of a pending pod =====================================================================
 
-# A pending pod stands in one of four States:
+# A pending pod waits for one of four things:
 #
-#   UNPLACED   It has no node. If it is tried, and fits, it has its room on one; rules take note (reserve).
-#   HELD       Until all rules permit the binding. They are asked in each pass.
-#   PREPARING  Until what rules have had written before the binding has taken effect. So are these.
-#   BINDING    Until its Binding is answered. Then it is bound, and forgotten; in a dry run, it stays so.
+#   NODE       that fits it. When it gets one, it has its room there, and rules take note (reserve).
+#   PERMIT     of all rules. They are asked in each pass.
+#   PRE_BIND   until what rules have had written before the binding has taken effect. So are these.
+#   BINDING    to be answered. Then it is bound, and forgotten; in a dry run, it stays so.
 #
-# In all but UNPLACED it is assumed: it has room on its node. `assume` takes it forward. It falls back to
-# UNPLACED if a rule refuses, its node or the pod itself goes, a Policy changes, or a write fails (fall_back):
-# it gives up its room, rules unreserve, and it backs off for 1, 2, 4, ... 10 seconds. If it fits nowhere, it
-# is tried again after that only if something has changed since, or after a minute; else at once after that.
-# If ten pods meet 5xx, 429 or no answer, and none is bound meanwhile, the pass ends, and the loop waits.
+# While it waits for any but the first it is assumed: it has room on its node. It falls back to the first if a
+# rule refuses, its node or the pod itself goes, a Policy changes, or a write fails (fall_back): it gives up
+# its room, rules unreserve, and it backs off for 1, 2, 4, ... 10 seconds. If it fits nowhere, it is tried
+# again after that only if something has changed since, or after a minute; else at once after that. If ten pods
+# meet 5xx, 429 or no answer, and none is bound meanwhile, the pass ends, and the loop waits.
 
 
-class State(enum.Enum):
-    """Where a pending pod stands."""
+class WaitsFor(enum.Enum):
+    """What a pending pod waits for."""
 
-    UNPLACED = "unplaced"
-    HELD = "held"
-    PREPARING = "preparing"
+    NODE = "node"
+    PERMIT = "permit"
+    PRE_BIND = "pre_bind"
     BINDING = "binding"
 
 
@@ -3812,9 +3817,9 @@ class PodRecord:
     retry_at: float = 0
     began_at: float = 0  # when its turn in this pass began
     took: float = 0  # seconds that the loop has spent on it then
-    state: State = State.UNPLACED
-    since: float = field(default_factory=lambda: time.monotonic())  # when it came into this State
-    decision: Decision | None = None  # by which it is assumed on a node; None while it is UNPLACED
+    waits_for: WaitsFor = WaitsFor.NODE
+    since: float = field(default_factory=lambda: time.monotonic())  # when it began to wait for that
+    decision: Decision | None = None  # by which it is assumed on a node; None while it has no node
 
     def renew(self, pod):
         """Take the pod as it is by now."""
@@ -3823,16 +3828,16 @@ class PodRecord:
         if self.decision:
             self.decision.pod = pod
 
-    def move(self, state, decision):
-        """Have the pod stand in this State; nothing else changes that."""
-        if state is not self.state:
+    def wait_for(self, what, decision):
+        """Have the pod wait for something; nothing else changes that."""
+        if what is not self.waits_for:
             self.since = time.monotonic()
-        self.state = state
+        self.waits_for = what
         self.decision = decision
 
     def fall_back(self, seconds, fits_nowhere):
-        """Have the pod be UNPLACED, and wait; if it fits nowhere, for longer, unless something changes."""
-        self.move(State.UNPLACED, None)
+        """Have the pod wait for a node, and back off: longer if it fits nowhere, unless something changes."""
+        self.wait_for(WaitsFor.NODE, None)
         self.attempts += 1
         self.waits_since = time.monotonic()
         self.backoff_ends = self.waits_since + seconds
@@ -3843,12 +3848,12 @@ class PodRecord:
     @property
     def waits_for_rules(self):
         """Whether the pod has a node, and rules are to be asked whether it may be bound by now."""
-        return self.state in (State.HELD, State.PREPARING)
+        return self.waits_for in (WaitsFor.PERMIT, WaitsFor.PRE_BIND)
 
     def is_due(self):
         """Say whether this pass has to do with the pod."""
         is_its_turn = time.monotonic() >= self.retry_at
-        return self.waits_for_rules or (self.state is State.UNPLACED and is_its_turn)
+        return self.waits_for_rules or (self.waits_for is WaitsFor.NODE and is_its_turn)
 
     def is_news(self, decision):
         """Say whether a decision differs from what was last printed of the pod, which it is from now on."""
@@ -3858,28 +3863,36 @@ class PodRecord:
 
 
 def assume(decision, cache):
-    """Put the pod on its node, and take it as far as the rules let it go. If one refuses, it has no node."""
-    record = decision.pod.record
-    snapshot = cache.snapshot
+    """Put the pod on its node, if it has one, and have the rules take note of that (reserve)."""
     if decision.node is None:
-        seek_remedy(decision, snapshot)
+        return
+    node = cache.snapshot.nodes[decision.node]
+    cache.assume(decision.pod, node)
+    decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
+    try:
+        for rule in decision.policy.rules_with["reserve"]:
+            call_hook(rule, "reserve", decision.pod, node, cache.snapshot)
+    except (Exception, SystemExit) as error:
+        decision.give_up(error)
+
+
+def ask_before_binding(decision, cache):
+    """Ask the rules whether an assumed pod may be bound by now (permit, pre_bind). One may refuse the node."""
+    if decision.node is None:
         return
     decision.requests = []  # those of an earlier pass have been sent
     decision.trouble = None
-    node = snapshot.nodes.get(decision.node)
+    record = decision.pod.record
+    node = cache.snapshot.nodes.get(decision.node)
     try:
         if node is None:
             raise Unschedulable(f"node {decision.node} has gone")
-        if record.state is State.UNPLACED:
-            cache.assume(decision.pod, node)
-            record.move(State.HELD, decision)
-            reserve(decision, node, snapshot)
-        if record.state is State.HELD:
-            decision.waits = why_held(decision, node, snapshot)
+        if record.waits_for is WaitsFor.PERMIT:
+            decision.waits = why_held(decision, node, cache.snapshot)
             if decision.waits:
                 return
         prepare_binding(decision, node, cache)
-        record.move(State.PREPARING if decision.waits else State.BINDING, decision)
+        record.wait_for(WaitsFor.PRE_BIND if decision.waits else WaitsFor.BINDING, decision)
     except (Exception, SystemExit) as error:
         if getattr(error, "is_trouble", False):  # of the API server: then it waits, as it stands
             FAILURE.set()
@@ -3887,15 +3900,6 @@ def assume(decision, cache):
             decision.waits = decision.waits or one_line(error)
         else:
             decision.give_up(error)
-
-
-def reserve(decision, node, snapshot):
-    """Have the rules take note that the pod has its room on the node."""
-    try:
-        for rule in decision.policy.rules_with["reserve"]:
-            call_hook(rule, "reserve", decision.pod, node, snapshot)
-    except ApiError as error:  # even if the API server is in trouble, the rules have to unreserve now
-        raise Unschedulable(str(error)) from error
 
 
 def why_held(decision, node, snapshot):
@@ -3911,11 +3915,11 @@ def why_held(decision, node, snapshot):
     if not time.monotonic() - decision.pod.record.since < seconds:  # which may be NaN
         late = f"rejected due to timeout after waiting {seconds:g}s at plugin {name}"
         rejected = f'pod "{decision.pod.name}" rejected while waiting on permit: {late}'
-        raise Unschedulable(told(rejected, reason))
-    return told(f"{name} does not permit the binding to {node.name} yet", reason)
+        raise Unschedulable(with_why(rejected, reason))
+    return with_why(f"{name} does not permit the binding to {node.name} yet", reason)
 
 
-def told(text, reason):
+def with_why(text, reason):
     """Return a text with the reason that a rule has given, if any."""
     return f"{text}: {reason}" if reason else text
 
@@ -3932,7 +3936,7 @@ def prepare_binding(decision, node, cache):
                 wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
             if wanted is not None:
                 requests += wanted
-                waits = told(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
+                waits = with_why(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
     except BaseException:
         cache.drop_objects()  # what others have set aside in memory is not written
         raise
@@ -3967,10 +3971,10 @@ class PendingPods(dict):
         self.failing = set()  # the uids of pods that have met trouble since one was bound
         self.failing_now = set()  # likewise, in this pass
 
-    def meet(self, pods, policies):
+    def renew_records(self, pods, policies):
         """Give these pods their records. Forget all others, unless one only lacks in this list.
 
-        Undo what is HELD or PREPARING if the pod has gone, or its Policy is another one by now.
+        Those that wait for rules fall back if the pod has gone, or its Policy is another one by now.
         """
         listed = {pod.uid for pod in pods}
         moment = time.monotonic()
@@ -4001,7 +4005,7 @@ class PendingPods(dict):
         for record in self.values():
             record.retry_at = min(record.retry_at, record.backoff_ends)
 
-    def line_up(self, pods):
+    def choose_due(self, pods):
         """Choose those of the pods that are due, for this pass."""
         self.failing_now.clear()
         self.due = [pod for pod in pods if pod.record.is_due()]
@@ -4028,7 +4032,7 @@ class PendingPods(dict):
             self.try_to_send(decision.requests)
             self.say(decision, "Warning", "FailedScheduling", "Unschedulable", decision.message)
             self.note_trouble(decision, decision.trouble)
-        elif record.state is State.BINDING:
+        elif record.waits_for is WaitsFor.BINDING:
             if not self.writer.dry_run:
                 self.under_way.append(decision)
                 self.writer.start(self.writer.bind_and_tell, decision, self.cache.snapshot.is_live)
@@ -4041,17 +4045,17 @@ class PendingPods(dict):
             self.note_trouble(decision, decision.trouble)
 
     def fall_back(self, decision):
-        """Have a pod be UNPLACED again: give up its room, have the rules forget it, have it back off."""
+        """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off."""
         record = decision.pod.record
-        state = record.state
+        waited_for = record.waits_for
         had_room_before = record.waits_for_rules and record.since < record.began_at  # its turn in this pass
         record.fall_back(seconds_to_wait(decision), decision.fits_nowhere)
         self.cache.forget(decision.pod)
-        if had_room_before or state is State.BINDING:  # others, which have met it there, may fit now
+        if had_room_before or waited_for is WaitsFor.BINDING:  # others, which have met it there, may fit now
             self.cache.has_changed = True
-        if state is State.PREPARING:
+        if waited_for is WaitsFor.PRE_BIND:
             self.cache.drop_objects()  # what was changed of claims and volumes may not have been written
-        if state is not State.UNPLACED:
+        if waited_for is not WaitsFor.NODE:
             self.undo(decision)
 
     def give_up_held(self):
@@ -4351,7 +4355,7 @@ class Cache:
                 copied.add(resource)
             self.take(resource, content, has_gone=what == "DELETED")
         if self.are_nodes_others:
-            self.line_up_nodes()
+            self.renew_snapshot_nodes()
         for resource, reflector in self.reflectors.items():
             if time.monotonic() < reflector.heard_at + SILENCE_SECONDS:
                 continue
@@ -4426,7 +4430,7 @@ class Cache:
             node.update(exists=False, changes=self.snapshot.changes)
         return self.nodes[name]
 
-    def line_up_nodes(self):
+    def renew_snapshot_nodes(self):
         """Give the snapshot the nodes that can take pods, in the order of their names.
 
         What a pod that cannot be read takes up is unknown: nothing may be added to its node.
@@ -4546,7 +4550,7 @@ class Cluster:
         self.trouble = None  # the ApiError that ended the last pass
         self.failures = 0  # how many passes in a row ended so
 
-    def take_note_of(self, trouble):
+    def report_trouble(self, trouble):
         """Say once what is wrong with the API server, and once that it is over; return how long to wait."""
         if trouble and str(trouble) != str(self.trouble):
             log.error("%s", trouble)
@@ -4572,7 +4576,7 @@ class Cluster:
         known = [self.cache.pods.get(key_in(raw)) for raw in raws]
         return [pod for pod in known if pod and self.cache.waiting(pod)]
 
-    def look(self, waiting, policies):
+    def begin_pass(self, waiting, policies):
         """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
         snapshot = self.snapshot(policies) if waiting else self.cache.snapshot
         pods = self.pending_pods(waiting, policies)
@@ -4581,7 +4585,7 @@ class Cluster:
         if self.policies != policies:
             self.policies = dict(policies)
             self.pending.end_backoff()
-        self.pending.line_up(pods)
+        self.pending.choose_due(pods)
         ready_at = time.monotonic()
         self.breaks_off_at = ready_at + max(1, ready_at - self.listed_at)
         return snapshot
@@ -4596,14 +4600,14 @@ class Cluster:
         """Return those of the waiting pods that are to be tried, in the order in which to try them."""
         latest = [self.cache.waiting(pod) or pod for pod in waiting]
         pods = [pod for pod in latest if ready(pod, policies[pod.scheduler])]
-        self.pending.meet(pods, policies)
+        self.pending.renew_records(pods, policies)
         pods.sort(key=lambda pod: (-pod.priority, pod.record.waits_since, pod.created, pod.key))
         pods.sort(key=lambda pod: pod.uid in self.pending.failing)  # behind those that may have no trouble
         for rule in [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]:
             place = place_of(rule, rule.hooks["queue_sort"])
             with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title} ({place})"):
                 pods = sorted(pods, key=functools.partial(call_hook, rule, "queue_sort"))
-        pods.sort(key=lambda pod: pod.record.state is State.HELD)  # last: they may wait for the others
+        pods.sort(key=lambda pod: pod.record.waits_for is WaitsFor.PERMIT)  # maybe for the others
         return pods
 
     def next_due(self, stop):
@@ -4733,20 +4737,20 @@ def recall_fits(ask, predicates, pod, snapshot, policy):
 
 
 def extenders_of(configs):
-    """Return the extenders, ignorable ones last. Raises PolicyError. Upstream: validateExtenders."""
+    """Return the extenders, ignorable ones last. Raises InputError. Upstream: validateExtenders."""
     extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
     for extender in extenders:
         tls = extender.config.get("tlsConfig", {})
         if extender.config.get("prioritizeVerb") and extender.weight <= 0:
-            raise PolicyError(f"{extender.title}.weight: must be positive where there is a prioritizeVerb")
+            raise InputError(f"{extender.title}.weight: must be positive where there is a prioritizeVerb")
         if tls.get("insecure") and tls.get("caFile"):
-            raise PolicyError(f"{extender.title}.tlsConfig: give either caFile or insecure")
+            raise InputError(f"{extender.title}.tlsConfig: give either caFile or insecure")
         for name in ("caFile", "certFile", "keyFile"):
             if tls.get(name) and not Path(tls[name]).is_file():
-                raise PolicyError(f"{extender.title}.tlsConfig.{name}: there is no file {tls[name]}")
+                raise InputError(f"{extender.title}.tlsConfig.{name}: there is no file {tls[name]}")
     binders = [extender.title for extender in extenders if extender.config.get("bindVerb")]
     if len(binders) > 1:
-        raise PolicyError(f"{binders[1]}.bindVerb: only one extender may bind, and {binders[0]} does")
+        raise InputError(f"{binders[1]}.bindVerb: only one extender may bind, and {binders[0]} does")
     return sorted(extenders, key=lambda extender: extender.ignorable)
 
 
@@ -5104,9 +5108,9 @@ class Manifests:
             try:
                 self.load(path)
             except (OSError, ValueError) as error:
-                raise PolicyError(f"{path}: {one_line(error)}") from error
+                raise InputError(f"{path}: {one_line(error)}") from error
         if paths and not any(resource == "nodes" for resource, *_ in self.objects):
-            raise PolicyError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
+            raise InputError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
         self.give_priorities()
 
     def load(self, path):
@@ -5299,7 +5303,7 @@ def in_json(decision):
             "failed": {node: [*itertools.chain(*against.values())] for node, against in failed},
             "failedBy": {node: list(against) for node, against in failed},
             "raw": decision.raw, "scores": decision.scores, "total": decision.total,
-            "held": bool(record) and record.state is State.HELD, "waits": decision.waits,
+            "held": bool(record) and record.waits_for is WaitsFor.PERMIT, "waits": decision.waits,
             "message": decision.message, "remedy": decision.remedy}
 
 
@@ -5788,7 +5792,7 @@ def main(argv=None):
     try:
         with contextlib.redirect_stdout(rules_print_to):
             return int(run_command(options, screen))
-    except (ApiError, PolicyError) as error:
+    except (ApiError, InputError) as error:
         log.error("%s", error)
         return 1 if isinstance(error, ApiError) else 2
     finally:
@@ -5796,7 +5800,7 @@ def main(argv=None):
 
 
 def run_command(options, screen):
-    """Do what the command line asks for; return whether something failed. Raises ApiError, PolicyError."""
+    """Do what the command line asks for; return whether something failed. Raises ApiError, InputError."""
     shipped = str(Path(__file__).with_name("policy.json")).removeprefix(os.getcwd() + os.sep)
     files = [PolicyFile(path, options.scheduler_name, options.plugins)
              for path in (options.policy or shipped, options.compare) if path]
@@ -5853,7 +5857,7 @@ def wait_for_enter(due, snapshot, stop):
             if not stop.is_set() and terminal.readline().strip() == "q":
                 stop.set()
     except OSError as error:
-        raise PolicyError("--step: there is no terminal at which to press Enter") from error
+        raise InputError("--step: there is no terminal at which to press Enter") from error
 
 
 def watch_rules(thread, ended, seconds=5):
@@ -5983,7 +5987,6 @@ def explain_pod(cluster, policy_file, options, screen):
         snapshot.nodes[pod.node_name].remove(pod)
     pod.update(node_name="", record=PodRecord(pod))
     decision = schedule(pod, snapshot, policy)
-    seek_remedy(decision, snapshot)
     answers = [*say_what_follows(decision, cluster.cache)] if decision.node else []
     show(decision, options, screen, f"{pod.key} {stands}. If scheduled now, by {path}")
     if answers and options.output == "text":
@@ -6007,8 +6010,8 @@ def say_what_follows(decision, cache):
                 if point == "pre_bind" and wanted is not None:
                     answer = f"not before {len(wanted)} requests have taken effect"
                 if answer != "goes on":
-                    decision.waits = told(f"{rule.title} ({point}): {answer}", reason)
-                yield f"  {point:8}  {rule.title}: {told(answer, reason)}"
+                    decision.waits = with_why(f"{rule.title} ({point}): {answer}", reason)
+                yield f"  {point:8}  {rule.title}: {with_why(answer, reason)}"
             if decision.waits:
                 return
     except (Exception, SystemExit) as error:
@@ -6110,7 +6113,7 @@ def usage_today(pod, node, resources):
     if pod.uncounted_cpu:
         incoming = incoming | {"cpu": incoming["cpu"] + pod.uncounted_cpu}
     counted = [name for name in resources
-               if node.allocatable.get(name) and (name in NOTHING or incoming.get(name))]
+               if node.allocatable.get(name) and (name in NO_REQUESTS or incoming.get(name))]
     return usage(incoming, node, counted)
 
 
@@ -6139,7 +6142,7 @@ def improved_balance(pod, node, resources=CPU_AND_MEMORY):
     if not requested:
         return 0
     before = {name: node.requested.get(name, 0) for name in resources
-              if node.allocatable.get(name) and (name in NOTHING or name in requested)}
+              if node.allocatable.get(name) and (name in NO_REQUESTS or name in requested)}
     then = {name: amount + pod.requests.get(name, 0) for name, amount in before.items()}
     return 50 + (50 + evenness(then, node) - evenness(before, node)) // 2
 
@@ -6198,11 +6201,11 @@ def nodes_named(pod, nodes, snapshot):
         lists = [set(pick(each, list, "values", of=str)) for each in fields
                  if each.get("key") == "metadata.name" and each.get("operator") == "In"]
         if not lists:
-            return nothing_against
+            return SKIP
         named |= set.intersection(*lists)
     if terms and not named:
         raise Rejected("pod affinity terms conflict")
-    return named or nothing_against
+    return named or SKIP
 
 
 def is_named(pod, node, metadata):
@@ -6225,7 +6228,7 @@ def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
     """Pods count on eligible nodes only, and an empty selector counts nobody."""
     spread = [with_full_domains(unless_empty(constraint), pod, constraint.eligible)
               for constraint in spread_constraints(pod, "DoNotSchedule", snapshot, default_constraints)]
-    return spread or nothing_against
+    return spread or SKIP
 
 
 def unless_empty(constraint):
@@ -6273,7 +6276,7 @@ def affine_scores_today(pod, nodes, snapshot, hard_weight=1, ignores_others=Fals
     return scores if has_preferences or not ignores_others else {}
 
 
-# Scores are stretched without a 0 among them.
+# Scores are normalized without a 0 among them.
 today("InterPodAffinityPriority", metadata=affine_scores_today,
       reduce=functools.partial(normalize_affinity, among=()))
 
@@ -6314,7 +6317,7 @@ def volume_attachments_today(pod, nodes, snapshot):
     """What is to be attached for the pod, what VolumeAttachments attach, {node: these}; and the snapshot."""
     wanted = attachments_today(pod, snapshot)
     if not wanted:
-        return nothing_against
+        return SKIP
     by_node = collections.defaultdict(set)
     for attachment in snapshot.objects["volumeattachments"].values():
         spec = pick(attachment, dict, "spec")
@@ -6367,7 +6370,7 @@ today("CheckVolumeBinding", metadata=functools.partial(claims_to_bind, why_unusa
 def zones_of_volumes_today(pod, nodes, snapshot):
     """A claim to nowhere rejects the pod."""
     zones = zones_of_volumes(pod, nodes, snapshot)
-    if zones is not nothing_against and zones.problem:
+    if zones is not SKIP and zones.problem:
         raise Rejected(zones.problem)
     return zones
 
@@ -6422,10 +6425,10 @@ POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *HOOK_POINTS
 
 
 def duration(text, place):
-    """Return a duration such as 15s, 1m30s or 500ms in seconds. Raises PolicyError."""
+    """Return a duration such as 15s, 1m30s or 500ms in seconds. Raises InputError."""
     parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", str(text))
     if "".join(map("".join, parts)) != text:
-        raise PolicyError(f"{place}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
+        raise InputError(f"{place}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
     return sum(float(count) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for count, unit in parts)
 
 
@@ -6504,9 +6507,9 @@ def said_of_old(thing, schema, place=""):
 
 
 def read_configuration(document, scheduler_name):
-    """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises PolicyError."""
+    """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises InputError."""
     if document.get("apiVersion") != CONFIGURATION_VERSION:
-        raise PolicyError("; ".join(changes_since(document)))
+        raise InputError("; ".join(changes_since(document)))
     body = decode(document, CONFIGURATION, "")
     configs = body.get("extenders", [])
     for config in configs:  # a Policy has nanoseconds, and writes enableHttps
@@ -6517,11 +6520,11 @@ def read_configuration(document, scheduler_name):
     for name, default in ELECTION.items():
         election[name] = election.get(name) or default
     if not election["leaseDuration"] > election["renewDeadline"] > election["retryPeriod"]:
-        raise PolicyError("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
+        raise InputError("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
     initial = body.get("podInitialBackoffSeconds") or 1
     longest = body.get("podMaxBackoffSeconds") or 10
     if not 0 < initial <= longest:  # upstream: ValidateKubeSchedulerConfiguration
-        raise PolicyError("expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds")
+        raise InputError("expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds")
     policies = {}
     notices = []
     profiles = body.get("profiles") or [{}]
@@ -6529,7 +6532,7 @@ def read_configuration(document, scheduler_name):
         place = f"profiles[{i}]"
         name = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else "")
         if not name or name in policies:
-            raise PolicyError(f"{place}.schedulerName: each profile needs one of its own")
+            raise InputError(f"{place}.schedulerName: each profile needs one of its own")
         policy = read_profile(profile, place, left_to_extenders(configs), notices)
         policies[name] = replace(policy, extenders=extenders, election=election,
                                  initial_backoff=initial, max_backoff=longest)
@@ -6543,7 +6546,7 @@ def read_configuration(document, scheduler_name):
 
 
 def read_profile(profile, place, left_out, notices):
-    """Return a Profile, whose NodeResourcesFit leaves resources out. Raises PolicyError."""
+    """Return a Profile, whose NodeResourcesFit leaves resources out. Raises InputError."""
     plugins = profile.get("plugins", {})
     check_plugins(plugins, f"{place}.plugins", notices)
     running = running_plugins(plugins)
@@ -6619,7 +6622,7 @@ def rules_of(plugin, args):
 
 
 def plugin_arguments(profile, place, notices):
-    """Return {plugin: its arguments}. Raises PolicyError."""
+    """Return {plugin: its arguments}. Raises InputError."""
     rules = [*PREDICATES.values(), *PRIORITIES.values()]
     schemas = {rule.plugin: rule.argument for rule in rules if rule.argument} | PLUGIN_ARGUMENTS
     gone = {rule.plugin for rule in rules if not rule.plugin_weight}
@@ -6630,22 +6633,22 @@ def plugin_arguments(profile, place, notices):
         args = {key: value for key, value in config.get("args", {}).items()
                 if key not in ("kind", "apiVersion")}
         if name in arguments:
-            raise PolicyError(f'{where}: there are arguments for "{name}" already')
+            raise InputError(f'{where}: there are arguments for "{name}" already')
         if name in gone:
-            raise PolicyError(f'{where}: unknown plugin "{name}"{did_you_mean(name, ())}')
+            raise InputError(f'{where}: unknown plugin "{name}"{did_you_mean(name, ())}')
         if args and name not in schemas:
             hint = did_you_mean(name, schemas, "") if name not in plugins_of_today() else ""
             notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
         arguments[name] = decode(args, schemas.get(name, dict), f"{where}.args")
         constraints = arguments[name].get("defaultConstraints", []) if name == "PodTopologySpread" else []
         if any(len(constraint) < 3 for constraint in constraints):
-            raise PolicyError(
+            raise InputError(
                 f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
     return arguments
 
 
 def check_plugins(plugins, place, notices):
-    """Raise PolicyError if a profile enables what is no plugin, or not one of that extension point."""
+    """Raise InputError if a profile enables what is no plugin, or not one of that extension point."""
     today = plugins_of_today()
     known = {*today, *DONE_ANYWAY, *WITHOUT_EFFECT}
     plugin_of = {rule.name: plugin for plugin, rules in today.items() for rule in rules}
@@ -6658,11 +6661,11 @@ def check_plugins(plugins, place, notices):
             where = f"{place}.{point}.enabled[{i}]"
             if name not in known:
                 hint = did_you_mean(plugin_of.get(name, name), fitting)
-                raise PolicyError(f'{where}: unknown plugin "{name}"{hint}')
+                raise InputError(f'{where}: unknown plugin "{name}"{hint}')
             if name in WITHOUT_EFFECT:
                 notices.append(f"{where}: {name} does nothing here")
             elif name not in fitting:
-                raise PolicyError(f'{where}: plugin "{name}" does not {point}')
+                raise InputError(f'{where}: plugin "{name}" does not {point}')
         for i, entry in enumerate(chosen.get("disabled", [])):
             name = entry.get("name", "")
             if name not in known and name != "*":

@@ -209,10 +209,10 @@ SERVICES = 'pod affinity (in a Policy, among the predicates: a name of your own,
     "NodePreferAvoidPods": ("score", "NodePreferAvoidPods", TAINTS),
     "NodeLabel": ("score", "NodeLabel", LABELS), "ServiceAffinity": ("filter", "ServiceAffinity", SERVICES)})
 def test_plugins_that_have_gone_modern_are_refused(point, name, today):
-    with pytest.raises(scheduler.PolicyError) as error:
+    with pytest.raises(scheduler.InputError) as error:
         load({"plugins": {point: {"enabled": plugins(name)}}})
     assert str(error.value) == f'profiles[0].plugins.{point}.enabled[0]: unknown plugin "{name}"; today: {today}'
-    with pytest.raises(scheduler.PolicyError) as error:
+    with pytest.raises(scheduler.InputError) as error:
         load({"pluginConfig": [{"name": name, "args": {}}]})
     assert str(error.value) == f'profiles[0].pluginConfig[0]: unknown plugin "{name}"; today: {today}'
 
@@ -354,7 +354,7 @@ def test_a_resource_that_is_neither_there_nor_wanted_scores_0(kind):
 
 
 def test_an_unknown_plugin_is_said_at_every_point():
-    with pytest.raises(scheduler.PolicyError, match="permit.enabled.0.: unknown plugin"):
+    with pytest.raises(scheduler.InputError, match="permit.enabled.0.: unknown plugin"):
         load({"plugins": {"permit": {"enabled": plugins("Nobody")}}})
 
 
@@ -519,7 +519,7 @@ MOST = "NodeResourcesMostAllocated is today NodeResourcesFit with scoringStrateg
 })
 def test_of_a_configuration_of_an_older_version_all_is_said_that_has_to_change(version, body, said):
     first = f'apiVersion "kubescheduler.config.k8s.io/{version}": write kubescheduler.config.k8s.io/v1'
-    with pytest.raises(scheduler.PolicyError) as error:
+    with pytest.raises(scheduler.InputError) as error:
         scheduler.read_configuration({"apiVersion": f"kubescheduler.config.k8s.io/{version}", **body}, "my-scheduler")
     assert str(error.value).split("; ") == [first, *said]
 
@@ -668,7 +668,7 @@ def test_a_rule_is_added_and_removed_in_one_place(quiet_hours):
     assert rules(load({"plugins": {"score": {"disabled": plugins("QuietHours")}}})["my-scheduler"]) == (FILTERS, SCORES)
     del scheduler.PRIORITIES["QuietHoursPriority"]
     assert rules(load()["my-scheduler"]) == (FILTERS, SCORES)
-    with pytest.raises(scheduler.PolicyError, match='unknown plugin "QuietHours"'):
+    with pytest.raises(scheduler.InputError, match='unknown plugin "QuietHours"'):
         load({"plugins": {"score": {"enabled": plugins("QuietHours")}}})
 
 
@@ -723,7 +723,7 @@ def what_is_wrong(place, name, argument):
         else:
             load({"plugins": {place: {"enabled": plugins(name)}},
                   "pluginConfig": [{"name": name, "args": argument or {}}]})
-    except scheduler.PolicyError as error:
+    except scheduler.InputError as error:
         return str(error)
     return ""
 

@@ -225,7 +225,7 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
 })
 def test_a_rule_that_cannot_work_is_named_when_it_is_loaded(rule, said, tmp_path):
     (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n\n{rule}\n")
-    with pytest.raises(scheduler.PolicyError) as error:
+    with pytest.raises(scheduler.InputError) as error:
         scheduler.load_plugins([tmp_path / "my_rules.py"])
     said = said if said.startswith("TypeError") else f'rule "Mine"{said}'
     assert str(error.value) == f"{tmp_path / 'my_rules.py'}, line 3: {said}"
@@ -328,7 +328,7 @@ def test_an_argument_that_a_rule_needs_has_to_be_given(default, argument, proble
             made = scheduler.read_configuration({
                 "kind": kind, "apiVersion": scheduler.CONFIGURATION_VERSION, "profiles": [{
                     "pluginConfig": config, "plugins": {"score": {"enabled": [{"name": "Prefers"}]}}}]}, "my-scheduler")
-    except scheduler.PolicyError as error:
+    except scheduler.InputError as error:
         assert str(error) == f"{place}{problem}"
     else:
         assert [rule.settings for rule in made["my-scheduler"].priorities if rule.name == "Prefers"] == [{"arguments": arguments}]
@@ -339,7 +339,7 @@ def test_an_argument_that_a_rule_needs_has_to_be_given(default, argument, proble
 def test_the_readmes_rule_with_an_argument_is_refused_without_it():
     scheduler.priority("PreferZone", argument={"zone": str}, steady=True)(lambda pod, node, arguments: 1)
     try:
-        with pytest.raises(scheduler.PolicyError, match='priorities.0.: the argument lacks "zone"'):
+        with pytest.raises(scheduler.InputError, match='priorities.0.: the argument lacks "zone"'):
             built((), [{"name": "PreferZone", "weight": 2}])
         built((), [{"name": "PreferZone", "weight": 2, "argument": {"zone": "east"}}])
     finally:
@@ -382,7 +382,7 @@ def test_a_rule_that_calls_sys_exit_fails_its_pod_only(tmp_path):
     assert re.fullmatch(r"SystemExit in a rule: 7 \(Mine: my_rules.py, line 3\), about node [ab]",
                         said_of_mine(tmp_path, predicates=["Mine"])[0])
     (tmp_path / "my_rules.py").write_text("exit(7)\n")
-    with pytest.raises(scheduler.PolicyError, match="line 1: SystemExit: 7"):
+    with pytest.raises(scheduler.InputError, match="line 1: SystemExit: 7"):
         scheduler.load_plugins([tmp_path / "my_rules.py"])
 
 
@@ -1176,8 +1176,8 @@ def test_permit_holds_a_pod_with_its_room_until_it_approves(spy):
     spy.policies["my-scheduler"].predicates += built(["PodFitsResources"])["my-scheduler"].predicates
     spy.answers["permit"] = 60
     cluster, decisions = make_pass(server, spy)
-    assert [(decision.pod.name, decision.pod.record.state) for decision in decisions] == [
-        ("z", scheduler.State.HELD), ("p", scheduler.State.UNPLACED)]
+    assert [(decision.pod.name, decision.pod.record.waits_for) for decision in decisions] == [
+        ("z", scheduler.WaitsFor.PERMIT), ("p", scheduler.WaitsFor.NODE)]
     assert decisions[1].message == "0/1 nodes are available: 1 Insufficient cpu."
     make_pass(server, spy, cluster)
     assert server.places() == {}
@@ -1326,7 +1326,7 @@ def test_a_held_pod_is_decided_about_anew_when_its_policy_changes(spy):
 def test_a_check_that_breaks_is_a_problem_of_the_policy(check, problem):
     scheduler.predicate("Picky", argument={"x": str}, check=check)(lambda pod, node: ())
     try:
-        with pytest.raises(scheduler.PolicyError, match=f"predicates.0.: {problem}"):
+        with pytest.raises(scheduler.InputError, match=f"predicates.0.: {problem}"):
             built([{"name": "Picky", "argument": {"x": ""}}])
     finally:
         del scheduler.PREDICATES["Picky"]

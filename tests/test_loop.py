@@ -89,13 +89,13 @@ def make_pass(cluster, decisions=None, policy=POLICY):
     """Make a pass; return how many pods were to be bound."""
     report = (lambda decision: None) if decisions is None else decisions.append
     plain, states = cluster.pending.carry_out, []
-    cluster.pending.carry_out = lambda decision: states.append(decision.pod.record.state) or plain(decision)
+    cluster.pending.carry_out = lambda decision: states.append(decision.pod.record.waits_for) or plain(decision)
     try:
         scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, report, threading.Event())
     finally:
         cluster.pending.carry_out = plain
     wait_until_told(cluster)
-    return states.count(scheduler.State.BINDING)
+    return states.count(scheduler.WaitsFor.BINDING)
 
 
 def test_pods_come_in_order_of_priority_then_age_and_each_sees_those_before_it():
@@ -881,8 +881,8 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reas
         scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
             (decision.node, decision.waits)), threading.Event())
         wait_until_told(cluster)
-        states.append([record.state for record in cluster.pending.values()])
-    assert states == [[scheduler.State.PREPARING]] * 3 + [[]]
+        states.append([record.waits_for for record in cluster.pending.values()])
+    assert states == [[scheduler.WaitsFor.PRE_BIND]] * 3 + [[]]
     assert decisions == [("n", waits), ("n", "")]
     events, conditions = said_about(server)
     assert conditions == [("False", "Waiting", waits)], "the reason is none for which autoscalers make nodes"
@@ -899,7 +899,7 @@ def test_a_pod_that_is_held_says_by_which_rule_once():
         make_pass(cluster, decisions, policy)
     waits = "Impatient does not permit the binding to n yet: it is early"
     assert [decision.waits for decision in decisions] == [waits]
-    assert [record.state for record in cluster.pending.values()] == [scheduler.State.HELD]
+    assert [record.waits_for for record in cluster.pending.values()] == [scheduler.WaitsFor.PERMIT]
     assert said_about(server) == ([("Normal", "Waiting", waits)], [("False", "Waiting", waits)])
     server.objects["pods", "default", "p"]["status"] = {"conditions": [
         {"type": "PodScheduled", "status": "False", "reason": "Waiting", "message": waits}]}
@@ -928,7 +928,7 @@ def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_nod
         pod("going", schedulerName="other", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}, **nominated),
         pod("bound", schedulerName="other", nodeName="n", **nominated))
     cluster = scheduler_of(server)
-    cluster.look(scheduler.waiting_pods(cluster, {"my-scheduler": POLICY}), {"my-scheduler": POLICY})
+    cluster.begin_pass(scheduler.waiting_pods(cluster, {"my-scheduler": POLICY}), {"my-scheduler": POLICY})
     nominated = cluster.snapshot({"my-scheduler": POLICY}).nominated
     assert {pod.name for pod in nominated} == {"ours", "gated", "others"}
 

@@ -308,14 +308,14 @@ def asked_every_time(dice):
 
 def reduces_in_place(dice):
     """A priority whose `reduce` changes what it is given, as NormalizeScore does in Go."""
-    def stretch(points):
+    def normalize(points):
         """Stretch the scores so that the highest is 100."""
         highest = max(points.values())
         for name in points:
             points[name] = 100 * points[name] // highest
         return points
 
-    scheduler.priority("Odd", steady=True, reduce=stretch)(lambda pod, node: len(node.pods) + 1)
+    scheduler.priority("Odd", steady=True, reduce=normalize)(lambda pod, node: len(node.pods) + 1)
 
 
 def reduces_by_chance(dice):
@@ -588,11 +588,11 @@ def test_a_predicate_is_added_by_one_function_in_one_place(tmp_path):
 
 
 def test_a_priority_that_falls_silent_has_no_say_any_more():
-    """Its metadata returns `nothing_against`, whatever it said to the pod before."""
+    """Its metadata returns `SKIP`, whatever it said to the pod before."""
     loud = [True]
 
     def when_loud(pod, nodes, snapshot):
-        return "loud" if loud[0] else scheduler.nothing_against
+        return "loud" if loud[0] else scheduler.SKIP
 
     scheduler.priority("Loud", steady=True, metadata=when_loud)(lambda pod, node, metadata: 60 * (node.name == "a"))
     scheduler.priority("Quiet", steady=True)(lambda pod, node: 50 * (node.name == "b"))

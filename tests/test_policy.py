@@ -22,7 +22,7 @@ def test_kube_scheduler_accepts_and_rejects_the_same_policies(case, tmp_path):
     try:
         scheduler.load_policies(path, "my-scheduler")
         problems = None
-    except scheduler.PolicyError as error:
+    except scheduler.InputError as error:
         problems = str(error)
     assert (problems is None) == case["expect"]["accepted"], (problems, case["expect"].get("error"))
 
@@ -219,7 +219,7 @@ def test_what_is_taken_for_a_policy(text, accepted, tmp_path):
     path.write_text(text)
     try:
         scheduler.load_policies(path, "my-scheduler")
-    except scheduler.PolicyError:
+    except scheduler.InputError:
         assert not accepted
     else:
         assert accepted
@@ -238,7 +238,7 @@ def test_arguments_of_names_that_stand_for_no_rule(where, entry, names):
 
 
 def test_the_first_mistake_is_said_alone():
-    with pytest.raises(scheduler.PolicyError) as error:
+    with pytest.raises(scheduler.InputError) as error:
         scheduler.read_policy(json.loads(policy(
             [{"name": "HostName", "labels": []}], [{"name": "EqualPriority", "weight": -1}],
             hardPodAffinitySymmetricWeight=101)))
@@ -435,7 +435,7 @@ def test_a_policy_that_vanishes_or_breaks_heals_by_itself(tmp_path, caplog):
 
 
 def test_a_rule_that_takes_no_argument_says_so_if_it_is_given_one():
-    with pytest.raises(scheduler.PolicyError) as error:
+    with pytest.raises(scheduler.InputError) as error:
         scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
             {"name": "HostName", "argument": {"zone": "east"}}]})
     assert str(error.value) == 'predicates[0].argument: "HostName" takes none'

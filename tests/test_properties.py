@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 
 
 def load_policy(path):
-    """Read a Policy or a configuration; return {schedulerName: Policy}. Raises PolicyError."""
+    """Read a Policy or a configuration; return {schedulerName: Policy}. Raises InputError."""
     return scheduler.load_policies(path, "my-scheduler")
 
 

@@ -197,7 +197,7 @@ def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried
 
     def make_pass():
         scheduler.schedule_pending_pods(cluster, policies, told.append, threading.Event())
-        return [record.state.value for record in cluster.pending.values()]
+        return [record.waits_for.value for record in cluster.pending.values()]
 
     assert make_pass() == ["held"]
     moment += 700

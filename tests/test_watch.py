@@ -567,7 +567,7 @@ def test_a_volume_that_is_set_aside_stays_so_until_the_watch_shows_it(told):
     cluster.cluster.pending.end_backoff()
     cluster.make_pass()
     assert cluster.cluster.pending["uid-uses-more"].attempts == 2
-    assert cluster.cluster.pending["uid-uses-data"].state is scheduler.State.PREPARING
+    assert cluster.cluster.pending["uid-uses-data"].waits_for is scheduler.WaitsFor.PRE_BIND
 
 
 def refusing(error):
@@ -592,7 +592,7 @@ def test_what_was_set_aside_is_written_in_the_end_if_another_rule_fails_before(e
     cluster.cluster.pending.end_backoff()
     cluster.make_pass()
     assert len(cluster.server.sent("PATCH", "/v")) == 1
-    assert cluster.cluster.pending["uid-uses-data"].state is scheduler.State.PREPARING
+    assert cluster.cluster.pending["uid-uses-data"].waits_for is scheduler.WaitsFor.PRE_BIND
 
 
 def test_if_the_write_of_what_was_set_aside_fails_all_of_it_is_listed_again(told):
@@ -601,12 +601,12 @@ def test_if_the_write_of_what_was_set_aside_fails_all_of_it_is_listed_again(told
     cluster.server.failures["v"] = [403]
     cluster.comes(using("data"))
     cluster.make_pass()
-    assert cluster.cluster.pending["uid-uses-data"].state is scheduler.State.UNPLACED and cluster.on("n") == []
+    assert cluster.cluster.pending["uid-uses-data"].waits_for is scheduler.WaitsFor.NODE and cluster.on("n") == []
     assert "persistentvolumes" not in cluster.cache.objects
     cluster.server.objects["persistentvolumes", None, "v"] = cluster.stamp(volume("v"))
     cluster.cluster.pending.end_backoff()
     cluster.make_pass()
-    assert cluster.cluster.pending["uid-uses-data"].state is scheduler.State.PREPARING and cluster.on("n") == ["uses-data"]
+    assert cluster.cluster.pending["uid-uses-data"].waits_for is scheduler.WaitsFor.PRE_BIND and cluster.on("n") == ["uses-data"]
 
 
 def test_a_reflector_serves_however_often_a_resource_is_listed_again(told, monkeypatch):
@@ -646,12 +646,12 @@ def test_a_pod_whose_labels_change_while_it_prepares_is_counted_once(told):
     cluster.comes(using("data") | {"spec": using("data")["spec"] | {"containers": pod("x", ONE)["spec"]["containers"]}})
     assert cluster.make_pass() == [("uses-data", "n")]
     record = cluster.cluster.pending["uid-uses-data"]
-    assert record.state is scheduler.State.PREPARING
+    assert record.waits_for is scheduler.WaitsFor.PRE_BIND
     cluster.comes(pod("first", priority=5))
     raw = cluster.server.objects["pods", "default", "uses-data"]
     cluster.make_pass(lambda decision: decision.pod.name == "first" and cluster.tell(
         "MODIFIED", cluster.stamp(raw, labels={"x": "y"})))
-    assert record.state is scheduler.State.PREPARING
+    assert record.waits_for is scheduler.WaitsFor.PRE_BIND
     assert record.decision.pod.labels == {"x": "y"}
 
 

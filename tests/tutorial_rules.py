@@ -12,7 +12,7 @@ import contextlib
 import logging
 
 from scheduler import (ApiError, InvalidSelector, Pod, Unschedulable, event, label_selector, now, pick, predicate, priority,
-                       reasons_if, satisfies)
+                       reasons_supposing, satisfies)
 
 log = logging.getLogger("scheduler")
 
@@ -190,7 +190,7 @@ def victims_on(pod, node, snapshot):
     """Return who has to go for the pod to fit: {pod: whether that violates a budget}; nobody if it does not help."""
     lower = sorted((other for other in node.pods.values() if other.priority < pod.priority),
                    key=lambda other: (-other.priority, started(other), other.key))
-    if not lower or reasons_if(pod, node, snapshot, lower):
+    if not lower or reasons_supposing(pod, node, snapshot, lower):
         return {}
     gone, taken = {}, collections.Counter()
     for other in lower:
@@ -199,14 +199,14 @@ def victims_on(pod, node, snapshot):
         gone[other] = any(taken[key] > allowed for key, allowed in budgets.items())
     for other in sorted(gone, key=lambda other: not gone[other]):  # all are gone; who may come back?
         violates = gone.pop(other)
-        if reasons_if(pod, node, snapshot, gone):
+        if reasons_supposing(pod, node, snapshot, gone):
             gone[other] = violates
     return gone
 
 
 def is_hopeless(pod, node, snapshot):
     """Say whether the pod does not fit the node even if that were empty."""
-    return bool(reasons_if(pod, node, snapshot, gone=node.pods.values()))
+    return bool(reasons_supposing(pod, node, snapshot, gone=node.pods.values()))
 
 
 def is_going(pod, snapshot):
