@@ -6058,17 +6058,16 @@ def outcome_of(cluster, policy_file, stop, options):
 # order of the chapters above. What is not here is as it was.
 
 
-TODAY = {}  # name of a rule -> {field of the Rule: what stands there today}
+TODAY = collections.defaultdict(dict)  # name of a rule -> {field of the Rule: what stands there today}
 
 
-def today(name, **fields):
-    """Say what of a rule is otherwise today; as a decorator, also that this function takes its place."""
-    TODAY[name] = fields
+def today(name, part="function"):
+    """Return a decorator of a function that stands in for a rule's own today, or for another part of it."""
 
     def decorate(function):
-        """Have the function take the rule's place; return it as it is."""
-        fields["function"] = function
-        RULE_OF[function.__code__] = name
+        """Take note of the function; return it as it is."""
+        TODAY[name][part] = function
+        RULE_OF[getattr(function, "func", function).__code__] = name
         return function
 
     return decorate
@@ -6087,7 +6086,7 @@ def node_resources_fit(pod, node, excepted=()):
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
     for name, amount in pod.requests.items():
-        if amount == 0 or node.requested.get(name, 0) + amount <= node.allocatable.get(name, 0):
+        if amount <= 0 or node.requested.get(name, 0) + amount <= node.allocatable.get(name, 0):
             continue
         group = f"{name.partition('/')[0]}/"
         if name not in excepted and group not in excepted:
@@ -6128,8 +6127,8 @@ def mean_of(score):
     return mean
 
 
-today("LeastRequestedPriority", function=mean_of(lambda used, there: 100 * max(there - used, 0) // there))
-today("MostRequestedPriority", function=mean_of(lambda used, there: 100 * min(there, used) // there))
+today("LeastRequestedPriority")(mean_of(lambda used, there: 100 * max(there - used, 0) // there))
+today("MostRequestedPriority")(mean_of(lambda used, there: 100 * min(there, used) // there))
 
 
 @today("BalancedResourceAllocation")
@@ -6164,19 +6163,17 @@ def utilization_today(pod, node, resources):
     return {name: 100 * used // there for name, (used, there) in usage_today(pod, node, resources).items()}
 
 
-today("RequestedToCapacityRatio",
-      function=functools.partial(requested_to_capacity_ratio, utilization=utilization_today))
+today("RequestedToCapacityRatio")(
+    functools.partial(requested_to_capacity_ratio, utilization=utilization_today))
 
 
+@today("ImageLocalityPriority", "metadata")
 def image_shares_today(pod, nodes, snapshot):
     """The images of init containers and of volumes count, too."""
     containers = pod.containers + pod.init_containers
     images = [pick(container, str, "image") for container in containers]
     images += [pick(volume, str, "image", "reference") for volume in pod.volumes if volume.get("image")]
     return ImageShares(shares_of(images, snapshot), len(containers))
-
-
-today("ImageLocalityPriority", metadata=image_shares_today)
 
 
 @today("MatchNodeSelector")
@@ -6221,6 +6218,7 @@ def preferred_node_affinity(pod, node, added_terms=()):
     return node_affinity(pod, node) + sum(added)
 
 
+@today("EvenPodsSpread", "metadata")
 def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
     """Pods count on eligible nodes only, and an empty selector counts nobody."""
     spread = [with_full_domains(unless_empty(constraint), pod, constraint.eligible)
@@ -6233,10 +6231,10 @@ def unless_empty(constraint):
     return replace(constraint, requirements=constraint.requirements or None)
 
 
-today("EvenPodsSpread", metadata=hard_spread_today)
 SoftSpread = collections.namedtuple("SoftSpread", "constraints keys_needed")
 
 
+@today("SelectorSpreadPriority", "metadata")
 def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     """The system's own constraints need no keys: nodes that lack one are a domain of their own."""
     is_systems = default_constraints is DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
@@ -6245,7 +6243,7 @@ def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     return SoftSpread([with_counts(unless_empty(each), pod, nodes) for each in constraints], not is_systems)
 
 
-@today("SelectorSpreadPriority", metadata=soft_spread_today)
+@today("SelectorSpreadPriority")
 def pod_topology_spread(pod, node, metadata):
     """Rounded, halves up; None without constraints, so that nothing is scored."""
     if not metadata.constraints:
@@ -6265,6 +6263,7 @@ def required_pod_affinity(pod, node, metadata):
     return list(match_inter_pod_affinity(pod, node, metadata))[1:]
 
 
+@today("InterPodAffinityPriority", "metadata")
 def affine_scores_today(pod, nodes, snapshot, hard_weight=1, ignores_others=False):
     """ignores_others: what other pods prefer counts for those only that prefer something themselves."""
     scores = affine_scores(pod, nodes, snapshot, hard_weight)
@@ -6274,19 +6273,16 @@ def affine_scores_today(pod, nodes, snapshot, hard_weight=1, ignores_others=Fals
 
 
 # Scores are stretched without a 0 among them.
-today("InterPodAffinityPriority", metadata=affine_scores_today,
-      reduce=functools.partial(normalize_affinity, among=()))
+today("InterPodAffinityPriority", "reduce")(functools.partial(normalize_affinity, among=()))
 
 
+@today("NoDiskConflict", "metadata")
 def disks_and_claims_today(pod, nodes, snapshot):
     """A claim that is not there rejects the pod."""
     for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
         if not claim:
             raise Rejected(f'persistentvolumeclaim "{name}" not found')
     return disks_and_claims(pod, nodes, snapshot)
-
-
-today("NoDiskConflict", metadata=disks_and_claims_today)
 
 
 # The CSI driver that has taken a provisioner's place identifies the disk by the field `identity` of `source`.
@@ -6310,6 +6306,7 @@ def attachments_today(pod, snapshot):
     return attached
 
 
+@today("MaxCSIVolumeCountPred", "metadata")
 def volume_attachments_today(pod, nodes, snapshot):
     """What is to be attached for the pod, what VolumeAttachments attach, {node: these}; and the snapshot."""
     wanted = attachments_today(pod, snapshot)
@@ -6326,7 +6323,7 @@ def volume_attachments_today(pod, nodes, snapshot):
     return wanted, by_node, snapshot
 
 
-@today("MaxCSIVolumeCountPred", metadata=volume_attachments_today)
+@today("MaxCSIVolumeCountPred")
 def node_volume_limits(pod, node, metadata):
     """What only a VolumeAttachment attaches counts, too. Limits are those of the CSINode, and no others."""
     wanted, by_node, snapshot = metadata
@@ -6356,14 +6353,16 @@ def why_unusable_today(name, claim, pod):
     return problem
 
 
-today("CheckVolumeBinding", metadata=functools.partial(claims_to_bind, why_unusable=why_unusable_today),
-      function=functools.partial(
-          check_volume_binding,
-          gone="node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
-          out_of_reach="node(s) didn't match PersistentVolume's node affinity"),
-      hooks={"pre_bind": functools.partial(bind_volumes, late="context deadline exceeded")})
+today("CheckVolumeBinding", "metadata")(functools.partial(claims_to_bind, why_unusable=why_unusable_today))
+today("CheckVolumeBinding")(functools.partial(
+    check_volume_binding,
+    gone="node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+    out_of_reach="node(s) didn't match PersistentVolume's node affinity"))
+TODAY["CheckVolumeBinding"]["hooks"] = {
+    "pre_bind": functools.partial(bind_volumes, late="context deadline exceeded")}
 
 
+@today("NoVolumeZoneConflict", "metadata")
 def zones_of_volumes_today(pod, nodes, snapshot):
     """A claim to nowhere rejects the pod."""
     zones = zones_of_volumes(pod, nodes, snapshot)
@@ -6372,7 +6371,7 @@ def zones_of_volumes_today(pod, nodes, snapshot):
     return zones
 
 
-@today("NoVolumeZoneConflict", metadata=zones_of_volumes_today)
+@today("NoVolumeZoneConflict")
 def volume_zone(pod, node, metadata):
     """A label that a volume has under its name of old, the node may have under its new one."""
     if node.labels.keys().isdisjoint(ZONE_LABELS):
