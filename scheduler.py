@@ -6075,7 +6075,7 @@ def today(name, part="function"):
 
 @today("HostName")
 def node_name(pod, node):
-    """In other words."""
+    """The same, in other words."""
     if any(host_name(pod, node)):
         yield "node(s) didn't match the requested node name"
 
@@ -6340,17 +6340,17 @@ def why_unusable_today(name, claim, pod):
     """Return why the pod cannot use a claim, whatever the node, or None."""
     key = f"{pod.namespace}/{name}"
     is_ephemeral = key not in pod.named_claims
-    if not claim and is_ephemeral:
+    if is_ephemeral and not claim:
         return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
     if pick(claim, str, "status", "phase") == "Lost":
         volume_name = pick(claim, str, "spec", "volumeName")
         return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume_name}"'
+    problem = why_unusable(name, claim, pod)
     owners = pick(claim, list, "metadata", "ownerReferences", of=dict)
     is_owner = pod.uid in [owner.get("uid") for owner in owners if owner.get("controller")]
-    problem = why_unusable(name, claim, pod)
-    if is_ephemeral and not problem and not is_owner:
-        return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
-    return problem
+    if problem or is_owner or not is_ephemeral:
+        return problem
+    return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
 
 
 today("CheckVolumeBinding", "metadata")(functools.partial(claims_to_bind, why_unusable=why_unusable_today))
@@ -6388,14 +6388,16 @@ class Profile(Policy):
 
     def predicates_to_ask(self):
         """Return the predicates as they are asked: first of all, which nodes the pod names."""
-        is_asked = any(rule.name == "MatchNodeSelector" for rule in self.predicates)
-        return [NODES_NAMED] * is_asked + super().predicates_to_ask()
+        of_plugin = any(rule.name == "MatchNodeSelector" for rule in self.predicates)
+        first = [NODES_NAMED] if of_plugin else []
+        return first + super().predicates_to_ask()
 
     def ask_extenders(self, pod, feasible, failed):
         """Leave only the node where room was made for the pod, if it fits (evaluateNominatedNode)."""
         feasible, failed = super().ask_extenders(pod, feasible, failed)
-        node = feasible.get(pod.nominated_node)
-        return ({node.name: node} if node else feasible), failed
+        if pod.nominated_node in feasible:
+            feasible = {pod.nominated_node: feasible[pod.nominated_node]}
+        return feasible, failed
 
     def rejection(self, error, failed):
         """Return the reason as it is, without the number of nodes for which it holds."""
