@@ -3782,8 +3782,8 @@ def now(microseconds=False):
 # While it waits for any but the first it is assumed: it has room on its node. It falls back to the first if a
 # rule refuses, its node or the pod itself goes, a Policy changes, or a write fails (fall_back): it gives up
 # its room, rules unreserve, and it backs off for 1, 2, 4, ... 10 seconds. If it fits nowhere, it is tried
-# again after that only if something has changed since, or after a minute; else at once after that. If ten pods
-# meet 5xx, 429 or no answer, and none is bound meanwhile, the pass ends, and the loop waits.
+# again after that only if something has changed since, or after a minute; else at once after that. If ten
+# pods meet 5xx, 429 or no answer, and none is bound meanwhile, the pass ends, and the loop waits.
 
 
 class WaitsFor(enum.Enum):
@@ -3877,7 +3877,7 @@ def assume(decision, cache):
 
 
 def ask_before_binding(decision, cache):
-    """Ask the rules whether an assumed pod may be bound by now (permit, pre_bind). One may refuse the node."""
+    """Ask the rules whether an assumed pod may be bound by now (permit, pre_bind)."""
     if decision.node is None:
         return
     decision.requests = []  # those of an earlier pass have been sent
@@ -6061,17 +6061,16 @@ def outcome_of(cluster, policy_file, stop, options):
 # order of the chapters above. What is not here is as it was.
 
 
-TODAY = {}  # name of a rule -> {field of the Rule: what stands there today}
+TODAY = collections.defaultdict(dict)  # name of a rule -> {field of the Rule: what stands there today}
 
 
-def today(name, **fields):
-    """Say what of a rule is otherwise today; as a decorator, also that this function takes its place."""
-    TODAY[name] = fields
+def today(name, part="function"):
+    """Return a decorator of a function that stands in for a rule's own today, or for another part of it."""
 
     def decorate(function):
-        """Have the function take the rule's place; return it as it is."""
-        fields["function"] = function
-        RULE_OF[function.__code__] = name
+        """Take note of the function; return it as it is."""
+        TODAY[name][part] = function
+        RULE_OF[getattr(function, "func", function).__code__] = name
         return function
 
     return decorate
@@ -6079,7 +6078,7 @@ def today(name, **fields):
 
 @today("HostName")
 def node_name(pod, node):
-    """In other words."""
+    """The same, in other words."""
     if any(host_name(pod, node)):
         yield "node(s) didn't match the requested node name"
 
@@ -6090,7 +6089,7 @@ def node_resources_fit(pod, node, excepted=()):
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
     for name, amount in pod.requests.items():
-        if amount == 0 or node.requested.get(name, 0) + amount <= node.allocatable.get(name, 0):
+        if amount <= 0 or node.requested.get(name, 0) + amount <= node.allocatable.get(name, 0):
             continue
         group = f"{name.partition('/')[0]}/"
         if name not in excepted and group not in excepted:
@@ -6131,8 +6130,8 @@ def mean_of(score):
     return mean
 
 
-today("LeastRequestedPriority", function=mean_of(lambda used, there: 100 * max(there - used, 0) // there))
-today("MostRequestedPriority", function=mean_of(lambda used, there: 100 * min(there, used) // there))
+today("LeastRequestedPriority")(mean_of(lambda used, there: 100 * max(there - used, 0) // there))
+today("MostRequestedPriority")(mean_of(lambda used, there: 100 * min(there, used) // there))
 
 
 @today("BalancedResourceAllocation")
@@ -6167,19 +6166,17 @@ def utilization_today(pod, node, resources):
     return {name: 100 * used // there for name, (used, there) in usage_today(pod, node, resources).items()}
 
 
-today("RequestedToCapacityRatio",
-      function=functools.partial(requested_to_capacity_ratio, utilization=utilization_today))
+today("RequestedToCapacityRatio")(
+    functools.partial(requested_to_capacity_ratio, utilization=utilization_today))
 
 
+@today("ImageLocalityPriority", "metadata")
 def image_shares_today(pod, nodes, snapshot):
     """The images of init containers and of volumes count, too."""
     containers = pod.containers + pod.init_containers
     images = [pick(container, str, "image") for container in containers]
     images += [pick(volume, str, "image", "reference") for volume in pod.volumes if volume.get("image")]
     return ImageShares(shares_of(images, snapshot), len(containers))
-
-
-today("ImageLocalityPriority", metadata=image_shares_today)
 
 
 @today("MatchNodeSelector")
@@ -6224,6 +6221,7 @@ def preferred_node_affinity(pod, node, added_terms=()):
     return node_affinity(pod, node) + sum(added)
 
 
+@today("EvenPodsSpread", "metadata")
 def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
     """Pods count on eligible nodes only, and an empty selector counts nobody."""
     spread = [with_full_domains(unless_empty(constraint), pod, constraint.eligible)
@@ -6236,10 +6234,10 @@ def unless_empty(constraint):
     return replace(constraint, requirements=constraint.requirements or None)
 
 
-today("EvenPodsSpread", metadata=hard_spread_today)
 SoftSpread = collections.namedtuple("SoftSpread", "constraints keys_needed")
 
 
+@today("SelectorSpreadPriority", "metadata")
 def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     """The system's own constraints need no keys: nodes that lack one are a domain of their own."""
     is_systems = default_constraints is DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
@@ -6248,7 +6246,7 @@ def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     return SoftSpread([with_counts(unless_empty(each), pod, nodes) for each in constraints], not is_systems)
 
 
-@today("SelectorSpreadPriority", metadata=soft_spread_today)
+@today("SelectorSpreadPriority")
 def pod_topology_spread(pod, node, metadata):
     """Rounded, halves up; None without constraints, so that nothing is scored."""
     if not metadata.constraints:
@@ -6268,6 +6266,7 @@ def required_pod_affinity(pod, node, metadata):
     return list(match_inter_pod_affinity(pod, node, metadata))[1:]
 
 
+@today("InterPodAffinityPriority", "metadata")
 def affine_scores_today(pod, nodes, snapshot, hard_weight=1, ignores_others=False):
     """ignores_others: what other pods prefer counts for those only that prefer something themselves."""
     scores = affine_scores(pod, nodes, snapshot, hard_weight)
@@ -6277,19 +6276,16 @@ def affine_scores_today(pod, nodes, snapshot, hard_weight=1, ignores_others=Fals
 
 
 # Scores are normalized without a 0 among them.
-today("InterPodAffinityPriority", metadata=affine_scores_today,
-      reduce=functools.partial(normalize_affinity, among=()))
+today("InterPodAffinityPriority", "reduce")(functools.partial(normalize_affinity, among=()))
 
 
+@today("NoDiskConflict", "metadata")
 def disks_and_claims_today(pod, nodes, snapshot):
     """A claim that is not there rejects the pod."""
     for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
         if not claim:
             raise Rejected(f'persistentvolumeclaim "{name}" not found')
     return disks_and_claims(pod, nodes, snapshot)
-
-
-today("NoDiskConflict", metadata=disks_and_claims_today)
 
 
 # The CSI driver that has taken a provisioner's place identifies the disk by the field `identity` of `source`.
@@ -6313,6 +6309,7 @@ def attachments_today(pod, snapshot):
     return attached
 
 
+@today("MaxCSIVolumeCountPred", "metadata")
 def volume_attachments_today(pod, nodes, snapshot):
     """What is to be attached for the pod, what VolumeAttachments attach, {node: these}; and the snapshot."""
     wanted = attachments_today(pod, snapshot)
@@ -6329,7 +6326,7 @@ def volume_attachments_today(pod, nodes, snapshot):
     return wanted, by_node, snapshot
 
 
-@today("MaxCSIVolumeCountPred", metadata=volume_attachments_today)
+@today("MaxCSIVolumeCountPred")
 def node_volume_limits(pod, node, metadata):
     """What only a VolumeAttachment attaches counts, too. Limits are those of the CSINode, and no others."""
     wanted, by_node, snapshot = metadata
@@ -6346,27 +6343,29 @@ def why_unusable_today(name, claim, pod):
     """Return why the pod cannot use a claim, whatever the node, or None."""
     key = f"{pod.namespace}/{name}"
     is_ephemeral = key not in pod.named_claims
-    if not claim and is_ephemeral:
+    if is_ephemeral and not claim:
         return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
     if pick(claim, str, "status", "phase") == "Lost":
         volume_name = pick(claim, str, "spec", "volumeName")
         return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume_name}"'
+    problem = why_unusable(name, claim, pod)
     owners = pick(claim, list, "metadata", "ownerReferences", of=dict)
     is_owner = pod.uid in [owner.get("uid") for owner in owners if owner.get("controller")]
-    problem = why_unusable(name, claim, pod)
-    if is_ephemeral and not problem and not is_owner:
-        return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
-    return problem
+    if problem or is_owner or not is_ephemeral:
+        return problem
+    return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
 
 
-today("CheckVolumeBinding", metadata=functools.partial(claims_to_bind, why_unusable=why_unusable_today),
-      function=functools.partial(
-          check_volume_binding,
-          gone="node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
-          out_of_reach="node(s) didn't match PersistentVolume's node affinity"),
-      hooks={"pre_bind": functools.partial(bind_volumes, late="context deadline exceeded")})
+today("CheckVolumeBinding", "metadata")(functools.partial(claims_to_bind, why_unusable=why_unusable_today))
+today("CheckVolumeBinding")(functools.partial(
+    check_volume_binding,
+    gone="node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+    out_of_reach="node(s) didn't match PersistentVolume's node affinity"))
+TODAY["CheckVolumeBinding"]["hooks"] = {
+    "pre_bind": functools.partial(bind_volumes, late="context deadline exceeded")}
 
 
+@today("NoVolumeZoneConflict", "metadata")
 def zones_of_volumes_today(pod, nodes, snapshot):
     """A claim to nowhere rejects the pod."""
     zones = zones_of_volumes(pod, nodes, snapshot)
@@ -6375,7 +6374,7 @@ def zones_of_volumes_today(pod, nodes, snapshot):
     return zones
 
 
-@today("NoVolumeZoneConflict", metadata=zones_of_volumes_today)
+@today("NoVolumeZoneConflict")
 def volume_zone(pod, node, metadata):
     """A label that a volume has under its name of old, the node may have under its new one."""
     if node.labels.keys().isdisjoint(ZONE_LABELS):
@@ -6392,14 +6391,16 @@ class Profile(Policy):
 
     def predicates_to_ask(self):
         """Return the predicates as they are asked: first of all, which nodes the pod names."""
-        is_asked = any(rule.name == "MatchNodeSelector" for rule in self.predicates)
-        return [NODES_NAMED] * is_asked + super().predicates_to_ask()
+        of_plugin = any(rule.name == "MatchNodeSelector" for rule in self.predicates)
+        first = [NODES_NAMED] if of_plugin else []
+        return first + super().predicates_to_ask()
 
     def ask_extenders(self, pod, feasible, failed):
         """Leave only the node where room was made for the pod, if it fits (evaluateNominatedNode)."""
         feasible, failed = super().ask_extenders(pod, feasible, failed)
-        node = feasible.get(pod.nominated_node)
-        return ({node.name: node} if node else feasible), failed
+        if pod.nominated_node in feasible:
+            feasible = {pod.nominated_node: feasible[pod.nominated_node]}
+        return feasible, failed
 
     def rejection(self, error, failed):
         """Return the reason as it is, without the number of nodes for which it holds."""

@@ -213,10 +213,13 @@ def test_what_rbac_forbids_is_said_with_verb_and_resource(control_plane):
     assert 'RBAC does not allow it: pods is forbidden: User "nobody" cannot list resource "pods"' in finished.stderr
 
 
-def test_an_idle_poll_is_one_request_that_the_watch_cache_answers(control_plane, caplog):
+def test_an_idle_poll_is_one_request_that_the_watch_cache_answers(control_plane, caplog, monkeypatch):
+    monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     control_plane.create(node("node-a"), pod("done", nodeName="node-a"), pod("others", schedulerName="other"))
+    cluster = scheduler.Cluster(scheduler.Proxy(control_plane.server), is_watched=True)
+    make_pass(cluster)
     caplog.set_level("DEBUG", "scheduler")
-    make_pass(live_cluster(control_plane))
+    make_pass(cluster)
     assert len(caplog.messages) == 1 and "'resourceVersion': '0'" in caplog.messages[0], caplog.messages
 
 

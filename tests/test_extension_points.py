@@ -765,13 +765,13 @@ def test_extension_points_are_called_in_the_frameworks_order(spy):
 
 
 def test_to_choose_a_node_is_not_to_act_on_it(spy):
-    """As --explain relies on."""
+    """As --explain relies on. What would help a pod that fits nowhere is found out, and not sent."""
     cluster = scheduler.Cluster(Server(node("n"), node("m"), pod("p")))
     for reasons in ([], ["node(s) were full"]):
         spy.answers["filter"] = reasons
         [waiting] = pending_pods(cluster, spy.policies)
         scheduler.schedule(waiting, cluster.snapshot(spy.policies), spy.policies["my-scheduler"])
-    assert set(spy.seen) == {"pre_enqueue", "pre_filter", "filter", "pre_score", "score", "reduce"}
+    assert set(spy.seen) == {"pre_enqueue", "pre_filter", "filter", "pre_score", "score", "reduce", "post_filter"}
 
 
 def test_a_dry_run_calls_no_rule_that_binds(spy):

@@ -199,17 +199,17 @@ def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried
         scheduler.schedule_pending_pods(cluster, policies, told.append, threading.Event())
         return [record.waits_for.value for record in cluster.pending.values()]
 
-    assert make_pass() == ["held"]
+    assert make_pass() == ["permit"]
     moment += 700
     holds[0] = None
-    assert make_pass() == ["preparing"]
+    assert make_pass() == ["pre_bind"]
     moment += limit
-    assert make_pass() == ["preparing"]
+    assert make_pass() == ["pre_bind"]
     moment += 1
-    assert make_pass() == ["unplaced"]
+    assert make_pass() == ["node"]
     assert told[-1].message == f'running PreBind plugin "VolumeBinding": binding volumes: {message}'
     moment += 11
-    assert make_pass() == ["preparing"]
+    assert make_pass() == ["pre_bind"]
     assert told[-1].node == "a"
 
 
