@@ -371,14 +371,19 @@ def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
 
 def tolerates(pod, taint):
     """Say whether one of the pod's tolerations covers the taint."""
-    for toleration in pod.tolerations:
-        operator = toleration.get("operator") or "Equal"
-        same_value = operator == "Equal" and (toleration.get("value") or "") == taint.value
-        covers_value = operator == "Exists" or same_value
-        covers_key = toleration.get("key") in (None, "", taint.key)
-        if covers_value and covers_key and toleration.get("effect") in (None, "", taint.effect):
-            return True
-    return False
+    known = pod.derived.setdefault("taints", {})  # as many nodes have the same ones
+    if taint not in known:
+        known[taint] = any(covers(toleration, taint) for toleration in pod.tolerations)
+    return known[taint]
+
+
+def covers(toleration, taint):
+    """Say whether a toleration covers a taint."""
+    operator = toleration.get("operator") or "Equal"
+    same_value = operator == "Equal" and (toleration.get("value") or "") == taint.value
+    covers_value = operator == "Exists" or same_value
+    covers_key = toleration.get("key") in (None, "", taint.key)
+    return covers_value and covers_key and toleration.get("effect") in (None, "", taint.effect)
 
 
 # ==== 4. The first priorities ===========================================================================
@@ -545,6 +550,8 @@ class ApiError(Exception):
     def __init__(self, status, message):
         super().__init__(message)
         self.status = status
+        if "etcdserver: request is too large" in message:  # answered with 500, or a Binding with 409
+            self.status = status = 413  # so that nobody takes it for trouble, or tries it again at once
         self.is_trouble = status in (0, 429) or status >= 500  # whether other requests may well fail, too
 
 
@@ -1072,6 +1079,11 @@ class Pod(Listed):
               "node_affinity", "controller")
 
     @functools.cached_property
+    def is_large(self):
+        """Whether the pod says more than some thirty others do together."""
+        return len(repr(self.spec)) > 30_000
+
+    @functools.cached_property
     def signature(self):
         """What pods that are alike to the built-in rules have in common. Upstream: SignPod."""
         return digest(repr([getattr(self, name) for name in self.SIGNED]))
@@ -1350,14 +1362,19 @@ def image_shares(pod, nodes, snapshot):
 
 
 def shares_of(images, snapshot):
-    """Return (image, its bytes times the share of the nodes that have it, so that pods spread) of each."""
-    shares = []
-    for image in images:
-        if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag (normalizedImageName)
-            image += ":latest"
-        sizes = [node.images[image] for node in snapshot.nodes.values() if image in node.images]
-        shares.append((image, int(sizes[0] * (len(sizes) / len(snapshot.nodes))) if sizes else 0))
-    return shares
+    """Return (image, its bytes times the share of the nodes that have it, so that pods spread) of each.
+
+    Images that no node has are left out.
+    """
+    images = [image if image.rfind(":") > image.rfind("/") else f"{image}:latest"  # normalizedImageName
+              for image in images]
+    wanted = set(images)
+    sizes = collections.defaultdict(list)  # image -> its bytes, on each node that has it
+    for node in snapshot.nodes.values():
+        for image in node.images.keys() & wanted:
+            sizes[image].append(node.images[image])
+    return [(image, int(sizes[image][0] * (len(sizes[image]) / len(snapshot.nodes))))
+            for image in images if image in sizes]
 
 
 @priority("ImageLocalityPriority", metadata=image_shares, plugin="ImageLocality", by_default=1)
@@ -1555,13 +1572,16 @@ def pods_by_domain(pod, domain, requirements, nodes):
     counts = collections.Counter()
     matter = f"{pod.namespace} {requirements}"
     for node in nodes:
-        if matter not in node.tallies:
+        tally = node.tallies.get(matter)
+        if tally is None:
+            tally = Tally(pod.namespace, requirements)
+            for other in node.pods.values():
+                tally.count(other, 1)
             if len(node.tallies) > 200:
                 node.tallies.clear()
-            node.tallies[matter] = Tally(pod.namespace, requirements)
-            for other in node.pods.values():
-                node.tallies[matter].count(other, 1)
-        counts[domain(node)] += node.tallies[matter].number
+            if len(matter) < 1000:  # else it would take up as much room as it saves time
+                node.tallies[matter] = tally
+        counts[domain(node)] += tally.number
     return counts
 
 
@@ -1795,8 +1815,10 @@ def affine_domains(pod, nodes, snapshot):
 def match_inter_pod_affinity(pod, node, metadata):
     """In the node's domains are the pods that it must be with, none that it must not, none that repel it."""
     here = node.labels.items()
-    wanted = {(key, node.labels.get(key)) for key in metadata.keys}
-    has_company = metadata.keys <= node.labels.keys() if metadata.is_first else wanted <= metadata.together
+    if metadata.is_first:
+        has_company = metadata.keys <= node.labels.keys()
+    else:
+        has_company = all((key, node.labels.get(key)) in metadata.together for key in metadata.keys)
     if not has_company:
         reason = "node(s) didn't match pod affinity rules"
     elif not metadata.apart.isdisjoint(here):
@@ -1924,9 +1946,18 @@ KUBE_MAX_PD_VOLS = os.environ.get("KUBE_MAX_PD_VOLS", "")
 KUBE_MAX_PD_VOLS = int(KUBE_MAX_PD_VOLS) if KUBE_MAX_PD_VOLS.isdigit() else 0  # 0: the limits above
 
 
+LOCAL = {"configMap", "downwardAPI", "emptyDir", "hostPath", "persistentVolumeClaim", "projected", "secret"}
+
+
+@kept_with_pod
+def inline_disks(pod):
+    """Those of the pod's volumes that may be disks outside of its node, and are no claims."""
+    return [volume for volume in pod.volumes if LOCAL.isdisjoint(volume)]
+
+
 def volumes_of(pod, snapshot):
     """Return the sources of the pod's volumes, inline or claimed; and {name: claim} of claims without one."""
-    sources = list(pod.volumes)
+    sources = [*inline_disks(pod)]
     unbound = {}
     for name, claim, volume in claims_of(pod, snapshot):
         if volume:
@@ -2157,12 +2188,14 @@ def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for t
         metadata = claim["metadata"]
         if volume and not volume["spec"].get("claimRef"):
             owner = {name: metadata.get(name) for name in ("namespace", "name", "uid")}
-            volume["spec"]["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **owner}
-            patches.append(patch(volume, "persistentvolumes", spec={"claimRef": volume["spec"]["claimRef"]},
+            reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **owner}
+            pod.record.set_aside(volume["spec"], "claimRef", reference)
+            patches.append(patch(volume, "persistentvolumes", spec={"claimRef": reference},
                                  annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
         elif not volume and selected_node(claim) is None:
             # The claim thereby remembers the node: its pods fit no other one until it is bound.
-            metadata["annotations"] = pick(metadata, dict, "annotations") | {SELECTED_NODE: node.name}
+            annotations = pick(metadata, dict, "annotations") | {SELECTED_NODE: node.name}
+            pod.record.set_aside(metadata, "annotations", annotations)
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
     if patches and has_waited:
         raise Unschedulable(f"{failing} the volume or the node that was chosen has been given up")
@@ -2203,11 +2236,10 @@ def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent
 
 
 def find_volumes(delayed, node):
-    """Return (DelayedClaim, volume) pairs; where there is no volume, one is to be provisioned.
+    """Yield (DelayedClaim, volume) pairs; where there is no volume, one is to be provisioned.
 
     Upstream: plugins/volumebinding, and volume/scheduling/scheduler_binder.go.
     """
-    found = []
     taken = set()
     for each in delayed:
         volume = None
@@ -2215,8 +2247,7 @@ def find_volumes(delayed, node):
             volume = each.volume_for(node, taken)
         if volume:
             taken.add(volume["metadata"]["name"])
-        found.append((each, volume))
-    return found
+        yield each, volume
 
 
 def why_not_provisioned(delayed, node):
@@ -3661,7 +3692,7 @@ class Writer:
         try:
             self.send([binding(pod, decision.node)])
         except ApiError as error:
-            if "request is too large" in str(error):  # etcd's words, answered with 409 as if it were bound
+            if error.status == 413:
                 raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
             raise
 
@@ -3820,6 +3851,18 @@ class PodRecord:
     waits_for: WaitsFor = WaitsFor.NODE
     since: float = field(default_factory=lambda: time.monotonic())  # when it began to wait for that
     decision: Decision | None = None  # by which it is assumed on a node; None while it has no node
+    changed: list = field(default_factory=list)  # of objects in memory, for it: (part, name, value before)
+
+    def set_aside(self, part, name, value):
+        """Change a part of an object in memory, as it will be once that is written."""
+        self.changed.append((part, name, part.get(name)))
+        part[name] = value
+
+    def put_back(self):
+        """Undo these changes. If one of them was written, the object comes again as news."""
+        while self.changed:
+            part, name, before = self.changed.pop()
+            part[name] = before
 
     def renew(self, pod):
         """Take the pod as it is by now."""
@@ -3838,6 +3881,7 @@ class PodRecord:
     def fall_back(self, seconds, fits_nowhere):
         """Have the pod wait for a node, and back off: longer if it fits nowhere, unless something changes."""
         self.wait_for(WaitsFor.NODE, None)
+        self.put_back()
         self.attempts += 1
         self.waits_since = time.monotonic()
         self.backoff_ends = self.waits_since + seconds
@@ -3938,7 +3982,7 @@ def prepare_binding(decision, node, cache):
                 requests += wanted
                 waits = with_why(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
     except BaseException:
-        cache.drop_objects()  # what others have set aside in memory is not written
+        decision.pod.record.put_back()  # what others have set aside in memory is not written
         raise
     decision.requests = requests  # only now: if a rule breaks, none are sent
     decision.waits = waits
@@ -4053,8 +4097,6 @@ class PendingPods(dict):
         self.cache.forget(decision.pod)
         if had_room_before or waited_for is WaitsFor.BINDING:  # others, which have met it there, may fit now
             self.cache.has_changed = True
-        if waited_for is WaitsFor.PRE_BIND:
-            self.cache.drop_objects()  # what was changed of claims and volumes may not have been written
         if waited_for is not WaitsFor.NODE:
             self.undo(decision)
 
@@ -4497,7 +4539,10 @@ class Cache:
         if was_on == name:
             return
         if was_on:
-            self.nodes[was_on].remove(pod)
+            node = self.nodes[was_on]
+            node.remove(pod)
+            if not (node.exists or node.pods):  # pods may name nodes that there never were
+                del self.nodes[was_on]
         if name:
             self.node_named(name).add(pod)
 
@@ -4607,7 +4652,8 @@ class Cluster:
             place = place_of(rule, rule.hooks["queue_sort"])
             with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title} ({place})"):
                 pods = sorted(pods, key=functools.partial(call_hook, rule, "queue_sort"))
-        pods.sort(key=lambda pod: pod.record.waits_for is WaitsFor.PERMIT)  # maybe for the others
+        # Last come those that have a node and wait, maybe for the others; first of them who was asked first.
+        pods.sort(key=lambda pod: pod.record.waits_for_rules and pod.record.began_at)
         return pods
 
     def next_due(self, stop):
@@ -4630,7 +4676,8 @@ class Cluster:
 
     def has_come(self):
         """Say whether a pod has come, or changed, that waits for us, since these were listed."""
-        return self.cache.is_watched and not self.cache.arrived.isdisjoint(self.policies)
+        self.cache.arrived &= self.policies.keys()  # pods may name as many other schedulers as they like
+        return self.cache.is_watched and bool(self.cache.arrived)
 
     def rest(self, seconds, stop):
         """Wait so long, or until `stop` is set; unless there is trouble, only until a pod has come."""
@@ -4671,7 +4718,12 @@ class Finding:
 
 
 def sign(pod, rules):
-    """Return what a pod shares with those that are alike to these rules, as far as they are steady."""
+    """Return what a pod shares with those that are alike to these rules, as far as they are steady.
+
+    None: it says so much that what is found out would take up too much room.
+    """
+    if pod.is_large:
+        return None
     like = pod.kind if any(rule.is_own for rule in rules) else pod.signature
     return like, pod.node_name
 
@@ -4680,7 +4732,7 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
     """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
 
     On one subject, and for pods that share `like`, the function is called again for the nodes that have
-    changed since the last time; on another basis, for all.
+    changed since the last time; on another basis, or if `like` is None, for all.
     """
     memory, changes = snapshot.memory, snapshot.changes
     key = subject, like
@@ -4705,7 +4757,8 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
         if nodes is not last.nodes:
             answers = {name: answers[name] for name in nodes}
         result = then(nodes, answers)
-    memory[key] = Finding(basis, nodes, answers, result, len(changes))
+    if like is not None:
+        memory[key] = Finding(basis, nodes, answers, result, len(changes))
     while len(memory) * (len(snapshot.nodes) + 500) > MOST_REMEMBERED:  # 500 for all that is not of a node
         del memory[next(iter(memory))]  # what was not asked for the longest time
     return result
@@ -4872,7 +4925,7 @@ class Extender:
             if not passing <= nodes.keys():
                 raise Malformed("passes nodes it was not asked about")
             reasons = pick(answer, dict, "FailedNodes", of=str)
-            refused = {name: {self.title: [reasons[name]] if name in reasons else []}
+            refused = {name: {self.title: [at_most(1000, reasons[name])] if name in reasons else []}
                        for name in nodes if name not in passing}
             return {name: node for name, node in nodes.items() if name in passing}, Failures(failed | refused)
         return nodes, failed
@@ -4883,10 +4936,12 @@ class Extender:
             return []
         with self.blamed("prioritizeVerb", "its scores are left out"):
             answer = self.ask_about(nodes.values(), "prioritizeVerb", pod, SCORED)
-            scores = {each.get("Host", ""): each.get("Score", 0) for each in answer}
+            scores = collections.Counter()  # of a node that it names twice, the sum
+            for each in answer:
+                add(scores, {each.get("Host", ""): each.get("Score", 0)})
             if not all(0 <= score <= 10 for score in scores.values()):
                 raise Malformed("its scores are not all from 0 to 10")
-            points = {name: scores.get(name, 0) * self.weight * 10 for name in nodes}
+            points = {name: scores[name] * self.weight * 10 for name in nodes}
             return [Vote(f"{self.title} {self.url}", 1, None, points)]
         return []
 

@@ -117,6 +117,18 @@ def test_scores_are_multiplied_by_the_weight_and_by_ten_and_added(service, host,
     assert decision.total == {"a": 30, "b": 300, "c": 0}, "without priorities nodes start at 0, as in kube-scheduler"
 
 
+def test_scores_of_a_node_that_is_named_twice_are_added(service):
+    service.answers["prioritize"] = 200, [{"Host": "a", "Score": 5}, {"Host": "b", "Score": 6}, {"Host": "a", "Score": 4}]
+    decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 1}])
+    assert decision.total == {"a": 90, "b": 60, "c": 0}
+
+
+def test_a_reason_of_an_extender_has_a_bound(service):
+    service.answers["filter"] = 200, {"FailedNodes": dict.fromkeys("abc", "x" * 100_000)}
+    decision = decide([{"urlPrefix": service.url, "filterVerb": "filter"}])
+    assert decision.message == f"0/3 nodes are available: 3 {'x' * 996} ...."
+
+
 def test_the_scores_of_an_extender_can_be_seen(service):
     service.answers["prioritize"] = 200, [{"Host": "a", "Score": 1}, {"Host": "b", "Score": 10}]
     decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 3}])

@@ -1,29 +1,32 @@
 """Whatever one tenant writes into his own pods, claims and services, the others' pods go on.
 
-What grows with what he writes is measured in steps, the lines of the script that are run, at two sizes: twice as much may
+What grows with what he writes is measured in steps, the instructions of the script that are run, at two sizes: twice as much may
 take twice as many.
 """
 
 import gc
 import sys
+import tracemalloc
 import weakref
 
 import scheduler
 from conftest import claim, cluster_of, node, pending_pods, pod, storage_class, table, volume
+from test_watch import Told
 
 PROVIDER = scheduler.load_policies("DefaultProvider", "my-scheduler")
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def steps(function, *arguments):
-    """Return how many lines of the script a function runs."""
-    lines = 0
+    """Return how many instructions of the script's Python a function runs."""
+    taken = 0
 
     def trace(frame, event, _):
-        nonlocal lines
+        nonlocal taken
         if frame.f_code.co_filename != scheduler.__file__:
             return None
-        lines += event == "line"
+        frame.f_trace_opcodes = True
+        taken += event == "opcode"
         return trace
 
     before = sys.gettrace()
@@ -32,7 +35,7 @@ def steps(function, *arguments):
         function(*arguments)
     finally:
         sys.settrace(before)
-    return lines
+    return taken
 
 
 def decide_all(cluster):
@@ -57,6 +60,18 @@ def affine(size, name="p", **more):
     """A pod with so many preferences for the pods of its node."""
     terms = [{"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}}]
     return pod(name, labels={"a": "b"}, affinity={"podAffinity": {PREFERRED: terms * size}}, **more)
+
+
+def together(size):
+    """A pod that has to be with others in so many kinds of domains."""
+    terms = [{"topologyKey": f"t-{i}", "labelSelector": {"matchLabels": {"a": "b"}}} for i in range(size)]
+    return pod("p", labels={"a": "b"}, affinity={"podAffinity": {f"required{scheduler.WHEN}": terms}})
+
+
+def using(*claims, name="p", **more):
+    """A pod that has a volume of each of these claims."""
+    volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
+    return pod(name, volumes=volumes, **more)
 
 
 def waiting_for(wanted, times=1):
@@ -100,6 +115,22 @@ def nodes(count, key="zone"):
     "cloud disks, and nodes": (lambda size: [
         pod("p", volumes=[{"name": str(i), "gcePersistentDisk": {"pdName": str(i)}} for i in range(size)]),
         *nodes(size // 5)],),
+    "tolerations, and nodes with a taint": (lambda size: [
+        pod("p", tolerations=[{"key": str(i), "operator": "Exists"} for i in range(size)]),
+        *(node(f"n-{i}", taints=[{"key": "a", "value": "b", "effect": "NoSchedule"}]) for i in range(size // 5))],),
+    "kinds of domains, and nodes": (lambda size: [
+        together(10 * size), node("n", labels={"t-0": "x"}), pod("there", labels={"a": "b"}, nodeName="n"),
+        *(node(f"n-{i}") for i in range(size // 2))],),
+    "images, and nodes": (lambda size: [
+        pod("p", containers=[container(image=f"image-{i}") for i in range(10 * size)]),
+        *nodes(size // 5)],),
+    "claims, and volumes that are on no node": (lambda size: [
+        using(*(f"c-{i}" for i in range(size))), *(claim(f"c-{i}") for i in range(size)), storage_class("local"),
+        *(on_node(f"gone-{i}") for i in range(size)), node("n")],),
+    "volumes of a pod that is there, and pods with a claim": (lambda size: [
+        *(using("data", name=f"p-{i}") for i in range(size // 5)), claim(volumeName="v"), volume("v", csi={
+            "driver": "csi", "volumeHandle": "v"}), node("n"),
+        pod("there", volumes=[{"name": str(i), "emptyDir": {}} for i in range(size)], nodeName="n")],),
 })
 def test_twice_as_much_takes_twice_as_long(scene):
     taken = []
@@ -150,3 +181,70 @@ def test_no_pod_lands_by_another_ones_answers():
     decide_all(cluster)
     assert {pod.name: pod.record.decision.node for pod in pending_pods(cluster, PROVIDER)} == {
         "p-aaaaa": "n-aaaaa", "p-bbbbb": "n-bbbbb"}
+
+
+def counting(often):
+    """A topology spread constraint that names so many values of a label."""
+    expression = {"key": "a", "operator": "In", "values": [f"value-{i}" for i in range(often)]}
+    return {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchExpressions": [expression]}}
+
+
+@table("make", {  # a function of a number: a pod
+    "resources": lambda i: pod("p", {f"example.com/{i}-{j}": "1" for j in range(2000)}),
+    "values of a label": lambda i: pod("p", {"cpu": f"{i}"}, topologySpreadConstraints=[counting(5000 + i)]),
+    "the name of another scheduler": lambda i: pod("p", schedulerName=f"{i}" * 50_000),
+    "a node that there is not": lambda i: pod("p", nodeName=f"n-{i}"),
+})
+def test_what_pods_have_written_is_forgotten_with_them(make, monkeypatch):
+    cluster = Told(monkeypatch, node("n", cpu="0", labels={"zone": "z"}), policy=PROVIDER["my-scheduler"])
+
+    def come_and_go(numbers):
+        """Have pods come, be decided about, and go. Return the bytes that are in use then."""
+        for number in numbers:
+            cluster.comes(make(number))
+            cluster.make_pass()
+            cluster.tell("DELETED", cluster.server.objects.pop(("pods", "default", "p")))
+            cluster.make_pass()
+            cluster.server.requests.clear()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        kept = come_and_go(range(10, 12))
+        assert come_and_go(range(12, 22)) < kept + 10 * 20_000, "each of ten pods leaves more than 20 KB"
+        assert [*cluster.cache.nodes] == ["n"]
+    finally:
+        tracemalloc.stop()
+
+
+def test_pods_whose_volumes_take_long_come_after_new_ones_and_take_turns():
+    cluster = cluster_of(node("n"), storage_class("csi", "csi.example.com"), claim("c", of="csi"),
+                         *(using("c", name=name) for name in ("a", "b")))
+    cluster.cache.snapshot.is_live = True
+    decide_all(cluster)
+    for place, waiting in enumerate(pending_pods(cluster, PROVIDER)):
+        assert waiting.record.waits_for_rules
+        waiting.record.began_at = 2 - place
+    cluster.api.add(pod("new"))
+    assert [waiting.name for waiting in pending_pods(cluster, PROVIDER)] == ["new", "b", "a"]
+
+
+def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_server(monkeypatch):
+    """It answers 500, as if it were. Then it would be asked three times, and after ten pods nobody else."""
+    names = [f"c-{i}" for i in range(12)]
+    cluster = Told(monkeypatch, node("n"), storage_class("csi", "csi.example.com"),
+                   *(claim(name, of="csi") for name in names), policy=PROVIDER["my-scheduler"])
+    plain, asked = cluster.server.request, []
+
+    def request(method, path, body=None, params=None):
+        if method == "PATCH" and "claims" in path:
+            asked.append(path)
+            raise scheduler.ApiError(500, "PATCH: 500: etcdserver: request is too large")
+        return plain(method, path, body, params)
+
+    cluster.server.request = request
+    cluster.comes(*(using(name, name=name, priority=1) for name in names), pod("victim"))
+    cluster.make_pass()
+    assert len(asked) == len(names) and cluster.bound() == ["victim"]

@@ -595,17 +595,24 @@ def test_what_was_set_aside_is_written_in_the_end_if_another_rule_fails_before(e
     assert cluster.cluster.pending["uid-uses-data"].waits_for is scheduler.WaitsFor.PRE_BIND
 
 
-def test_if_the_write_of_what_was_set_aside_fails_all_of_it_is_listed_again(told):
-    listed = volume("v")
-    cluster = told(node("n"), storage_class("local"), claim("data"), listed, policy=DEFAULTS)
-    cluster.server.failures["v"] = [403]
-    cluster.comes(using("data"))
+@table("name, status", {
+    "the volume cannot be written": ("v", 403),
+    "the volume is, and a claim cannot be": ("more", 422),
+})
+def test_if_the_write_of_what_was_set_aside_fails_it_is_put_back_and_nothing_is_listed_again(name, status, told):
+    cluster = told(node("n"), storage_class("local"), claim("data"), volume("v"),
+                   storage_class("csi", "csi.example.com"), claim("more", of="csi"), policy=DEFAULTS)
+    cluster.server.failures[name] = [status]
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("data", "more")]
+    cluster.comes(pod("uses-data", volumes=volumes))
     cluster.make_pass()
     assert cluster.cluster.pending["uid-uses-data"].waits_for is scheduler.WaitsFor.NODE and cluster.on("n") == []
-    assert "persistentvolumes" not in cluster.cache.objects
-    cluster.server.objects["persistentvolumes", None, "v"] = cluster.stamp(volume("v"))
+    assert not cluster.cache.objects["persistentvolumes"]["v"]["spec"]["claimRef"]
+    assert cluster.cache.objects["persistentvolumeclaims"]["default/more"]["metadata"]["annotations"] == {}
+    lists = len(cluster.server.sent("GET", ""))
     cluster.cluster.pending.end_backoff()
     cluster.make_pass()
+    assert len(cluster.server.sent("GET", "")) - lists == 1  # of the pods that wait
     assert cluster.cluster.pending["uid-uses-data"].waits_for is scheduler.WaitsFor.PRE_BIND and cluster.on("n") == ["uses-data"]
 
 
