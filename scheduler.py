@@ -4760,7 +4760,8 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
     if like is not None:
         memory[key] = Finding(basis, nodes, answers, result, len(changes))
     while len(memory) * (len(snapshot.nodes) + 500) > MOST_REMEMBERED:  # 500 for all that is not of a node
-        del memory[next(iter(memory))]  # what was not asked for the longest time
+        # Any one: if more kinds of pods take turns than there is room for, the oldest is asked for next.
+        del memory[random.choice([*memory])]
     return result
 
 
