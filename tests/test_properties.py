@@ -16,6 +16,7 @@ import string
 import tempfile
 from datetime import timedelta
 from pathlib import Path
+from unittest import mock
 
 import conftest
 import pytest
@@ -58,6 +59,10 @@ def read_quantity(text):
     return scheduler.quantity(text)
 
 
+# A single pass needs none, and as this process does not end with it, those of all passes would go on side by side.
+WITHOUT_STREAMS = mock.patch.object(scheduler.Reflector, "work", lambda reflector: None)
+
+
 def run(*arguments):
     """Run the command line in this process; return its exit code and what it printed and logged."""
     scheduler.WARNED.clear()
@@ -65,7 +70,7 @@ def run(*arguments):
     signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     logging.root.handlers = []
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), WITHOUT_STREAMS:
             code = scheduler.main([*map(str, arguments)])
     except SystemExit as exit:
         code = exit.code
