@@ -1,11 +1,12 @@
 """scheduler.py as a command that starts at once: a process that has read it, and what it needs, is forked.
 
 The new process runs the whole file as its main program, has an exit code, signals and streams of its own, and takes
-0.05 s of CPU to begin, where a start from nothing takes 0.25 s. What it cannot show, a test must start for real: what
+0.05 s of CPU, where a start from nothing takes 0.3 s. What it cannot show, a test must start for real: what
 depends on the interpreter's start (a package that is missing, `PYTHON...` variables, another order of sets each time)
 and on a terminal.
 """
 
+import gc
 import json
 import os
 import resource
@@ -140,12 +141,11 @@ def take_over(news, streams):
     sys.argv = asked["argv"]
 
 
-def become_main(code):
-    """Run the script's code as the main program."""
-    main = sys.modules["__main__"] = types.ModuleType("__main__")
-    main.__file__ = str(SCRIPT)
-    sys.path[0] = str(SCRIPT.parent)
-    exec(code, vars(main))
+def run_as(name, code):
+    """Run the script's code as a module of this name."""
+    module = sys.modules[name] = types.ModuleType(name)
+    module.__file__ = str(SCRIPT)
+    exec(code, vars(module))
 
 
 if __name__ == "__main__":
@@ -153,5 +153,8 @@ if __name__ == "__main__":
     import yaml  # noqa: F401
 
     code = compile(SCRIPT.read_bytes(), SCRIPT, "exec")
+    run_as("read_before", code)  # so that patterns are compiled, and modules imported
+    gc.freeze()  # what is there stays in pages that all processes share
     serve(socket.socket(fileno=os.dup(0)))
-    become_main(code)
+    sys.path[0] = str(SCRIPT.parent)
+    run_as("__main__", code)
