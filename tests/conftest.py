@@ -186,7 +186,7 @@ class ControlPlane:
         self.assets, self.folder, self.processes = Path(assets), folder, []
         etcd, self.port, self.proxy_port = free_port(), free_port(), free_port()
         self.server = f"http://127.0.0.1:{self.proxy_port}"
-        self.proxy = None
+        self.proxy, self.session = None, requests.Session()
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         (folder / "key.pem").write_bytes(key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()))
@@ -240,7 +240,7 @@ class ControlPlane:
 
     def request(self, method, path, body=None, **options):
         """Send a request past the scheduler's code; return the answer's JSON."""
-        answer = requests.request(method, f"{self.server}/api/v1/{path}", json=body, timeout=60, **options)
+        answer = self.session.request(method, f"{self.server}/api/v1/{path}", json=body, timeout=60, **options)
         assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json()
 

@@ -741,7 +741,8 @@ def test_an_extenders_redirect_to_another_host_is_not_followed(code, serve, tmp_
 
 
 def endless(request):
-    """The list has another page, always."""
+    """The list has another page, always, soon."""
+    request.pause(0.05)
     request.answer(200, {"items": [], "metadata": {"continue": "more"}})
 
 

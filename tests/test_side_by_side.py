@@ -145,7 +145,7 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
     for app in ("web", "db"):
         control_plane.request("DELETE", f"namespaces/default/services/{app}")
     if count > 20:
-        assert unique > count / 3 and pending > 2, "the pods are various enough to tell"
+        assert unique > count / 3 and pending, "the pods are various enough to tell"
 
 
 @table("verb, answer, place, said", {
