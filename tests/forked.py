@@ -32,11 +32,14 @@ class Forks:
 
 
 class Command:
-    """scheduler.py as it runs: what `subprocess.Popen` would return, without pipes."""
+    """scheduler.py as it runs: what `subprocess.Popen` would return, without pipes.
+
+    `program`, of Python, runs in its place, as by `python -c`: it may import the script and change settings of it.
+    """
 
     forks = None  # that all commands of this process come from
 
-    def __init__(self, arguments, stdin, stdout, stderr, cwd=None, env=None, limits=()):
+    def __init__(self, arguments, stdin, stdout, stderr, cwd=None, env=None, limits=(), program=None):
         Command.forks = Command.forks or Forks()
         self.args = [str(SCRIPT), *map(str, arguments)]
         self.returncode = self.cpu_seconds = None
@@ -44,7 +47,7 @@ class Command:
         with theirs:
             self.news.sendall(json.dumps({
                 "argv": self.args, "cwd": str(cwd or os.getcwd()), "environ": dict(os.environ if env is None else env),
-                "limits": limits}).encode())
+                "limits": limits, "program": program}).encode())
             self.news.shutdown(socket.SHUT_WR)
             streams = [stream.fileno() for stream in (stdin, stdout, stderr)]
             socket.send_fds(Command.forks.control, [b"."], [*streams, theirs.fileno()])
@@ -82,6 +85,10 @@ class Command:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def terminate(self):
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
     def kill(self):
         """End it."""
         self.send_signal(signal.SIGKILL)
@@ -91,7 +98,7 @@ class Command:
 
 
 def serve(control):
-    """Fork for whoever asks. In the new process, return what it is to run."""
+    """Fork for whoever asks. In the new process, return the program that it is to run, or None for the script."""
     running = {}  # pid -> whom to tell its end
 
     def tell_ends(*_):
@@ -139,13 +146,15 @@ def take_over(news, streams):
     for what, most in asked["limits"]:
         resource.setrlimit(what, (most, most))
     sys.argv = asked["argv"]
+    return asked["program"]
 
 
 def run_as(name, code):
-    """Run the script's code as a module of this name."""
+    """Run code as a module of this name; return that."""
     module = sys.modules[name] = types.ModuleType(name)
     module.__file__ = str(SCRIPT)
     exec(code, vars(module))
+    return module
 
 
 if __name__ == "__main__":
@@ -153,8 +162,11 @@ if __name__ == "__main__":
     import yaml  # noqa: F401
 
     code = compile(SCRIPT.read_bytes(), SCRIPT, "exec")
-    run_as("read_before", code)  # so that patterns are compiled, and modules imported
+    imported = run_as("scheduler", code)  # so that also patterns are compiled
+    del sys.modules["scheduler"]
     gc.freeze()  # what is there stays in pages that all processes share
-    serve(socket.socket(fileno=os.dup(0)))
+    program = serve(socket.socket(fileno=os.dup(0)))
     sys.path[0] = str(SCRIPT.parent)
-    run_as("__main__", code)
+    if program:
+        sys.modules["scheduler"] = imported
+    run_as("__main__", program or code)
