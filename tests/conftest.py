@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -27,8 +28,16 @@ DEFAULT_PRIORITIES = [entry["name"] for entry in scheduler.default_entries("prio
 SCHEDULER = [sys.executable, str(ROOT / "scheduler.py")]
 
 
+SLOWNESS = re.compile("^.* (takes [0-9.]+ s to decide about|has not answered for 5 s).*\n", re.M)
+
+
+def on_any_machine(text):
+    """What was said, without the lines that a machine adds that is busy with something else."""
+    return SLOWNESS.sub("", text)
+
+
 def run_scheduler(*arguments, input="", timeout=120, **options):
-    """Run scheduler.py to its end; return its exit code, what it printed, and its seconds of CPU."""
+    """Run scheduler.py to its end; return its exit code, what it said on any machine, and its seconds of CPU."""
     with contextlib.ExitStack() as files:
         stdin, stdout, stderr = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         stdin.write(input.encode())
@@ -40,10 +49,29 @@ def run_scheduler(*arguments, input="", timeout=120, **options):
             command.kill()
         for printed in (stdout, stderr):
             printed.seek(0)
-        run = subprocess.CompletedProcess(command.args, command.returncode, stdout.read().decode(errors="replace"),
-                                          stderr.read().decode(errors="replace"))
+        out, err = (printed.read().decode(errors="replace") for printed in (stdout, stderr))
+        run = subprocess.CompletedProcess(command.args, command.returncode, out, on_any_machine(err))
         run.cpu_seconds = command.cpu_seconds
         return run
+
+
+class Running(Command):
+    """scheduler.py as it runs, its output in files."""
+
+    def __init__(self, folder, arguments, **options):
+        self.files = folder / "stdout", folder / "stderr"
+        with open(os.devnull) as nothing, open(self.files[0], "wb") as out, open(self.files[1], "wb") as err:
+            super().__init__(arguments, nothing, out, err, **options)
+
+    @property
+    def out(self):
+        """What it has printed so far."""
+        return self.files[0].read_text(errors="replace")
+
+    @property
+    def err(self):
+        """What it has logged so far, on any machine."""
+        return on_any_machine(self.files[1].read_text(errors="replace"))
 
 
 def run_afresh(*arguments, script=ROOT / "scheduler.py", **options):
@@ -330,17 +358,17 @@ def control_plane(shared_control_plane):
 
 
 @pytest.fixture
-def start_scheduler():
-    """A function that starts scheduler.py beside the test; what runs at the end of the test is stopped."""
+def start_scheduler(tmp_path):
+    """A function that starts scheduler.py beside the test; what runs at the end of the test is ended."""
     started = []
 
-    def start(*arguments):
-        process = subprocess.Popen([*SCHEDULER, *map(str, arguments)], text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        started.append(process)
-        return process
+    def start(*arguments, **options):
+        folder = tmp_path / f"run-{len(started)}"
+        folder.mkdir()
+        started.append(Running(folder, arguments, **options))
+        return started[-1]
 
     yield start
-    for process in started:
-        process.kill()
-        process.communicate()
+    for running in started:
+        running.kill()
+        running.wait()

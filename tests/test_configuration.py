@@ -578,10 +578,9 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
     assert {(key, component) for key, _, component in control_plane.events("Scheduled")} == {
         ("default/space", "spacecloud"), ("default/sample", "sample-scheduler")}
     running.terminate()
-    _out, err = running.communicate(timeout=60)
-    assert running.returncode == 0
-    assert "\nsample-scheduler, spacecloud: polling " in err and "has no toleration" not in err
-    assert said in err and "PreBind" not in err
+    assert running.wait(60) == 0
+    assert "\nsample-scheduler, spacecloud: polling " in running.err and "has no toleration" not in running.err
+    assert said in running.err and "PreBind" not in running.err
 
 
 @table("disabled, said", {

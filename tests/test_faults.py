@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Command, node, pod, run_scheduler, table, wait_for
+from conftest import ROOT, node, pod, run_scheduler, table, wait_for
 from faulty import ApiServer, Choice, ExtenderServer, answering, failure, hang, trickle
 
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
@@ -31,44 +31,11 @@ FEW = faults.FEW  # writes that may be on their way at once
 SCRIPT = str(ROOT / "scheduler.py")
 
 
-class Running:
-    """The script as it runs, its output in files."""
-
-    def __init__(self, folder, arguments, program=None):
-        self.files = folder / "stdout", folder / "stderr"
-        with open(os.devnull) as nothing, open(self.files[0], "wb") as out, open(self.files[1], "wb") as err:
-            self.process = Command(arguments, nothing, out, err, limits=limits(600), program=program)
-
-    @property
-    def out(self):
-        """What it has printed so far."""
-        return self.files[0].read_text(errors="replace")
-
-    @property
-    def err(self):
-        """What it has logged so far."""
-        return self.files[1].read_text(errors="replace")
-
-    def kill(self):
-        """End it."""
-        self.process.kill()
-        self.process.wait()
-
-
 @pytest.fixture
-def start(tmp_path):
-    """A function that starts the script beside a server; what runs at the end of the test is ended."""
-    started = []
-
-    def start(server, *arguments, **options):
-        folder = tmp_path / f"run-{len(started)}"
-        folder.mkdir()
-        started.append(Running(folder, ["--server", server.url, *arguments], **options))
-        return started[-1]
-
-    yield start
-    for running in started:
-        running.kill()
+def start(start_scheduler):
+    """A function that starts the script beside a server."""
+    return lambda server, *arguments, **options: start_scheduler(
+        "--server", server.url, *arguments, limits=limits(600), **options)
 
 
 @pytest.fixture
@@ -103,12 +70,12 @@ def policy_file(folder, extenders=(), **more):
     return path
 
 
-def election_file(folder):
+def election_file(folder, lease=LEASE, deadline=DEADLINE):
     """A configuration with leader election in little time."""
     path = folder / "config.json"
     path.write_text(json.dumps({
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "leaderElection": {
-            "leaderElect": True, "leaseDuration": f"{LEASE}s", "renewDeadline": f"{DEADLINE}s",
+            "leaderElect": True, "leaseDuration": f"{lease}s", "renewDeadline": f"{deadline}s",
             "retryPeriod": "500ms"}}))
     return path
 
@@ -126,17 +93,17 @@ def taken_over(server, leader):
 
 def stands_still(server, leader):
     """The leader is stopped for longer than its Lease lasts."""
-    leader.process.send_signal(signal.SIGSTOP)
+    leader.send_signal(signal.SIGSTOP)
     time.sleep(LEASE + 1)
-    leader.process.send_signal(signal.SIGCONT)
+    leader.send_signal(signal.SIGCONT)
 
 
 def stands_still_and_is_taken_over(server, leader):
     """Meanwhile, somebody else takes the Lease."""
-    leader.process.send_signal(signal.SIGSTOP)
+    leader.send_signal(signal.SIGSTOP)
     time.sleep(LEASE + 1)
     taken_over(server, leader)
-    leader.process.send_signal(signal.SIGCONT)
+    leader.send_signal(signal.SIGCONT)
 
 
 def leading(server, start, folder):
@@ -167,7 +134,7 @@ def test_a_leader_that_could_not_renew_its_lease_in_time_binds_no_more_and_ends(
     leader = leading(server, start, tmp_path)
     happens[0](server, leader)
     since = time.monotonic()
-    code = leader.process.wait(60)
+    code = leader.wait(60)
     taken, late = time.monotonic() - since, without_lease(server)
     assert (code, len(late) <= FEW) == (1, True), f"exit code {code}; {len(late)} Bindings after the deadline"
     assert "leader election lost" in leader.err and "Traceback" not in leader.err, leader.err
@@ -188,13 +155,13 @@ def test_one_of_two_replicas_leads_though_each_request_about_the_lease_takes_nea
     """Reading and writing it takes longer than that, and less than the deadline."""
     server = serve(ApiServer(node("n"), *many(3)))
     server.delays["lease"] = 0.4
-    path = election_file(tmp_path)
+    path = election_file(tmp_path, lease=5, deadline=4)
     replicas = [start(server, "--policy", path) for _ in range(2)]
     wait_for("the pods are bound", lambda: len(server.places()) == 3)
-    time.sleep(2 * LEASE)
+    time.sleep(6)  # longer than a Lease
     server.create(pod("late"))
     wait_for("a pod that comes late is bound, too", lambda: len(server.places()) == 4)
-    assert [replica.process.poll() for replica in replicas] == [None, None]
+    assert [replica.poll() for replica in replicas] == [None, None]
     assert sorted("became leader" in replica.err for replica in replicas) == [False, True]
 
 
@@ -310,8 +277,8 @@ def test_after_a_kill_at_most_as_many_pods_lack_their_event_as_there_are_threads
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_no_event_is_lost_when_it_is_told_to_end(number, serve, start):
     server, running = in_the_midst_of_binding(serve, start)
-    running.process.send_signal(number)
-    assert running.process.wait(60) == 0
+    running.send_signal(number)
+    assert running.wait(60) == 0
     assert 150 < len(server.places()) < 600 and not bound_but_not_told(server)
 
 
@@ -319,7 +286,7 @@ def test_a_leader_that_is_none_any_more_still_tells_whom_it_has_bound(serve, sta
     server = serve(ApiServer(node("n", pods="1000"), *many(500)))
     leader = leading(server, start, tmp_path)
     taken_over(server, leader)
-    assert leader.process.wait(60) == 1
+    assert leader.wait(60) == 1
     assert len(server.places()) < 500 and not bound_but_not_told(server)
 
 
@@ -765,7 +732,7 @@ def test_a_script_that_calls_it_ends_though_something_is_under_way(serve, start)
         server = serve(ApiServer(node("n"), pod("p")))
         server.faults[kind] = hang
         callers.append(start(server, "--once", program=CALLER))
-    assert [caller.process.wait(60) for caller in callers] == [7, 7]
+    assert [caller.wait(60) for caller in callers] == [7, 7]
 
 
 STUCK = """import time
@@ -799,8 +766,8 @@ def test_a_leader_that_is_ended_during_a_long_list_lets_go_of_its_lease(serve, s
     server.faults["list"] = Choice(lambda asked: hang if "/services" in asked.path else None)
     leader = start(server, "--policy", election_file(tmp_path))
     wait_for("it lists what a rule looks at", lambda: server.injected)
-    leader.process.send_signal(signal.SIGTERM)
-    assert (leader.process.wait(60), server.lease["spec"]["holderIdentity"]) == (0, "")
+    leader.send_signal(signal.SIGTERM)
+    assert (leader.wait(60), server.lease["spec"]["holderIdentity"]) == (0, "")
     assert "signal" not in leader.err, leader.err
 
 
@@ -822,13 +789,13 @@ def test_a_signal_ends_it_within_5_seconds(number, serve, start, tmp_path):
     time.sleep(1)
     sent = time.monotonic()
     for running, _ in started.values():
-        running.process.send_signal(number)
+        running.send_signal(number)
     for name, (running, _) in started.items():
         try:
-            running.process.wait(max(sent + 10 - time.monotonic(), 0.01))  # what hangs here hangs for 60 s
+            running.wait(max(sent + 10 - time.monotonic(), 0.01))  # what hangs here hangs for 60 s
             ends_by_itself = "list" in started[name][1].faults  # else it may be forced to end: 1
-            if running.process.returncode not in ([0] if ends_by_itself else [0, 1]) or "Traceback" in running.err:
-                wrong.append(f"{name}: exit code {running.process.returncode}: {running.err[-200:]}")
+            if running.returncode not in ([0] if ends_by_itself else [0, 1]) or "Traceback" in running.err:
+                wrong.append(f"{name}: exit code {running.returncode}: {running.err[-200:]}")
         except subprocess.TimeoutExpired:
             wrong.append(f"{name}: it still runs")
     assert not wrong, "\n".join(wrong)
@@ -882,7 +849,7 @@ def test_what_cannot_be_is_named_and_passed_over(extra, named, never, serve, sta
     wait_for("the others are bound", lambda: server.places() == {"default/fine": "n"})
     server.create(pod("fine-too"))
     wait_for("it goes on", lambda: "default/fine-too" in server.places())
-    assert running.process.poll() is None and "Traceback" not in running.err, running.err
+    assert running.poll() is None and "Traceback" not in running.err, running.err
     assert len(running.err) < 2000, running.err
     bound = {asked.pod.rpartition("/")[2] for asked in server.sent("binding")}
     assert bound == {"fine", "fine-too"}, f"{bound} were to be bound"
@@ -990,7 +957,7 @@ def test_a_list_that_is_answered_with_nonsense_is_one_line_until_it_is_better(fa
     running = start(server, "--interval=0.2", program=IN_HASTE)
     wait_for("it has said so, and asks again", lambda: (
         running.err.count("\n") > 1 and len(server.sent("list")) > 3))  # three times what gets a 5xx
-    assert running.process.poll() is None and "Traceback" not in running.err, running.err[-500:]
+    assert running.poll() is None and "Traceback" not in running.err, running.err[-500:]
     [_, line] = running.err.splitlines()
     assert len(line) < 500, line
     server.faults.clear()
