@@ -1285,7 +1285,8 @@ def test_gangs_that_compete_for_room_are_each_bound_as_a_whole_or_not_at_all(con
         for group in ("red", "green", "blue"):
             control_plane.create(pod(f"{group}-{i}", {"cpu": "1"}, labels={"group": group, "group-size": "3"}))
             time.sleep(0.3)
-    wait_for("the room is used", lambda: len(control_plane.places()) == 6)
+    # Groups may block one another until one has waited for half a minute, perhaps more than once.
+    wait_for("the room is used", lambda: len(control_plane.places()) == 6, 180)
     time.sleep(1)
     assert sorted(Counter(key.split("/")[1].split("-")[0] for key in control_plane.places()).values()) == [3, 3]
 
