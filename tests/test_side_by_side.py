@@ -108,7 +108,7 @@ def flags(policy, folder):
 })
 def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_path, policy, count):
     """Many pods, one at a time: both see the same cluster, and give the same node or the same reasons."""
-    chance = random.Random(1)
+    chance = random.Random(9)  # by which several pods fit nowhere, whatever is chosen for the others
     theirs, ours = flags(policy, tmp_path)
     control_plane.create(*random_nodes(chance))
     for app in ("web", "db"):
@@ -145,7 +145,7 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
     for app in ("web", "db"):
         control_plane.request("DELETE", f"namespaces/default/services/{app}")
     if count > 20:
-        assert unique > count / 3 and pending, "the pods are various enough to tell"
+        assert unique > count / 3 and pending > 2, "the pods are various enough to tell"
 
 
 @table("verb, answer, place, said", {
