@@ -364,10 +364,10 @@ def test_without_a_proxy_a_line_says_why_and_what_to_do(answering, server):
 
 def test_a_signal_ends_the_wait_for_a_proxy_with_exit_code_0(start_scheduler):
     waiting = start_scheduler("--server", f"http://127.0.0.1:{free_port()}")
-    assert "polling" in waiting.stderr.readline() and "cannot reach" in waiting.stderr.readline()
+    wait_for("it has tried", lambda: "cannot reach" in waiting.err)
     waiting.send_signal(signal.SIGTERM)
-    out, err = waiting.communicate(timeout=60)
-    assert (waiting.returncode, out, err) == (0, "", "")
+    assert (waiting.wait(60), waiting.out) == (0, "")
+    assert [word in line for word, line in zip(("polling", "cannot reach"), waiting.err.splitlines(), strict=True)] == [True] * 2
 
 
 def test_a_signal_while_it_waits_for_manifests_is_no_traceback():
