@@ -195,8 +195,9 @@ def memory(request):
 
 @pytest.fixture(autouse=True)
 def nothing_said_yet():
-    """What is said once is said once in each test, and none has failed before it."""
+    """What is said once is said once in each test, and none has failed or been told to end before it."""
     scheduler.WARNED.clear()
+    scheduler.STOP.clear()
     scheduler.FAILURE.clear()
 
 
