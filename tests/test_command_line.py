@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 import scheduler
 import yaml
-from conftest import ROOT, SCHEDULER, free_port, node, pod, run_afresh, run_scheduler, table, wait_for
+from conftest import claim, ROOT, SCHEDULER, free_port, node, pod, run_afresh, run_scheduler, table, wait_for
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
 NOBODY_WAITS = "no pod waits for my-scheduler: none without a node has this spec.schedulerName"
@@ -303,11 +303,14 @@ WITH_CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "
         {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {
             "storageClassName": "s", "resources": {"requests": 5}}},
         "spec.resources.requests: expected an object, got 5"),
+    "a class whose provisioner is a list": (
+        WITH_CLAIM, {"kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": []},
+        "provisioner: expected a string, got []"),
 })
 def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, said):
     made = {"kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": "p",
             "volumeBindingMode": "WaitForFirstConsumer"}
-    _, below = pictured(node("n"), made, pod("p", labels={"app": "web"}, **spec), thing,
+    _, below = pictured(node("n"), made, claim("c", of="s"), pod("p", labels={"app": "web"}, **spec), thing,
                         arguments=["--policy", "DefaultProvider"])
     assert below == [f"default/p stays pending: {said}"]
 
