@@ -1007,6 +1007,7 @@ def broken_control_plane(tmp_path_factory):
 
 @pytest.mark.parametrize("name", [name for name, (_, short) in faults.SCENARIOS.items() if short])
 def test_on_a_control_plane_nothing_is_lost_bound_twice_or_overcommitted(name, broken_control_plane):
+    """Most rows take over 10 s: programs are killed and start again, and Leases run out, in their own time."""
     seed = int(os.environ.get("FAULTS_SEED", 1))
     row, broken, remarks = faults.play(broken_control_plane, name, seed, short=True)
     assert faults.all_zero(row), "\n".join([

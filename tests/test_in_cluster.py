@@ -43,6 +43,7 @@ def no_lease(control_plane):
 
 
 def test_one_replica_schedules_and_another_takes_over_when_it_dies(no_lease, tmp_path, start_scheduler):
+    """It takes over 10 s, as a Lease runs out that a busy machine has time to renew."""
     control_plane = no_lease
     control_plane.create(node("n"))
     times = election(tmp_path, leaseDuration="8s", renewDeadline="5s")

@@ -523,7 +523,10 @@ def contest(control_plane, decide_all):
 
 
 def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
-    """The same contested clusters for both, one after the other, in which no two answers are equally good."""
+    """The same contested clusters for both, one after the other, in which no two answers are equally good.
+
+    It takes over 10 s, as it makes hundreds of objects, twice.
+    """
     theirs, ours, decisions = tmp_path / "theirs.json", tmp_path / "ours.json", []
     theirs.write_text(json.dumps({name: POLICY[name] for name in ("kind", "apiVersion")}))
     ours.write_text(json.dumps(POLICY))
