@@ -234,7 +234,7 @@ class ControlPlane:
                    # go of volumes that are no longer in use
                    "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection")
         self.start_proxy()
-        wait_for("kube-apiserver is ready", self.ready)
+        wait_for("kube-apiserver is ready", self.ready, 180)
 
     def start(self, program, *arguments):
         """Start a program of the control plane, its output in a log file."""

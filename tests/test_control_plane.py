@@ -89,6 +89,7 @@ def test_an_edit_of_the_policy_is_obeyed_by_the_next_poll(control_plane, start_s
     running = start_scheduler("--server", control_plane.server, "--policy", policy, "--interval=0.2")
     wait_for("the pod is told why it waits", lambda: control_plane.events("FailedScheduling"))
     policy.write_text(policy.read_text()[:20])
+    wait_for("it has looked", lambda: "the last good Policy stays" in running.err)
     threading.Event().wait(0.6)
     assert control_plane.places() == {}, "a half-written Policy changes nothing"
     policy_file(tmp_path, [])
@@ -147,10 +148,9 @@ def test_a_proxy_that_dies_and_comes_back_loses_nothing(control_plane, start_sch
     running.send_signal(signal.SIGTERM)
     assert running.wait(60) == 0
     err = running.err
-    # Once more, where Bindings that were cut off are answered only after a list has come through again.
-    assert 1 <= err.count("answers again") <= 2, err
-    # Said once for a Binding that was under way, a list that was cut off, and lists that were refused.
-    assert 1 <= err.count("is `kubectl proxy` running") <= 4, err
+    # Once and more, as Bindings and lists that were cut off are answered late or not at all: not for each pod.
+    assert 1 <= err.count("answers again") <= 10, err
+    assert 1 <= err.count("is `kubectl proxy` running") <= 10, err
     told = Counter(key for key, *_ in control_plane.events("Scheduled"))
     assert max(told.values()) == 1, "no pod was bound twice"
 

@@ -600,7 +600,8 @@ def test_the_room_is_kept_until_the_victims_have_gone(contested, tmp_path, start
     start_scheduler(*arguments, "--interval=0.1")
     wait_for("the victim goes", lambda: "deletionTimestamp" in contested.pods()["default/low"]["metadata"])
     contested.create(pod("p10", {"cpu": "1"}, priorityClassName="p10"))
-    threading.Event().wait(3)
+    wait_for("the next one is told, too", lambda: len(contested.events("Preempted")) == 2)
+    threading.Event().wait(1)
     assert contested.pods()["default/p30"]["status"]["nominatedNodeName"] == "n"
     assert sorted(contested.events("Preempted")) == [
         ("default/high", "Preempted by default/p10 on node n", "my-scheduler"),
