@@ -1973,12 +1973,14 @@ def attachments(pod, snapshot):
     attached = attached_by(sources, CLOUD_DISKS)
     for name, claim in unbound.items():  # what is yet to be provisioned is known by its claim
         class_name = pick(claim, str, "spec", "storageClassName")
-        built_in = snapshot.objects["storageclasses"].get(class_name, {}).get("provisioner")
+        named = snapshot.objects["storageclasses"].get(class_name, {})
+        built_in = pick(named, str, "provisioner")
         if built_in in CLOUD_DISKS:
             attached.add((built_in, (pod.namespace, name)))
-        provisioner = storage_class_of(claim, snapshot).get("provisioner")  # CSI reads annotations, too
+        of_csi = storage_class_of(claim, snapshot)  # which reads annotations, too
+        provisioner = pick(of_csi, str, "provisioner")
         if provisioner not in CLOUD_DISKS:
-            attached.add((provisioner or "", (pod.namespace, name)))
+            attached.add((provisioner, (pod.namespace, name)))
     return attached
 
 
@@ -6360,7 +6362,7 @@ def attachments_today(pod, snapshot):
     sources, unbound = volumes_of(pod, snapshot)
     attached = attached_by(sources, MIGRATED)
     for name, claim in unbound.items():
-        provisioner = storage_class_of(claim, snapshot).get("provisioner") or ""
+        provisioner = pick(storage_class_of(claim, snapshot), str, "provisioner")
         attached.add((DRIVERS.get(provisioner, provisioner), (pod.namespace, name)))
     return attached
 

@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -27,8 +28,16 @@ DEFAULT_PRIORITIES = [entry["name"] for entry in scheduler.default_entries("prio
 SCHEDULER = [sys.executable, str(ROOT / "scheduler.py")]
 
 
+SLOWNESS = re.compile("^.* (takes [0-9.]+ s to decide about|has not answered for 5 s).*\n", re.M)
+
+
+def on_any_machine(text):
+    """What was said, without the lines that a machine adds that is busy with something else."""
+    return SLOWNESS.sub("", text)
+
+
 def run_scheduler(*arguments, input="", timeout=120, **options):
-    """Run scheduler.py to its end; return its exit code, what it printed, and its seconds of CPU."""
+    """Run scheduler.py to its end; return its exit code, what it said on any machine, and its seconds of CPU."""
     with contextlib.ExitStack() as files:
         stdin, stdout, stderr = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         stdin.write(input.encode())
@@ -40,10 +49,29 @@ def run_scheduler(*arguments, input="", timeout=120, **options):
             command.kill()
         for printed in (stdout, stderr):
             printed.seek(0)
-        run = subprocess.CompletedProcess(command.args, command.returncode, stdout.read().decode(errors="replace"),
-                                          stderr.read().decode(errors="replace"))
+        out, err = (printed.read().decode(errors="replace") for printed in (stdout, stderr))
+        run = subprocess.CompletedProcess(command.args, command.returncode, out, on_any_machine(err))
         run.cpu_seconds = command.cpu_seconds
         return run
+
+
+class Running(Command):
+    """scheduler.py as it runs, its output in files."""
+
+    def __init__(self, folder, arguments, **options):
+        self.files = folder / "stdout", folder / "stderr"
+        with open(os.devnull) as nothing, open(self.files[0], "wb") as out, open(self.files[1], "wb") as err:
+            super().__init__(arguments, nothing, out, err, **options)
+
+    @property
+    def out(self):
+        """What it has printed so far."""
+        return self.files[0].read_text(errors="replace")
+
+    @property
+    def err(self):
+        """What it has logged so far, on any machine."""
+        return on_any_machine(self.files[1].read_text(errors="replace"))
 
 
 def run_afresh(*arguments, script=ROOT / "scheduler.py", **options):
@@ -167,8 +195,9 @@ def memory(request):
 
 @pytest.fixture(autouse=True)
 def nothing_said_yet():
-    """What is said once is said once in each test, and none has failed before it."""
+    """What is said once is said once in each test, and none has failed or been told to end before it."""
     scheduler.WARNED.clear()
+    scheduler.STOP.clear()
     scheduler.FAILURE.clear()
 
 
@@ -186,7 +215,7 @@ class ControlPlane:
         self.assets, self.folder, self.processes = Path(assets), folder, []
         etcd, self.port, self.proxy_port = free_port(), free_port(), free_port()
         self.server = f"http://127.0.0.1:{self.proxy_port}"
-        self.proxy = None
+        self.proxy, self.session = None, requests.Session()
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         (folder / "key.pem").write_bytes(key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()))
@@ -205,7 +234,7 @@ class ControlPlane:
                    # go of volumes that are no longer in use
                    "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection")
         self.start_proxy()
-        wait_for("kube-apiserver is ready", self.ready)
+        wait_for("kube-apiserver is ready", self.ready, 180)
 
     def start(self, program, *arguments):
         """Start a program of the control plane, its output in a log file."""
@@ -240,7 +269,7 @@ class ControlPlane:
 
     def request(self, method, path, body=None, **options):
         """Send a request past the scheduler's code; return the answer's JSON."""
-        answer = requests.request(method, f"{self.server}/api/v1/{path}", json=body, timeout=60, **options)
+        answer = self.session.request(method, f"{self.server}/api/v1/{path}", json=body, timeout=60, **options)
         assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json()
 
@@ -330,17 +359,17 @@ def control_plane(shared_control_plane):
 
 
 @pytest.fixture
-def start_scheduler():
-    """A function that starts scheduler.py beside the test; what runs at the end of the test is stopped."""
+def start_scheduler(tmp_path):
+    """A function that starts scheduler.py beside the test; what runs at the end of the test is ended."""
     started = []
 
-    def start(*arguments):
-        process = subprocess.Popen([*SCHEDULER, *map(str, arguments)], text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        started.append(process)
-        return process
+    def start(*arguments, **options):
+        folder = tmp_path / f"run-{len(started)}"
+        folder.mkdir()
+        started.append(Running(folder, arguments, **options))
+        return started[-1]
 
     yield start
-    for process in started:
-        process.kill()
-        process.communicate()
+    for running in started:
+        running.kill()
+        running.wait()

@@ -355,6 +355,7 @@ class ApiServer(Server):
     def __init__(self, *objects):
         super().__init__()
         self.pods, self.nodes, self.lease, self.version = {}, {}, None, 0
+        self.read = {}  # an object's uid, its version, a field selector -> what `text` returns
         self.extra = []  # what lists contain besides: functions of (resource, field selector) that return objects
         self.create(*objects)
 
@@ -398,7 +399,15 @@ class ApiServer(Server):
         """Return the objects of a resource that a selector selects, as JSON, by their uids."""
         with self.lock:
             things = {"pods": self.pods, "nodes": self.nodes}.get(resource, {})
-            return {thing["metadata"]["uid"]: json.dumps(thing) for thing in things.values() if selects(selector, thing)}
+            texts = {thing["metadata"]["uid"]: self.text(thing, selector) for thing in things.values()}
+            return {uid: text for uid, text in texts.items() if text}
+
+    def text(self, thing, selector):
+        """Return an object as JSON, or "" if the selector does not select it. It is asked for 30 times a second."""
+        key = thing["metadata"]["uid"], thing["metadata"]["resourceVersion"], selector
+        if key not in self.read:
+            self.read[key] = json.dumps(thing) if selects(selector, thing) else ""
+        return self.read[key]
 
     def places(self):
         """Return where the pods are: namespace/name -> node."""

@@ -1,11 +1,12 @@
 """scheduler.py as a command that starts at once: a process that has read it, and what it needs, is forked.
 
 The new process runs the whole file as its main program, has an exit code, signals and streams of its own, and takes
-0.05 s of CPU to begin, where a start from nothing takes 0.25 s. What it cannot show, a test must start for real: what
+0.05 s of CPU, where a start from nothing takes 0.3 s. What it cannot show, a test must start for real: what
 depends on the interpreter's start (a package that is missing, `PYTHON...` variables, another order of sets each time)
 and on a terminal.
 """
 
+import gc
 import json
 import os
 import resource
@@ -31,11 +32,14 @@ class Forks:
 
 
 class Command:
-    """scheduler.py as it runs: what `subprocess.Popen` would return, without pipes."""
+    """scheduler.py as it runs: what `subprocess.Popen` would return, without pipes.
+
+    `program`, of Python, runs in its place, as by `python -c`: it may import the script and change settings of it.
+    """
 
     forks = None  # that all commands of this process come from
 
-    def __init__(self, arguments, stdin, stdout, stderr, cwd=None, env=None, limits=()):
+    def __init__(self, arguments, stdin, stdout, stderr, cwd=None, env=None, limits=(), program=None):
         Command.forks = Command.forks or Forks()
         self.args = [str(SCRIPT), *map(str, arguments)]
         self.returncode = self.cpu_seconds = None
@@ -43,7 +47,7 @@ class Command:
         with theirs:
             self.news.sendall(json.dumps({
                 "argv": self.args, "cwd": str(cwd or os.getcwd()), "environ": dict(os.environ if env is None else env),
-                "limits": limits}).encode())
+                "limits": limits, "program": program}).encode())
             self.news.shutdown(socket.SHUT_WR)
             streams = [stream.fileno() for stream in (stdin, stdout, stderr)]
             socket.send_fds(Command.forks.control, [b"."], [*streams, theirs.fileno()])
@@ -81,6 +85,10 @@ class Command:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def terminate(self):
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
     def kill(self):
         """End it."""
         self.send_signal(signal.SIGKILL)
@@ -90,7 +98,7 @@ class Command:
 
 
 def serve(control):
-    """Fork for whoever asks. In the new process, return what it is to run."""
+    """Fork for whoever asks. In the new process, return the program that it is to run, or None for the script."""
     running = {}  # pid -> whom to tell its end
 
     def tell_ends(*_):
@@ -138,14 +146,15 @@ def take_over(news, streams):
     for what, most in asked["limits"]:
         resource.setrlimit(what, (most, most))
     sys.argv = asked["argv"]
+    return asked["program"]
 
 
-def become_main(code):
-    """Run the script's code as the main program."""
-    main = sys.modules["__main__"] = types.ModuleType("__main__")
-    main.__file__ = str(SCRIPT)
-    sys.path[0] = str(SCRIPT.parent)
-    exec(code, vars(main))
+def run_as(name, code):
+    """Run code as a module of this name; return that."""
+    module = sys.modules[name] = types.ModuleType(name)
+    module.__file__ = str(SCRIPT)
+    exec(code, vars(module))
+    return module
 
 
 if __name__ == "__main__":
@@ -153,5 +162,11 @@ if __name__ == "__main__":
     import yaml  # noqa: F401
 
     code = compile(SCRIPT.read_bytes(), SCRIPT, "exec")
-    serve(socket.socket(fileno=os.dup(0)))
-    become_main(code)
+    imported = run_as("scheduler", code)  # so that also patterns are compiled
+    del sys.modules["scheduler"]
+    gc.freeze()  # what is there stays in pages that all processes share
+    program = serve(socket.socket(fileno=os.dup(0)))
+    sys.path[0] = str(SCRIPT.parent)
+    if program:
+        sys.modules["scheduler"] = imported
+    run_as("__main__", program or code)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 import scheduler
 import yaml
-from conftest import ROOT, SCHEDULER, free_port, node, pod, run_afresh, run_scheduler, table, wait_for
+from conftest import claim, ROOT, SCHEDULER, free_port, node, pod, run_afresh, run_scheduler, table, wait_for
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
 NOBODY_WAITS = "no pod waits for my-scheduler: none without a node has this spec.schedulerName"
@@ -303,11 +303,14 @@ WITH_CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "
         {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {
             "storageClassName": "s", "resources": {"requests": 5}}},
         "spec.resources.requests: expected an object, got 5"),
+    "a class whose provisioner is a list": (
+        WITH_CLAIM, {"kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": []},
+        "provisioner: expected a string, got []"),
 })
 def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, said):
     made = {"kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": "p",
             "volumeBindingMode": "WaitForFirstConsumer"}
-    _, below = pictured(node("n"), made, pod("p", labels={"app": "web"}, **spec), thing,
+    _, below = pictured(node("n"), made, claim("c", of="s"), pod("p", labels={"app": "web"}, **spec), thing,
                         arguments=["--policy", "DefaultProvider"])
     assert below == [f"default/p stays pending: {said}"]
 
@@ -364,10 +367,10 @@ def test_without_a_proxy_a_line_says_why_and_what_to_do(answering, server):
 
 def test_a_signal_ends_the_wait_for_a_proxy_with_exit_code_0(start_scheduler):
     waiting = start_scheduler("--server", f"http://127.0.0.1:{free_port()}")
-    assert "polling" in waiting.stderr.readline() and "cannot reach" in waiting.stderr.readline()
+    wait_for("it has tried", lambda: "cannot reach" in waiting.err)
     waiting.send_signal(signal.SIGTERM)
-    out, err = waiting.communicate(timeout=60)
-    assert (waiting.returncode, out, err) == (0, "", "")
+    assert (waiting.wait(60), waiting.out) == (0, "")
+    assert [word in line for word, line in zip(("polling", "cannot reach"), waiting.err.splitlines(), strict=True)] == [True] * 2
 
 
 def test_a_signal_while_it_waits_for_manifests_is_no_traceback():

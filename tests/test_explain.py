@@ -151,13 +151,13 @@ ONCE = pytest.mark.xdist_group("golden decisions")  # which are made by one work
 
 @pytest.fixture(scope="module")
 def golden_decisions():
-    """The decisions about the pods of the golden cases."""
+    """The decisions about the pods of each third golden case."""
     decisions = []
-    for case in (line["case"] for line in GOLDEN):
+    for case in (line["case"] for line in GOLDEN[::3]):
         policies, cluster = {"my-scheduler": policy_of(case)}, cluster_of(*case["objects"])
         decisions += [scheduler.schedule(waiting, cluster.snapshot(policies), policies["my-scheduler"])
                       for waiting in pending_pods(cluster, policies)]
-    assert len(decisions) > 1000
+    assert len(decisions) > 300
     return decisions
 
 
@@ -179,7 +179,7 @@ def test_the_best_nodes_are_there_with_all_their_scores(golden_decisions, width)
             assert head == ("* " if name == decision.node else "= " * bool(tie)) + scheduler.shorten(name)
             assert column == dict(expected_column(decision, name, width // 2 - 2))
             cells += len(column)
-    assert cells > 5000
+    assert cells > 1500
 
 
 NORMALISED = ("NodeAffinityPriority", "TaintTolerationPriority", "InterPodAffinityPriority", "EvenPodsSpreadPriority",
@@ -222,7 +222,7 @@ def test_all_failing_nodes_are_there_with_all_that_is_against_them(golden_decisi
                 assert ",".join(wanted).startswith(",".join(listed).removesuffix("…"))
             assert width < 2000 or sorted(listed) == sorted(wanted)
             sizes.append(len(names))
-    assert max(sizes) > 5 and sizes.count(1) > 1000 and several > 10
+    assert max(sizes) > 5 and sizes.count(1) > 300 and several > 3
 
 
 def test_the_tables_have_the_numbers_of_the_json_records():
@@ -550,7 +550,7 @@ def test_a_picture_fits_the_screen(width):
     nodes = [node(f"ip-172-31-{i}-117.eu-west-1.compute.internal", status={"allocatable": {
         "cpu": "64", "memory": "256Gi", "pods": "250"}}) for i in range(100, 130)]
     pods = [pod(f"web-7b9f5d6c4-{i:05}", {"cpu": "1", "memory": "7Gi"}, nodeName=nodes[i % 30]["metadata"]["name"])
-            for i in range(1000)]
+            for i in range(300)]
     cluster = cluster_of(*nodes, *pods, *(pod(f"waits-for-ever-{i}") for i in range(99)))
     screen = scheduler.Screen()
     screen.width = width

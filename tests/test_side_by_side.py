@@ -101,14 +101,14 @@ def flags(policy, folder):
 
 
 @table("policy, count", {
-    "the default rules": (DEFAULTS, 100),
-    "everything at once": (ALL, 100),
-    "a provider": ("ClusterAutoscalerProvider", 80),
-    **{f"rules drawn at random, {seed}": (random_policy(random.Random(seed)), 20) for seed in range(20)},
+    "the default rules": (DEFAULTS, 60),
+    "everything at once": (ALL, 60),
+    "a provider": ("ClusterAutoscalerProvider", 60),
+    **{f"rules drawn at random, {seed}": (random_policy(random.Random(seed)), 20) for seed in range(12)},
 })
 def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_path, policy, count):
     """Many pods, one at a time: both see the same cluster, and give the same node or the same reasons."""
-    chance = random.Random(1)
+    chance = random.Random(9)  # by which several pods fit nowhere, whatever is chosen for the others
     theirs, ours = flags(policy, tmp_path)
     control_plane.create(*random_nodes(chance))
     for app in ("web", "db"):

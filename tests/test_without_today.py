@@ -11,6 +11,7 @@ from conftest import ROOT, node, pod, run_afresh, table
 from test_golden import CASES
 
 TODAY = re.compile(r"^#+\n# PART VII\. TODAY.*(?=^if __name__ == )", re.M | re.S)
+PLAIN = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "--assert=plain"]  # which halves the start
 SAMPLE = [f"tests/test_golden.py::test_the_decision_is_kube_schedulers[{name}]" for name in list(CASES)[::10]]
 
 
@@ -35,7 +36,7 @@ def project(tmp_path_factory):
     "the README's exercises": ["tests/test_readme.py", "-k", "exercise"],
 })
 def test_what_is_left_passes_the_tests_of(tests, project):
-    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+    run = subprocess.run([sys.executable, "-m", "pytest", "-q", *PLAIN, *tests],
                          cwd=project, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr
 
