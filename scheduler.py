@@ -1366,15 +1366,24 @@ def shares_of(images, snapshot):
 
     Images that no node has are left out.
     """
-    images = [image if image.rfind(":") > image.rfind("/") else f"{image}:latest"  # normalizedImageName
-              for image in images]
-    wanted = set(images)
-    sizes = collections.defaultdict(list)  # image -> its bytes, on each node that has it
-    for node in snapshot.nodes.values():
-        for image in node.images.keys() & wanted:
-            sizes[image].append(node.images[image])
-    return [(image, int(sizes[image][0] * (len(sizes[image]) / len(snapshot.nodes))))
-            for image in images if image in sizes]
+    sizes = recall("images", "of all pods", snapshot, snapshot.nodes, lambda node: node.images, then=sizes_of)
+    shares = []
+    for image in images:
+        if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag (normalizedImageName)
+            image += ":latest"
+        if image in sizes:
+            first, *_ = sizes[image]
+            shares.append((image, int(first * (len(sizes[image]) / len(snapshot.nodes)))))
+    return shares
+
+
+def sizes_of(nodes, images):
+    """Return {image: its bytes, on each node that has it}."""
+    sizes = collections.defaultdict(list)
+    for name in nodes:
+        for image, size in images[name].items():
+            sizes[image].append(size)
+    return dict(sizes)
 
 
 @priority("ImageLocalityPriority", metadata=image_shares, plugin="ImageLocality", by_default=1)
