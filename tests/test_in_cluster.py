@@ -1,4 +1,4 @@
-"""Replicas in the cluster: leader election, and the README's manifests with RBAC on."""
+"""Replicas in the cluster: leader election, and the manifests of my-scheduler.yaml with RBAC on."""
 
 import json
 import re
@@ -12,7 +12,7 @@ import yaml
 from conftest import ROOT, free_port, node, pod, run_scheduler, table, wait_for
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-[MANIFESTS] = re.findall("^```yaml\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+MANIFESTS = (ROOT / "tests" / "my-scheduler.yaml").read_text()
 
 
 def election(folder, **times):
@@ -195,7 +195,7 @@ def test_of_two_that_try_at_once_one_leads(caplog):
     assert not election.acquire() and caplog.messages == []
 
 
-def test_with_the_readmes_rights_nothing_is_forbidden_and_no_right_is_idle(no_lease, tmp_path):
+def test_with_these_rights_nothing_is_forbidden_and_no_right_is_idle(no_lease, tmp_path):
     control_plane = no_lease
     kubectl = [control_plane.assets / "kubectl", "--kubeconfig", control_plane.kubeconfig()]
     subprocess.run([*kubectl, "apply", "-f", "-"], input=MANIFESTS, text=True, check=True, capture_output=True)

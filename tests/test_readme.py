@@ -18,6 +18,7 @@ from conftest import ROOT, free_port, node, pod, run_afresh, run_scheduler, tabl
 from test_policy import DIFFERENT_ON_PURPOSE
 
 README = (ROOT / "README.md").read_text()
+MANIFESTS = (ROOT / "tests" / "my-scheduler.yaml").read_text()
 BLOCK = re.compile(r"^```\w+\n((?:.*\n)*?)```$|^(    .*\n(?:\n*    .*\n)*)", re.M)
 PASTED = []  # the blocks that tests have asked for
 NOTICES = "default/.* is placed, though it |.*: always on, though not among the predicates: |.*: not named here, so not asked$"
@@ -164,10 +165,10 @@ def test_the_picture_that_it_shows_is_what_its_command_prints(blocks):
 
 
 def test_the_lesson_takes_45_minutes_and_all_that_it_names_is_there():
-    [lesson] = re.findall(r"^\| minutes.*\n((?:\|.*\n)+)", README, re.M)
-    rows = [row.strip("| ").split(" | ") for row in lesson.splitlines()[1:]]
-    assert sum(int(minutes) for minutes, *_ in rows) == 45
-    exercises = re.findall(r"exercise (\d)|does (\d) and (\d)", lesson)
+    [lesson] = re.findall(r"^\*\*The lesson\.\*\* (.*\n(?:.+\n)+)", README, re.M)
+    assert sum(int(minutes) for minutes in re.findall(r"\((\d+)\b", lesson)) == 45
+    exercises = re.findall(r"exercise\s(\d)|does (\d) and (\d)", lesson)
+    assert len(exercises) == 5 and "## A lesson of 45 minutes" in README
     assert all(f"**{number}. " in README for numbers in exercises for number in numbers if number)
     options = set(re.findall("--[a-z]+", lesson))
     assert options and options <= set(re.findall("--[a-z]+", run_scheduler("--help").stdout))
@@ -176,7 +177,7 @@ def test_the_lesson_takes_45_minutes_and_all_that_it_names_is_there():
 @pastes("## The Policy")
 def test_the_policy_that_it_shows_loads_and_a_typo_is_pointed_out(blocks, tmp_path):
     [policy] = blocks
-    [said] = re.findall(r"a line\s+says where: `(.*)`$", README, re.M)
+    [said] = re.findall(r"A line\s+says where: `(.*)`$", README, re.M)
     (tmp_path / "policy.json").write_text(policy)
     arguments = ["--cluster", ROOT / "tests/clusters/demo.yaml", "--policy", "policy.json"]
     assert run_scheduler(*arguments, cwd=tmp_path).returncode == 0 and '"PodFitsResources"' in policy
@@ -187,7 +188,7 @@ def test_the_policy_that_it_shows_loads_and_a_typo_is_pointed_out(blocks, tmp_pa
 def test_it_says_which_names_are_accepted_though_kube_scheduler_rejects_them():
     kept = [name for name in DIFFERENT_ON_PURPOSE if name.startswith("removed-")]
     assert kept and {name.removeprefix("removed-") for name in kept} <= {*scheduler.SAID_BY_TAINTS}
-    assert len(scheduler.SAID_BY_TAINTS) == 5 and "rejected, but for the\nfive names that taints took over (the table's last" in README
+    assert len(scheduler.SAID_BY_TAINTS) == 5 and "rejected, but for the five names in the next table's last row" in README
     *_, last = re.search(r"^\| predicate \|.*\n((?:\|.*\n)+)", README, re.M)[1].splitlines()
     assert re.findall("`(.*?)`", last) == scheduler.SAID_BY_TAINTS
 
@@ -290,24 +291,21 @@ def test_its_commands_schedule_the_pods_of_a_cluster(blocks, shell, control_plan
         ("default/hello", "Successfully assigned default/hello to n", "my-scheduler")])
 
 
-@pastes("## In the cluster", "Then the Policy", "Save this as")
-def test_its_manifests_are_accepted_and_the_policy_is_updated(blocks, shell, tmp_path):
-    image, policy, manifests = blocks
+@pastes("## In the cluster", "Then the Policy", "Then two replicas")
+def test_its_manifests_are_accepted_and_the_policy_is_updated(blocks, shell):
+    image, policy, apply = blocks
     own = re.sub("--from-literal=policy.json='.*?'", "--from-file=policy.json", policy)
     defaults, shipped = '{"kind": "Policy", "apiVersion": "v1"}', (ROOT / "policy.json").read_text()
     for command, expected in (policy, defaults), (own, shipped):
         shell(command)
         data = json.loads(shell("kubectl -n kube-system get configmap my-scheduler -o json"))["data"]
         assert data == {"policy.json": expected}, "and no code, which who may edit it could run"
-    (tmp_path / "my-scheduler.yaml").write_text(manifests)
-    [command] = re.findall("Save this as `my-scheduler.yaml`, and `(.*?)`", README)
-    command = command.replace("my-scheduler.yaml", str(tmp_path / "my-scheduler.yaml"))
-    assert shell(command).count(" created\n") == 6
+    assert shell(apply).count(" created\n") == 6
     shell("kubectl -n kube-system delete configmap my-scheduler")
-    shell(command.replace("apply", "delete --wait=false"))
-    assert set(re.findall(r"/policy/([\w.]+)", manifests)) == data.keys()
+    shell(apply.replace("apply", "delete --wait=false"))
+    assert set(re.findall(r"/policy/([\w.]+)", MANIFESTS)) == data.keys()
     packed = set(re.findall(r"^COPY (\S+) /code/$", image, re.M))
-    assert set(re.findall(r"/code/([\w.]+)", manifests)) == packed and all((ROOT / name).is_file() for name in packed)
+    assert set(re.findall(r"/code/([\w.]+)", MANIFESTS)) == packed and all((ROOT / name).is_file() for name in packed)
 
 
 def test_its_image_has_every_package_at_one_version():
@@ -337,3 +335,12 @@ def test_no_block_is_left_out():
     "Unreserve", "Permit", "PreBind", "Bind", "PostBind", "EnqueueExtensions"])
 def test_every_extension_point_has_its_row(point):
     assert re.search(rf"^\| ([A-Za-z]+, )*{point}(, [A-Za-z]+)* \|", README, re.M)
+
+
+@pytest.mark.parametrize("option", scheduler.EXTENSION_POINTS)
+def test_its_table_says_of_an_extension_point_what_the_scripts_own_says(option):
+    point = scheduler.EXTENSION_POINTS[option]
+    call = f"`{option}({', '.join(point.parameters.split())})`"
+    [(names, answers)] = re.findall(rf"^\| ([^|]*) \| [^|]*{re.escape(call)}[^|]* \| (.*) \|$", README, re.M)
+    assert point.in_configuration.lower() in names.lower().split(", ")
+    assert point.expected in answers
