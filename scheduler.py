@@ -3630,7 +3630,9 @@ class Writer:
         self.patience = 5  # seconds to wait for a free thread
         self.threads = 0  # that have been started
         self.tasks = queue.Queue()  # what threads are to do: (function, arguments)
-        self.answered = queue.SimpleQueue()  # for the loop: (decision, why its Binding has failed, or None)
+        # For the loop: (decision, why its Binding has failed, or None). Before Python 3.11 a SimpleQueue that
+        # is to wait for hardly any time may wait for ever.
+        self.answered = queue.Queue()
 
     def start(self, function, *arguments):
         """Have a thread call a function, as soon as one is free; in a dry run, none."""
