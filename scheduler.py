@@ -799,13 +799,13 @@ def container_requests(raw):
     """Return a pair for each container: what it requests, and whether it runs on beside the next ones."""
     statuses = {}
     for kind in ("initContainerStatuses", "containerStatuses"):
-        statuses |= {status.get("name"): status for status in pick(raw, list, "status", kind, of=dict)}
+        statuses |= {pick(status, str, "name"): status for status in pick(raw, list, "status", kind, of=dict)}
     pairs = []
     for kind in ("initContainers", "containers"):
         for container in pick(raw, list, "spec", kind, of=dict):
             wanted = amounts(container, "resources", "requests")
             runs_on = kind == "containers" or is_sidecar(container)
-            status = statuses.get(container.get("name"), {}) if runs_on else {}
+            status = statuses.get(pick(container, str, "name"), {}) if runs_on else {}
             if status.get("resources") is not None:
                 wanted = while_resized(wanted, status, raw)
             pairs.append((wanted, runs_on))
@@ -2096,8 +2096,8 @@ class DelayedClaim:
                 return [with_reach(volume)]
             is_free = not owner and pick(volume, str, "status", "phase") == "Available"
             is_selected = satisfies(pick(volume, dict, "metadata", "labels"), selector)
-            modes = set(pick(volume, list, "spec", "accessModes"))
-            if is_free and is_selected and modes.issuperset(pick(claim, list, "spec", "accessModes")):
+            modes = set(pick(volume, list, "spec", "accessModes", of=str))
+            if is_free and is_selected and modes.issuperset(pick(claim, list, "spec", "accessModes", of=str)):
                 free.append(volume)
         free.sort(key=lambda volume: storage(volume, "capacity"))
         return [with_reach(volume) for volume in free]
@@ -3639,7 +3639,9 @@ class Writer:
         self.patience = 5  # seconds to wait for a free thread
         self.threads = 0  # that have been started
         self.tasks = queue.Queue()  # what threads are to do: (function, arguments)
-        self.answered = queue.SimpleQueue()  # for the loop: (decision, why its Binding has failed, or None)
+        # For the loop: (decision, why its Binding has failed, or None). Before Python 3.11 a SimpleQueue that
+        # is to wait for hardly any time may wait for ever.
+        self.answered = queue.Queue()
 
     def start(self, function, *arguments):
         """Have a thread call a function, as soon as one is free; in a dry run, none."""

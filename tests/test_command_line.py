@@ -269,6 +269,9 @@ def test_wrong_usage_is_exit_code_2(arguments, said):
     "a pod that requests what is no amount": (
         {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "much"}}}]}},
         'Pod p: "much" is not a quantity, such as 100m, 0.5 or 1.5Gi'),
+    "a pod whose container is called a list": (
+        {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": []}]}},
+        "Pod p: name: expected a string, got []"),
     "a pod whose schedulerName is none": (
         {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": False}},
         "Pod p: schedulerName: expected a string, got false"),
@@ -303,6 +306,10 @@ WITH_CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "
         {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {
             "storageClassName": "s", "resources": {"requests": 5}}},
         "spec.resources.requests: expected an object, got 5"),
+    "a volume that is used in a way that is a list": (
+        WITH_CLAIM, {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {
+            "storageClassName": "s", "capacity": {"storage": "1Gi"}, "accessModes": [[]]}},
+        "spec.accessModes[0]: expected a string, got []"),
     "a class whose provisioner is a list": (
         WITH_CLAIM, {"kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": []},
         "provisioner: expected a string, got []"),
