@@ -5923,7 +5923,7 @@ def wait_for_enter(due, snapshot, stop):
             print(question, end=" ", file=sys.stderr, flush=True)
             while not (stop.is_set() or select.select([terminal], [], [], 0.2)[0]):
                 pass
-            if not stop.is_set() and terminal.readline().strip() == "q":
+            if not stop.is_set() and (terminal.readline() or "q").strip() == "q":  # or Ctrl-D
                 stop.set()
     except OSError as error:
         raise InputError("--step: there is no terminal at which to press Enter") from error
@@ -6041,7 +6041,7 @@ def explain_pod(cluster, policy_file, options, screen):
     things, _ = list_all(cluster.api, "pods", f"metadata.namespace={namespace},metadata.name={name}")
     pods = [pod for pod in [cluster.cache.read(Pod, thing) for thing in things] if pod]
     if not pods:
-        raise ApiError(404, f'pod "{namespace}/{name}" not found (NAMESPACE/NAME; default/ is left out)')
+        raise ApiError(404, f'pod "{namespace}/{name}" not found (NAMESPACE/NAME; default/ may be left out)')
     pod = pods[0]
     path = policy_file.path
     policies = policy_file.policies
@@ -6059,7 +6059,10 @@ def explain_pod(cluster, policy_file, options, screen):
     answers = [*say_what_follows(decision, cluster.cache)] if decision.node else []
     show(decision, options, screen, f"{pod.key} {stands}. If scheduled now, by {path}")
     if answers and options.output == "text":
-        screen.print("What rules say once it has a node (nothing is sent):", *answers, "")
+        screen.print("What rules say once it has a node (nothing is sent):")
+        for answer in answers:
+            screen.print(*screen.fold(answer, rest=" " * 12))
+        screen.print()
     return FAILURE.is_set()
 
 
@@ -6077,7 +6080,7 @@ def say_what_follows(decision, cache):
                 if point == "permit" and wanted:
                     answer = f"not yet, for at most {wanted:g} s"
                 if point == "pre_bind" and wanted is not None:
-                    answer = f"not before {len(wanted)} requests have taken effect"
+                    answer = ", ".join(["not yet", *(f"{method} {path} first" for method, path, _ in wanted)])
                 if answer != "goes on":
                     decision.waits = with_why(f"{rule.title} ({point}): {answer}", reason)
                 yield f"  {point:8}  {rule.title}: {with_why(answer, reason)}"

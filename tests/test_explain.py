@@ -456,6 +456,12 @@ default/report asks for cpu 250m, memory 256Mi; prefers zone=east. Where will it
     assert shown.count("+web-1, +web-2") == 1 and max(len(line.rstrip()) for line in shown.splitlines()) <= 80
 
 
+@table("key", {"q": "q", "Ctrl-D": "\x04"})
+def test_steps_are_ended_by(key):
+    shown = at_a_terminal([key, "q", "q"], "--cluster", DEMO, "--step")
+    assert shown.count("Where will it go?") == 1 and "->" not in shown
+
+
 REQUIRED, TERM = f"required{scheduler.WHEN}", {"topologyKey": "zone", "labelSelector": {}}
 
 
@@ -710,7 +716,7 @@ def test_json_of_one_pod_is_its_record_and_nothing_else(tmp_path):
 def test_explain_a_pod_that_is_not_there(tmp_path):
     run = explain_one(tmp_path, "kube-system/nobody")
     assert (run.returncode, run.stdout) == (1, "")
-    assert run.stderr == 'pod "kube-system/nobody" not found (NAMESPACE/NAME; default/ is left out)\n'
+    assert run.stderr == 'pod "kube-system/nobody" not found (NAMESPACE/NAME; default/ may be left out)\n'
 
 
 def test_explain_a_pod_without_a_proxy():
@@ -920,6 +926,8 @@ def permit(pod, node, snapshot):
 def pre_bind(pod, node, snapshot):
     if "broken" in pod.labels:
         return 1 / 0
+    if "awaited" in pod.labels:
+        return [], "it comes"
     return ([("PATCH", "/api/v1/namespaces/default/pods/p", {})], "it is to be seen") if "prepared" in pod.labels else None
 
 @predicate("Mine", reserve=reserve, unreserve=unreserve, permit=permit, pre_bind=pre_bind)
@@ -935,8 +943,12 @@ def mine(pod, node):
     "permit waits": ("held", "-> a (1 of 1 nodes fit, score 1) waits: Mine (permit): not yet, for at most 30 s: 1 of 2 pods",
                      "permit Mine: not yet, for at most 30 s: 1 of 2 pods"),
     "something has to take effect": (
-        "prepared", "-> a (1 of 1 nodes fit, score 1) waits: Mine (pre_bind): not before 1 requests have taken effect: it is to be seen",
-        "pre_bind Mine: not before 1 requests have taken effect: it is to be seen"),
+        "prepared", "-> a (1 of 1 nodes fit, score 1) waits: Mine (pre_bind): not yet, PATCH "
+        "/api/v1/namespaces/default/pods/p first: it is to be seen",
+        "pre_bind Mine: not yet, PATCH /api/v1/namespaces/default/pods/p first: it is to be seen"),
+    "something is to come by itself": (
+        "awaited", "-> a (1 of 1 nodes fit, score 1) waits: Mine (pre_bind): not yet: it comes",
+        "pre_bind Mine: not yet: it comes"),
     "one breaks": ("broken", "stays pending: ZeroDivisionError in a rule: division by zero (Mine: rules.py, line 18), about node a",
                    "pre_bind Mine: ZeroDivisionError in a rule: division by zero (Mine: rules.py, line 18), about node a"),
 })
@@ -955,7 +967,8 @@ def test_explain_goes_on_with_what_rules_say_before_the_binding(label, decided, 
         server.stop()
     heading, said = run.stdout.split("What rules say once it has a node (nothing is sent):\n")
     assert f"default/p {decided} " in " ".join(heading.split()) + " "
-    lines = [" ".join(line.split()) for line in said.strip().splitlines()]
+    assert max(map(len, said.splitlines())) <= 80
+    lines = [" ".join(line.split()) for line in re.sub("\n {12}", " ", said).strip().splitlines()]
     points = ["reserve Mine: goes on", "permit Mine: goes on"]
     assert lines == [*points[:1 if last.startswith("permit") else 2], last]
     assert heading.startswith("reserve p on a\nunreserve p\n")
