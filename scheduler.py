@@ -2623,12 +2623,15 @@ def by_argument(member):
 
 
 NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag -> how that is said today
-    "NodeLabel": f"node affinity ({by_argument('labelsPresence')})",
-    "NodeLabelPriority": f"node affinity ({by_argument('labelPreference')})",
-    "ServiceAffinity": f"pod affinity ({by_argument('serviceAffinity')})",
-    **dict.fromkeys(["ServiceAffinityPriority", "ServiceAntiAffinityPriority"],
+    **dict.fromkeys(["NodeLabel", "labelsPresence"], f"node affinity ({by_argument('labelsPresence')})"),
+    **dict.fromkeys(["NodeLabelPriority", "labelPreference"],
+                    f"node affinity ({by_argument('labelPreference')})"),
+    **dict.fromkeys(["ServiceAffinity", "serviceAffinity"],
+                    f"pod affinity ({by_argument('serviceAffinity')})"),
+    **dict.fromkeys(["ServiceAffinityPriority", "ServiceAntiAffinityPriority", "serviceAntiAffinity"],
                     f"spread constraints ({by_argument('serviceAntiAffinity')})"),
-    **dict.fromkeys(["RequestedToCapacityRatio", "RequestedToCapacityRatioPriority"],
+    **dict.fromkeys(["RequestedToCapacityRatio", "RequestedToCapacityRatioPriority",
+                     "requestedToCapacityRatioArguments"],
                     "NodeResourcesFit with scoringStrategy.type RequestedToCapacityRatio "
                     f"({by_argument('requestedToCapacityRatioArguments')})"),
     "Coscheduling": "the rule Coscheduling of tests/tutorial_rules.py, a file for --plugins",
@@ -2757,8 +2760,9 @@ def parse(text):
         raise ValueError(f"line {len(before)}: {what}: {line}") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        line = "".join(text.splitlines()[mark.line:mark.line + 1]).strip()
-        raise ValueError(f"line {mark.line + 1}: {error.problem}: {line:.200}".rstrip(": ")) from None
+        line = "".join(text.splitlines()[mark.line:mark.line + 1])
+        what = "a tab; YAML is indented by spaces" if line.lstrip(" ").startswith("\t") else error.problem
+        raise ValueError(f"line {mark.line + 1}: {what}: {line.strip():.200}".rstrip(": ")) from None
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
         raise ValueError(f"it cannot be read: {one_line(error)}") from None
 
@@ -2780,7 +2784,7 @@ def at_most(size, text):
 def one_line(error):
     """Return an error's text on a short line; of a connection's, the cause that requests has wrapped up."""
     text = text_of(error)
-    cause = re.search(r"\[(Errno|SSL)[^][]*][^'\"()]*", text)
+    cause = re.search(r"\[(Errno|SSL)[^][]*][^'\"()]*|(?<=')[^']+(?='\)\)$)", text)
     text = cause.group() if cause else text
     return getattr(error, "strerror", None) or at_most(1000, " ".join(text.split()))
 
@@ -2904,7 +2908,8 @@ class Watch:
                 answer = list(answer)
             self.seconds += time.monotonic() - began
             if self.seconds > 1:
-                took = f"{self.seconds:.1f} s for {self.calls.total()} calls about {pod.key} so far"
+                calls = "call" if self.calls.total() == 1 else "calls"
+                took = f"{self.seconds:.1f} s for {self.calls.total()} {calls} about {pod.key} so far"
                 place = place_of(self, function)
                 warn_once(f"{self.name} takes long: {took} ({place})", about=f"{self.name} takes long")
             for thing, attributes in before:
@@ -2960,6 +2965,8 @@ def load_plugins(paths):
             raise InputError(f"{place}: {kind}{one_line(error)}") from error
         finally:
             PLUGGED_IN.update(dict.fromkeys((PREDICATES.keys() | PRIORITIES.keys()) - others, path))
+        if path not in PLUGGED_IN.values():
+            warn_once(f"there is no rule in {path}")
     return code
 
 
@@ -2977,14 +2984,12 @@ def line_of(error, path, source):
 
 
 def idle_plugins(paths, policies):
-    """Yield the files of --plugins that have no rule, and the rules in them that nobody asks."""
+    """Yield the rules in the files of --plugins that nobody asks."""
     active = {rule.name for policy in policies.values() for rule in policy.rules()}
     for path in paths:
         names = [name for name, file in PLUGGED_IN.items() if file == path]
         idle = sorted(set(names) - active)
-        if not names:
-            yield f"there is no rule in {path}"
-        elif idle:
+        if idle:
             yield f"{', '.join(idle)} of {path}: not named here, so not asked"
 
 
@@ -3023,7 +3028,7 @@ def strings_of(rule, answer, what, function=None):
 
 def wrong_answer(rule, expected, answer, function=None):
     """Return the error that says what a rule has to answer, what it did answer, and where it is."""
-    return TypeError(f"{expected}, not {answer!r:.40} ({place_of(rule, function)})")
+    return TypeError(f"{expected}, not {at_most(60, repr(answer))} ({place_of(rule, function)})")
 
 
 def place_of(rule, function=None):
@@ -5840,6 +5845,9 @@ def main(argv=None):
     FAILURE.clear()
     STOP.clear()
     gc.set_threshold(50000)  # of the many objects of a big cluster, few are ever garbage
+    for name, mode in {"stdin": "r", "stdout": "w", "stderr": "w"}.items():
+        if not getattr(sys, name):  # it is closed, as by >&-
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
     options = read_arguments(argv)
     SEED = options.seed
     if options.compare and SEED is None:
@@ -6771,6 +6779,6 @@ if __name__ == "__main__":
         sys.exit(130)
     except OSError as error:  # the reader of our output has ended, as head does, or the disk is full
         if not isinstance(error, BrokenPipeError):
-            log.error("%s", one_line(error))
+            log.error("cannot write what is printed: %s", one_line(error))
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -368,7 +368,7 @@ def test_without_a_proxy_a_line_says_why_and_what_to_do(answering, server):
         url = server.format(port=urlsplit(answering(200, "{}")).port, silent=silent.getsockname()[1], free=free_port())
         run = run_scheduler("--server", url, "--once")
     assert run.returncode == 1
-    assert re.fullmatch(f"cannot reach {url}: .*; is `kubectl proxy` running there\\? Without it: "
+    assert re.fullmatch(f"cannot reach {url}: [^'()]*; is `kubectl proxy` running there\\? Without it: "
                         "--cluster tests/clusters/demo.yaml", run.stderr.splitlines()[-1])
 
 
@@ -401,9 +401,12 @@ def test_help_teaches():
 
 @table("command, said", {
     "a reader that goes away": ("{} | true", ""),
-    "a file that may not grow": ("ulimit -f 0; {} > output", "File too large\n"),
+    "a file that may not grow": ("ulimit -f 0; {} > output", "cannot write what is printed: File too large\n"),
+    "an output that is closed": ("{} >&-", ""),
+    "a log that is closed": ("{} 2>&- >output || echo failed >&2", ""),
+    "an input that is closed": (f"{{}} --cluster - {DEMO} <&- >output", ""),
 })
-def test_output_that_nobody_takes_is_no_traceback(command, said, tmp_path):
+def test_output_that_nobody_takes_or_a_stream_that_is_closed_is_no_traceback(command, said, tmp_path):
     command = command.format(f"{' '.join(SCHEDULER)} --cluster {DEMO} --output=json")
     run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path)
     assert run.stderr == said
@@ -795,7 +798,7 @@ LONG = '{"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": "my
 
 @table("text, said", {
     "a tab that indents": (
-        "kind: Pod\nmetadata:\n\tname: p\n", "line 3: found character that cannot start any token: name: p"),
+        "kind: Pod\nmetadata:\n\tname: p\n", "line 3: a tab; YAML is indented by spaces: name: p"),
     "a key that comes twice": ("kind: Pod\nkind: Pod\n", 'line 2: duplicate key "kind": kind: Pod'),
     "another mistake": ("a: b: c", "line 1: mapping values are not allowed in this context: a: b: c"),
     "the place in JSON is quoted whole": (LONG, f"line 1: stray comma: {LONG}"),

@@ -261,8 +261,8 @@ ONE, TWO = ("@{}('{}')\ndef {}(pod, node): return {}\n".format(*parts) for parts
 
 
 @table("text, rules, said", {
-    "none of them is named": (ONE + TWO, {}, "One, Two of my_rules.py: not named here, so not asked"),
-    "one of them is not": (ONE + TWO, {"predicates": ["One"]}, "Two of my_rules.py: not named here, so not asked"),
+    "none of them is named": (ONE + TWO, {}, "policy.json: One, Two of my_rules.py: not named here, so not asked"),
+    "one of them is not": (ONE + TWO, {"predicates": ["One"]}, "policy.json: Two of my_rules.py: not named here, so not asked"),
     "both are named": (ONE + TWO, {"predicates": ["One"], "priorities": ["Two"]}, None),
     "one is active anyway": (ONE.replace("'One'", "'One', always=True"), {}, None),
     "there is none": ("def one(pod, node): return []\n", {}, "there is no rule in my_rules.py"),
@@ -280,7 +280,7 @@ def test_a_rule_that_nobody_names_is_said_once(text, rules, said, times, tmp_pat
     finally:
         scheduler.load_plugins([])
     lines = [line for line in caplog.messages if "always on" not in line and "is loaded again" not in line]
-    assert lines == ([f"policy.json: {said}"] if said else [])
+    assert lines == ([said] if said else [])
 
 
 def test_the_rules_of_the_script_itself_would_pass_too():
@@ -474,6 +474,12 @@ def test_a_rule_that_takes_more_than_a_second_for_a_pod_is_named_once(mine, monk
         decide(policies, pod("p"), *map(node, names))
     place = f"(Mine: test_extension_points.py, line {sleep.__code__.co_firstlineno})"
     assert caplog.messages == [f"Mine takes long: 1.1 s for 9 calls about default/p so far {place}"]
+
+
+def test_a_rule_that_takes_more_than_a_second_once_is_named_with_one_call(mine, caplog):
+    policies = mine(lambda pod, node: time.sleep(1.01) or (), metadata=None)
+    decide(policies, pod("p"), node("a"))
+    assert len(caplog.messages) == 1 and " s for 1 call about default/p so far (" in caplog.text
 
 
 def test_an_unknown_resource_is_an_error_that_lists_the_known_ones(tmp_path):
@@ -809,10 +815,16 @@ def test_pre_enqueue_keeps_a_pod_out_of_the_queue_and_that_is_said(spy, caplog):
     "permit says a word": ("permit", "no", "permit: return None or seconds, or (seconds, why), not 'no'"),
     "pre_enqueue says True": ("pre_enqueue", True, "pre_enqueue: return None or why the pod is not to be tried yet, a string, not True"),
     "pre_enqueue says False": ("pre_enqueue", False, "pre_enqueue: return None or why the pod is not to be tried yet, a string, not False"),
+    "post_filter says a request without a body": (
+        "post_filter", ([("DELETE", "/api/v1/nodes/a")], "it goes"),
+        "post_filter: return None or (a list of requests, what they do), not ([('DELETE', '/api/v1/nodes/a')], 'it goes')"),
+    "pre_bind says much": (
+        "pre_bind", "no" * 50,
+        f"pre_bind: return None or a list of requests, (method, path, body), or (these, why), not '{'no' * 27}n ..."),
     "pre_bind says a word": ("pre_bind", "no", "pre_bind: return None or a list of requests, (method, path, body), or (these, why), not 'no'"),
     "pre_bind says a number": ("pre_bind", 5, "pre_bind: return None or a list of requests, (method, path, body), or (these, why), not 5")})
 def test_a_hook_that_answers_something_else_fails_its_pod(spy, point, answer, expected, caplog):
-    spy.answers[point] = answer
+    spy.answers |= {"filter": ["no"] if point == "post_filter" else [], point: answer}
     server = Server(node("n"), pod("p"))
     _, decisions = make_pass(server, spy)
     said = caplog.text + "".join(decision.message for decision in decisions)

@@ -84,6 +84,14 @@ EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and p
         policy((), [{"name": "NodeResourcesMostAllocated", "weight": 1}]),
         'priorities[0]: unknown priority "NodeResourcesMostAllocated"; today: NodeResourcesFit with '
         "scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)"),
+    "a priority's argument among the predicates": (
+        policy([{"name": "Ssd", "argument": {"labelPreference": {"label": "ssd", "presence": True}}}]),
+        "predicates[0].argument.labelPreference: unknown field; today: node affinity (in a Policy, among the priorities: a name "
+        'of your own, with "argument": {"labelPreference": {"label": "ssd", "presence": true}})'),
+    "a predicate's argument among the priorities, which means the opposite there": (
+        policy((), [{"name": "Zone", "weight": 1, "argument": {"serviceAffinity": {"labels": ["zone"]}}}]),
+        "priorities[0].argument.serviceAffinity: unknown field; today: pod affinity (in a Policy, among the predicates: a name "
+        'of your own, with "argument": {"serviceAffinity": {"labels": ["zone"]}})'),
     "a version": ('{"kind": "Policy", "version": "v1"}', "version: unknown field; today: apiVersion"),
     "a field with a typo": (
         policy(hardPodAffinitySymetricWeight=1),
@@ -203,6 +211,15 @@ def test_a_rule_with_an_argument_whose_file_is_missing(field, tmp_path):
     run = run_scheduler("--policy", "policy.json", "--cluster", "/dev/null", cwd=tmp_path)
     assert (run.returncode, run.stderr) == (2, (
         'policy.json: priorities[0]: unknown priority "PreferZone"; is a file missing in --plugins?\n'))
+
+
+def test_a_rule_whose_file_has_none(tmp_path):
+    (tmp_path / "policy.json").write_text(policy([{"name": "Mine"}]))
+    (tmp_path / "my_rules.py").write_text("def mine(pod, node): return []\n")
+    run = run_scheduler("--plugins", "my_rules.py", "--policy", "policy.json", "--cluster", "/dev/null", cwd=tmp_path)
+    assert (run.returncode, run.stderr) == (2, (
+        "there is no rule in my_rules.py\n"
+        'policy.json: predicates[0]: unknown predicate "Mine"; is a file missing in --plugins?\n'))
 
 
 @table("text, accepted", {
