@@ -2821,7 +2821,7 @@ def check_rule(where, name, function, options):
         hint = "; the Policy says it" if option == "weight" else hint
         raise InputError(f'rule "{name}": there is no option "{option}"{hint}')
     if name in CATALOGUES[where]:
-        raise InputError(f'there is a rule "{name}" already')
+        raise InputError(f'there is a rule "{name}" already ({place_of(CATALOGUES[where][name])})')
     given = {option: options[option] for option in PARAMETERS if options.get(option) is not None}
     for option, each in ({"function": function} | given).items():
         check_function(name, option, each, options)
@@ -5629,6 +5629,10 @@ def others_in_words(term):
     return labels_in_words(label_selector(term.get("labelSelector"))) or "any pod", domain
 
 
+GIVEN_TO_ALL = {  # tolerations that the API server adds to each pod
+    "node.kubernetes.io/not-ready:NoExecute", "node.kubernetes.io/unreachable:NoExecute"}
+
+
 def wishes(pod):
     """Yield in words what a pod asks of its node, and what it prefers."""
     requests = [f"{resource} {in_units(resource, wish)}" for resource, wish in pod.requests.items() if wish]
@@ -5645,7 +5649,9 @@ def wishes(pod):
         yield f"{verb} {labels_in_words(on_labels + on_fields)}"
     for toleration in pod.tolerations:
         taint = Taint(*(toleration.get(part) for part in Taint._fields))
-        yield f"tolerates {taint_in_words(taint) or 'all taints'}"
+        words = taint_in_words(taint) or "all taints"
+        if words not in GIVEN_TO_ALL:
+            yield f"tolerates {words}"
     for side, sign in (("podAffinity", ""), ("podAntiAffinity", "not ")):
         terms = [(f"{sign}with", term) for term in pick(affinity, list, side, f"required{WHEN}", of=dict)]
         terms += [(f"prefers {sign}to be with", pick(each, dict, "podAffinityTerm"))

@@ -490,6 +490,10 @@ def preferring(of, name, what, **more):
     "a taint is tolerated": ({"tolerations": [{"key": "gpu", "operator": "Exists"}]}, "tolerates gpu"),
     "its value and its effect": (
         {"tolerations": [{"key": "gpu", "value": "a100", "effect": "NoSchedule"}]}, "tolerates gpu=a100:NoSchedule"),
+    "what the API server has each pod tolerate is not said": (
+        {"tolerations": [{"key": "gpu"}, *(
+            {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+            for state in ("not-ready", "unreachable"))]}, "tolerates gpu"),
     "all taints": ({"tolerations": [{"operator": "Exists"}]}, "tolerates all taints"),
     "company": ({"affinity": {"podAffinity": {REQUIRED: [{"topologyKey": ZONE, **APP}]}}}, "with app=web in its zone"),
     "to be alone": ({"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": scheduler.HOSTNAME, **APP}]}}},

@@ -109,7 +109,10 @@ def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
     "a syntax error": ("def x(:\n", "SyntaxError: "),
     "an error when it runs": ("\n\nraise RuntimeError('no')\n", ", line 3: RuntimeError: no"),
     "a rule that is there already": ("from scheduler import predicate\npredicate('HostName')(print)\n",
-                                     ', line 2: there is a rule "HostName" already'),
+                                     ', line 2: there is a rule "HostName" already (HostName: scheduler.py, line '),
+    "a rule that is there twice": (
+        "from scheduler import predicate\n" + 2 * "@predicate('One')\ndef one(pod, node): return []\n",
+        ', line 4: there is a rule "One" already (One: my_rules.py, line 2)'),
     "a decorator without a name": (
         "from scheduler import predicate\n\n@predicate\ndef closed(pod, node):\n    return []\n",
         ', line 3: expected the name that a Policy has for closed, as in @predicate("Name")'),
