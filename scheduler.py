@@ -148,7 +148,7 @@ def waiting_pods(cluster, policies):
     """List the pods that name one of these schedulers, and have no node yet: GET /api/v1/pods."""
     waiting = {}
     for name in policies:
-        pods = cluster.list_pods(f"spec.schedulerName={name},spec.nodeName=")
+        pods = cluster.list_pods(name, f"spec.schedulerName={name},spec.nodeName=")
         waiting |= {pod.uid: pod for pod in pods if pod.scheduler == name and not pod.node_name}
     return list(waiting.values())
 
@@ -3575,31 +3575,25 @@ def share_memory_among_threads():
 SLOW_SECONDS = 5  # after which it is said who does not answer
 
 
-def within(seconds, function, *arguments, late=None, whom=""):
-    """Return what a function returns. Raises `late`, or else ApiError, if that takes longer.
-
-    whom: who is named if no answer comes for a while.
-    """
-    future = in_background(function, *arguments)
-    wait([future], SLOW_SECONDS if whom else seconds)
-    if whom and not future.done():
-        warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
-        wait([future], seconds - SLOW_SECONDS)
-    if not future.done():
-        raise late or ApiError(0, f"no answer within {seconds:.3g} s")
-    return future.result()
-
-
 STOP = threading.Event()  # set by a signal; it is global, as rules list objects, too
 
 
-def unless_stopped(function, *arguments):
-    """Return what a function returns. Raises ApiError if a signal comes before that."""
+def within(seconds, function, *arguments, late=None, whom="", stop=None):
+    """Return what a function returns. Raises `late`, or else ApiError, if that takes longer.
+
+    whom: who is named if no answer comes for a while. stop: an event that ends the wait with an ApiError.
+    """
     future = in_background(function, *arguments)
+    began = time.monotonic()
     while not future.done():
-        if STOP.is_set():
+        waited = time.monotonic() - began
+        if waited >= seconds:
+            raise late or ApiError(0, f"no answer within {seconds:.3g} s")
+        if stop and stop.is_set():
             raise ApiError(0, "a signal ended the script")
-        wait([future], 0.1)
+        if whom and waited >= SLOW_SECONDS:
+            warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
+        wait([future], min(0.1, seconds - waited))
     return future.result()
 
 
@@ -3640,13 +3634,18 @@ class Writer:
     def __init__(self, api, dry_run):
         self.api = api
         self.dry_run = dry_run
-        self.may_write = lambda: True  # with several replicas: LeaderElection.leads, see `poll`
-        self.patience = 5  # seconds to wait for a free thread
+        self.may_write = lambda: True
+        # Seconds to wait for a free thread. Where manifests are written, nobody but rules takes long.
+        self.patience = 5 if isinstance(api, Proxy) else 2 * HOOK_SECONDS
         self.threads = 0  # that have been started
         self.tasks = queue.Queue()  # what threads are to do: (function, arguments)
         # For the loop: (decision, why its Binding has failed, or None). Before Python 3.11 a SimpleQueue that
         # is to wait for hardly any time may wait for ever.
         self.answered = queue.Queue()
+
+    def write_while(self, leads):
+        """Write only while this replica leads, as a function says."""
+        self.may_write = leads
 
     def start(self, function, *arguments):
         """Have a thread call a function, as soon as one is free; in a dry run, none."""
@@ -3907,6 +3906,10 @@ class PodRecord:
         if fits_nowhere:
             self.retry_at = max(self.waits_since + UNSCHEDULABLE_SECONDS, self.backoff_ends)
 
+    def hasten(self, moment):
+        """Have the pod tried again at a time, unless it will be before."""
+        self.retry_at = min(self.retry_at, moment)
+
     @property
     def waits_for_rules(self):
         """Whether the pod has a node, and rules are to be asked whether it may be bound by now."""
@@ -3929,7 +3932,7 @@ def assume(decision, cache):
     if decision.node is None:
         return
     node = cache.snapshot.nodes[decision.node]
-    cache.assume(decision.pod, node)
+    cache.place(decision.pod, node.name)
     decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
     try:
         for rule in decision.policy.rules_with["reserve"]:
@@ -4023,11 +4026,10 @@ class PendingPods(dict):
 
     SEVERAL = 10  # pods in a pass that meet trouble of the API server: then it is not up to them
 
-    def __init__(self, cache, writer, step=False):
+    def __init__(self, cache, writer):
         super().__init__()
         self.cache = cache
         self.writer = writer
-        self.step = step  # whether to wait for Enter before a pod is tried
         self.due = []  # Pods to try in this pass; after it, those that are left as it broke off
         self.under_way = []  # the decisions whose Bindings are being written
         self.failing = set()  # the uids of pods that have met trouble since one was bound
@@ -4052,7 +4054,7 @@ class PendingPods(dict):
             has_gone = uid not in listed and not (latest and policy and ready(latest, policy))
             if record.waits_for_rules and (is_outdated or has_gone):
                 self.fall_back(record.decision)
-                record.retry_at = 0
+                record.hasten(0)
             if has_gone and uid not in being_bound:
                 del self[uid]
                 record.pod.update(record=None)  # else they keep each other
@@ -4060,12 +4062,12 @@ class PendingPods(dict):
     def end_backoff(self):
         """Have all pods tried again."""
         for record in self.values():
-            record.retry_at = 0
+            record.hasten(0)
 
     def hasten(self):
         """Have pods that fit nowhere tried again once their backoff is over, since something has changed."""
         for record in self.values():
-            record.retry_at = min(record.retry_at, record.backoff_ends)
+            record.hasten(record.backoff_ends)
 
     def choose_due(self, pods):
         """Choose those of the pods that are due, for this pass."""
@@ -4077,8 +4079,6 @@ class PendingPods(dict):
 
         Raises ApiError.
         """
-        if self.due and self.step:
-            wait_for_enter(self.due, self.cache.snapshot, stop)
         if not self.due or stop.is_set():
             return None
         self.take_answers(patience=0)
@@ -4112,9 +4112,7 @@ class PendingPods(dict):
         waited_for = record.waits_for
         had_room_before = record.waits_for_rules and record.since < record.began_at  # its turn in this pass
         record.fall_back(seconds_to_wait(decision), decision.fits_nowhere)
-        self.cache.forget(decision.pod)
-        if had_room_before or waited_for is WaitsFor.BINDING:  # others, which have met it there, may fit now
-            self.cache.has_changed = True
+        self.cache.forget(decision.pod, was_met=had_room_before or waited_for is WaitsFor.BINDING)
         if waited_for is not WaitsFor.NODE:
             self.undo(decision)
 
@@ -4229,15 +4227,12 @@ def list_all(api, resource, selector="", names_only=False):
     names_only: without more than their metadata, and as the API server has them cached: that may lag.
     """
     page = {"fieldSelector": selector, "limit": 500}
-    params = page
-    request = api.request
-    if names_only:
-        params = page | {"resourceVersion": "0"}
-    if names_only and isinstance(api, Proxy):
-        request = functools.partial(request, accept=METADATA)
-    ask = functools.partial(within, 60, request, whom=getattr(api, "server", ""))
+    params = page | {"resourceVersion": "0"} if names_only else page
+    ask = functools.partial(within, 60, api.request)
     if isinstance(api, Proxy):
-        ask = functools.partial(unless_stopped, ask)
+        accept = METADATA if names_only else "application/json"
+        request = functools.partial(api.request, accept=accept)
+        ask = functools.partial(within, 60, request, whom=api.server, stop=STOP)
     things = []
     while params:
         try:
@@ -4564,17 +4559,17 @@ class Cache:
         if name:
             self.node_named(name).add(pod)
 
-    def assume(self, pod, node):
-        """Have a pod count on a node before the API server shows it there."""
-        self.place(pod, node.name)
-
     def confirm(self, pod):
         """Take note that a pod is bound to the node on which it is assumed."""
         if self.waiting(pod):
             self.bound.add(pod.uid)
 
-    def forget(self, pod):
-        """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
+    def forget(self, pod, was_met=False):
+        """Take a pod off the node on which it is assumed, unless the API server shows it on one by now.
+
+        was_met: whether others have met it there, which may fit now.
+        """
+        self.has_changed |= was_met
         if self.waiting(pod):
             self.place(pod, None)
 
@@ -4606,7 +4601,7 @@ class Cluster:
         is_live = isinstance(api, Proxy) and not self.options.dry_run
         self.cache = Cache(api, is_watched, is_live)
         self.writer = Writer(api, self.options.dry_run)
-        self.pending = PendingPods(self.cache, self.writer, self.options.step)
+        self.pending = PendingPods(self.cache, self.writer)
         self.policies = {}  # schedulerName -> Policy, by which was decided last
         self.listed_at = 0  # when the pods that wait were last listed, in monotonic seconds
         self.breaks_off_at = 0  # when the pass ends if pods have come
@@ -4623,14 +4618,13 @@ class Cluster:
         self.failures = self.failures + 1 if trouble else 0
         return backoff(self.failures, most=10) if trouble else 0
 
-    def list_pods(self, selector):
-        """List the pods that a field selector selects.
+    def list_pods(self, scheduler, selector):
+        """List the pods of a scheduler, by its name and a field selector.
 
         On a cluster that list tells names only, and may lag: the pods themselves are as the cache has them,
         and those are left out that are known to be bound or gone, or of which no news came yet.
         """
-        listed = {name for name in self.cache.arrived if f"schedulerName={name}," in selector}
-        self.cache.arrived -= listed  # and not others, of which nobody might look then
+        self.cache.arrived.discard(scheduler)
         self.listed_at = time.monotonic()
         raws, _ = list_all(self.api, "pods", selector, names_only=self.cache.is_watched)
         if not self.cache.is_watched:
@@ -4681,6 +4675,8 @@ class Cluster:
         lists that took longer, it takes as long as these, so that at least half of the time is for decisions.
         """
         while not (self.has_come() and time.monotonic() > self.breaks_off_at):
+            if self.options.step and self.pending.due:
+                wait_for_enter(self.pending.due, self.cache.snapshot, stop)
             pod = self.pending.next_due(stop)
             if not pod:
                 return None
@@ -5044,7 +5040,7 @@ class LeaderElection:
         self.tries += 1
         try:
             if self.renewed_at == -math.inf:  # it does not lead
-                return unless_stopped(within, self.renew_deadline, self.write_lease, holder, self.tries)
+                return within(self.renew_deadline, self.write_lease, holder, self.tries, stop=STOP)
             return within(max(left, self.retry_period), self.write_lease, holder, self.tries)
         except Exception as error:
             if getattr(error, "status", None) != 409:  # another one was faster
@@ -6009,7 +6005,7 @@ def poll(cluster, policy_file, report, stop, options):
     is_wanted = options.leader_elect == "true" if options.leader_elect else settings.get("leaderElect")
     elected = is_wanted and not options.dry_run
     if elected:
-        cluster.writer.may_write = election.leads
+        cluster.writer.write_while(election.leads)
         if not election.lead(stop, cluster.keep_up):
             return 0
     limit = election.renew_deadline if elected else 60
@@ -6037,7 +6033,6 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
 
 def make_passes(cluster, policies, report, stop, once):
     """Make passes until one changes nothing. Return a snapshot without the pods that are still held."""
-    cluster.writer.patience = 2 * HOOK_SECONDS  # as nobody but rules takes long here
     while not stop.is_set():
         before = cluster.api.changes
         schedule_pending_pods(cluster, policies, report, stop)
@@ -6085,7 +6080,7 @@ def say_what_follows(decision, cache):
     pod = decision.pod
     snapshot = cache.snapshot
     node = snapshot.nodes[decision.node]
-    cache.assume(pod, node)
+    cache.place(pod, node.name)
     try:
         for point in ("reserve", "permit", "pre_bind"):
             for rule in decision.policy.rules_with[point]:

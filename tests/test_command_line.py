@@ -684,7 +684,7 @@ def test_limits_count_as_requests_that_are_not_given(thing, requests):
     once = thing["spec"]
     manifests.add(thing)
     assert thing["spec"] == once, "what is complete stays as it is"
-    [read] = scheduler.Cluster(manifests).list_pods("")
+    [read] = scheduler.Cluster(manifests).list_pods("", "")
     assert {name: read.requests[name] for name in requests} == requests
 
 
@@ -720,7 +720,7 @@ def test_a_priority_class_gives_its_priority(spec, priority, said, tmp_path, cap
     path = tmp_path / "cluster.yaml"
     path.write_text(yaml.safe_dump_all([
         node("n"), pod("p", **spec), priority_class("high", 1000), priority_class("usual", 7, globalDefault=True)]))
-    [read] = scheduler.Cluster(scheduler.Manifests([path])).list_pods("")
+    [read] = scheduler.Cluster(scheduler.Manifests([path])).list_pods("", "")
     assert (read.priority, caplog.messages) == (priority, [said] if said else [])
 
 
