@@ -2673,6 +2673,7 @@ def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
     return f'; did you mean "{near[0]}"?' if near else otherwise
 
 
+@functools.lru_cache(maxsize=10_000)  # a manifest has few words, but each of them often
 def nearly(word, known):
     """Return which of the known words this one nearly is, whatever its case, but not quite; else ""."""
     names = {name.lower(): name for name in known}
@@ -3334,7 +3335,7 @@ def meaning_of(where, entry, place, notices):
     if names and has_own_fields(rules[names[0]]):
         return names, [decode(given, rules[names[0]].argument, f"{place}.argument")]
     rule_for = {rule.member: name for name, rule in rules.items() if rule.member}
-    if names is None and not any(member in rule_for or nearly(member, rule_for) for member in given):
+    if names is None and not any(member in rule_for or nearly(member, tuple(rule_for)) for member in given):
         raise InputError(f"{place}: {unknown_rule(where, title)}")
     if names is not None and not given.keys() <= rule_for.keys():
         raise InputError(f'{place}.argument: "{title}" takes none')
@@ -5106,6 +5107,7 @@ FIELDS = """
     preferredDuringSchedulingIgnoredDuringExecution priority priorityClassName reference requests
     requiredDuringSchedulingIgnoredDuringExecution resources schedulerName schedulingGates spec status
     taints tolerations topologyKey topologySpreadConstraints unschedulable volumes whenUnsatisfiable"""
+FIELDS = tuple(FIELDS.split())
 # What is in these may have any name, or is not written by people.
 FREE = {"labels", "annotations", "nodeSelector", "matchLabels", "containerStatuses", "initContainerStatuses"}
 VALUES = {  # what these fields may say
@@ -5121,7 +5123,7 @@ SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
 
 def remarks_on(kind, thing):
     """Yield what is odd in an object of this kind that no API server has checked."""
-    meant = nearly(kind, KINDS)
+    meant = nearly(kind, tuple(KINDS))
     if meant:
         yield f'kind: did you mean "{meant}"?'
     if kind in ("Pod", "Node"):
@@ -5137,7 +5139,7 @@ def odd_words(thing, place):
             yield from odd_words(value, f"{place}[{i}]")
     for name, value in thing.items() if isinstance(thing, dict) else ():
         where = f"{place}.{name}".removeprefix(".")
-        meant = nearly(name, FIELDS.split())
+        meant = nearly(name, FIELDS)
         if meant:
             yield f'{where}: did you mean "{meant}"?'
         known = VALUES.get(name, [value])  # of other fields, any value will do
@@ -5146,7 +5148,7 @@ def odd_words(thing, place):
         if value and value not in known:
             hint = did_you_mean(value, known, f"; expected one of {', '.join(known)}")
             yield f'{where}: unknown {name} "{value}"{hint}'
-        if name in FIELDS.split() and name not in FREE:
+        if name in FIELDS and name not in FREE:
             yield from odd_words(value, where)
 
 
@@ -5271,8 +5273,8 @@ class Manifests:
 class Screen:
     """What is printed on: a terminal, with colours unless NO_COLOR is set, or 80 columns without colours."""
 
-    def __init__(self):
-        self.output = sys.stdout
+    def __init__(self, output=None):
+        self.output = output or sys.stdout
         with contextlib.suppress(AttributeError):  # in a notebook, standard output has no such method
             self.output.reconfigure(errors="replace")
         self.is_terminal = self.output.isatty()
@@ -5304,12 +5306,6 @@ CONTROL = [  # what a terminal obeys, and what is invisible or changes the direc
     *range(0x2060, 0x2070), 0xfeff, *range(0xfff9, 0xfffc), *range(0xe0000, 0xe0080)]
 ESCAPES = {code: ascii(chr(code))[1:-1] for code in CONTROL}  # names and messages may come from anybody
 BOLD, DIM, RED, GREEN = "1", "2", "91", "1;32"
-
-
-def folded(text, width):
-    """Return a line for people as lines of at most this width."""
-    return text if len(text) <= width else "\n".join(
-        textwrap.wrap(text, max(60, width), subsequent_indent="    ", break_on_hyphens=False))
 
 
 def traceback_in_lines(exc_info):
@@ -5758,7 +5754,7 @@ def whose_it_is(pod, policies):
     """Return in words which other scheduler a pod is left to, or which of ours may be meant."""
     if pod.scheduler == "default-scheduler":
         return "is left to default-scheduler, as it names no other"
-    meant = nearly(pod.scheduler, policies)
+    meant = nearly(pod.scheduler, tuple(policies))
     return f"names {pod.scheduler} (did you mean {meant}?)" if meant else f"is left to {pod.scheduler}"
 
 
@@ -5855,8 +5851,8 @@ def main(argv=None):
     if options.compare and SEED is None:
         SEED = ""  # chance decides alike for all that is compared
     formatter = logging.Formatter()
-    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else math.inf
-    formatter.formatMessage = lambda record: folded(record.message.translate(ESCAPES), width)
+    errors = Screen(sys.stderr)
+    formatter.formatMessage = lambda record: "\n".join(errors.folded(record.message))
     formatter.formatException = traceback_in_lines
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
@@ -5929,8 +5925,7 @@ def wait_for_enter(due, snapshot, stop):
     try:
         with open("/dev/tty") as terminal:  # as manifests may come from standard input
             screen.print(*picture_of_nodes(nodes, pods, screen, set(), keys), "")
-            question = folded(question.translate(ESCAPES), shutil.get_terminal_size().columns)
-            print(question, end=" ", file=sys.stderr, flush=True)
+            print(*screen.fold(question, rest="    "), sep="\n", end=" ", file=sys.stderr, flush=True)
             while not (stop.is_set() or select.select([terminal], [], [], 0.2)[0]):
                 pass
             if not stop.is_set() and (terminal.readline() or "q").strip() == "q":  # or Ctrl-D
@@ -5939,47 +5934,28 @@ def wait_for_enter(due, snapshot, stop):
         raise InputError("--step: there is no terminal at which to press Enter") from error
 
 
-def watch_rules(thread, ended, seconds=5):
-    """Until all has ended, warn of each rule for which a thread, the loop's, has waited at least so long."""
-    for call, waited in calls_of_rules(thread, ended, seconds):
-        if waited:
-            warn_once(f"{RULE_OF[call.f_code]} has not returned for {seconds} s ({place_in(call)})")
+def watch_rules(thread, ended, seconds=5, limit=math.inf):
+    """Until all has ended, warn of each rule for which a thread, the loop's, has waited so many seconds.
 
-
-def end_if_stuck(thread, stop, limit):
-    """Until `stop`, end the process once a thread, the loop's, has waited for one call of a rule so long.
-
-    For the loop cannot: nobody would be scheduled, while another thread renews the Lease.
+    After `limit` seconds end the process, as the loop cannot: nobody would be scheduled, while another thread
+    renews the Lease.
     """
-    for call, waited in calls_of_rules(thread, stop, limit / 10):
-        if waited >= limit:
-            name = RULE_OF[call.f_code]
-            log.error("%s has not returned for %g s (%s): this process ends", name, limit, place_in(call))
-            os._exit(1)
-
-
-def calls_of_rules(thread, ended, seconds):
-    """Every so many seconds, until all has ended, yield which call of a rule a thread is in, and how long.
-
-    That is the call's frame, and the seconds since it was first seen.
-    """
-    before = None
-    since = time.monotonic()
+    call = None  # the frame of the rule's function that the thread is in
+    since = time.monotonic()  # when it was first seen there
     while not ended.wait(seconds):
         frame = sys._current_frames().get(thread)
         while frame and frame.f_code not in RULE_OF:
             frame = frame.f_back
-        moment = time.monotonic()
-        if frame is not before:
-            before = frame
-            since = moment
-        if frame:
-            yield frame, moment - since
-
-
-def place_in(frame):
-    """Return where a call stands, in its file."""
-    return f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
+        if frame is not call:
+            call = frame
+            since = time.monotonic()
+        elif call:
+            name = RULE_OF[call.f_code]
+            place = f"{Path(call.f_code.co_filename).name}, line {call.f_lineno}"
+            warn_once(f"{name} has not returned for {seconds:g} s ({place})", about=call.f_code)
+            if time.monotonic() - since >= limit:
+                log.error("%s has not returned for %g s (%s): this process ends", name, limit, place)
+                os._exit(1)
 
 
 def stop_on_signals():
@@ -6009,7 +5985,7 @@ def poll(cluster, policy_file, report, stop, options):
         if not election.lead(stop, cluster.keep_up):
             return 0
     limit = election.renew_deadline if elected else 60
-    in_background(end_if_stuck, threading.get_ident(), stop, limit)
+    in_background(watch_rules, threading.get_ident(), stop, limit / 10, limit)
     code = run(cluster, policy_file, report, stop, options.interval, options.once)
     stop.set()
     if elected:

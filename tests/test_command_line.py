@@ -509,7 +509,7 @@ def test_a_signal_ends_the_wait_for_a_rule_that_binds(tmp_path):
 
 
 IMPATIENT = """import sys, scheduler
-scheduler.watch_rules.__defaults__ = (0.5,)
+scheduler.watch_rules.__defaults__ = (0.5, scheduler.math.inf)
 sys.exit(scheduler.main())"""
 
 

@@ -752,8 +752,9 @@ def stuck(pod, node):
     time.sleep(3600)
 """
 ENDS_SOON = """import sys, scheduler
-plain = scheduler.end_if_stuck
-scheduler.end_if_stuck = lambda thread, stop, limit: plain(thread, stop, limit / 30)
+plain = scheduler.watch_rules
+scheduler.watch_rules = lambda thread, ended, seconds=5, limit=scheduler.math.inf: plain(
+    thread, ended, seconds / 30, limit / 30)
 sys.exit(scheduler.main())"""
 
 
