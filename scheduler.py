@@ -4115,7 +4115,7 @@ class PendingPods(dict):
         record.fall_back(seconds_to_wait(decision), decision.fits_nowhere)
         self.cache.forget(decision.pod, was_met=had_room_before or waited_for is WaitsFor.BINDING)
         if waited_for is not WaitsFor.NODE:
-            self.undo(decision)
+            self.try_to_send(unreserve(decision, self.cache.snapshot))
 
     def give_up_held(self):
         """Have the pods that wait for rules give up their rooms."""
@@ -4131,10 +4131,6 @@ class PendingPods(dict):
         if len(self.failing_now) >= self.SEVERAL:
             self.failing_now.clear()
             raise error
-
-    def undo(self, decision):
-        """Have the rules forget that the pod was to go somewhere."""
-        self.try_to_send(unreserve(decision, self.cache.snapshot))
 
     def send(self, requests):
         """Send what rules want sent; no pod is tried meanwhile, so it may not take long. Raises ApiError."""
@@ -4229,11 +4225,11 @@ def list_all(api, resource, selector="", names_only=False):
     """
     page = {"fieldSelector": selector, "limit": 500}
     params = page | {"resourceVersion": "0"} if names_only else page
-    ask = functools.partial(within, 60, api.request)
-    if isinstance(api, Proxy):
-        accept = METADATA if names_only else "application/json"
-        request = functools.partial(api.request, accept=accept)
-        ask = functools.partial(within, 60, request, whom=api.server, stop=STOP)
+    request = api.request
+    if names_only and isinstance(api, Proxy):
+        request = functools.partial(request, accept=METADATA)
+    stop = STOP if isinstance(api, Proxy) else None
+    ask = functools.partial(within, 60, request, whom=getattr(api, "server", ""), stop=stop)
     things = []
     while params:
         try:

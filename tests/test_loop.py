@@ -1097,12 +1097,13 @@ def test_a_binding_without_an_answer_is_said_once_and_a_failure_of_a_single_pass
 
 
 def test_a_proxy_that_does_not_answer_is_named_once_before_it_is_trouble(monkeypatch, caplog):
-    class Slow(scheduler.Proxy):
-        def request(self, *_, **options):
+    class Slow:
+        server = "http://127.0.0.1:8001"
+
+        def request(self, *_):
             time.sleep(0.3)
             return {"items": []}
 
     monkeypatch.setattr(scheduler, "SLOW_SECONDS", 0.05)
-    slow = Slow("http://127.0.0.1:8001")
-    assert [scheduler.list_all(slow, resource) for resource in ("pods", "nodes", "pods")] == [([], "")] * 3
+    assert [scheduler.list_all(Slow(), resource) for resource in ("pods", "nodes", "pods")] == [([], "")] * 3
     assert caplog.messages == ["http://127.0.0.1:8001 has not answered for 0.05 s; it may take up to 60 s"]
