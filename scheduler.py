@@ -1767,13 +1767,9 @@ def affinity_around(pod, snapshot):
     if not nodes:
         return sum_up_affinity(nodes, {})
     bonds_by_kind = snapshot.bonds.setdefault(pod.kind, {})
-    namespaces = listed_namespaces(snapshot)
-    around = recall(
-        "affinity", pod.kind, snapshot, nodes,
-        lambda node: affinity_at(pod, node, snapshot, bonds_by_kind), basis=namespaces, then=sum_up_affinity)
-    if listed_namespaces(snapshot) is not namespaces:  # a term has just looked at them: it rests on them, too
-        return affinity_around(pod, snapshot)
-    return around
+    return recall(
+        "affinity", pod.kind, snapshot, nodes, lambda node: affinity_at(pod, node, snapshot, bonds_by_kind),
+        basis=snapshot.objects["namespaces"], then=sum_up_affinity)
 
 
 def affine_nodes(snapshot):
@@ -1781,11 +1777,6 @@ def affine_nodes(snapshot):
     return recall(
         "affine nodes", "", snapshot, snapshot.nodes, lambda node: node.affine > 0,
         then=lambda nodes, is_affine: {name: node for name, node in nodes.items() if is_affine[name]})
-
-
-def listed_namespaces(snapshot):
-    """Return the snapshot's namespaces if a rule has looked at them, else None."""
-    return snapshot.objects.get("namespaces")  # unlike [], it does not list them
 
 
 def sum_up_affinity(nodes, at_nodes):
@@ -3859,7 +3850,6 @@ class PodRecord:
     pod: Pod  # as it was when last listed
     written: str | None = None  # the message of its last event, and of its condition PodScheduled
     printed: tuple | None = None  # what was last printed of it
-    asked: bool = False  # with --step: whether somebody was asked where the pod will go
     attempts: int = 0  # that have failed
     waits_since: float = 0  # it came, or the last attempt failed
     backoff_ends: float = 0
@@ -5563,7 +5553,7 @@ def picture(pods, snapshot, screen, new, reasons):
     new: the uids of the pods that this run had to place. reasons: {uid: why it has no node}.
     """
     yield from picture_of_nodes(snapshot.nodes.values(), pods, screen, new)
-    yield from homeless(pods, snapshot, screen, reasons)
+    yield from pods_without_node(pods, snapshot, screen, reasons)
 
 
 def picture_of_nodes(all_nodes, pods, screen, new, keys=None):
@@ -5575,7 +5565,8 @@ def picture_of_nodes(all_nodes, pods, screen, new, keys=None):
     for node, line in zip(nodes, lines, strict=True):
         yield line
         yield from screen.fold("" if keys is None else ", ".join(marks_of(node, keys)), "    ")
-        names = {uid: " ".join([name_of(pod), *labels_of(pod, keys or ())]) for uid, pod in node.pods.items()}
+        names = {uid: " ".join([pod.key.removeprefix("default/"), *labels_of(pod, keys or ())])
+                 for uid, pod in node.pods.items()}
         placed_now = sorted(f"+{name}" for uid, name in names.items() if uid in new)
         placed_before = sorted(name for uid, name in names.items() if uid not in new)
         names = ", ".join(placed_now + placed_before)
@@ -5706,12 +5697,7 @@ def fill(node, resource, length):
     return f"{bar} {'/'.join(numbers)}{suffix}"
 
 
-def name_of(pod):
-    """Return a pod's name, with its namespace unless that is the default."""
-    return pod.key.removeprefix("default/")
-
-
-def homeless(pods, snapshot, screen, reasons):
+def pods_without_node(pods, snapshot, screen, reasons):
     """Yield, of each pod that is on no node, where it stands."""
     placed = {uid for node in snapshot.nodes.values() for uid in node.pods}
     lines = []
@@ -5904,9 +5890,8 @@ def run_command(options, screen):
 def wait_for_enter(due, snapshot, stop):
     """Wait, before the first of the due pods is first decided about, for Enter; after q, set `stop`."""
     pod = due[0]
-    if pod.record.asked:
+    if pod.record.printed:  # it was decided about before
         return
-    pod.record.asked = True
     wanted = []
     with contextlib.suppress(Exception):  # what no rule has read yet may be anything
         for wish in wishes(pod):
@@ -5994,7 +5979,7 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
     waiting = {pod.uid for pod in waiting_pods(cluster, policies)}
     if options.step:
         snapshot = cluster.snapshot(policies)
-        screen.print(*homeless(cluster.cache.pods.values(), snapshot, screen, {}))
+        screen.print(*pods_without_node(cluster.cache.pods.values(), snapshot, screen, {}))
     snapshot = make_passes(cluster, policies, report, stop, options.once)
     if options.output == "text":
         pods = cluster.cache.pods.values()
