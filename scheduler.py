@@ -3879,6 +3879,11 @@ class PodRecord:
         if self.decision:
             self.decision.pod = pod
 
+    def begin_turn(self, pod):
+        """Take the pod as it is by now, to decide about it."""
+        self.renew(pod)
+        self.began_at = time.monotonic()
+
     def wait_for(self, what, decision):
         """Have the pod wait for something; nothing else changes that."""
         if what is not self.waits_for:
@@ -4670,9 +4675,8 @@ class Cluster:
             self.cache.take_news()
             latest = self.cache.waiting(pod)
             if latest and not latest.terminating:  # else it is bound, or goes
-                pod.record.renew(latest)
-                pod.record.began_at = time.monotonic()
-                return latest  # as it is by now
+                pod.record.begin_turn(latest)
+                return latest
         return None
 
     def has_come(self):
