@@ -3576,16 +3576,17 @@ def within(seconds, function, *arguments, late=None, whom="", stop=None):
     whom: who is named if no answer comes for a while. stop: an event that ends the wait with an ApiError.
     """
     future = in_background(function, *arguments)
-    began = time.monotonic()
+    waited = 0
     while not future.done():
-        waited = time.monotonic() - began
         if waited >= seconds:
             raise late or ApiError(0, f"no answer within {seconds:.3g} s")
         if stop and stop.is_set():
             raise ApiError(0, "a signal ended the script")
         if whom and waited >= SLOW_SECONDS:
             warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
-        wait([future], min(0.1, seconds - waited))
+        pause = min(0.1, seconds - waited)
+        wait([future], pause)
+        waited += pause
     return future.result()
 
 
