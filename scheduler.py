@@ -1685,6 +1685,10 @@ def even_pods_spread_priority(pod, node, metadata):
 
 # ==== 13. Affinity between pods =========================================================================
 
+# Two pods have `bonds` if a term of one means the other. `affinity_around` adds up the bonds of a pod with
+# all that are placed, by the domains where these are. From that, `affine_domains` has where the pod must be
+# and must not be, for the predicate; `affine_scores` where it is welcome, for the priority.
+
 
 class AffinityTerm:
     """A term of inter-pod affinity or anti-affinity of a pod. Raises InvalidSelector."""
@@ -1732,7 +1736,7 @@ def bonds(pod, other, snapshot):
     theirs, _ = affinity_terms(other)
     joins = all(term.selects(other, snapshot) for term in own["requiredAffinity"])
     found = collections.defaultdict(collections.Counter)
-    for what, terms, selected, sign in (
+    for what, terms, selected, factor in (
         ("together", own["requiredAffinity"] if joins else [], other, 1),
         ("apart", own["requiredAntiAffinity"], other, 1),
         ("repelling", theirs["requiredAntiAffinity"], pod, 1),
@@ -1744,7 +1748,7 @@ def bonds(pod, other, snapshot):
     ):
         for term in terms:
             if term.selects(selected, snapshot):
-                found[term.key][what] += sign * term.weight
+                found[term.key][what] += factor * term.weight
     return found
 
 
@@ -4519,9 +4523,12 @@ class Cache:
             self.has_changed = True
         is_nominated = pod and pod.nominated_node and not is_on
         if is_nominated or before in self.snapshot.nominated:
-            self.snapshot.nominated = [
-                each for each in self.pods.values()
-                if each.nominated_node and not each.node_name and not each.terminating]
+            self.snapshot.nominated = self.nominated_pods()
+
+    def nominated_pods(self):
+        """Return the pods for which room is being made on a node."""
+        return [pod for pod in self.pods.values()
+                if pod.nominated_node and not pod.node_name and not pod.terminating]
 
     def read_pod(self, key, raw, before):
         """Return a pod as it is by now; it is not parsed again if nothing that counts has changed."""
