@@ -133,11 +133,9 @@ def nodes(count, key="zone"):
         pod("there", volumes=[{"name": str(i), "emptyDir": {}} for i in range(size)], nodeName="n")],),
 })
 def test_twice_as_much_takes_twice_as_long(scene):
-    taken = []
-    for size in (100, 200):
-        cluster = cluster_of(*scene[0](size))
-        taken.append(steps(decide_all, cluster))
-    assert taken[1] < 2.5 * taken[0], f"{taken} steps"
+    steps(decide_all, cluster_of(*scene[0](5)))  # Python 3.12 does not count a function's steps when it first sees it
+    taken = [steps(decide_all, cluster_of(*scene[0](size))) for size in (100, 200)]
+    assert 0 < taken[1] < 2.5 * taken[0], f"{taken} steps"
 
 
 def test_nothing_is_kept_of_pods_that_are_gone():
