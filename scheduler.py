@@ -2020,9 +2020,9 @@ def volume_limit(driver, node, snapshot):
 def csi_limit(driver, node, snapshot, otherwise):
     """Return how many volumes of a CSI driver the node's CSINode allows, if it says so."""
     for known in pick(snapshot.objects["csinodes"].get(node.name, {}), list, "spec", "drivers", of=dict):
-        limit = pick(known, dict, "allocatable").get("count")
-        if known.get("name") == driver and limit is not None:
-            return limit
+        room = pick(known, dict, "allocatable")
+        if known.get("name") == driver and room.get("count") is not None:
+            return pick(room, int, "count")
     return otherwise
 
 

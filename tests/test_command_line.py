@@ -313,6 +313,10 @@ WITH_CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "
     "a class whose provisioner is a list": (
         WITH_CLAIM, {"kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": []},
         "provisioner: expected a string, got []"),
+    "a node that takes a list of volumes": (
+        WITH_CLAIM,
+        {"kind": "CSINode", "metadata": {"name": "n"}, "spec": {"drivers": [{"name": "p", "allocatable": {"count": []}}]}},
+        "count: expected a whole number, got []"),
 })
 def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, said):
     made = {"kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": "p",
