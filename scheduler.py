@@ -3822,7 +3822,7 @@ def now(microseconds=False):
 #   NODE       that fits it. When it gets one, it has its room there, and rules take note (reserve).
 #   PERMIT     of all rules. They are asked in each pass.
 #   PRE_BIND   until what rules have had written before the binding has taken effect. So are these.
-#   BINDING    to be answered. Then it is bound, and forgotten; in a dry run, it stays so.
+#   BINDING    to be written, and shown by the API server. Then it is forgotten; in a dry run, it stays so.
 #
 # While it waits for any but the first it is assumed: it has room on its node. It falls back to the first if a
 # rule refuses, its node or the pod itself goes, a Policy changes, or a write fails (fall_back): it gives up
@@ -3863,7 +3863,7 @@ class PodRecord:
     took: float = 0  # seconds that the loop has spent on it then
     waits_for: WaitsFor = WaitsFor.NODE
     since: float = field(default_factory=lambda: time.monotonic())  # when it began to wait for that
-    decision: Decision | None = None  # by which it is assumed on a node; None while it has no node
+    decision: Decision | None = None  # by which it is assumed on a node, while rules are to be asked
     changed: list = field(default_factory=list)  # of objects in memory, for it: (part, name, value before)
 
     def set_aside(self, part, name, value):
@@ -3889,8 +3889,8 @@ class PodRecord:
         self.renew(pod)
         self.began_at = time.monotonic()
 
-    def wait_for(self, what, decision):
-        """Have the pod wait for something; nothing else changes that."""
+    def wait_for(self, what, decision=None):
+        """Have the pod wait for something; nothing else changes that. A decision is kept for rules only."""
         if what is not self.waits_for:
             self.since = time.monotonic()
         self.waits_for = what
@@ -3898,7 +3898,7 @@ class PodRecord:
 
     def fall_back(self, seconds, fits_nowhere):
         """Have the pod wait for a node, and back off: longer if it fits nowhere, unless something changes."""
-        self.wait_for(WaitsFor.NODE, None)
+        self.wait_for(WaitsFor.NODE)
         self.put_back()
         self.attempts += 1
         self.waits_since = time.monotonic()
@@ -3958,7 +3958,10 @@ def ask_before_binding(decision, cache):
             if decision.waits:
                 return
         prepare_binding(decision, node, cache)
-        record.wait_for(WaitsFor.PRE_BIND if decision.waits else WaitsFor.BINDING, decision)
+        if decision.waits:
+            record.wait_for(WaitsFor.PRE_BIND, decision)
+        else:
+            record.wait_for(WaitsFor.BINDING)
     except (Exception, SystemExit) as error:
         if getattr(error, "is_trouble", False):  # of the API server: then it waits, as it stands
             FAILURE.set()
@@ -4170,9 +4173,6 @@ class PendingPods(dict):
             else:
                 self.failing.clear()
                 self.failing_now.clear()
-                self.cache.confirm(decision.pod)
-                self.pop(decision.pod.uid, None)
-                decision.pod.update(record=None)  # else whoever keeps the pod would keep the decision, too
 
     def take_failure(self, decision, error):
         """Have a pod fall back for which something could not be written. Raises ApiError if many do."""
@@ -4346,7 +4346,6 @@ class Cache:
         self.pods = {}  # namespace/name -> Pod, of those that have not ended
         self.unread = {}  # namespace/name of pods that cannot be read -> name of the node
         self.places = {}  # uid of a pod -> name of the node on which it counts
-        self.bound = set()  # uids of pods that are bound, though the API server does not show it yet
         self.arrived = set()  # the scheduler names of pods that have come, or changed, while they wait
         self.has_changed = False  # so that pods that fitted nowhere may fit now
         self.are_nodes_others = False  # than in the snapshot
@@ -4505,25 +4504,33 @@ class Cache:
         """Take in a pod; None: it has gone."""
         before = self.pods.pop(key, None)
         was_on = before.node_name if before else ""
-        counts_on = self.places.get(before.uid) if before else None
         pod = self.read_pod(key, raw, before)
-        is_another = before and pod and before.uid != pod.uid
-        if before and pod is not before:
-            self.place(before, None)
+        if pod is not before:
+            self.exchange(before, pod)
+        elif pod and pod.node_name != was_on:
+            self.place(pod, pod.node_name)
+            self.has_changed = True
         if pod:
             self.pods[key] = pod
-            self.place(pod, pod.node_name or (None if is_another else counts_on))
-        is_on = pod.node_name if pod else ""
-        has_gone = not pod or is_another
-        if before and (is_on or has_gone):
-            self.bound.discard(before.uid)
-        if pod and pod is not before and not is_on:
-            self.arrived.add(pod.scheduler)
-        if was_on != is_on or (before and pod is not before):
-            self.has_changed = True
-        is_nominated = pod and pod.nominated_node and not is_on
+        is_nominated = pod and pod.nominated_node and not pod.node_name
         if is_nominated or before in self.snapshot.nominated:
             self.snapshot.nominated = self.nominated_pods()
+
+    def exchange(self, before, pod):
+        """Have a pod count instead of the one of its name that was there before; None: there is none.
+
+        If it is the same one, which says something else now, it keeps the place where it is assumed.
+        """
+        assumed_on = self.places.get(pod.uid) if pod else None
+        if before:
+            self.place(before, None)
+            self.has_changed = True
+        if pod:
+            self.place(pod, pod.node_name or assumed_on)
+        if pod and pod.node_name:
+            self.has_changed = True
+        elif pod:
+            self.arrived.add(pod.scheduler)
 
     def nominated_pods(self):
         """Return the pods for which room is being made on a node."""
@@ -4559,11 +4566,6 @@ class Cache:
         if name:
             self.node_named(name).add(pod)
 
-    def confirm(self, pod):
-        """Take note that a pod is bound to the node on which it is assumed."""
-        if self.waiting(pod):
-            self.bound.add(pod.uid)
-
     def forget(self, pod, was_met=False):
         """Take a pod off the node on which it is assumed, unless the API server shows it on one by now.
 
@@ -4574,9 +4576,9 @@ class Cache:
             self.place(pod, None)
 
     def waiting(self, pod):
-        """Return a pod as it is by now; or None, if it has gone, or is bound."""
+        """Return a pod as it is by now; or None, if the API server shows that it has gone, or is bound."""
         latest = self.pods.get(pod.key)
-        is_waiting = latest and latest.uid == pod.uid and not latest.node_name and pod.uid not in self.bound
+        is_waiting = latest and latest.uid == pod.uid and not latest.node_name
         return latest if is_waiting else None
 
     def collect_changes(self):
@@ -4635,7 +4637,7 @@ class Cluster:
 
     def begin_pass(self, waiting, policies):
         """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
-        snapshot = self.snapshot(policies) if waiting else self.cache.snapshot
+        snapshot = self.snapshot(policies)
         pods = self.pending_pods(waiting, policies)
         if self.cache.collect_changes():
             self.pending.hasten()

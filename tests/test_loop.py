@@ -251,7 +251,7 @@ def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
     cluster = scheduler_of(server)
     make_pass(cluster)
     if carried_out:
-        assert not cluster.pending and "uid-first" in cluster.snapshot().nodes["n"].pods
+        assert cluster.pending["uid-first"].attempts == 0 and "uid-first" in cluster.snapshot().nodes["n"].pods
         assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
     else:
         assert cluster.pending["uid-first"].attempts == 1, "it backs off"
@@ -275,14 +275,14 @@ def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_
         "post_bind": lambda *_: seen.append("post_bind"), "unreserve": lambda *_: seen.append("unreserve")})
     cluster = scheduler_of(server)
     make_pass(cluster, policy=scheduler.Policy([rule], []))
-    assert server.places() == {"p": "n"} and seen == ["post_bind"] and not cluster.pending
+    assert server.places() == {"p": "n"} and seen == ["post_bind"] and not cluster.pending.under_way
     assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
 
 
 @table("there, attempts", {
     "another one of that name": ({"uid": "another", "nodeName": "n"}, 1),
     "it, elsewhere": ({"uid": "uid-p", "nodeName": "m"}, 1),
-    "it, there": ({"uid": "uid-p", "nodeName": "n"}, None)})
+    "it, there": ({"uid": "uid-p", "nodeName": "n"}, 0)})
 def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(there, attempts, monkeypatch):
     monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
     monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
@@ -298,7 +298,7 @@ def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(t
     server.request = request
     cluster = scheduler_of(server)
     make_pass(cluster)
-    assert [record.attempts for record in cluster.pending.values()] == ([] if attempts is None else [attempts])
+    assert cluster.pending["uid-p"].attempts == attempts
     assert len(server.sent("GET", "/pods/p")) == 3
 
 
@@ -877,12 +877,12 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reas
     answers = [(answer, reason) if answer is not None and reason else answer for answer in answers]
     rule = scheduler.Rule("Licence", lambda pod, node: (), hooks={"pre_bind": lambda *_: answers.pop(0)})
     cluster, policy = scheduler_of(server), scheduler.Policy([rule], [])
-    for _ in range(4):
+    for _ in range(5):
         scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
             (decision.node, decision.waits)), threading.Event())
         wait_until_told(cluster)
         states.append([record.waits_for for record in cluster.pending.values()])
-    assert states == [[scheduler.WaitsFor.PRE_BIND]] * 3 + [[]]
+    assert states == [[scheduler.WaitsFor.PRE_BIND]] * 3 + [[scheduler.WaitsFor.BINDING], []]
     assert decisions == [("n", waits), ("n", "")]
     events, conditions = said_about(server)
     assert conditions == [("False", "Waiting", waits)], "the reason is none for which autoscalers make nodes"
