@@ -3856,14 +3856,13 @@ class PodRecord:
     written: str | None = None  # the message of its last event, and of its condition PodScheduled
     printed: tuple | None = None  # what was last printed of it
     attempts: int = 0  # that have failed
-    waits_since: float = 0  # it came, or the last attempt failed
     backoff_ends: float = 0
     retry_at: float = 0
     began_at: float = 0  # when its turn in this pass began
     took: float = 0  # seconds that the loop has spent on it then
     waits_for: WaitsFor = WaitsFor.NODE
-    since: float = field(default_factory=lambda: time.monotonic())  # when it began to wait for that
-    decision: Decision | None = None  # by which it is assumed on a node, while rules are to be asked
+    since: float = 0  # when it began to wait for that; for a node: it came, or the last attempt failed
+    decision: Decision | None = None  # by which it has its node, as long as rules are asked
     changed: list = field(default_factory=list)  # of objects in memory, for it: (part, name, value before)
 
     def set_aside(self, part, name, value):
@@ -3901,25 +3900,21 @@ class PodRecord:
         self.wait_for(WaitsFor.NODE)
         self.put_back()
         self.attempts += 1
-        self.waits_since = time.monotonic()
-        self.backoff_ends = self.waits_since + seconds
+        self.since = time.monotonic()
+        self.backoff_ends = self.since + seconds
         self.retry_at = self.backoff_ends
         if fits_nowhere:
-            self.retry_at = max(self.waits_since + UNSCHEDULABLE_SECONDS, self.backoff_ends)
+            self.retry_at = max(self.since + UNSCHEDULABLE_SECONDS, self.backoff_ends)
 
     def hasten(self, moment):
         """Have the pod tried again at a time, unless it will be before."""
         self.retry_at = min(self.retry_at, moment)
 
-    @property
-    def waits_for_rules(self):
-        """Whether the pod has a node, and rules are to be asked whether it may be bound by now."""
-        return self.waits_for in (WaitsFor.PERMIT, WaitsFor.PRE_BIND)
-
     def is_due(self):
         """Say whether this pass has to do with the pod."""
-        is_its_turn = time.monotonic() >= self.retry_at
-        return self.waits_for_rules or (self.waits_for is WaitsFor.NODE and is_its_turn)
+        if self.waits_for is WaitsFor.NODE:
+            return time.monotonic() >= self.retry_at
+        return self.waits_for is not WaitsFor.BINDING
 
     def is_news(self, decision):
         """Say whether a decision differs from what was last printed of the pod, which it is from now on."""
@@ -4048,17 +4043,16 @@ class PendingPods(dict):
         moment = time.monotonic()
         being_bound = {decision.pod.uid for decision in self.under_way}
         for pod in pods:
-            record = self.get(pod.uid) or PodRecord(pod, pod.pending_message, waits_since=moment)
+            record = self.get(pod.uid) or PodRecord(pod, pod.pending_message, since=moment)
             self[pod.uid] = record
             record.renew(pod)
         for uid, record in [*self.items()]:
-            is_outdated = record.waits_for_rules and record.decision.policy not in policies.values()
             latest = self.cache.waiting(record.pod)
             policy = policies.get(record.pod.scheduler)
             has_gone = uid not in listed and not (latest and policy and ready(latest, policy))
-            if record.waits_for_rules and (is_outdated or has_gone):
-                self.fall_back(record.decision)
-                record.hasten(0)
+            decision = record.decision
+            if decision and (has_gone or decision.policy not in policies.values()):
+                self.fall_back(decision)
             if has_gone and uid not in being_bound:
                 del self[uid]
                 record.pod.update(record=None)  # else they keep each other
@@ -4094,7 +4088,7 @@ class PendingPods(dict):
         record = decision.pod.record
         record.took = time.monotonic() - record.began_at
         if decision.node is None:
-            self.fall_back(decision)
+            self.fall_back(decision, was_met=record.since < record.began_at)  # its room is not of this turn
             self.try_to_send(decision.requests)
             self.say(decision, "Warning", "FailedScheduling", "Unschedulable", decision.message)
             self.note_trouble(decision, decision.trouble)
@@ -4110,20 +4104,22 @@ class PendingPods(dict):
                 self.take_failure(decision, error)
             self.note_trouble(decision, decision.trouble)
 
-    def fall_back(self, decision):
-        """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off."""
+    def fall_back(self, decision, was_met=True):
+        """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off.
+
+        was_met: whether others have met it in its room, which may fit now.
+        """
         record = decision.pod.record
-        waited_for = record.waits_for
-        had_room_before = record.waits_for_rules and record.since < record.began_at  # its turn in this pass
+        had_room = record.waits_for is not WaitsFor.NODE
         record.fall_back(seconds_to_wait(decision), decision.fits_nowhere)
-        self.cache.forget(decision.pod, was_met=had_room_before or waited_for is WaitsFor.BINDING)
-        if waited_for is not WaitsFor.NODE:
+        if had_room:
+            self.cache.forget(decision.pod, was_met)
             self.try_to_send(unreserve(decision, self.cache.snapshot))
 
     def give_up_held(self):
         """Have the pods that wait for rules give up their rooms."""
         for record in self.values():
-            if record.waits_for_rules:
+            if record.decision:
                 self.fall_back(record.decision)
 
     def note_trouble(self, decision, error):
@@ -4566,12 +4562,9 @@ class Cache:
         if name:
             self.node_named(name).add(pod)
 
-    def forget(self, pod, was_met=False):
-        """Take a pod off the node on which it is assumed, unless the API server shows it on one by now.
-
-        was_met: whether others have met it there, which may fit now.
-        """
-        self.has_changed |= was_met
+    def forget(self, pod, is_change=False):
+        """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
+        self.has_changed |= is_change
         if self.waiting(pod):
             self.place(pod, None)
 
@@ -4660,14 +4653,14 @@ class Cluster:
         latest = [self.cache.waiting(pod) or pod for pod in waiting]
         pods = [pod for pod in latest if ready(pod, policies[pod.scheduler])]
         self.pending.renew_records(pods, policies)
-        pods.sort(key=lambda pod: (-pod.priority, pod.record.waits_since, pod.created, pod.key))
+        pods.sort(key=lambda pod: (-pod.priority, pod.record.since, pod.created, pod.key))
         pods.sort(key=lambda pod: pod.uid in self.pending.failing)  # behind those that may have no trouble
         for rule in [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]:
             place = place_of(rule, rule.hooks["queue_sort"])
             with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title} ({place})"):
                 pods = sorted(pods, key=functools.partial(call_hook, rule, "queue_sort"))
         # Last come those that have a node and wait, maybe for the others; first of them who was asked first.
-        pods.sort(key=lambda pod: pod.record.waits_for_rules and pod.record.began_at)
+        pods.sort(key=lambda pod: pod.record.began_at if pod.record.decision else 0)
         return pods
 
     def next_due(self, stop):

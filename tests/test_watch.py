@@ -353,17 +353,18 @@ def test_a_held_pod_that_goes_is_called_off(told):
     assert cluster.on("n") == [] and undone == ["a"] and not cluster.cluster.pending
 
 
-def test_a_held_pod_that_is_not_to_be_tried_any_more_is_called_off(told):
-    why = []
+def test_a_held_pod_that_is_not_to_be_tried_any_more_is_called_off_and_another_gets_its_room(told, monkeypatch):
+    clock, why = Clock(monkeypatch), []
     rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={
-        "permit": lambda *_: 60, "pre_enqueue": lambda pod: why[0] if why else None})
-    cluster = told(node("n"), policy=scheduler.Policy([rule], []))
-    cluster.comes(pod("a"))
+        "permit": lambda *_: 60, "pre_enqueue": lambda pod: why[0] if why and pod.name == "a" else None})
+    cluster = told(node("n", cpu="1"), policy=scheduler.Policy([*POLICY.predicates, rule], []))
+    cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
     cluster.make_pass()
     assert cluster.on("n") == ["a"]
     why.append("not now")
-    cluster.make_pass()
-    assert cluster.on("n") == []
+    clock.now += 2
+    cluster.hears(clock)
+    assert cluster.make_pass() == [("b", "n")] and cluster.on("n") == ["b"]
 
 
 def test_an_important_pod_that_comes_during_a_long_pass_is_next(told, monkeypatch):
