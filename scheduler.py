@@ -137,8 +137,7 @@ def schedule_pending_pods(cluster, policies, report, stop):
                 decision = schedule(pod, snapshot, policies[pod.scheduler])
                 assume(decision, cluster.cache)  # from now on the pod counts on its node, if it has one
             ask_before_binding(decision, cluster.cache)  # whether rules are against it, or have it wait
-            if pod.record.is_news(decision):
-                report(decision)
+            pod.record.report_news(decision, report)
             pending.carry_out(decision)  # has a thread POST its `binding`, or else say why it stays pending
     finally:
         pending.take_answers()  # which pods the API server has bound, and which not
@@ -3854,7 +3853,7 @@ class PodRecord:
 
     pod: Pod  # as it was when last listed
     written: str | None = None  # the message of its last event, and of its condition PodScheduled
-    printed: tuple | None = None  # what was last printed of it
+    reported: tuple | None = None  # what was last reported of it
     attempts: int = 0  # that have failed
     backoff_ends: float = 0
     retry_at: float = 0
@@ -3916,11 +3915,12 @@ class PodRecord:
             return time.monotonic() >= self.retry_at
         return self.waits_for is not WaitsFor.BINDING
 
-    def is_news(self, decision):
-        """Say whether a decision differs from what was last printed of the pod, which it is from now on."""
-        before = self.printed
-        self.printed = (decision.node or decision.message, decision.remedy, decision.waits)
-        return self.printed != before
+    def report_news(self, decision, report):
+        """Report a decision, unless it says what was last reported of the pod."""
+        news = (decision.node or decision.message, decision.remedy, decision.waits)
+        if self.reported != news:
+            self.reported = news
+            report(decision)
 
 
 def assume(decision, cache):
@@ -4071,17 +4071,6 @@ class PendingPods(dict):
         """Choose those of the pods that are due, for this pass."""
         self.failing_now.clear()
         self.due = [pod for pod in pods if pod.record.is_due()]
-
-    def next_due(self, stop):
-        """Return the next due pod, once a thread is free; None if there is none, or `stop` is set.
-
-        Raises ApiError.
-        """
-        if not self.due or stop.is_set():
-            return None
-        self.take_answers(patience=0)
-        self.writer.wait_for_a_free_thread()
-        return self.due.pop(0)
 
     def carry_out(self, decision):
         """Begin to do what was decided. Raises ApiError if several pods have met trouble."""
@@ -4597,7 +4586,6 @@ class Cluster:
         self.cache = Cache(api, is_watched, is_live)
         self.writer = Writer(api, self.options.dry_run)
         self.pending = PendingPods(self.cache, self.writer)
-        self.policies = {}  # schedulerName -> Policy, by which was decided last
         self.listed_at = 0  # when the pods that wait were last listed, in monotonic seconds
         self.breaks_off_at = 0  # when the pass ends if pods have come
         self.trouble = None  # the ApiError that ended the last pass
@@ -4616,26 +4604,25 @@ class Cluster:
     def list_pods(self, scheduler, selector):
         """List the pods of a scheduler, by its name and a field selector.
 
-        On a cluster that list tells names only, and may lag: the pods themselves are as the cache has them,
-        and those are left out that are known to be bound or gone, or of which no news came yet.
+        That list tells names only, and may lag: the pods themselves are as the cache has them, and those are
+        left out that are known to have gone, or of which no news came yet.
         """
-        self.cache.arrived.discard(scheduler)
+        known = self.cache.snapshot.policies.keys()  # pods may name as many other schedulers as they like
+        self.cache.arrived &= known - {scheduler}
         self.listed_at = time.monotonic()
-        raws, _ = list_all(self.api, "pods", selector, names_only=self.cache.is_watched)
-        if not self.cache.is_watched:
-            return [pod for pod in [self.cache.read(Pod, raw) for raw in raws] if pod]
+        raws, _ = list_all(self.api, "pods", selector, names_only=True)
         self.cache.refresh()
-        known = [self.cache.pods.get(key_in(raw)) for raw in raws]
-        return [pod for pod in known if pod and self.cache.waiting(pod)]
+        pods = [self.cache.pods.get(key_in(raw)) for raw in raws]
+        return [pod for pod in pods if pod]
 
     def begin_pass(self, waiting, policies):
         """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
+        are_policies_others = self.cache.snapshot.policies != policies
         snapshot = self.snapshot(policies)
         pods = self.pending_pods(waiting, policies)
         if self.cache.collect_changes():
             self.pending.hasten()
-        if self.policies != policies:
-            self.policies = dict(policies)
+        if are_policies_others:
             self.pending.end_backoff()
         self.pending.choose_due(pods)
         ready_at = time.monotonic()
@@ -4650,8 +4637,8 @@ class Cluster:
 
     def pending_pods(self, waiting, policies):
         """Return those of the waiting pods that are to be tried, in the order in which to try them."""
-        latest = [self.cache.waiting(pod) or pod for pod in waiting]
-        pods = [pod for pod in latest if ready(pod, policies[pod.scheduler])]
+        latest = [self.cache.waiting(pod) for pod in waiting]
+        pods = [pod for pod in latest if pod and ready(pod, policies[pod.scheduler])]
         self.pending.renew_records(pods, policies)
         pods.sort(key=lambda pod: (-pod.priority, pod.record.since, pod.created, pod.key))
         pods.sort(key=lambda pod: pod.uid in self.pending.failing)  # behind those that may have no trouble
@@ -4669,12 +4656,15 @@ class Cluster:
         If pods have come meanwhile, the pass ends after a second, as one of them may be more important; after
         lists that took longer, it takes as long as these, so that at least half of the time is for decisions.
         """
-        while not (self.has_come() and time.monotonic() > self.breaks_off_at):
-            if self.options.step and self.pending.due:
-                wait_for_enter(self.pending.due, self.cache.snapshot, stop)
-            pod = self.pending.next_due(stop)
-            if not pod:
+        due = self.pending.due
+        while due and not (self.has_come() and time.monotonic() > self.breaks_off_at):
+            if self.options.step:
+                wait_for_enter(due, self.cache.snapshot, stop)
+            if stop.is_set():
                 return None
+            self.pending.take_answers(patience=0)
+            self.writer.wait_for_a_free_thread()
+            pod = due.pop(0)
             self.cache.take_news()
             latest = self.cache.waiting(pod)
             if latest and not latest.terminating:  # else it is bound, or goes
@@ -4684,8 +4674,8 @@ class Cluster:
 
     def has_come(self):
         """Say whether a pod has come, or changed, that waits for us, since these were listed."""
-        self.cache.arrived &= self.policies.keys()  # pods may name as many other schedulers as they like
-        return self.cache.is_watched and bool(self.cache.arrived)
+        is_for_us = not self.cache.arrived.isdisjoint(self.cache.snapshot.policies)
+        return self.cache.is_watched and is_for_us
 
     def rest(self, seconds, stop):
         """Wait so long, or until `stop` is set; unless there is trouble, only until a pod has come."""
@@ -5897,7 +5887,7 @@ def run_command(options, screen):
 def wait_for_enter(due, snapshot, stop):
     """Wait, before the first of the due pods is first decided about, for Enter; after q, set `stop`."""
     pod = due[0]
-    if pod.record.printed:  # it was decided about before
+    if pod.record.reported:  # it was decided about before
         return
     wanted = []
     with contextlib.suppress(Exception):  # what no rule has read yet may be anything

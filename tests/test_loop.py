@@ -32,7 +32,7 @@ class Server(scheduler.Manifests):
             with contextlib.suppress(scheduler.Malformed):  # it let it pass
                 self.add(thing)
 
-    def request(self, method, path, body=None, params=None):
+    def request(self, method, path, body=None, params=None, accept=None):
         self.requests.append((method, path, params or {}, body))
         failure = self.failures.get(path.rpartition("/")[2])
         failure = failure.pop(0) if failure else None
@@ -290,7 +290,7 @@ def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(t
     server.failures |= {"binding": [0], "p": [503, 0]}  # nor do the first two requests to see it
     plain = server.request
 
-    def request(method, path, body=None, params=None):
+    def request(method, path, body=None, params=None, accept=None):
         if path.endswith("/binding"):
             server.put(pod("p", metadata={"uid": there["uid"]}, nodeName=there["nodeName"]))
         return plain(method, path, body, params)
@@ -776,7 +776,7 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
     server, answer = Server(node("n", cpu="1"), pod("p", {"cpu": "1"})), threading.Event()
     prepared, plain = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})]], server.request
 
-    def request(method, path, body=None, params=None):
+    def request(method, path, body=None, params=None, accept=None):
         if path.endswith("/binding"):
             answer.wait(30)
         return plain(method, path, body, params)
@@ -986,7 +986,7 @@ def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer
     server = Server(node("n"), pod("odd", priority=9), pod("fine"))
     plain = server.request
 
-    def request(method, path, body=None, params=None):
+    def request(method, path, body=None, params=None, accept=None):
         assert isinstance(path, str) and (json.dumps(body) or True)
         return plain(method, path, body, params)
 
