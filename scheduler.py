@@ -3436,6 +3436,7 @@ def warn_once(text, about=None):
 
 
 THREADS = 64  # that write at a time
+JSON = "application/json"
 
 
 class Proxy:
@@ -3448,7 +3449,7 @@ class Proxy:
         most = THREADS + len(GROUPS) + 2
         self.pool = urllib3.connection_from_url(server, maxsize=most, retries=False, timeout=timeout)
 
-    def request(self, method, path, body=None, params=None, accept="application/json"):
+    def request(self, method, path, body=None, params=None, accept=JSON):
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
         return self.content(self.send(method, path, body, params, accept), method, path)
 
@@ -3475,9 +3476,9 @@ class Proxy:
         finally:
             answer.close()
 
-    def send(self, method, path, body, params, accept="application/json", **options):
+    def send(self, method, path, body, params, accept=JSON, **options):
         """Send a request and return the answer. Raises ApiError if none comes."""
-        kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
+        kind = "application/strategic-merge-patch+json" if method == "PATCH" else JSON
         headers = {"Content-Type": kind, "Accept": accept}
         url = f"{path}?{urlencode(params)}" if params else path
         data = body and json.dumps(body)
@@ -4200,7 +4201,7 @@ def path_of(resource):
     return f"/{resource}" if "/" in resource else f"/{GROUPS[resource]}/{resource}"
 
 
-METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+METADATA = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 def list_all(api, resource, selector="", names_only=False):
@@ -4210,11 +4211,10 @@ def list_all(api, resource, selector="", names_only=False):
     """
     page = {"fieldSelector": selector, "limit": 500}
     params = page | {"resourceVersion": "0"} if names_only else page
-    request = api.request
-    if names_only and isinstance(api, Proxy):
-        request = functools.partial(request, accept=METADATA)
-    stop = STOP if isinstance(api, Proxy) else None
-    ask = functools.partial(within, 60, request, whom=getattr(api, "server", ""), stop=stop)
+    ask = api.request
+    if isinstance(api, Proxy):
+        request = functools.partial(api.request, accept=METADATA if names_only else JSON)
+        ask = functools.partial(within, 60, request, whom=api.server, stop=STOP)
     things = []
     while params:
         try:
@@ -4294,23 +4294,124 @@ class Reflector:
 
 # ==== 25. The cache =====================================================================================
 
-# The cache has what the API server has said. On a cluster Reflectors bring the news; only the loop's thread
-# takes these in: when a pass begins, before each decision, and while it rests. A cluster that is made of
-# manifests is listed in each pass, and taken in by the same functions.
+# Objects are what the API server has said; the cache, what follows of it for nodes and pods. On a cluster
+# Reflectors bring the news; only the loop's thread takes these in: when a pass begins, before each decision,
+# and while it rests. A cluster that is made of manifests is listed in each pass, and taken in likewise.
 
 
 class Objects(dict):
-    """{resource: {namespace/name, or name: the API's JSON}}. What a rule first looks at is listed then."""
+    """{resource: {namespace/name, or name: the API's JSON}}. What a rule first looks at is listed then.
 
-    def __init__(self, list_resource):
-        self.list_resource = list_resource
+    changed: a function that is called for each change, with a resource, a key, and the object, or None if it
+    has gone.
+    """
+
+    def __init__(self, api, is_watched, changed):
+        self.api = api
+        self.is_watched = is_watched
+        self.changed = changed
+        self.reflectors = {}  # resource -> Reflector, of what is watched
+        self.news = queue.SimpleQueue()  # from these
 
     def __missing__(self, resource):
         if "/" not in resource and resource not in GROUPS:
             expected = f"apis/GROUP/VERSION/RESOURCE or one of {', '.join(GROUPS)}"
             raise LookupError(f'snapshot.objects["{resource}"]: expected {expected}')
-        self.list_resource(resource)
+        self.list(resource)
         return self[resource]
+
+    def list_what_is_not_watched(self):
+        """List nodes and pods, and have all else listed when a rule looks at it. Raises ApiError."""
+        if not self.is_watched:
+            for resource in self.keys() - {"nodes", "pods"}:
+                del self[resource]
+        for resource in ("nodes", "pods"):
+            if resource not in self.reflectors:
+                self.list(resource)
+
+    def list(self, resource):
+        """List a resource and take it in; on a cluster, watch it from then on. Raises ApiError."""
+        reflector = Reflector(self.api, resource, self.news)
+        try:
+            things = reflector.list()
+        except ApiError as error:
+            if error.status != 404 or resource != "csistoragecapacities":
+                raise
+            self[resource] = {}  # an API server that does not know it yet has none
+            return
+        self.take_list(resource, things)
+        if self.is_watched and resource not in self.reflectors:
+            gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
+            self.reflectors[resource] = reflector
+            in_background(reflector.work)
+
+    def take_list(self, resource, things):
+        """Take in all objects of a resource; what is missing has gone."""
+        known = self.get(resource, {})
+        listed = {key_in(thing): thing for thing in things}
+        self[resource] = listed
+        for key in known.keys() - listed.keys():
+            self.changed(resource, key, None)
+        for key, thing in listed.items():
+            if not is_same(known.get(key), thing):
+                self.changed(resource, key, thing)
+
+    def take_news(self):
+        """Take in what Reflectors have put into the queue.
+
+        If one hears nothing for long, its resource is listed when a rule looks at it next. Raises ApiError if
+        that is nodes or pods.
+        """
+        copied = {"nodes", "pods"}  # what rests on the dict of another resource is not to change with it
+        while not self.news.empty():
+            resource, what, content = self.news.get()
+            if resource not in self:
+                continue  # it will be listed anew, later than this was told
+            if what == "LISTED":
+                self.take_list(resource, content)
+                continue
+            if resource not in copied:
+                self[resource] = dict(self[resource])
+                copied.add(resource)
+            self.take(resource, content, has_gone=what == "DELETED")
+        for resource, reflector in self.reflectors.items():
+            if time.monotonic() < reflector.heard_at + SILENCE_SECONDS:
+                continue
+            if resource in ("nodes", "pods"):
+                why = reflector.trouble or "no answer"
+                raise ApiError(0, f"nothing was heard of {resource} for {SILENCE_SECONDS} s: {why}")
+            self.pop(resource, None)
+
+    def take(self, resource, thing, has_gone):
+        """Take in what an object is by now, or what it was when it went."""
+        key = key_in(thing)
+        known = self[resource]
+        before = known.get(key)
+        if not has_gone and not is_same(before, thing):
+            known[key] = thing
+            self.changed(resource, key, thing)
+        # There may be another one of that name by now.
+        if has_gone and name_in(before, "metadata", "uid") == name_in(thing, "metadata", "uid"):
+            known.pop(key, None)
+            self.changed(resource, key, None)
+
+
+def is_same(thing, other):
+    """Say whether the JSON of an object is what it was."""
+    version = name_in(thing, "metadata", "resourceVersion")
+    return thing is other or (version != "" and version == name_in(other, "metadata", "resourceVersion"))
+
+
+def read_or_warn(kind, raw):
+    """Return a Pod or Node. If it cannot be read, name it once, and return None."""
+    try:
+        thing = kind(raw)
+        if not thing.name:
+            raise Malformed("metadata.name: is missing")
+        return thing
+    except Exception as error:
+        warn_once(f"{kind.__name__.lower()} {key_in(raw)} is left out: {one_line(error)}")
+        return None
 
 
 class Cache:
@@ -4321,11 +4422,7 @@ class Cache:
     """
 
     def __init__(self, api, is_watched, is_live):
-        self.api = api
-        self.is_watched = is_watched
-        self.reflectors = {}  # resource -> Reflector, of what is watched
-        self.news = queue.SimpleQueue()  # from these
-        self.objects = Objects(self.list)
+        self.objects = Objects(api, is_watched, self.take)
         self.snapshot = Snapshot({}, self.objects, is_live)
         self.nodes = {}  # name -> Node; also of nodes that do not exist, but have pods
         self.pods = {}  # namespace/name -> Pod, of those that have not ended
@@ -4340,116 +4437,30 @@ class Cache:
         self.snapshot.bonds.clear()
         if len(self.snapshot.changes) > 4 * len(self.snapshot.nodes) + 1000:
             self.forget_findings()
-        if not self.is_watched:
-            self.drop_objects()
-        for resource in ("nodes", "pods"):
-            if resource not in self.reflectors:
-                self.list(resource)
+        self.objects.list_what_is_not_watched()
         self.take_news()
 
-    def list(self, resource):
-        """List a resource and take it in; on a cluster, watch it from then on. Raises ApiError."""
-        reflector = Reflector(self.api, resource, self.news)
-        try:
-            things = reflector.list()
-        except ApiError as error:
-            if error.status != 404 or resource != "csistoragecapacities":
-                raise
-            self.objects[resource] = {}  # an API server that does not know it yet has none
-            return
-        self.take_list(resource, things)
-        if self.is_watched and resource not in self.reflectors:
-            gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
-            self.reflectors[resource] = reflector
-            in_background(reflector.work)
-
-    def drop_objects(self):
-        """Have all but nodes and pods listed again when a rule looks at it, as what is known may be wrong.
-
-        What is watched goes on from where it was: older news that come after that list lead to the same.
-        """
-        for resource in self.objects.keys() - {"nodes", "pods"}:
-            del self.objects[resource]
-
     def take_news(self):
-        """Take in what Reflectors have put into the queue.
-
-        If one hears nothing for long, its resource is listed when a rule looks at it next. Raises ApiError if
-        that is nodes or pods.
-        """
-        copied = set()  # resources
-        while not self.news.empty():
-            resource, what, content = self.news.get()
-            if resource not in self.objects:
-                continue  # it will be listed anew, later than this was told
-            if what == "LISTED":
-                self.take_list(resource, content)
-                continue
-            if resource not in ("nodes", "pods") and resource not in copied:
-                # What rests on the dict as it was, as a rule's metadata may, is not to change with it.
-                self.objects[resource] = dict(self.objects[resource])
-                copied.add(resource)
-            self.take(resource, content, has_gone=what == "DELETED")
+        """Take in what Reflectors have told. Raises ApiError."""
+        self.objects.take_news()
         if self.are_nodes_others:
             self.renew_snapshot_nodes()
-        for resource, reflector in self.reflectors.items():
-            if time.monotonic() < reflector.heard_at + SILENCE_SECONDS:
-                continue
-            if resource not in ("nodes", "pods"):
-                self.objects.pop(resource, None)
-            else:
-                why = reflector.trouble or "no answer"
-                raise ApiError(0, f"nothing was heard of {resource} for {SILENCE_SECONDS} s: {why}")
 
-    def take_list(self, resource, things):
-        """Take in all objects of a resource; what is missing has gone."""
-        listed = {key_in(thing): thing for thing in things}
-        known = self.objects.get(resource, {})
-        if resource not in ("nodes", "pods"):
-            self.objects[resource] = {}
-        self.objects.setdefault(resource, {})
-        for key in known.keys() - listed.keys():
-            self.take(resource, known[key], has_gone=True)
-        for thing in listed.values():
-            self.take(resource, thing)
-
-    def take(self, resource, thing, has_gone=False):
-        """Take in what an object is by now, or what it was when it went."""
-        key = key_in(thing)
-        known = self.objects[resource]
-        before = known.get(key)
-        if has_gone:
-            if name_in(before, "metadata", "uid") != name_in(thing, "metadata", "uid"):
-                return  # there is another one of that name
-            known.pop(key, None)
-        elif is_same(before, thing):
-            return
-        else:
-            known[key] = thing
+    def take(self, resource, key, thing):
+        """Take in an object that has come or changed; None: it has gone."""
         if resource == "nodes":
-            self.take_node(key, None if has_gone else thing)
+            self.take_node(key, thing)
         elif resource == "pods":
-            self.take_pod(key, None if has_gone else thing)
+            self.take_pod(key, thing)
         else:
             self.has_changed = True
         if resource == "namespaces":  # which affinity may select by their labels
             self.snapshot.bonds.clear()
 
-    def read(self, kind, raw):
-        """Return a Pod or Node. If it cannot be read, name it once, and return None."""
-        try:
-            thing = kind(raw)
-            if not thing.name:
-                raise Malformed("metadata.name: is missing")
-            return thing
-        except Exception as error:
-            warn_once(f"{kind.__name__.lower()} {key_in(raw)} is left out: {one_line(error)}")
-            return None
-
     def take_node(self, name, raw):
         """Take in a node; None: it has gone. The pods on it stay, as it may come again."""
         node = self.node_named(name)
-        read = self.read(Node, raw) if raw else None
+        read = read_or_warn(Node, raw) if raw else None
         if read and read.scheduling_properties() == node.scheduling_properties():
             node.update(raw=raw)  # a heartbeat, for example
         elif read:
@@ -4530,7 +4541,7 @@ class Cache:
             before.update(raw=raw, spec=raw["spec"], node_name=name_in(raw, "spec", "nodeName"),
                           phase=name_in(raw, "status", "phase"), pending_message=pending_message(raw))
             return before
-        pod = self.read(Pod, raw) if raw else None
+        pod = read_or_warn(Pod, raw) if raw else None
         if raw and not pod:
             self.unread[key] = name_in(raw, "spec", "nodeName")
             self.are_nodes_others = True
@@ -4568,12 +4579,6 @@ class Cache:
         has_changed = self.has_changed
         self.has_changed = False
         return has_changed
-
-
-def is_same(thing, other):
-    """Say whether the JSON of an object is what it was."""
-    version = name_in(thing, "metadata", "resourceVersion")
-    return thing is other or (version != "" and version == name_in(other, "metadata", "resourceVersion"))
 
 
 class Cluster:
@@ -4675,11 +4680,11 @@ class Cluster:
     def has_come(self):
         """Say whether a pod has come, or changed, that waits for us, since these were listed."""
         is_for_us = not self.cache.arrived.isdisjoint(self.cache.snapshot.policies)
-        return self.cache.is_watched and is_for_us
+        return self.cache.objects.is_watched and is_for_us
 
     def rest(self, seconds, stop):
         """Wait so long, or until `stop` is set; unless there is trouble, only until a pod has come."""
-        if self.trouble or not self.cache.is_watched:
+        if self.trouble or not self.cache.objects.is_watched:
             stop.wait(seconds)
             return
         until = time.monotonic() + seconds
@@ -6002,7 +6007,7 @@ def explain_pod(cluster, policy_file, options, screen):
     """Show where a pod would go now, whether or not anybody would try it. Return whether a rule failed."""
     namespace, name = f"default/{options.explain}".split("/")[-2:]
     things, _ = list_all(cluster.api, "pods", f"metadata.namespace={namespace},metadata.name={name}")
-    pods = [pod for pod in [cluster.cache.read(Pod, thing) for thing in things] if pod]
+    pods = [pod for pod in [read_or_warn(Pod, thing) for thing in things] if pod]
     if not pods:
         raise ApiError(404, f'pod "{namespace}/{name}" not found (NAMESPACE/NAME; default/ may be left out)')
     pod = pods[0]

@@ -21,6 +21,8 @@ pytestmark = pytest.mark.usefixtures("memory")
 class Server(scheduler.Manifests):
     """Manifests that record the requests, page their lists, and fail or lag when a test says so."""
 
+    server = "http://127.0.0.1:8001"
+
     def __init__(self, *objects):
         super().__init__()
         self.requests, self.failures, self.page, self.shown, self.pending = [], {}, 10**9, None, []
@@ -1100,10 +1102,11 @@ def test_a_proxy_that_does_not_answer_is_named_once_before_it_is_trouble(monkeyp
     class Slow:
         server = "http://127.0.0.1:8001"
 
-        def request(self, *_):
+        def request(self, *_, accept):
             time.sleep(0.3)
             return {"items": []}
 
+    monkeypatch.setattr(scheduler, "Proxy", Slow)
     monkeypatch.setattr(scheduler, "SLOW_SECONDS", 0.05)
     assert [scheduler.list_all(Slow(), resource) for resource in ("pods", "nodes", "pods")] == [([], "")] * 3
     assert caplog.messages == ["http://127.0.0.1:8001 has not answered for 0.05 s; it may take up to 60 s"]

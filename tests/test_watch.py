@@ -49,7 +49,7 @@ class Told:
     def tell(self, what, *things, resource="pods"):
         """Bring news of objects; of LISTED, all of them."""
         for content in [list(things)] if what == "LISTED" else things:
-            self.cache.news.put((resource, what, content))
+            self.cache.objects.news.put((resource, what, content))
 
     def comes(self, *things, **metadata):
         """Pods come, and are told."""
@@ -57,8 +57,8 @@ class Told:
 
     def hears(self, clock, *silent):
         """Reflectors hear something, except of some resources."""
-        for resource in self.cache.reflectors.keys() - {*silent}:
-            self.cache.reflectors[resource].heard_at = clock.now
+        for resource in self.cache.objects.reflectors.keys() - {*silent}:
+            self.cache.objects.reflectors[resource].heard_at = clock.now
 
     def make_pass(self, report=None):
         """Make a pass; return whom it decided about."""
@@ -633,14 +633,14 @@ def test_a_reflector_serves_however_often_a_resource_is_listed_again(told, monke
     cluster = told(node("n"))
     for _ in range(9):
         cluster.cache.objects["services"]
-        cluster.cache.drop_objects()
+        cluster.cache.objects.pop("services")
     assert len(threads) == 3
 
 
 def test_news_of_what_is_to_be_listed_anew_are_passed_over(told):
     cluster = told(node("n"), policy=DEFAULTS)
     cluster.cache.objects["services"]
-    cluster.cache.drop_objects()
+    cluster.cache.objects.pop("services")
     cluster.tell("ADDED", {"metadata": {"name": "early", "namespace": "default"}}, resource="services")
     cluster.cache.take_news()
     assert "services" not in cluster.cache.objects
@@ -680,10 +680,10 @@ def test_if_nothing_is_heard_for_45_seconds_nothing_is_decided(told, monkeypatch
     cluster = told(node("n"))
     cluster.comes(pod("a"))
     clock.now += 46
-    cluster.cache.reflectors["pods"].heard_at = clock.now
+    cluster.cache.objects.reflectors["pods"].heard_at = clock.now
     with pytest.raises(scheduler.ApiError, match="nothing was heard of nodes for 45 s"):
         cluster.make_pass()
-    cluster.cache.reflectors["nodes"].heard_at = clock.now
+    cluster.cache.objects.reflectors["nodes"].heard_at = clock.now
     assert cluster.make_pass() == [("a", "n")]
 
 
