@@ -3711,15 +3711,14 @@ class Writer:
             raise
 
     def have_bound(self, extender, pod, node_name):
-        """Have an extender bind the pod, and return True if it has. Raises ApiError, Unschedulable."""
+        """Have an extender bind the pod, and return True if it has. Raises Unschedulable."""
         extender.bind(pod, node_name)
-        seen = list_all(self.api, "pods", f"metadata.namespace={pod.namespace},metadata.name={pod.name}")
-        if not all(name_in(each, "spec", "nodeName") for each in seen):
+        if not self.is_bound(pod, node_name):
             raise Unschedulable(f"extender {extender.url} says that the pod is bound, and it is not")
         return True
 
     def is_bound(self, pod, node_name):
-        """Say whether a pod is bound to a node though its Binding has failed: the answer may have been lost.
+        """Say whether a pod is bound to a node, whatever was answered: the answer may have been lost.
 
         As long as the API server does not tell, it is asked again, and the pod keeps its room.
         """
