@@ -4030,7 +4030,7 @@ class PendingPods(dict):
         self.cache = cache
         self.writer = writer
         self.due = []  # Pods to try in this pass; after it, those that are left as it broke off
-        self.under_way = []  # the decisions whose Bindings are being written
+        self.under_way = set()  # the uids of pods whose Bindings are being written
         self.failing = set()  # the uids of pods that have met trouble since one was bound
         self.failing_now = set()  # likewise, in this pass
 
@@ -4041,7 +4041,6 @@ class PendingPods(dict):
         """
         listed = {pod.uid for pod in pods}
         moment = time.monotonic()
-        being_bound = {decision.pod.uid for decision in self.under_way}
         for pod in pods:
             record = self.get(pod.uid) or PodRecord(pod, pod.pending_message, since=moment)
             self[pod.uid] = record
@@ -4053,7 +4052,7 @@ class PendingPods(dict):
             decision = record.decision
             if decision and (has_gone or decision.policy not in policies.values()):
                 self.fall_back(decision)
-            if has_gone and uid not in being_bound:
+            if has_gone and uid not in self.under_way:
                 del self[uid]
                 record.pod.update(record=None)  # else they keep each other
 
@@ -4083,7 +4082,7 @@ class PendingPods(dict):
             self.note_trouble(decision, decision.trouble)
         elif record.waits_for is WaitsFor.BINDING:
             if not self.writer.dry_run:
-                self.under_way.append(decision)
+                self.under_way.add(decision.pod.uid)
                 self.writer.start(self.writer.bind_and_tell, decision, self.cache.snapshot.is_live)
         else:
             try:
@@ -4152,7 +4151,7 @@ class PendingPods(dict):
                 decision, error = self.writer.answered.get(timeout=max(until - time.monotonic(), 0))
             except queue.Empty:
                 return
-            self.under_way.remove(decision)
+            self.under_way.remove(decision.pod.uid)
             if error:
                 self.take_failure(decision, error)
             else:
@@ -4509,7 +4508,9 @@ class Cache:
             self.pods[key] = pod
         is_nominated = pod and pod.nominated_node and not pod.node_name
         if is_nominated or before in self.snapshot.nominated:
-            self.snapshot.nominated = self.nominated_pods()
+            self.snapshot.nominated = [
+                each for each in self.pods.values()
+                if each.nominated_node and not each.node_name and not each.terminating]
 
     def exchange(self, before, pod):
         """Have a pod count instead of the one of its name that was there before; None: there is none.
@@ -4526,11 +4527,6 @@ class Cache:
             self.has_changed = True
         elif pod:
             self.arrived.add(pod.scheduler)
-
-    def nominated_pods(self):
-        """Return the pods for which room is being made on a node."""
-        return [pod for pod in self.pods.values()
-                if pod.nominated_node and not pod.node_name and not pod.terminating]
 
     def read_pod(self, key, raw, before):
         """Return a pod as it is by now; it is not parsed again if nothing that counts has changed."""

@@ -858,7 +858,7 @@ def test_a_post_bind_that_takes_long_makes_no_bound_pod_count_as_failed_and_hold
     assert cluster.writer.tasks.unfinished_tasks == 20, "they are waited for at the end"
     go_on.set()
     wait_until_told(cluster)
-    assert (len(server.places()), seen, cluster.pending.under_way) == (20, [], []) and not scheduler.FAILURE.is_set()
+    assert (len(server.places()), seen, cluster.pending.under_way) == (20, [], set()) and not scheduler.FAILURE.is_set()
     assert len(server.sent("POST", "/events")) == 20
 
 
