@@ -3958,6 +3958,7 @@ def ask_before_binding(decision, cache):
         else:
             record.wait_for(WaitsFor.BINDING)
     except (Exception, SystemExit) as error:
+        record.put_back()  # what rules have set aside in memory is not written
         if getattr(error, "is_trouble", False):  # of the API server: then it waits, as it stands
             FAILURE.set()
             decision.trouble = error
@@ -3993,17 +3994,13 @@ def prepare_binding(decision, node, cache):
     requests = []
     waits = ""
     snapshot = cache.snapshot
-    try:
-        for rule in decision.policy.rules_with["pre_bind"]:
+    for rule in decision.policy.rules_with["pre_bind"]:
+        wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
+        if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
             wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-            if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
-                wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-            if wanted is not None:
-                requests += wanted
-                waits = with_why(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
-    except BaseException:
-        decision.pod.record.put_back()  # what others have set aside in memory is not written
-        raise
+        if wanted is not None:
+            requests += wanted
+            waits = with_why(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
     decision.requests = requests  # only now: if a rule breaks, none are sent
     decision.waits = waits
 
@@ -4048,7 +4045,9 @@ class PendingPods(dict):
         for uid, record in [*self.items()]:
             latest = self.cache.waiting(record.pod)
             policy = policies.get(record.pod.scheduler)
-            has_gone = uid not in listed and not (latest and policy and ready(latest, policy))
+            is_to_be_tried = uid in listed or (latest and policy and ready(latest, policy))
+            is_being_bound = latest and record.waits_for is WaitsFor.BINDING
+            has_gone = not (is_to_be_tried or is_being_bound)
             decision = record.decision
             if decision and (has_gone or decision.policy not in policies.values()):
                 self.fall_back(decision)
@@ -4079,7 +4078,6 @@ class PendingPods(dict):
             self.fall_back(decision, was_met=record.since < record.began_at)  # its room is not of this turn
             self.try_to_send(decision.requests)
             self.say(decision, "Warning", "FailedScheduling", "Unschedulable", decision.message)
-            self.note_trouble(decision, decision.trouble)
         elif record.waits_for is WaitsFor.BINDING:
             if not self.writer.dry_run:
                 self.under_way.add(decision.pod.uid)
@@ -4090,7 +4088,7 @@ class PendingPods(dict):
                 self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
             except Exception as error:
                 self.take_failure(decision, error)
-            self.note_trouble(decision, decision.trouble)
+        self.note_trouble(decision, decision.trouble)
 
     def fall_back(self, decision, was_met=True):
         """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off.

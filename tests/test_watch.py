@@ -116,6 +116,19 @@ def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_sho
     assert cluster.on("n") == [] and not cluster.cache.places
 
 
+def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bound_twice(told):
+    why = []
+    rule = scheduler.Rule("Gates", lambda pod, node: (), hooks={"pre_enqueue": lambda pod: why[0] if why else None})
+    cluster = told(node("n", cpu="2"), policy=scheduler.Policy([*POLICY.predicates, rule], []))
+    cluster.comes(pod("a", ONE))
+    assert cluster.make_pass() == [("a", "n")]
+    cluster.server.pending = [cluster.stamp(pod("a", ONE))]  # a list that lags
+    why.append("not now")
+    assert cluster.make_pass() == []
+    why.clear()
+    assert cluster.make_pass() == [] and cluster.bound() == ["a"] and cluster.on("n") == ["a"]
+
+
 def test_the_watch_shows_a_pod_before_its_binding_is_answered(told):
     cluster = told(node("n", cpu="2"))
     plain = cluster.server.request
