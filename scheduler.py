@@ -137,8 +137,7 @@ def schedule_pending_pods(cluster, policies, report, stop):
                 decision = schedule(pod, snapshot, policies[pod.scheduler])
                 assume(decision, cluster.cache)  # from now on the pod counts on its node, if it has one
             ask_before_binding(decision, cluster.cache)  # whether rules are against it, or have it wait
-            if pod.record.is_news(decision):
-                report(decision)
+            pod.record.report_news(decision, report)
             pending.carry_out(decision)  # has a thread POST its `binding`, or else say why it stays pending
     finally:
         pending.take_answers()  # which pods the API server has bound, and which not
@@ -3437,6 +3436,7 @@ def warn_once(text, about=None):
 
 
 THREADS = 64  # that write at a time
+JSON = "application/json"
 
 
 class Proxy:
@@ -3449,7 +3449,7 @@ class Proxy:
         most = THREADS + len(GROUPS) + 2
         self.pool = urllib3.connection_from_url(server, maxsize=most, retries=False, timeout=timeout)
 
-    def request(self, method, path, body=None, params=None, accept="application/json"):
+    def request(self, method, path, body=None, params=None, accept=JSON):
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
         return self.content(self.send(method, path, body, params, accept), method, path)
 
@@ -3476,9 +3476,9 @@ class Proxy:
         finally:
             answer.close()
 
-    def send(self, method, path, body, params, accept="application/json", **options):
+    def send(self, method, path, body, params, accept=JSON, **options):
         """Send a request and return the answer. Raises ApiError if none comes."""
-        kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
+        kind = "application/strategic-merge-patch+json" if method == "PATCH" else JSON
         headers = {"Content-Type": kind, "Accept": accept}
         url = f"{path}?{urlencode(params)}" if params else path
         data = body and json.dumps(body)
@@ -3711,15 +3711,14 @@ class Writer:
             raise
 
     def have_bound(self, extender, pod, node_name):
-        """Have an extender bind the pod, and return True if it has. Raises ApiError, Unschedulable."""
+        """Have an extender bind the pod, and return True if it has. Raises Unschedulable."""
         extender.bind(pod, node_name)
-        seen = list_all(self.api, "pods", f"metadata.namespace={pod.namespace},metadata.name={pod.name}")
-        if not all(name_in(each, "spec", "nodeName") for each in seen):
+        if not self.is_bound(pod, node_name):
             raise Unschedulable(f"extender {extender.url} says that the pod is bound, and it is not")
         return True
 
     def is_bound(self, pod, node_name):
-        """Say whether a pod is bound to a node though its Binding has failed: the answer may have been lost.
+        """Say whether a pod is bound to a node, whatever was answered: the answer may have been lost.
 
         As long as the API server does not tell, it is asked again, and the pod keeps its room.
         """
@@ -3822,7 +3821,7 @@ def now(microseconds=False):
 #   NODE       that fits it. When it gets one, it has its room there, and rules take note (reserve).
 #   PERMIT     of all rules. They are asked in each pass.
 #   PRE_BIND   until what rules have had written before the binding has taken effect. So are these.
-#   BINDING    to be answered. Then it is bound, and forgotten; in a dry run, it stays so.
+#   BINDING    to be written, and shown by the API server. Then it is forgotten; in a dry run, it stays so.
 #
 # While it waits for any but the first it is assumed: it has room on its node. It falls back to the first if a
 # rule refuses, its node or the pod itself goes, a Policy changes, or a write fails (fall_back): it gives up
@@ -3854,16 +3853,15 @@ class PodRecord:
 
     pod: Pod  # as it was when last listed
     written: str | None = None  # the message of its last event, and of its condition PodScheduled
-    printed: tuple | None = None  # what was last printed of it
+    reported: tuple | None = None  # what was last reported of it
     attempts: int = 0  # that have failed
-    waits_since: float = 0  # it came, or the last attempt failed
     backoff_ends: float = 0
     retry_at: float = 0
     began_at: float = 0  # when its turn in this pass began
     took: float = 0  # seconds that the loop has spent on it then
     waits_for: WaitsFor = WaitsFor.NODE
-    since: float = field(default_factory=lambda: time.monotonic())  # when it began to wait for that
-    decision: Decision | None = None  # by which it is assumed on a node; None while it has no node
+    since: float = 0  # when it began to wait for that; for a node: it came, or the last attempt failed
+    decision: Decision | None = None  # by which it has its node, as long as rules are asked
     changed: list = field(default_factory=list)  # of objects in memory, for it: (part, name, value before)
 
     def set_aside(self, part, name, value):
@@ -3889,8 +3887,8 @@ class PodRecord:
         self.renew(pod)
         self.began_at = time.monotonic()
 
-    def wait_for(self, what, decision):
-        """Have the pod wait for something; nothing else changes that."""
+    def wait_for(self, what, decision=None):
+        """Have the pod wait for something; nothing else changes that. A decision is kept for rules only."""
         if what is not self.waits_for:
             self.since = time.monotonic()
         self.waits_for = what
@@ -3898,34 +3896,31 @@ class PodRecord:
 
     def fall_back(self, seconds, fits_nowhere):
         """Have the pod wait for a node, and back off: longer if it fits nowhere, unless something changes."""
-        self.wait_for(WaitsFor.NODE, None)
+        self.wait_for(WaitsFor.NODE)
         self.put_back()
         self.attempts += 1
-        self.waits_since = time.monotonic()
-        self.backoff_ends = self.waits_since + seconds
+        self.since = time.monotonic()
+        self.backoff_ends = self.since + seconds
         self.retry_at = self.backoff_ends
         if fits_nowhere:
-            self.retry_at = max(self.waits_since + UNSCHEDULABLE_SECONDS, self.backoff_ends)
+            self.retry_at = max(self.since + UNSCHEDULABLE_SECONDS, self.backoff_ends)
 
     def hasten(self, moment):
         """Have the pod tried again at a time, unless it will be before."""
         self.retry_at = min(self.retry_at, moment)
 
-    @property
-    def waits_for_rules(self):
-        """Whether the pod has a node, and rules are to be asked whether it may be bound by now."""
-        return self.waits_for in (WaitsFor.PERMIT, WaitsFor.PRE_BIND)
-
     def is_due(self):
         """Say whether this pass has to do with the pod."""
-        is_its_turn = time.monotonic() >= self.retry_at
-        return self.waits_for_rules or (self.waits_for is WaitsFor.NODE and is_its_turn)
+        if self.waits_for is WaitsFor.NODE:
+            return time.monotonic() >= self.retry_at
+        return self.waits_for is not WaitsFor.BINDING
 
-    def is_news(self, decision):
-        """Say whether a decision differs from what was last printed of the pod, which it is from now on."""
-        before = self.printed
-        self.printed = (decision.node or decision.message, decision.remedy, decision.waits)
-        return self.printed != before
+    def report_news(self, decision, report):
+        """Report a decision, unless it says what was last reported of the pod."""
+        news = (decision.node or decision.message, decision.remedy, decision.waits)
+        if self.reported != news:
+            self.reported = news
+            report(decision)
 
 
 def assume(decision, cache):
@@ -3958,8 +3953,12 @@ def ask_before_binding(decision, cache):
             if decision.waits:
                 return
         prepare_binding(decision, node, cache)
-        record.wait_for(WaitsFor.PRE_BIND if decision.waits else WaitsFor.BINDING, decision)
+        if decision.waits:
+            record.wait_for(WaitsFor.PRE_BIND, decision)
+        else:
+            record.wait_for(WaitsFor.BINDING)
     except (Exception, SystemExit) as error:
+        record.put_back()  # what rules have set aside in memory is not written
         if getattr(error, "is_trouble", False):  # of the API server: then it waits, as it stands
             FAILURE.set()
             decision.trouble = error
@@ -3995,17 +3994,13 @@ def prepare_binding(decision, node, cache):
     requests = []
     waits = ""
     snapshot = cache.snapshot
-    try:
-        for rule in decision.policy.rules_with["pre_bind"]:
+    for rule in decision.policy.rules_with["pre_bind"]:
+        wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
+        if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
             wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-            if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
-                wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-            if wanted is not None:
-                requests += wanted
-                waits = with_why(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
-    except BaseException:
-        decision.pod.record.put_back()  # what others have set aside in memory is not written
-        raise
+        if wanted is not None:
+            requests += wanted
+            waits = with_why(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
     decision.requests = requests  # only now: if a rule breaks, none are sent
     decision.waits = waits
 
@@ -4032,7 +4027,7 @@ class PendingPods(dict):
         self.cache = cache
         self.writer = writer
         self.due = []  # Pods to try in this pass; after it, those that are left as it broke off
-        self.under_way = []  # the decisions whose Bindings are being written
+        self.under_way = set()  # the uids of pods whose Bindings are being written
         self.failing = set()  # the uids of pods that have met trouble since one was bound
         self.failing_now = set()  # likewise, in this pass
 
@@ -4043,20 +4038,20 @@ class PendingPods(dict):
         """
         listed = {pod.uid for pod in pods}
         moment = time.monotonic()
-        being_bound = {decision.pod.uid for decision in self.under_way}
         for pod in pods:
-            record = self.get(pod.uid) or PodRecord(pod, pod.pending_message, waits_since=moment)
+            record = self.get(pod.uid) or PodRecord(pod, pod.pending_message, since=moment)
             self[pod.uid] = record
             record.renew(pod)
         for uid, record in [*self.items()]:
-            is_outdated = record.waits_for_rules and record.decision.policy not in policies.values()
             latest = self.cache.waiting(record.pod)
             policy = policies.get(record.pod.scheduler)
-            has_gone = uid not in listed and not (latest and policy and ready(latest, policy))
-            if record.waits_for_rules and (is_outdated or has_gone):
-                self.fall_back(record.decision)
-                record.hasten(0)
-            if has_gone and uid not in being_bound:
+            is_to_be_tried = uid in listed or (latest and policy and ready(latest, policy))
+            is_being_bound = latest and record.waits_for is WaitsFor.BINDING
+            has_gone = not (is_to_be_tried or is_being_bound)
+            decision = record.decision
+            if decision and (has_gone or decision.policy not in policies.values()):
+                self.fall_back(decision)
+            if has_gone and uid not in self.under_way:
                 del self[uid]
                 record.pod.update(record=None)  # else they keep each other
 
@@ -4075,29 +4070,17 @@ class PendingPods(dict):
         self.failing_now.clear()
         self.due = [pod for pod in pods if pod.record.is_due()]
 
-    def next_due(self, stop):
-        """Return the next due pod, once a thread is free; None if there is none, or `stop` is set.
-
-        Raises ApiError.
-        """
-        if not self.due or stop.is_set():
-            return None
-        self.take_answers(patience=0)
-        self.writer.wait_for_a_free_thread()
-        return self.due.pop(0)
-
     def carry_out(self, decision):
         """Begin to do what was decided. Raises ApiError if several pods have met trouble."""
         record = decision.pod.record
         record.took = time.monotonic() - record.began_at
         if decision.node is None:
-            self.fall_back(decision)
+            self.fall_back(decision, was_met=record.since < record.began_at)  # its room is not of this turn
             self.try_to_send(decision.requests)
             self.say(decision, "Warning", "FailedScheduling", "Unschedulable", decision.message)
-            self.note_trouble(decision, decision.trouble)
         elif record.waits_for is WaitsFor.BINDING:
             if not self.writer.dry_run:
-                self.under_way.append(decision)
+                self.under_way.add(decision.pod.uid)
                 self.writer.start(self.writer.bind_and_tell, decision, self.cache.snapshot.is_live)
         else:
             try:
@@ -4105,22 +4088,24 @@ class PendingPods(dict):
                 self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
             except Exception as error:
                 self.take_failure(decision, error)
-            self.note_trouble(decision, decision.trouble)
+        self.note_trouble(decision, decision.trouble)
 
-    def fall_back(self, decision):
-        """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off."""
+    def fall_back(self, decision, was_met=True):
+        """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off.
+
+        was_met: whether others have met it in its room, which may fit now.
+        """
         record = decision.pod.record
-        waited_for = record.waits_for
-        had_room_before = record.waits_for_rules and record.since < record.began_at  # its turn in this pass
+        had_room = record.waits_for is not WaitsFor.NODE
         record.fall_back(seconds_to_wait(decision), decision.fits_nowhere)
-        self.cache.forget(decision.pod, was_met=had_room_before or waited_for is WaitsFor.BINDING)
-        if waited_for is not WaitsFor.NODE:
+        if had_room:
+            self.cache.forget(decision.pod, was_met)
             self.try_to_send(unreserve(decision, self.cache.snapshot))
 
     def give_up_held(self):
         """Have the pods that wait for rules give up their rooms."""
         for record in self.values():
-            if record.waits_for_rules:
+            if record.decision:
                 self.fall_back(record.decision)
 
     def note_trouble(self, decision, error):
@@ -4164,15 +4149,12 @@ class PendingPods(dict):
                 decision, error = self.writer.answered.get(timeout=max(until - time.monotonic(), 0))
             except queue.Empty:
                 return
-            self.under_way.remove(decision)
+            self.under_way.remove(decision.pod.uid)
             if error:
                 self.take_failure(decision, error)
             else:
                 self.failing.clear()
                 self.failing_now.clear()
-                self.cache.confirm(decision.pod)
-                self.pop(decision.pod.uid, None)
-                decision.pod.update(record=None)  # else whoever keeps the pod would keep the decision, too
 
     def take_failure(self, decision, error):
         """Have a pod fall back for which something could not be written. Raises ApiError if many do."""
@@ -4215,7 +4197,7 @@ def path_of(resource):
     return f"/{resource}" if "/" in resource else f"/{GROUPS[resource]}/{resource}"
 
 
-METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+METADATA = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 def list_all(api, resource, selector="", names_only=False):
@@ -4225,11 +4207,10 @@ def list_all(api, resource, selector="", names_only=False):
     """
     page = {"fieldSelector": selector, "limit": 500}
     params = page | {"resourceVersion": "0"} if names_only else page
-    request = api.request
-    if names_only and isinstance(api, Proxy):
-        request = functools.partial(request, accept=METADATA)
-    stop = STOP if isinstance(api, Proxy) else None
-    ask = functools.partial(within, 60, request, whom=getattr(api, "server", ""), stop=stop)
+    ask = api.request
+    if isinstance(api, Proxy):
+        request = functools.partial(api.request, accept=METADATA if names_only else JSON)
+        ask = functools.partial(within, 60, request, whom=api.server, stop=STOP)
     things = []
     while params:
         try:
@@ -4309,23 +4290,124 @@ class Reflector:
 
 # ==== 25. The cache =====================================================================================
 
-# The cache has what the API server has said. On a cluster Reflectors bring the news; only the loop's thread
-# takes these in: when a pass begins, before each decision, and while it rests. A cluster that is made of
-# manifests is listed in each pass, and taken in by the same functions.
+# Objects are what the API server has said; the cache, what follows of it for nodes and pods. On a cluster
+# Reflectors bring the news; only the loop's thread takes these in: when a pass begins, before each decision,
+# and while it rests. A cluster that is made of manifests is listed in each pass, and taken in likewise.
 
 
 class Objects(dict):
-    """{resource: {namespace/name, or name: the API's JSON}}. What a rule first looks at is listed then."""
+    """{resource: {namespace/name, or name: the API's JSON}}. What a rule first looks at is listed then.
 
-    def __init__(self, list_resource):
-        self.list_resource = list_resource
+    changed: a function that is called for each change, with a resource, a key, and the object, or None if it
+    has gone.
+    """
+
+    def __init__(self, api, is_watched, changed):
+        self.api = api
+        self.is_watched = is_watched
+        self.changed = changed
+        self.reflectors = {}  # resource -> Reflector, of what is watched
+        self.news = queue.SimpleQueue()  # from these
 
     def __missing__(self, resource):
         if "/" not in resource and resource not in GROUPS:
             expected = f"apis/GROUP/VERSION/RESOURCE or one of {', '.join(GROUPS)}"
             raise LookupError(f'snapshot.objects["{resource}"]: expected {expected}')
-        self.list_resource(resource)
+        self.list(resource)
         return self[resource]
+
+    def list_what_is_not_watched(self):
+        """List nodes and pods, and have all else listed when a rule looks at it. Raises ApiError."""
+        if not self.is_watched:
+            for resource in self.keys() - {"nodes", "pods"}:
+                del self[resource]
+        for resource in ("nodes", "pods"):
+            if resource not in self.reflectors:
+                self.list(resource)
+
+    def list(self, resource):
+        """List a resource and take it in; on a cluster, watch it from then on. Raises ApiError."""
+        reflector = Reflector(self.api, resource, self.news)
+        try:
+            things = reflector.list()
+        except ApiError as error:
+            if error.status != 404 or resource != "csistoragecapacities":
+                raise
+            self[resource] = {}  # an API server that does not know it yet has none
+            return
+        self.take_list(resource, things)
+        if self.is_watched and resource not in self.reflectors:
+            gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
+            self.reflectors[resource] = reflector
+            in_background(reflector.work)
+
+    def take_list(self, resource, things):
+        """Take in all objects of a resource; what is missing has gone."""
+        known = self.get(resource, {})
+        listed = {key_in(thing): thing for thing in things}
+        self[resource] = listed
+        for key in known.keys() - listed.keys():
+            self.changed(resource, key, None)
+        for key, thing in listed.items():
+            if not is_same(known.get(key), thing):
+                self.changed(resource, key, thing)
+
+    def take_news(self):
+        """Take in what Reflectors have put into the queue.
+
+        If one hears nothing for long, its resource is listed when a rule looks at it next. Raises ApiError if
+        that is nodes or pods.
+        """
+        copied = {"nodes", "pods"}  # what rests on the dict of another resource is not to change with it
+        while not self.news.empty():
+            resource, what, content = self.news.get()
+            if resource not in self:
+                continue  # it will be listed anew, later than this was told
+            if what == "LISTED":
+                self.take_list(resource, content)
+                continue
+            if resource not in copied:
+                self[resource] = dict(self[resource])
+                copied.add(resource)
+            self.take(resource, content, has_gone=what == "DELETED")
+        for resource, reflector in self.reflectors.items():
+            if time.monotonic() < reflector.heard_at + SILENCE_SECONDS:
+                continue
+            if resource in ("nodes", "pods"):
+                why = reflector.trouble or "no answer"
+                raise ApiError(0, f"nothing was heard of {resource} for {SILENCE_SECONDS} s: {why}")
+            self.pop(resource, None)
+
+    def take(self, resource, thing, has_gone):
+        """Take in what an object is by now, or what it was when it went."""
+        key = key_in(thing)
+        known = self[resource]
+        before = known.get(key)
+        if not has_gone and not is_same(before, thing):
+            known[key] = thing
+            self.changed(resource, key, thing)
+        # There may be another one of that name by now.
+        if has_gone and name_in(before, "metadata", "uid") == name_in(thing, "metadata", "uid"):
+            known.pop(key, None)
+            self.changed(resource, key, None)
+
+
+def is_same(thing, other):
+    """Say whether the JSON of an object is what it was."""
+    version = name_in(thing, "metadata", "resourceVersion")
+    return thing is other or (version != "" and version == name_in(other, "metadata", "resourceVersion"))
+
+
+def read_or_warn(kind, raw):
+    """Return a Pod or Node. If it cannot be read, name it once, and return None."""
+    try:
+        thing = kind(raw)
+        if not thing.name:
+            raise Malformed("metadata.name: is missing")
+        return thing
+    except Exception as error:
+        warn_once(f"{kind.__name__.lower()} {key_in(raw)} is left out: {one_line(error)}")
+        return None
 
 
 class Cache:
@@ -4336,17 +4418,12 @@ class Cache:
     """
 
     def __init__(self, api, is_watched, is_live):
-        self.api = api
-        self.is_watched = is_watched
-        self.reflectors = {}  # resource -> Reflector, of what is watched
-        self.news = queue.SimpleQueue()  # from these
-        self.objects = Objects(self.list)
+        self.objects = Objects(api, is_watched, self.take)
         self.snapshot = Snapshot({}, self.objects, is_live)
         self.nodes = {}  # name -> Node; also of nodes that do not exist, but have pods
         self.pods = {}  # namespace/name -> Pod, of those that have not ended
         self.unread = {}  # namespace/name of pods that cannot be read -> name of the node
         self.places = {}  # uid of a pod -> name of the node on which it counts
-        self.bound = set()  # uids of pods that are bound, though the API server does not show it yet
         self.arrived = set()  # the scheduler names of pods that have come, or changed, while they wait
         self.has_changed = False  # so that pods that fitted nowhere may fit now
         self.are_nodes_others = False  # than in the snapshot
@@ -4356,116 +4433,30 @@ class Cache:
         self.snapshot.bonds.clear()
         if len(self.snapshot.changes) > 4 * len(self.snapshot.nodes) + 1000:
             self.forget_findings()
-        if not self.is_watched:
-            self.drop_objects()
-        for resource in ("nodes", "pods"):
-            if resource not in self.reflectors:
-                self.list(resource)
+        self.objects.list_what_is_not_watched()
         self.take_news()
 
-    def list(self, resource):
-        """List a resource and take it in; on a cluster, watch it from then on. Raises ApiError."""
-        reflector = Reflector(self.api, resource, self.news)
-        try:
-            things = reflector.list()
-        except ApiError as error:
-            if error.status != 404 or resource != "csistoragecapacities":
-                raise
-            self.objects[resource] = {}  # an API server that does not know it yet has none
-            return
-        self.take_list(resource, things)
-        if self.is_watched and resource not in self.reflectors:
-            gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
-            self.reflectors[resource] = reflector
-            in_background(reflector.work)
-
-    def drop_objects(self):
-        """Have all but nodes and pods listed again when a rule looks at it, as what is known may be wrong.
-
-        What is watched goes on from where it was: older news that come after that list lead to the same.
-        """
-        for resource in self.objects.keys() - {"nodes", "pods"}:
-            del self.objects[resource]
-
     def take_news(self):
-        """Take in what Reflectors have put into the queue.
-
-        If one hears nothing for long, its resource is listed when a rule looks at it next. Raises ApiError if
-        that is nodes or pods.
-        """
-        copied = set()  # resources
-        while not self.news.empty():
-            resource, what, content = self.news.get()
-            if resource not in self.objects:
-                continue  # it will be listed anew, later than this was told
-            if what == "LISTED":
-                self.take_list(resource, content)
-                continue
-            if resource not in ("nodes", "pods") and resource not in copied:
-                # What rests on the dict as it was, as a rule's metadata may, is not to change with it.
-                self.objects[resource] = dict(self.objects[resource])
-                copied.add(resource)
-            self.take(resource, content, has_gone=what == "DELETED")
+        """Take in what Reflectors have told. Raises ApiError."""
+        self.objects.take_news()
         if self.are_nodes_others:
             self.renew_snapshot_nodes()
-        for resource, reflector in self.reflectors.items():
-            if time.monotonic() < reflector.heard_at + SILENCE_SECONDS:
-                continue
-            if resource not in ("nodes", "pods"):
-                self.objects.pop(resource, None)
-            else:
-                why = reflector.trouble or "no answer"
-                raise ApiError(0, f"nothing was heard of {resource} for {SILENCE_SECONDS} s: {why}")
 
-    def take_list(self, resource, things):
-        """Take in all objects of a resource; what is missing has gone."""
-        listed = {key_in(thing): thing for thing in things}
-        known = self.objects.get(resource, {})
-        if resource not in ("nodes", "pods"):
-            self.objects[resource] = {}
-        self.objects.setdefault(resource, {})
-        for key in known.keys() - listed.keys():
-            self.take(resource, known[key], has_gone=True)
-        for thing in listed.values():
-            self.take(resource, thing)
-
-    def take(self, resource, thing, has_gone=False):
-        """Take in what an object is by now, or what it was when it went."""
-        key = key_in(thing)
-        known = self.objects[resource]
-        before = known.get(key)
-        if has_gone:
-            if name_in(before, "metadata", "uid") != name_in(thing, "metadata", "uid"):
-                return  # there is another one of that name
-            known.pop(key, None)
-        elif is_same(before, thing):
-            return
-        else:
-            known[key] = thing
+    def take(self, resource, key, thing):
+        """Take in an object that has come or changed; None: it has gone."""
         if resource == "nodes":
-            self.take_node(key, None if has_gone else thing)
+            self.take_node(key, thing)
         elif resource == "pods":
-            self.take_pod(key, None if has_gone else thing)
+            self.take_pod(key, thing)
         else:
             self.has_changed = True
         if resource == "namespaces":  # which affinity may select by their labels
             self.snapshot.bonds.clear()
 
-    def read(self, kind, raw):
-        """Return a Pod or Node. If it cannot be read, name it once, and return None."""
-        try:
-            thing = kind(raw)
-            if not thing.name:
-                raise Malformed("metadata.name: is missing")
-            return thing
-        except Exception as error:
-            warn_once(f"{kind.__name__.lower()} {key_in(raw)} is left out: {one_line(error)}")
-            return None
-
     def take_node(self, name, raw):
         """Take in a node; None: it has gone. The pods on it stay, as it may come again."""
         node = self.node_named(name)
-        read = self.read(Node, raw) if raw else None
+        read = read_or_warn(Node, raw) if raw else None
         if read and read.scheduling_properties() == node.scheduling_properties():
             node.update(raw=raw)  # a heartbeat, for example
         elif read:
@@ -4505,30 +4496,35 @@ class Cache:
         """Take in a pod; None: it has gone."""
         before = self.pods.pop(key, None)
         was_on = before.node_name if before else ""
-        counts_on = self.places.get(before.uid) if before else None
         pod = self.read_pod(key, raw, before)
-        is_another = before and pod and before.uid != pod.uid
-        if before and pod is not before:
-            self.place(before, None)
+        if pod is not before:
+            self.exchange(before, pod)
+        elif pod and pod.node_name != was_on:
+            self.place(pod, pod.node_name)
+            self.has_changed = True
         if pod:
             self.pods[key] = pod
-            self.place(pod, pod.node_name or (None if is_another else counts_on))
-        is_on = pod.node_name if pod else ""
-        has_gone = not pod or is_another
-        if before and (is_on or has_gone):
-            self.bound.discard(before.uid)
-        if pod and pod is not before and not is_on:
-            self.arrived.add(pod.scheduler)
-        if was_on != is_on or (before and pod is not before):
-            self.has_changed = True
-        is_nominated = pod and pod.nominated_node and not is_on
+        is_nominated = pod and pod.nominated_node and not pod.node_name
         if is_nominated or before in self.snapshot.nominated:
-            self.snapshot.nominated = self.nominated_pods()
+            self.snapshot.nominated = [
+                each for each in self.pods.values()
+                if each.nominated_node and not each.node_name and not each.terminating]
 
-    def nominated_pods(self):
-        """Return the pods for which room is being made on a node."""
-        return [pod for pod in self.pods.values()
-                if pod.nominated_node and not pod.node_name and not pod.terminating]
+    def exchange(self, before, pod):
+        """Have a pod count instead of the one of its name that was there before; None: there is none.
+
+        If it is the same one, which says something else now, it keeps the place where it is assumed.
+        """
+        assumed_on = self.places.get(pod.uid) if pod else None
+        if before:
+            self.place(before, None)
+            self.has_changed = True
+        if pod:
+            self.place(pod, pod.node_name or assumed_on)
+        if pod and pod.node_name:
+            self.has_changed = True
+        elif pod:
+            self.arrived.add(pod.scheduler)
 
     def read_pod(self, key, raw, before):
         """Return a pod as it is by now; it is not parsed again if nothing that counts has changed."""
@@ -4538,7 +4534,7 @@ class Cache:
             before.update(raw=raw, spec=raw["spec"], node_name=name_in(raw, "spec", "nodeName"),
                           phase=name_in(raw, "status", "phase"), pending_message=pending_message(raw))
             return before
-        pod = self.read(Pod, raw) if raw else None
+        pod = read_or_warn(Pod, raw) if raw else None
         if raw and not pod:
             self.unread[key] = name_in(raw, "spec", "nodeName")
             self.are_nodes_others = True
@@ -4559,24 +4555,16 @@ class Cache:
         if name:
             self.node_named(name).add(pod)
 
-    def confirm(self, pod):
-        """Take note that a pod is bound to the node on which it is assumed."""
-        if self.waiting(pod):
-            self.bound.add(pod.uid)
-
-    def forget(self, pod, was_met=False):
-        """Take a pod off the node on which it is assumed, unless the API server shows it on one by now.
-
-        was_met: whether others have met it there, which may fit now.
-        """
-        self.has_changed |= was_met
+    def forget(self, pod, is_change=False):
+        """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
+        self.has_changed |= is_change
         if self.waiting(pod):
             self.place(pod, None)
 
     def waiting(self, pod):
-        """Return a pod as it is by now; or None, if it has gone, or is bound."""
+        """Return a pod as it is by now; or None, if the API server shows that it has gone, or is bound."""
         latest = self.pods.get(pod.key)
-        is_waiting = latest and latest.uid == pod.uid and not latest.node_name and pod.uid not in self.bound
+        is_waiting = latest and latest.uid == pod.uid and not latest.node_name
         return latest if is_waiting else None
 
     def collect_changes(self):
@@ -4584,12 +4572,6 @@ class Cache:
         has_changed = self.has_changed
         self.has_changed = False
         return has_changed
-
-
-def is_same(thing, other):
-    """Say whether the JSON of an object is what it was."""
-    version = name_in(thing, "metadata", "resourceVersion")
-    return thing is other or (version != "" and version == name_in(other, "metadata", "resourceVersion"))
 
 
 class Cluster:
@@ -4602,7 +4584,6 @@ class Cluster:
         self.cache = Cache(api, is_watched, is_live)
         self.writer = Writer(api, self.options.dry_run)
         self.pending = PendingPods(self.cache, self.writer)
-        self.policies = {}  # schedulerName -> Policy, by which was decided last
         self.listed_at = 0  # when the pods that wait were last listed, in monotonic seconds
         self.breaks_off_at = 0  # when the pass ends if pods have come
         self.trouble = None  # the ApiError that ended the last pass
@@ -4621,26 +4602,25 @@ class Cluster:
     def list_pods(self, scheduler, selector):
         """List the pods of a scheduler, by its name and a field selector.
 
-        On a cluster that list tells names only, and may lag: the pods themselves are as the cache has them,
-        and those are left out that are known to be bound or gone, or of which no news came yet.
+        That list tells names only, and may lag: the pods themselves are as the cache has them, and those are
+        left out that are known to have gone, or of which no news came yet.
         """
-        self.cache.arrived.discard(scheduler)
+        known = self.cache.snapshot.policies.keys()  # pods may name as many other schedulers as they like
+        self.cache.arrived &= known - {scheduler}
         self.listed_at = time.monotonic()
-        raws, _ = list_all(self.api, "pods", selector, names_only=self.cache.is_watched)
-        if not self.cache.is_watched:
-            return [pod for pod in [self.cache.read(Pod, raw) for raw in raws] if pod]
+        raws, _ = list_all(self.api, "pods", selector, names_only=True)
         self.cache.refresh()
-        known = [self.cache.pods.get(key_in(raw)) for raw in raws]
-        return [pod for pod in known if pod and self.cache.waiting(pod)]
+        pods = [self.cache.pods.get(key_in(raw)) for raw in raws]
+        return [pod for pod in pods if pod]
 
     def begin_pass(self, waiting, policies):
         """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
-        snapshot = self.snapshot(policies) if waiting else self.cache.snapshot
+        are_policies_others = self.cache.snapshot.policies != policies
+        snapshot = self.snapshot(policies)
         pods = self.pending_pods(waiting, policies)
         if self.cache.collect_changes():
             self.pending.hasten()
-        if self.policies != policies:
-            self.policies = dict(policies)
+        if are_policies_others:
             self.pending.end_backoff()
         self.pending.choose_due(pods)
         ready_at = time.monotonic()
@@ -4655,17 +4635,17 @@ class Cluster:
 
     def pending_pods(self, waiting, policies):
         """Return those of the waiting pods that are to be tried, in the order in which to try them."""
-        latest = [self.cache.waiting(pod) or pod for pod in waiting]
-        pods = [pod for pod in latest if ready(pod, policies[pod.scheduler])]
+        latest = [self.cache.waiting(pod) for pod in waiting]
+        pods = [pod for pod in latest if pod and ready(pod, policies[pod.scheduler])]
         self.pending.renew_records(pods, policies)
-        pods.sort(key=lambda pod: (-pod.priority, pod.record.waits_since, pod.created, pod.key))
+        pods.sort(key=lambda pod: (-pod.priority, pod.record.since, pod.created, pod.key))
         pods.sort(key=lambda pod: pod.uid in self.pending.failing)  # behind those that may have no trouble
         for rule in [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]:
             place = place_of(rule, rule.hooks["queue_sort"])
             with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title} ({place})"):
                 pods = sorted(pods, key=functools.partial(call_hook, rule, "queue_sort"))
         # Last come those that have a node and wait, maybe for the others; first of them who was asked first.
-        pods.sort(key=lambda pod: pod.record.waits_for_rules and pod.record.began_at)
+        pods.sort(key=lambda pod: pod.record.began_at if pod.record.decision else 0)
         return pods
 
     def next_due(self, stop):
@@ -4674,12 +4654,15 @@ class Cluster:
         If pods have come meanwhile, the pass ends after a second, as one of them may be more important; after
         lists that took longer, it takes as long as these, so that at least half of the time is for decisions.
         """
-        while not (self.has_come() and time.monotonic() > self.breaks_off_at):
-            if self.options.step and self.pending.due:
-                wait_for_enter(self.pending.due, self.cache.snapshot, stop)
-            pod = self.pending.next_due(stop)
-            if not pod:
+        due = self.pending.due
+        while due and not (self.has_come() and time.monotonic() > self.breaks_off_at):
+            if self.options.step:
+                wait_for_enter(due, self.cache.snapshot, stop)
+            if stop.is_set():
                 return None
+            self.pending.take_answers(patience=0)
+            self.writer.wait_for_a_free_thread()
+            pod = due.pop(0)
             self.cache.take_news()
             latest = self.cache.waiting(pod)
             if latest and not latest.terminating:  # else it is bound, or goes
@@ -4689,12 +4672,12 @@ class Cluster:
 
     def has_come(self):
         """Say whether a pod has come, or changed, that waits for us, since these were listed."""
-        self.cache.arrived &= self.policies.keys()  # pods may name as many other schedulers as they like
-        return self.cache.is_watched and bool(self.cache.arrived)
+        is_for_us = not self.cache.arrived.isdisjoint(self.cache.snapshot.policies)
+        return self.cache.objects.is_watched and is_for_us
 
     def rest(self, seconds, stop):
         """Wait so long, or until `stop` is set; unless there is trouble, only until a pod has come."""
-        if self.trouble or not self.cache.is_watched:
+        if self.trouble or not self.cache.objects.is_watched:
             stop.wait(seconds)
             return
         until = time.monotonic() + seconds
@@ -5902,7 +5885,7 @@ def run_command(options, screen):
 def wait_for_enter(due, snapshot, stop):
     """Wait, before the first of the due pods is first decided about, for Enter; after q, set `stop`."""
     pod = due[0]
-    if pod.record.printed:  # it was decided about before
+    if pod.record.reported:  # it was decided about before
         return
     wanted = []
     with contextlib.suppress(Exception):  # what no rule has read yet may be anything
@@ -6017,7 +6000,7 @@ def explain_pod(cluster, policy_file, options, screen):
     """Show where a pod would go now, whether or not anybody would try it. Return whether a rule failed."""
     namespace, name = f"default/{options.explain}".split("/")[-2:]
     things, _ = list_all(cluster.api, "pods", f"metadata.namespace={namespace},metadata.name={name}")
-    pods = [pod for pod in [cluster.cache.read(Pod, thing) for thing in things] if pod]
+    pods = [pod for pod in [read_or_warn(Pod, thing) for thing in things] if pod]
     if not pods:
         raise ApiError(404, f'pod "{namespace}/{name}" not found (NAMESPACE/NAME; default/ may be left out)')
     pod = pods[0]

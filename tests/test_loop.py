@@ -21,6 +21,8 @@ pytestmark = pytest.mark.usefixtures("memory")
 class Server(scheduler.Manifests):
     """Manifests that record the requests, page their lists, and fail or lag when a test says so."""
 
+    server = "http://127.0.0.1:8001"
+
     def __init__(self, *objects):
         super().__init__()
         self.requests, self.failures, self.page, self.shown, self.pending = [], {}, 10**9, None, []
@@ -32,7 +34,7 @@ class Server(scheduler.Manifests):
             with contextlib.suppress(scheduler.Malformed):  # it let it pass
                 self.add(thing)
 
-    def request(self, method, path, body=None, params=None):
+    def request(self, method, path, body=None, params=None, accept=None):
         self.requests.append((method, path, params or {}, body))
         failure = self.failures.get(path.rpartition("/")[2])
         failure = failure.pop(0) if failure else None
@@ -251,7 +253,7 @@ def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
     cluster = scheduler_of(server)
     make_pass(cluster)
     if carried_out:
-        assert not cluster.pending and "uid-first" in cluster.snapshot().nodes["n"].pods
+        assert cluster.pending["uid-first"].attempts == 0 and "uid-first" in cluster.snapshot().nodes["n"].pods
         assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
     else:
         assert cluster.pending["uid-first"].attempts == 1, "it backs off"
@@ -275,14 +277,14 @@ def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_
         "post_bind": lambda *_: seen.append("post_bind"), "unreserve": lambda *_: seen.append("unreserve")})
     cluster = scheduler_of(server)
     make_pass(cluster, policy=scheduler.Policy([rule], []))
-    assert server.places() == {"p": "n"} and seen == ["post_bind"] and not cluster.pending
+    assert server.places() == {"p": "n"} and seen == ["post_bind"] and not cluster.pending.under_way
     assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
 
 
 @table("there, attempts", {
     "another one of that name": ({"uid": "another", "nodeName": "n"}, 1),
     "it, elsewhere": ({"uid": "uid-p", "nodeName": "m"}, 1),
-    "it, there": ({"uid": "uid-p", "nodeName": "n"}, None)})
+    "it, there": ({"uid": "uid-p", "nodeName": "n"}, 0)})
 def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(there, attempts, monkeypatch):
     monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
     monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
@@ -290,7 +292,7 @@ def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(t
     server.failures |= {"binding": [0], "p": [503, 0]}  # nor do the first two requests to see it
     plain = server.request
 
-    def request(method, path, body=None, params=None):
+    def request(method, path, body=None, params=None, accept=None):
         if path.endswith("/binding"):
             server.put(pod("p", metadata={"uid": there["uid"]}, nodeName=there["nodeName"]))
         return plain(method, path, body, params)
@@ -298,7 +300,7 @@ def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(t
     server.request = request
     cluster = scheduler_of(server)
     make_pass(cluster)
-    assert [record.attempts for record in cluster.pending.values()] == ([] if attempts is None else [attempts])
+    assert cluster.pending["uid-p"].attempts == attempts
     assert len(server.sent("GET", "/pods/p")) == 3
 
 
@@ -776,7 +778,7 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
     server, answer = Server(node("n", cpu="1"), pod("p", {"cpu": "1"})), threading.Event()
     prepared, plain = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})]], server.request
 
-    def request(method, path, body=None, params=None):
+    def request(method, path, body=None, params=None, accept=None):
         if path.endswith("/binding"):
             answer.wait(30)
         return plain(method, path, body, params)
@@ -856,7 +858,7 @@ def test_a_post_bind_that_takes_long_makes_no_bound_pod_count_as_failed_and_hold
     assert cluster.writer.tasks.unfinished_tasks == 20, "they are waited for at the end"
     go_on.set()
     wait_until_told(cluster)
-    assert (len(server.places()), seen, cluster.pending.under_way) == (20, [], []) and not scheduler.FAILURE.is_set()
+    assert (len(server.places()), seen, cluster.pending.under_way) == (20, [], set()) and not scheduler.FAILURE.is_set()
     assert len(server.sent("POST", "/events")) == 20
 
 
@@ -877,12 +879,12 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reas
     answers = [(answer, reason) if answer is not None and reason else answer for answer in answers]
     rule = scheduler.Rule("Licence", lambda pod, node: (), hooks={"pre_bind": lambda *_: answers.pop(0)})
     cluster, policy = scheduler_of(server), scheduler.Policy([rule], [])
-    for _ in range(4):
+    for _ in range(5):
         scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
             (decision.node, decision.waits)), threading.Event())
         wait_until_told(cluster)
         states.append([record.waits_for for record in cluster.pending.values()])
-    assert states == [[scheduler.WaitsFor.PRE_BIND]] * 3 + [[]]
+    assert states == [[scheduler.WaitsFor.PRE_BIND]] * 3 + [[scheduler.WaitsFor.BINDING], []]
     assert decisions == [("n", waits), ("n", "")]
     events, conditions = said_about(server)
     assert conditions == [("False", "Waiting", waits)], "the reason is none for which autoscalers make nodes"
@@ -986,7 +988,7 @@ def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer
     server = Server(node("n"), pod("odd", priority=9), pod("fine"))
     plain = server.request
 
-    def request(method, path, body=None, params=None):
+    def request(method, path, body=None, params=None, accept=None):
         assert isinstance(path, str) and (json.dumps(body) or True)
         return plain(method, path, body, params)
 
@@ -1100,10 +1102,11 @@ def test_a_proxy_that_does_not_answer_is_named_once_before_it_is_trouble(monkeyp
     class Slow:
         server = "http://127.0.0.1:8001"
 
-        def request(self, *_):
+        def request(self, *_, accept):
             time.sleep(0.3)
             return {"items": []}
 
+    monkeypatch.setattr(scheduler, "Proxy", Slow)
     monkeypatch.setattr(scheduler, "SLOW_SECONDS", 0.05)
     assert [scheduler.list_all(Slow(), resource) for resource in ("pods", "nodes", "pods")] == [([], "")] * 3
     assert caplog.messages == ["http://127.0.0.1:8001 has not answered for 0.05 s; it may take up to 60 s"]

@@ -381,7 +381,10 @@ def test_a_decision_is_printed_again_when_it_begins_to_cost_others_something():
     record = scheduler.PodRecord(None)
     decision, preempting = (scheduler.Decision(None, None, {}, message="no") for _ in "ab")
     preempting.remedy = "It preempts."
-    assert [record.is_news(each) for each in (decision, decision, preempting, preempting)] == [True, False, True, False]
+    reported = []
+    for each in (decision, decision, preempting, preempting):
+        record.report_news(each, reported.append)
+    assert reported == [decision, preempting]
 
 
 def command_line(folder, *arguments):

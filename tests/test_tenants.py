@@ -223,7 +223,7 @@ def test_pods_whose_volumes_take_long_come_after_new_ones_and_take_turns():
     cluster.cache.snapshot.is_live = True
     decide_all(cluster)
     for place, waiting in enumerate(pending_pods(cluster, PROVIDER)):
-        assert waiting.record.waits_for_rules
+        assert waiting.record.decision
         waiting.record.began_at = 2 - place
     cluster.api.add(pod("new"))
     assert [waiting.name for waiting in pending_pods(cluster, PROVIDER)] == ["new", "b", "a"]

@@ -49,7 +49,7 @@ class Told:
     def tell(self, what, *things, resource="pods"):
         """Bring news of objects; of LISTED, all of them."""
         for content in [list(things)] if what == "LISTED" else things:
-            self.cache.news.put((resource, what, content))
+            self.cache.objects.news.put((resource, what, content))
 
     def comes(self, *things, **metadata):
         """Pods come, and are told."""
@@ -57,8 +57,8 @@ class Told:
 
     def hears(self, clock, *silent):
         """Reflectors hear something, except of some resources."""
-        for resource in self.cache.reflectors.keys() - {*silent}:
-            self.cache.reflectors[resource].heard_at = clock.now
+        for resource in self.cache.objects.reflectors.keys() - {*silent}:
+            self.cache.objects.reflectors[resource].heard_at = clock.now
 
     def make_pass(self, report=None):
         """Make a pass; return whom it decided about."""
@@ -76,6 +76,11 @@ class Told:
         for each in self.cache.nodes.values():  # what a node has is always the sum of its pods
             assert each.requested["cpu"] == sum(there.requests["cpu"] for there in each.pods.values())
         return sorted(there.name for there in self.cache.nodes[name].pods.values())
+
+    def under_way(self):
+        """The names of the pods that are neither without a node nor shown on one."""
+        return {record.pod.name for record in self.cluster.pending.values()
+                if record.waits_for is scheduler.WaitsFor.BINDING}
 
     def bound(self):
         """The pods for which Bindings were sent."""
@@ -97,15 +102,31 @@ ONE = {"cpu": "1"}
 def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_shows_it(told):
     cluster = told(node("n", cpu="2"))
     cluster.comes(pod("a", ONE))
-    assert cluster.make_pass() == [("a", "n")] and cluster.on("n") == ["a"] and not cluster.cluster.pending
+    assert cluster.make_pass() == [("a", "n")] and cluster.on("n") == ["a"] and cluster.under_way() == {"a"}
     cluster.server.pending = [cluster.stamp(pod("a", ONE))]  # a list that lags
     assert cluster.make_pass() == [] and cluster.bound() == ["a"]
     cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE)))  # that was before the Binding
     assert cluster.make_pass() == [] and cluster.on("n") == ["a"]
     cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, nodeName="n")))
-    assert cluster.on("n") == ["a"] and not cluster.cache.bound
+    assert cluster.on("n") == ["a"]
+    cluster.server.objects.clear()
+    cluster.server.pending.clear()
+    assert cluster.make_pass() == [] and cluster.under_way() == set()
     cluster.tell("DELETED", cluster.stamp(pod("a", ONE, nodeName="n")))
     assert cluster.on("n") == [] and not cluster.cache.places
+
+
+def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bound_twice(told):
+    why = []
+    rule = scheduler.Rule("Gates", lambda pod, node: (), hooks={"pre_enqueue": lambda pod: why[0] if why else None})
+    cluster = told(node("n", cpu="2"), policy=scheduler.Policy([*POLICY.predicates, rule], []))
+    cluster.comes(pod("a", ONE))
+    assert cluster.make_pass() == [("a", "n")]
+    cluster.server.pending = [cluster.stamp(pod("a", ONE))]  # a list that lags
+    why.append("not now")
+    assert cluster.make_pass() == []
+    why.clear()
+    assert cluster.make_pass() == [] and cluster.bound() == ["a"] and cluster.on("n") == ["a"]
 
 
 def test_the_watch_shows_a_pod_before_its_binding_is_answered(told):
@@ -122,8 +143,8 @@ def test_the_watch_shows_a_pod_before_its_binding_is_answered(told):
     cluster.server.request = request
     cluster.comes(pod("a", ONE))
     cluster.make_pass()
-    assert cluster.on("n") == ["a"] and not cluster.cluster.pending and not cluster.cache.bound
-    assert cluster.make_pass() == [] and cluster.bound() == ["a"]
+    assert cluster.on("n") == ["a"]
+    assert cluster.make_pass() == [] and cluster.bound() == ["a"] and cluster.under_way() == set()
 
 
 def test_a_pod_is_deleted_between_its_binding_and_the_news_of_it(told):
@@ -132,9 +153,9 @@ def test_a_pod_is_deleted_between_its_binding_and_the_news_of_it(told):
     cluster.make_pass()
     del cluster.server.objects["pods", "default", "a"]
     cluster.tell("DELETED", cluster.stamp(pod("a", ONE)))
-    assert cluster.on("n") == [] and not cluster.cache.bound
+    assert cluster.on("n") == []
     cluster.comes(pod("b", ONE))
-    assert cluster.make_pass() == [("b", "n")]
+    assert cluster.make_pass() == [("b", "n")] and cluster.under_way() == {"b"}
 
 
 def test_a_list_that_was_asked_for_before_a_binding_does_not_free_its_room(told):
@@ -180,8 +201,9 @@ def test_a_pod_whose_labels_change_while_it_is_being_bound_counts_once(told):
     cluster.make_pass(lambda decision: cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, labels={"x": "y"}))))
     assert cluster.on("n") == ["a"]
     assert [each.labels for each in cluster.cache.nodes["n"].pods.values()] == [{"x": "y"}]
-    cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, labels={"x": "y"}, nodeName="n")))
-    assert cluster.on("n") == ["a"] and not cluster.cache.bound
+    cluster.tell("MODIFIED", cluster.put(pod("a", ONE, labels={"x": "y"}, nodeName="n")))
+    assert cluster.on("n") == ["a"]
+    assert cluster.make_pass() == [] and cluster.under_way() == set()
 
 
 def test_a_held_pod_that_somebody_binds_after_its_labels_changed_keeps_the_place_where_it_is(told):
@@ -241,10 +263,10 @@ def test_a_bound_pod_whose_name_another_one_has_is_forgotten(told):
     cluster = told(node("n"))
     cluster.comes(pod("a"))
     cluster.make_pass()
-    assert cluster.cache.bound == {"uid-a"}
+    assert [*cluster.cluster.pending] == ["uid-a"]
     cluster.tell("LISTED", cluster.put(pod("a"), uid="second"))
-    cluster.cache.take_news()
-    assert cluster.cache.bound == set() and cluster.on("n") == []
+    assert cluster.on("n") == []
+    assert cluster.make_pass() == [("a", "n")] and [*cluster.cluster.pending] == ["second"]
 
 
 def test_a_pod_that_ends_leaves_its_room(told):
@@ -344,17 +366,18 @@ def test_a_held_pod_that_goes_is_called_off(told):
     assert cluster.on("n") == [] and undone == ["a"] and not cluster.cluster.pending
 
 
-def test_a_held_pod_that_is_not_to_be_tried_any_more_is_called_off(told):
-    why = []
+def test_a_held_pod_that_is_not_to_be_tried_any_more_is_called_off_and_another_gets_its_room(told, monkeypatch):
+    clock, why = Clock(monkeypatch), []
     rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={
-        "permit": lambda *_: 60, "pre_enqueue": lambda pod: why[0] if why else None})
-    cluster = told(node("n"), policy=scheduler.Policy([rule], []))
-    cluster.comes(pod("a"))
+        "permit": lambda *_: 60, "pre_enqueue": lambda pod: why[0] if why and pod.name == "a" else None})
+    cluster = told(node("n", cpu="1"), policy=scheduler.Policy([*POLICY.predicates, rule], []))
+    cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
     cluster.make_pass()
     assert cluster.on("n") == ["a"]
     why.append("not now")
-    cluster.make_pass()
-    assert cluster.on("n") == []
+    clock.now += 2
+    cluster.hears(clock)
+    assert cluster.make_pass() == [("b", "n")] and cluster.on("n") == ["b"]
 
 
 def test_an_important_pod_that_comes_during_a_long_pass_is_next(told, monkeypatch):
@@ -623,14 +646,14 @@ def test_a_reflector_serves_however_often_a_resource_is_listed_again(told, monke
     cluster = told(node("n"))
     for _ in range(9):
         cluster.cache.objects["services"]
-        cluster.cache.drop_objects()
+        cluster.cache.objects.pop("services")
     assert len(threads) == 3
 
 
 def test_news_of_what_is_to_be_listed_anew_are_passed_over(told):
     cluster = told(node("n"), policy=DEFAULTS)
     cluster.cache.objects["services"]
-    cluster.cache.drop_objects()
+    cluster.cache.objects.pop("services")
     cluster.tell("ADDED", {"metadata": {"name": "early", "namespace": "default"}}, resource="services")
     cluster.cache.take_news()
     assert "services" not in cluster.cache.objects
@@ -670,10 +693,10 @@ def test_if_nothing_is_heard_for_45_seconds_nothing_is_decided(told, monkeypatch
     cluster = told(node("n"))
     cluster.comes(pod("a"))
     clock.now += 46
-    cluster.cache.reflectors["pods"].heard_at = clock.now
+    cluster.cache.objects.reflectors["pods"].heard_at = clock.now
     with pytest.raises(scheduler.ApiError, match="nothing was heard of nodes for 45 s"):
         cluster.make_pass()
-    cluster.cache.reflectors["nodes"].heard_at = clock.now
+    cluster.cache.objects.reflectors["nodes"].heard_at = clock.now
     assert cluster.make_pass() == [("a", "n")]
 
 
@@ -811,7 +834,6 @@ def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
             cluster, {"my-scheduler": POLICY}, lambda decision: None, threading.Event()) or len(server.places()) == 40)
         fresh = scheduler.Cluster(scheduler.Proxy(server.url))
         wait_for("the news are there", lambda: where_pods_are(cluster) == where_pods_are(fresh))
-        wait_for("the API server shows all", lambda: cluster.cache.refresh() or not cluster.cache.bound)
         assert len(cluster.cache.places) == 40
     finally:
         server.stop()
