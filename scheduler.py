@@ -1105,15 +1105,11 @@ class Pod(Listed):
             return [thing | {"name": "kube-api-access-*"} if name_in(thing, "name") in tokens else thing
                     for thing in things]
 
-        def with_renamed_mounts(containers):
-            """Return containers with that name in their mounts."""
-            return [container | {"volumeMounts": renamed(pick(container, list, "volumeMounts", of=dict))}
-                    for container in containers]
-
-        return self.spec | {
-            "nodeName": "", "volumes": renamed(self.volumes),
-            "containers": with_renamed_mounts(self.containers),
-            "initContainers": with_renamed_mounts(self.init_containers)}
+        plain = self.spec | {"nodeName": "", "volumes": renamed(self.volumes)}
+        for kind in ("containers", "initContainers"):
+            plain[kind] = [container | {"volumeMounts": renamed(pick(container, list, "volumeMounts", of=dict))}
+                           for container in pick(self.spec, list, kind, of=dict)]
+        return plain
 
 
 def kept_with_pod(function):
