@@ -530,10 +530,6 @@ class Unschedulable(Exception):
     """The attempt to place a pod ends here, for this reason."""
 
 
-class InvalidScore(Unschedulable):
-    """A rule gave a score that is not from 0 to 100; the text is kube-scheduler's."""
-
-
 class Rejected(Unschedulable):
     """The pod fits no node at all, for this reason: said by a `metadata` function."""
 
@@ -624,8 +620,6 @@ class Decision:
             why = {f"{error.title} (whatever the node)": [str(error)]}
             self.failed = Failures(dict.fromkeys(self.nodes, why))
             self.message = self.policy.rejection(error, self.failed)
-        if isinstance(error, InvalidScore):
-            FAILURE.set()
         if not isinstance(error, (Unschedulable, Malformed, ApiError)):
             FAILURE.set()
             self.message = what_broke(error)
@@ -2993,7 +2987,7 @@ def check_reduced(rule, scores, points):
 
 
 def check_points(rule, points):
-    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100."""
+    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100: that is a failure."""
     for name, score in points.items():
         is_number = isinstance(score, Real) and not isinstance(score, bool)
         if not is_number:
@@ -3002,7 +2996,8 @@ def check_points(rule, points):
             expected = "from its `reduce`" if rule.reduce else "or a `reduce` that makes it so"
             place = place_of(rule, rule.reduce)
             warn_once(f"{rule.title} gives {name} the score {score}: expected 0 to 100, {expected} ({place})")
-            raise InvalidScore(
+            FAILURE.set()
+            raise Unschedulable(
                 f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an invalid '
                 f"score {score}, it should in the range of [0, 100] after normalizing")
 
