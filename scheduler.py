@@ -5550,17 +5550,11 @@ def comparison(outcomes):
 MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
 
 
-def picture(pods, snapshot, screen, new, reasons):
-    """Yield the cluster as lines: how full nodes are, the pods on them, the pods on none.
+def picture(all_nodes, pods, screen, new, keys=None):
+    """Yield as lines how full nodes are, and the pods on them. new: the uids of those that this run placed.
 
-    new: the uids of the pods that this run had to place. reasons: {uid: why it has no node}.
+    keys: of the labels that one has to know, too.
     """
-    yield from picture_of_nodes(snapshot.nodes.values(), pods, screen, new)
-    yield from pods_without_node(pods, snapshot, screen, reasons)
-
-
-def picture_of_nodes(all_nodes, pods, screen, new, keys=None):
-    """Yield how full nodes are, and the pods on them; with keys of labels, also what else one has to know."""
     nodes = nodes_to_show(all_nodes, new)
     others = len(all_nodes) - len(nodes)
     head, *lines = fill_table(nodes, pods, screen)
@@ -5701,7 +5695,7 @@ def fill(node, resource, length):
 
 
 def pods_without_node(pods, snapshot, screen, reasons):
-    """Yield, of each pod that is on no node, where it stands."""
+    """Yield, of each pod that is on no node, where it stands. reasons: {uid: why it has none}."""
     placed = {uid for node in snapshot.nodes.values() for uid in node.pods}
     lines = []
     for pod in pods:
@@ -5908,7 +5902,7 @@ def wait_for_enter(due, snapshot, stop):
     screen = Screen()
     try:
         with open("/dev/tty") as terminal:  # as manifests may come from standard input
-            screen.print(*picture_of_nodes(nodes, pods, screen, set(), keys), "")
+            screen.print(*picture(nodes, pods, screen, set(), keys), "")
             print(*screen.fold(question, rest="    "), sep="\n", end=" ", file=sys.stderr, flush=True)
             while not (stop.is_set() or select.select([terminal], [], [], 0.2)[0]):
                 pass
@@ -5987,7 +5981,8 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
     if options.output == "text":
         pods = cluster.cache.pods.values()
         reasons = {uid: record.written for uid, record in cluster.pending.items()}
-        screen.print(*picture(pods, snapshot, screen, waiting, reasons))
+        screen.print(*picture(snapshot.nodes.values(), pods, screen, waiting),
+                     *pods_without_node(pods, snapshot, screen, reasons))
     return FAILURE.is_set()
 
 
