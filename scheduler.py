@@ -2607,7 +2607,9 @@ def by_argument(member):
     return f'in a Policy, among the {where}: a name of your own, with "argument": {example}'
 
 
-NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag -> how that is said today
+# Name of a predicate, a priority, a field or a flag -> how that is said today. Those of what a configuration
+# has stand with it, in the last part.
+NAMES_OF_OLD = {
     **dict.fromkeys(["NodeLabel", "labelsPresence"], f"node affinity ({by_argument('labelsPresence')})"),
     **dict.fromkeys(["NodeLabelPriority", "labelPreference"],
                     f"node affinity ({by_argument('labelPreference')})"),
@@ -2619,34 +2621,13 @@ NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag
                      "requestedToCapacityRatioArguments"],
                     "NodeResourcesFit with scoringStrategy.type RequestedToCapacityRatio "
                     f"({by_argument('requestedToCapacityRatioArguments')})"),
-    "Coscheduling": "the rule Coscheduling of tests/tutorial_rules.py, a file for --plugins",
-    "NodeResourcesLeastAllocated": "NodeResourcesFit (in a Policy: LeastRequestedPriority)",
-    "NodeResourcesMostAllocated":
-        "NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
-    **dict.fromkeys(["SelectorSpread", "DefaultPodTopologySpread"],
-                    "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
-    **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"],
-                    "NodeVolumeLimits (in a Policy: MaxCSIVolumeCountPred)"),
-    "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
-    **dict.fromkeys(["NodeResourceLimits", "ResourceLimitsPriority", "healthzBindAddress",
-                     "metricsBindAddress", "disablePreemption"], "nothing, leave it out"),
+    "ResourceLimitsPriority": "nothing, leave it out",
     "NoVolumeNodeConflict": "VolumeBinding (in a Policy: CheckVolumeBinding)",
-    "version": "apiVersion", "unreserve": "reserve",
-    "algorithmSource": "--policy with the Policy's own file",
-    "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding",
-    "lockObjectName": "resourceName", "lockObjectNamespace": "resourceNamespace",
-    "schedulerName": "profiles[0].schedulerName, or --scheduler-name",
-    "plugins": "profiles[0].plugins", "pluginConfig": "profiles[0].pluginConfig",
-    "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity",
+    "version": "apiVersion",
     "--kubeconfig": "kubectl --kubeconfig FILE proxy", "--master": "--server", "--v": "--verbose",
     **dict.fromkeys(["--policy-configmap", "--policy-configmap-namespace"],
                     "--policy with the file that is in the ConfigMap"),
-    "--hard-pod-affinity-symmetric-weight": "hardPodAffinitySymmetricWeight in the Policy",
-    **{f"--leader-elect-{flag}": f"leaderElection.{name} in a KubeSchedulerConfiguration" for flag, name in {
-        "lease-duration": "leaseDuration", "renew-deadline": "renewDeadline", "retry-period": "retryPeriod",
-        "resource-name": "resourceName", "resource-namespace": "resourceNamespace"}.items()},
-    "--lock-object-name": "leaderElection.resourceName in a KubeSchedulerConfiguration",
-    "--lock-object-namespace": "leaderElection.resourceNamespace in a KubeSchedulerConfiguration"}
+    "--hard-pod-affinity-symmetric-weight": "hardPodAffinitySymmetricWeight in the Policy"}
 
 
 def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
@@ -6450,6 +6431,30 @@ class Profile(Policy):
 # ==== 34. KubeSchedulerConfiguration ====================================================================
 
 
+NAMES_OF_OLD |= {
+    "Coscheduling": "the rule Coscheduling of tests/tutorial_rules.py, a file for --plugins",
+    "NodeResourcesLeastAllocated": "NodeResourcesFit (in a Policy: LeastRequestedPriority)",
+    "NodeResourcesMostAllocated":
+        "NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
+    **dict.fromkeys(["SelectorSpread", "DefaultPodTopologySpread"],
+                    "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
+    **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"],
+                    "NodeVolumeLimits (in a Policy: MaxCSIVolumeCountPred)"),
+    "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
+    **dict.fromkeys(["NodeResourceLimits", "healthzBindAddress", "metricsBindAddress", "disablePreemption"],
+                    "nothing, leave it out"),
+    "unreserve": "reserve",
+    "algorithmSource": "--policy with the Policy's own file",
+    "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding",
+    "lockObjectName": "resourceName", "lockObjectNamespace": "resourceNamespace",
+    "schedulerName": "profiles[0].schedulerName, or --scheduler-name",
+    "plugins": "profiles[0].plugins", "pluginConfig": "profiles[0].pluginConfig",
+    "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity",
+    **{f"--leader-elect-{flag}": f"leaderElection.{name} in a KubeSchedulerConfiguration" for flag, name in {
+        "lease-duration": "leaseDuration", "renew-deadline": "renewDeadline", "retry-period": "retryPeriod",
+        "resource-name": "resourceName", "resource-namespace": "resourceNamespace"}.items()},
+    "--lock-object-name": "leaderElection.resourceName in a KubeSchedulerConfiguration",
+    "--lock-object-namespace": "leaderElection.resourceNamespace in a KubeSchedulerConfiguration"}
 DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
 # Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
 WITHOUT_EFFECT = ["DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
