@@ -3057,10 +3057,8 @@ def providers():
 
 def default_entries(where):
     """Return the entries that stand for a list that a Policy leaves out."""
-    order = {plugin: i for i, plugin in enumerate(PLUGIN_ORDER)}
-    rules = [rule for rule in CATALOGUES[where].values() if rule.by_default]
-    rules.sort(key=lambda rule: (order.get(rule.plugin, len(order)), rule.name))
-    return [{"name": rule.name, "weight": rule.by_default} for rule in rules]
+    return [{"name": rule.name, "weight": rule.by_default}
+            for rule in CATALOGUES[where].values() if rule.by_default]
 
 
 @dataclass(eq=False)
