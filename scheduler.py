@@ -883,21 +883,6 @@ def satisfies(labels, requirements):
     return requirements is not None
 
 
-@dataclass
-class Tally:
-    """How many pods of a node are of a namespace, meet requirements, and are not on their way out."""
-
-    namespace: str
-    requirements: list
-    number: int = 0
-
-    def count(self, pod, sign):
-        """Add a pod that came, or take away one that went, if it is one of these."""
-        is_there = pod.namespace == self.namespace and not pod.terminating
-        if is_there and satisfies(pod.labels, self.requirements):
-            self.number += sign
-
-
 def label_selector(selector):
     """Read a LabelSelector as requirements: {} has none, null is None. Raises InvalidSelector."""
     if selector is None:
@@ -966,7 +951,7 @@ class Listed:
 
     def shown(self):
         """Return a copy of its attributes, to be compared later, except of those that no rule looks at."""
-        same = [vars(self).get(name) for name in ("record", "changes", "tallies", "derived")]
+        same = [vars(self).get(name) for name in ("record", "changes", "derived")]
         return copy.deepcopy(vars(self), {id(value): value for value in same})
 
 
@@ -1169,17 +1154,13 @@ class Node(Listed):
 
     def become(self, other):
         """Be what another reading of the node says; the pods on it stay."""
-        kept = {name: vars(self)[name] for name in (
-            "changes", "exists", "pods", "affine", "tallies", "requested", "nonzero")}
+        kept = {name: vars(self)[name] for name in ("changes", "exists", "pods", "requested", "nonzero")}
         self.update(**vars(other) | kept)
         self.note_change()
 
     def hold(self, pods):
         """Have these pods on the node, {uid: Pod}, also assumed ones, and no others."""
-        # affine: how many of the pods have affinity or anti-affinity.
-        # tallies: namespace and requirements, as text -> Tally of the pods that meet these.
-        self.update(pods=pods, affine=0, tallies={})
-        self.update(requested=dict(NO_REQUESTS), nonzero=dict.fromkeys(DEFAULT_REQUESTS, 0))
+        self.update(pods=pods, requested=dict(NO_REQUESTS), nonzero=dict.fromkeys(DEFAULT_REQUESTS, 0))
         for pod in pods.values():
             self.count(pod, 1)
         self.note_change()
@@ -1201,9 +1182,6 @@ class Node(Listed):
         """Add to the node's sums a pod that came, or take away one that went."""
         add(self.requested, pod.requests, sign)
         add(self.nonzero, pod.nonzero, sign)
-        self.update(affine=self.affine + sign * pod.is_affine)
-        for tally in self.tallies.values():
-            tally.count(pod, sign)
 
     def note_change(self):
         """Have what was known of the node found out anew."""
@@ -1492,7 +1470,8 @@ def service_spread(pod, nodes, snapshot, arguments):
     """For each label in the Policy, how many pods the pod's service has, by their nodes' values."""
     selector = next(iter(selectors_of(pod, snapshot, "services")), None) or None  # an empty one counts nobody
     labels = [argument.get("label", "") for argument in arguments]
-    return [(label, pods_by_domain(pod, lambda node, label=label: node.labels.get(label), selector, nodes))
+    numbers = matching_pods(pod, selector, snapshot)
+    return [(label, by_domain(numbers, lambda node, label=label: node.labels.get(label), nodes))
             for label in labels]
 
 
@@ -1515,6 +1494,7 @@ class SpreadConstraint:
 
     raw: dict  # the API's JSON
     requirements: list  # of the pods to count; None counts nobody
+    numbers: dict = field(compare=False)  # of these pods on each node
     itself: bool  # whether the pod meets its own constraint's selector
     complete: list = field(compare=False)  # the nodes that have all the constraints' keys, or need not
     eligible: list = field(compare=False)  # those of them where the pod may go, by the constraint's policies
@@ -1562,25 +1542,29 @@ def spread_constraints(pod, when, snapshot, defaults=(), keys_needed=True):
             eligible = [node for node in complete if wants_node(pod, node)]
         if raw.get("nodeTaintsPolicy") == "Honor":
             eligible = [node for node in eligible if not hostile_taints(pod, node)]
+        numbers = matching_pods(pod, requirements, snapshot)
         itself = satisfies(pod.labels, requirements)
-        yield SpreadConstraint(raw, requirements, itself, complete, eligible)
+        yield SpreadConstraint(raw, requirements, numbers, itself, complete, eligible)
 
 
-def pods_by_domain(pod, domain, requirements, nodes):
-    """Count the pods in the pod's namespace that meet the requirements, by the domains of their nodes."""
-    counts = collections.Counter()
+def matching_pods(pod, requirements, snapshot):
+    """Return {node: how many pods in the pod's namespace meet the requirements, and are not leaving}."""
+
+    def count(node):
+        """Count those on a node."""
+        return sum([other.namespace == pod.namespace and not other.terminating
+                    and satisfies(other.labels, requirements) for other in node.pods.values()])
+
     matter = f"{pod.namespace} {requirements}"
+    like = matter if len(matter) < 1000 else None  # else it would take up as much room as it saves time
+    return recall("matching pods", like, snapshot, snapshot.nodes, count)
+
+
+def by_domain(numbers, domain, nodes):
+    """Add up numbers, {node: number}, by the domains of these nodes."""
+    counts = collections.Counter()
     for node in nodes:
-        tally = node.tallies.get(matter)
-        if tally is None:
-            tally = Tally(pod.namespace, requirements)
-            for other in node.pods.values():
-                tally.count(other, 1)
-            if len(node.tallies) > 200:
-                node.tallies.clear()
-            if len(matter) < 1000:  # else it would take up as much room as it saves time
-                node.tallies[matter] = tally
-        counts[domain(node)] += tally.number
+        counts[domain(node)] += numbers[node.name]
     return counts
 
 
@@ -1593,13 +1577,13 @@ def hard_spread(pod, nodes, snapshot):
         if not (raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
             domains = {node.labels[key] for node in counted}
             counted = [node for node in nodes if node.labels.get(key) in domains]
-        spread.append(with_full_domains(constraint, pod, counted))
+        spread.append(with_full_domains(constraint, counted))
     return spread or SKIP
 
 
-def with_full_domains(constraint, pod, nodes):
+def with_full_domains(constraint, nodes):
     """Return a constraint with the domains that can take no more, by the pods on these nodes."""
-    counts = pods_by_domain(pod, lambda node: node.labels[constraint.key], constraint.requirements, nodes)
+    counts = by_domain(constraint.numbers, lambda node: node.labels[constraint.key], nodes)
     has_enough_domains = len(counts) >= pick(constraint.raw, int, "minDomains")  # else one is taken as empty
     least = min(counts.values(), default=0) if has_enough_domains else 0
     most = constraint.max_skew + least - constraint.itself
@@ -1629,17 +1613,17 @@ def even_pods_spread(pod, node, metadata):
 
 def soft_spread(pod, nodes, snapshot, default_constraints=()):
     """The pod's ScheduleAnyway constraints, or default ones."""
-    return [with_counts(constraint, pod, nodes)
+    return [with_counts(constraint, nodes)
             for constraint in spread_constraints(pod, "ScheduleAnyway", snapshot, default_constraints)]
 
 
-def with_counts(constraint, pod, nodes):
+def with_counts(constraint, nodes):
     """Return a constraint with the numbers of pods in the domains of these nodes; many domains weigh more."""
     domain = functools.partial(domain_of, constraint.key)
     counted = constraint.complete if constraint.key == HOSTNAME else constraint.eligible
     complete = set(constraint.complete)
     domains = {domain(node) for node in nodes if node in complete}
-    counts = pods_by_domain(pod, domain, constraint.requirements, counted)
+    counts = by_domain(constraint.numbers, domain, counted)
     counts = {name: count for name, count in counts.items() if name in domains}
     return replace(constraint, counts=counts, weight=math.log(len(domains) + 2))
 
@@ -1769,7 +1753,8 @@ def affinity_around(pod, snapshot):
 def affine_nodes(snapshot):
     """Return the nodes, {name: Node}, on which there are pods with affinity or anti-affinity."""
     return recall(
-        "affine nodes", "", snapshot, snapshot.nodes, lambda node: node.affine > 0,
+        "affine nodes", "", snapshot, snapshot.nodes,
+        lambda node: any(other.is_affine for other in node.pods.values()),
         then=lambda nodes, is_affine: {name: node for name, node in nodes.items() if is_affine[name]})
 
 
@@ -6239,14 +6224,14 @@ def preferred_node_affinity(pod, node, added_terms=()):
 @today("EvenPodsSpread", "metadata")
 def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
     """Pods count on eligible nodes only, and an empty selector counts nobody."""
-    spread = [with_full_domains(unless_empty(constraint), pod, constraint.eligible)
+    spread = [with_full_domains(unless_empty(constraint), constraint.eligible)
               for constraint in spread_constraints(pod, "DoNotSchedule", snapshot, default_constraints)]
     return spread or SKIP
 
 
 def unless_empty(constraint):
     """Return a spread constraint that counts nobody if its selector is empty."""
-    return replace(constraint, requirements=constraint.requirements or None)
+    return constraint if constraint.requirements else replace(constraint, numbers=collections.Counter())
 
 
 SoftSpread = collections.namedtuple("SoftSpread", "constraints keys_needed")
@@ -6258,7 +6243,7 @@ def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     is_systems = default_constraints is DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
     constraints = spread_constraints(
         pod, "ScheduleAnyway", snapshot, default_constraints, keys_needed=not is_systems)
-    return SoftSpread([with_counts(unless_empty(each), pod, nodes) for each in constraints], not is_systems)
+    return SoftSpread([with_counts(unless_empty(each), nodes) for each in constraints], not is_systems)
 
 
 @today("SelectorSpreadPriority")
