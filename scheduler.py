@@ -2159,8 +2159,6 @@ def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for t
     [prepared] = prepare(own, pod, {node.name: node}, snapshot)
     claims = prepared.metadata
     reasons = prepared.reasons(pod, node)  # a rule may have held the pod meanwhile
-    if has_waited:
-        reasons = reasons_supposing(pod, node, snapshot, gone=[pod])
     if reasons:
         raise Unschedulable(f"{failing} {reasons[0]}")
     patches = []
