@@ -1496,7 +1496,7 @@ class SpreadConstraint:
     requirements: list  # of the pods to count; None counts nobody
     numbers: dict = field(compare=False)  # of these pods on each node
     itself: bool  # whether the pod meets its own constraint's selector
-    complete: list = field(compare=False)  # the nodes that have all the constraints' keys, or need not
+    complete: list = field(compare=False)  # the nodes that have all the constraints' keys
     eligible: list = field(compare=False)  # those of them where the pod may go, by the constraint's policies
     counts: dict | None = None  # of ScheduleAnyway: domain -> matching pods
     full: frozenset = frozenset()  # of DoNotSchedule: the domains that can take no more
@@ -1518,17 +1518,14 @@ STAGES = {  # whenUnsatisfiable -> where kube-scheduler reads such constraints
         'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'}
 
 
-def spread_constraints(pod, when, snapshot, defaults=(), keys_needed=True):
-    """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable.
-
-    keys_needed: whether a node without one of their keys is left out.
-    """
+def spread_constraints(pod, when, snapshot, defaults=()):
+    """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     chosen = [raw for raw in raws or defaults if raw.get("whenUnsatisfiable") == when]
     owned = list(itertools.chain(*selectors_of(pod, snapshot, *OWNERS))) if chosen and not raws else []
     if not raws and not owned:
         return
-    keys = {pick(raw, str, "topologyKey") for raw in chosen} if keys_needed else set()
+    keys = {pick(raw, str, "topologyKey") for raw in chosen}
     complete = [node for node in snapshot.nodes.values() if keys <= node.labels.keys()]
     for raw in chosen:
         try:
@@ -6232,6 +6229,15 @@ def unless_empty(constraint):
     return constraint if constraint.requirements else replace(constraint, numbers=collections.Counter())
 
 
+def on_all_nodes(constraint, pod, snapshot):
+    """Return a spread constraint that counts on nodes without its key, too."""
+    nodes = [*snapshot.nodes.values()]
+    eligible = nodes
+    if constraint.eligible is not constraint.complete:
+        eligible = [node for node in nodes if wants_node(pod, node)]
+    return replace(constraint, complete=nodes, eligible=eligible)
+
+
 SoftSpread = collections.namedtuple("SoftSpread", "constraints keys_needed")
 
 
@@ -6239,8 +6245,9 @@ SoftSpread = collections.namedtuple("SoftSpread", "constraints keys_needed")
 def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     """The system's own constraints need no keys: nodes that lack one are a domain of their own."""
     is_systems = default_constraints is DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
-    constraints = spread_constraints(
-        pod, "ScheduleAnyway", snapshot, default_constraints, keys_needed=not is_systems)
+    constraints = spread_constraints(pod, "ScheduleAnyway", snapshot, default_constraints)
+    if is_systems:
+        constraints = [on_all_nodes(each, pod, snapshot) for each in constraints]
     return SoftSpread([with_counts(unless_empty(each), nodes) for each in constraints], not is_systems)
 
 
