@@ -1270,7 +1270,7 @@ def node_prefer_avoid_pods(pod, node):
 
 
 # What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any
-# of these}; a function that reads a value. What an argument may say is said with each rule.
+# of these}. What an argument may say is said with each rule.
 # Upstream: kube-scheduler/config/v1/types.go.
 WEIGHT = range(1, 2**31)
 SHAPE = [{"utilization": range(101), "score": range(11)}]
@@ -2533,8 +2533,6 @@ def decode(value, schema, where, lenient=False):
 
     lenient: as kube-scheduler reads extenders, whatever the case of a field's name, and with unknown fields.
     """
-    if inspect.isfunction(schema):
-        return schema(value, where)
     kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
     if value is None:
         return kind()
@@ -6455,8 +6453,8 @@ POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *HOOK_POINTS
 
 
 def duration(text, place):
-    """Return a duration such as 15s, 1m30s or 500ms in seconds. Raises InputError."""
-    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", str(text))
+    """Return a duration such as 15s, 1m30s or 500ms in seconds; "" is 0. Raises InputError."""
+    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", text)
     if "".join(map("".join, parts)) != text:
         raise InputError(f"{place}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
     return sum(float(count) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for count, unit in parts)
@@ -6473,10 +6471,10 @@ CONFIGURATION = READ_OVER | {
         "pluginConfig": [{"name": str, "args": dict}],
         "plugins": {point: {part: [{"name": str, "weight": range(2**31)}] for part in ("enabled", "disabled")}
                     for point in POINTS}}],
-    "leaderElection": {"leaderElect": bool, "leaseDuration": duration, "renewDeadline": duration,
-                       "retryPeriod": duration, "resourceLock": str, "resourceName": str,
+    "leaderElection": {"leaderElect": bool, "leaseDuration": str, "renewDeadline": str,
+                       "retryPeriod": str, "resourceLock": str, "resourceName": str,
                        "resourceNamespace": str},
-    "extenders": [EXTENDER | {"httpTimeout": duration, "enableHTTPS": bool}]}
+    "extenders": [EXTENDER | {"httpTimeout": str, "enableHTTPS": bool}]}
 EXPRESSIONS = [{"key": str, "operator": {*OPERATORS}, "values": [str]}]
 NODE_SELECTOR_TERM = {"matchExpressions": EXPRESSIONS, "matchFields": EXPRESSIONS}
 PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
@@ -6542,13 +6540,14 @@ def read_configuration(document, scheduler_name):
         raise InputError("; ".join(changes_since(document)))
     body = decode(document, CONFIGURATION, "")
     configs = body.get("extenders", [])
-    for config in configs:  # a Policy has nanoseconds, and writes enableHttps
-        config["httpTimeout"] = int(config.get("httpTimeout", 0) * 10**9)
+    for i, config in enumerate(configs):  # a Policy has nanoseconds, and writes enableHttps
+        timeout = duration(config.get("httpTimeout", ""), f"extenders[{i}].httpTimeout")
+        config["httpTimeout"] = int(timeout * 10**9)
         config["enableHttps"] = config.get("enableHttps") or config.get("enableHTTPS")
     extenders = extenders_of(configs)
     election = body.get("leaderElection", {})
     for name, default in ELECTION.items():
-        election[name] = election.get(name) or default
+        election[name] = duration(election.get(name, ""), f"leaderElection.{name}") or default
     if not election["leaseDuration"] > election["renewDeadline"] > election["retryPeriod"]:
         raise InputError("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
     initial = body.get("podInitialBackoffSeconds") or 1
