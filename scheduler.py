@@ -2046,7 +2046,9 @@ class DelayedClaim:
     def __init__(self, claim, snapshot):
         self.claim = claim
         self.snapshot = snapshot
-        self.selected_node = selected_node(claim)
+        self.size = storage(claim, "resources", "requests")
+        # The name of the node for which a volume is to be provisioned, or None.
+        self.selected_node = pick(claim, dict, "metadata", "annotations").get(SELECTED_NODE)
         self.storage_class = storage_class_of(claim, snapshot)
 
     @functools.cached_property
@@ -2083,11 +2085,10 @@ class DelayedClaim:
         if not pick(driver, bool, "spec", "storageCapacity"):
             return EVERYWHERE
         room = []
-        wanted = storage(self.claim, "resources", "requests")
         for capacity in self.snapshot.objects["csistoragecapacities"].values():
             largest = capacity.get("maximumVolumeSize") or capacity.get("capacity") or 0
             is_of_class = capacity.get("storageClassName") == class_name_of(self.claim)
-            if is_of_class and quantity(str(largest)) >= wanted:
+            if is_of_class and quantity(str(largest)) >= self.size:
                 room.append(label_selector(capacity.get("nodeTopology")))
         return room
 
@@ -2104,9 +2105,8 @@ def why_unusable(name, claim, pod):
 def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
     """The volumes of the pod's bound claims; and those that wait for a consumer, in upstream's order."""
     bound = {}
-    selected = []
-    others = []
-    immediate = []
+    delayed = []
+    is_any_immediate = False
     for name, claim, volume in claims_of(pod, snapshot):
         problem = why_unusable(name, claim, pod)
         if problem:
@@ -2115,26 +2115,20 @@ def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
         if has_volume and "pv.kubernetes.io/bind-completed" in pick(claim, dict, "metadata", "annotations"):
             bound[name] = volume and with_reach(volume)
         elif has_volume or not waits_for_consumer(claim, snapshot):
-            immediate.append(claim)
-        elif selected_node(claim) is not None:
-            selected.append(claim)
+            is_any_immediate = True
         else:
-            others.append(claim)
-    if immediate:
+            delayed.append(DelayedClaim(claim, snapshot))
+    if is_any_immediate:
         raise Rejected("pod has unbound immediate PersistentVolumeClaims")
-    others.sort(key=lambda claim: storage(claim, "resources", "requests"))
-    delayed = [DelayedClaim(claim, snapshot) for claim in selected + others]
+    selected = [each for each in delayed if each.selected_node is not None]
+    others = [each for each in delayed if each.selected_node is None]
+    delayed = selected + sorted(others, key=lambda each: each.size)
     return ClaimsToBind([*bound.values()], delayed) if pod.claims else SKIP
 
 
 def waits_for_consumer(claim, snapshot):
     """Say whether a claim gets a volume once a pod wants it, and not at once."""
     return storage_class_of(claim, snapshot).get("volumeBindingMode") == "WaitForFirstConsumer"
-
-
-def selected_node(claim):
-    """Return the name of the node for which a volume is to be provisioned, or None."""
-    return pick(claim, dict, "metadata", "annotations").get(SELECTED_NODE)
 
 
 def storage(thing, *path):
@@ -2168,7 +2162,7 @@ def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for t
             pod.record.set_aside(volume["spec"], "claimRef", reference)
             patches.append(patch(volume, "persistentvolumes", spec={"claimRef": reference},
                                  annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
-        elif not volume and selected_node(claim) is None:
+        elif not volume and delayed.selected_node is None:
             # The claim thereby remembers the node: its pods fit no other one until it is bound.
             annotations = pick(metadata, dict, "annotations") | {SELECTED_NODE: node.name}
             pod.record.set_aside(metadata, "annotations", annotations)
