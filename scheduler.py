@@ -529,10 +529,6 @@ class Unschedulable(Exception):
     """The attempt to place a pod ends here, for this reason."""
 
 
-class InvalidScore(Unschedulable):
-    """A rule gave a score that is not from 0 to 100; the text is kube-scheduler's."""
-
-
 class Rejected(Unschedulable):
     """The pod fits no node at all, for this reason: said by a `metadata` function."""
 
@@ -623,8 +619,6 @@ class Decision:
             why = {f"{error.title} (whatever the node)": [str(error)]}
             self.failed = Failures(dict.fromkeys(self.nodes, why))
             self.message = self.policy.rejection(error, self.failed)
-        if isinstance(error, InvalidScore):
-            FAILURE.set()
         if not isinstance(error, (Unschedulable, Malformed, ApiError)):
             FAILURE.set()
             self.message = what_broke(error)
@@ -888,21 +882,6 @@ def satisfies(labels, requirements):
     return requirements is not None
 
 
-@dataclass
-class Tally:
-    """How many pods of a node are of a namespace, meet requirements, and are not on their way out."""
-
-    namespace: str
-    requirements: list
-    number: int = 0
-
-    def count(self, pod, sign):
-        """Add a pod that came, or take away one that went, if it is one of these."""
-        is_there = pod.namespace == self.namespace and not pod.terminating
-        if is_there and satisfies(pod.labels, self.requirements):
-            self.number += sign
-
-
 def label_selector(selector):
     """Read a LabelSelector as requirements: {} has none, null is None. Raises InvalidSelector."""
     if selector is None:
@@ -971,7 +950,7 @@ class Listed:
 
     def shown(self):
         """Return a copy of its attributes, to be compared later, except of those that no rule looks at."""
-        same = [vars(self).get(name) for name in ("record", "changes", "tallies", "derived")]
+        same = [vars(self).get(name) for name in ("record", "changes", "derived")]
         return copy.deepcopy(vars(self), {id(value): value for value in same})
 
 
@@ -1104,15 +1083,11 @@ class Pod(Listed):
             return [thing | {"name": "kube-api-access-*"} if name_in(thing, "name") in tokens else thing
                     for thing in things]
 
-        def with_renamed_mounts(containers):
-            """Return containers with that name in their mounts."""
-            return [container | {"volumeMounts": renamed(pick(container, list, "volumeMounts", of=dict))}
-                    for container in containers]
-
-        return self.spec | {
-            "nodeName": "", "volumes": renamed(self.volumes),
-            "containers": with_renamed_mounts(self.containers),
-            "initContainers": with_renamed_mounts(self.init_containers)}
+        plain = self.spec | {"nodeName": "", "volumes": renamed(self.volumes)}
+        for kind in ("containers", "initContainers"):
+            plain[kind] = [container | {"volumeMounts": renamed(pick(container, list, "volumeMounts", of=dict))}
+                           for container in pick(self.spec, list, kind, of=dict)]
+        return plain
 
 
 def kept_with_pod(function):
@@ -1178,17 +1153,13 @@ class Node(Listed):
 
     def become(self, other):
         """Be what another reading of the node says; the pods on it stay."""
-        kept = {name: vars(self)[name] for name in (
-            "changes", "exists", "pods", "affine", "tallies", "requested", "nonzero")}
+        kept = {name: vars(self)[name] for name in ("changes", "exists", "pods", "requested", "nonzero")}
         self.update(**vars(other) | kept)
         self.note_change()
 
     def hold(self, pods):
         """Have these pods on the node, {uid: Pod}, also assumed ones, and no others."""
-        # affine: how many of the pods have affinity or anti-affinity.
-        # tallies: namespace and requirements, as text -> Tally of the pods that meet these.
-        self.update(pods=pods, affine=0, tallies={})
-        self.update(requested=dict(NO_REQUESTS), nonzero=dict.fromkeys(DEFAULT_REQUESTS, 0))
+        self.update(pods=pods, requested=dict(NO_REQUESTS), nonzero=dict.fromkeys(DEFAULT_REQUESTS, 0))
         for pod in pods.values():
             self.count(pod, 1)
         self.note_change()
@@ -1210,9 +1181,6 @@ class Node(Listed):
         """Add to the node's sums a pod that came, or take away one that went."""
         add(self.requested, pod.requests, sign)
         add(self.nonzero, pod.nonzero, sign)
-        self.update(affine=self.affine + sign * pod.is_affine)
-        for tally in self.tallies.values():
-            tally.count(pod, sign)
 
     def note_change(self):
         """Have what was known of the node found out anew."""
@@ -1301,7 +1269,7 @@ def node_prefer_avoid_pods(pod, node):
 
 
 # What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any
-# of these}; a function that reads a value. What an argument may say is said with each rule.
+# of these}. What an argument may say is said with each rule.
 # Upstream: kube-scheduler/config/v1/types.go.
 WEIGHT = range(1, 2**31)
 SHAPE = [{"utilization": range(101), "score": range(11)}]
@@ -1501,7 +1469,8 @@ def service_spread(pod, nodes, snapshot, arguments):
     """For each label in the Policy, how many pods the pod's service has, by their nodes' values."""
     selector = next(iter(selectors_of(pod, snapshot, "services")), None) or None  # an empty one counts nobody
     labels = [argument.get("label", "") for argument in arguments]
-    return [(label, pods_by_domain(pod, lambda node, label=label: node.labels.get(label), selector, nodes))
+    numbers = matching_pods(pod, selector, snapshot)
+    return [(label, by_domain(numbers, lambda node, label=label: node.labels.get(label), nodes))
             for label in labels]
 
 
@@ -1524,8 +1493,9 @@ class SpreadConstraint:
 
     raw: dict  # the API's JSON
     requirements: list  # of the pods to count; None counts nobody
+    numbers: dict = field(compare=False)  # of these pods on each node
     itself: bool  # whether the pod meets its own constraint's selector
-    complete: list = field(compare=False)  # the nodes that have all the constraints' keys, or need not
+    complete: list = field(compare=False)  # the nodes that have all the constraints' keys
     eligible: list = field(compare=False)  # those of them where the pod may go, by the constraint's policies
     counts: dict | None = None  # of ScheduleAnyway: domain -> matching pods
     full: frozenset = frozenset()  # of DoNotSchedule: the domains that can take no more
@@ -1547,17 +1517,14 @@ STAGES = {  # whenUnsatisfiable -> where kube-scheduler reads such constraints
         'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'}
 
 
-def spread_constraints(pod, when, snapshot, defaults=(), keys_needed=True):
-    """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable.
-
-    keys_needed: whether a node without one of their keys is left out.
-    """
+def spread_constraints(pod, when, snapshot, defaults=()):
+    """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     chosen = [raw for raw in raws or defaults if raw.get("whenUnsatisfiable") == when]
     owned = list(itertools.chain(*selectors_of(pod, snapshot, *OWNERS))) if chosen and not raws else []
     if not raws and not owned:
         return
-    keys = {pick(raw, str, "topologyKey") for raw in chosen} if keys_needed else set()
+    keys = {pick(raw, str, "topologyKey") for raw in chosen}
     complete = [node for node in snapshot.nodes.values() if keys <= node.labels.keys()]
     for raw in chosen:
         try:
@@ -1571,25 +1538,29 @@ def spread_constraints(pod, when, snapshot, defaults=(), keys_needed=True):
             eligible = [node for node in complete if wants_node(pod, node)]
         if raw.get("nodeTaintsPolicy") == "Honor":
             eligible = [node for node in eligible if not hostile_taints(pod, node)]
+        numbers = matching_pods(pod, requirements, snapshot)
         itself = satisfies(pod.labels, requirements)
-        yield SpreadConstraint(raw, requirements, itself, complete, eligible)
+        yield SpreadConstraint(raw, requirements, numbers, itself, complete, eligible)
 
 
-def pods_by_domain(pod, domain, requirements, nodes):
-    """Count the pods in the pod's namespace that meet the requirements, by the domains of their nodes."""
-    counts = collections.Counter()
+def matching_pods(pod, requirements, snapshot):
+    """Return {node: how many pods in the pod's namespace meet the requirements, and are not leaving}."""
+
+    def count(node):
+        """Count those on a node."""
+        return sum([other.namespace == pod.namespace and not other.terminating
+                    and satisfies(other.labels, requirements) for other in node.pods.values()])
+
     matter = f"{pod.namespace} {requirements}"
+    like = matter if len(matter) < 1000 else None  # else it would take up as much room as it saves time
+    return recall("matching pods", like, snapshot, snapshot.nodes, count)
+
+
+def by_domain(numbers, domain, nodes):
+    """Add up numbers, {node: number}, by the domains of these nodes."""
+    counts = collections.Counter()
     for node in nodes:
-        tally = node.tallies.get(matter)
-        if tally is None:
-            tally = Tally(pod.namespace, requirements)
-            for other in node.pods.values():
-                tally.count(other, 1)
-            if len(node.tallies) > 200:
-                node.tallies.clear()
-            if len(matter) < 1000:  # else it would take up as much room as it saves time
-                node.tallies[matter] = tally
-        counts[domain(node)] += tally.number
+        counts[domain(node)] += numbers[node.name]
     return counts
 
 
@@ -1602,13 +1573,13 @@ def hard_spread(pod, nodes, snapshot):
         if not (raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
             domains = {node.labels[key] for node in counted}
             counted = [node for node in nodes if node.labels.get(key) in domains]
-        spread.append(with_full_domains(constraint, pod, counted))
+        spread.append(with_full_domains(constraint, counted))
     return spread or SKIP
 
 
-def with_full_domains(constraint, pod, nodes):
+def with_full_domains(constraint, nodes):
     """Return a constraint with the domains that can take no more, by the pods on these nodes."""
-    counts = pods_by_domain(pod, lambda node: node.labels[constraint.key], constraint.requirements, nodes)
+    counts = by_domain(constraint.numbers, lambda node: node.labels[constraint.key], nodes)
     has_enough_domains = len(counts) >= pick(constraint.raw, int, "minDomains")  # else one is taken as empty
     least = min(counts.values(), default=0) if has_enough_domains else 0
     most = constraint.max_skew + least - constraint.itself
@@ -1638,17 +1609,17 @@ def even_pods_spread(pod, node, metadata):
 
 def soft_spread(pod, nodes, snapshot, default_constraints=()):
     """The pod's ScheduleAnyway constraints, or default ones."""
-    return [with_counts(constraint, pod, nodes)
+    return [with_counts(constraint, nodes)
             for constraint in spread_constraints(pod, "ScheduleAnyway", snapshot, default_constraints)]
 
 
-def with_counts(constraint, pod, nodes):
+def with_counts(constraint, nodes):
     """Return a constraint with the numbers of pods in the domains of these nodes; many domains weigh more."""
     domain = functools.partial(domain_of, constraint.key)
     counted = constraint.complete if constraint.key == HOSTNAME else constraint.eligible
     complete = set(constraint.complete)
     domains = {domain(node) for node in nodes if node in complete}
-    counts = pods_by_domain(pod, domain, constraint.requirements, counted)
+    counts = by_domain(constraint.numbers, domain, counted)
     counts = {name: count for name, count in counts.items() if name in domains}
     return replace(constraint, counts=counts, weight=math.log(len(domains) + 2))
 
@@ -1778,7 +1749,8 @@ def affinity_around(pod, snapshot):
 def affine_nodes(snapshot):
     """Return the nodes, {name: Node}, on which there are pods with affinity or anti-affinity."""
     return recall(
-        "affine nodes", "", snapshot, snapshot.nodes, lambda node: node.affine > 0,
+        "affine nodes", "", snapshot, snapshot.nodes,
+        lambda node: any(other.is_affine for other in node.pods.values()),
         then=lambda nodes, is_affine: {name: node for name, node in nodes.items() if is_affine[name]})
 
 
@@ -2073,7 +2045,9 @@ class DelayedClaim:
     def __init__(self, claim, snapshot):
         self.claim = claim
         self.snapshot = snapshot
-        self.selected_node = selected_node(claim)
+        self.size = storage(claim, "resources", "requests")
+        # The name of the node for which a volume is to be provisioned, or None.
+        self.selected_node = pick(claim, dict, "metadata", "annotations").get(SELECTED_NODE)
         self.storage_class = storage_class_of(claim, snapshot)
 
     @functools.cached_property
@@ -2110,11 +2084,10 @@ class DelayedClaim:
         if not pick(driver, bool, "spec", "storageCapacity"):
             return EVERYWHERE
         room = []
-        wanted = storage(self.claim, "resources", "requests")
         for capacity in self.snapshot.objects["csistoragecapacities"].values():
             largest = capacity.get("maximumVolumeSize") or capacity.get("capacity") or 0
             is_of_class = capacity.get("storageClassName") == class_name_of(self.claim)
-            if is_of_class and quantity(str(largest)) >= wanted:
+            if is_of_class and quantity(str(largest)) >= self.size:
                 room.append(label_selector(capacity.get("nodeTopology")))
         return room
 
@@ -2131,9 +2104,8 @@ def why_unusable(name, claim, pod):
 def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
     """The volumes of the pod's bound claims; and those that wait for a consumer, in upstream's order."""
     bound = {}
-    selected = []
-    others = []
-    immediate = []
+    delayed = []
+    is_any_immediate = False
     for name, claim, volume in claims_of(pod, snapshot):
         problem = why_unusable(name, claim, pod)
         if problem:
@@ -2142,26 +2114,20 @@ def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
         if has_volume and "pv.kubernetes.io/bind-completed" in pick(claim, dict, "metadata", "annotations"):
             bound[name] = volume and with_reach(volume)
         elif has_volume or not waits_for_consumer(claim, snapshot):
-            immediate.append(claim)
-        elif selected_node(claim) is not None:
-            selected.append(claim)
+            is_any_immediate = True
         else:
-            others.append(claim)
-    if immediate:
+            delayed.append(DelayedClaim(claim, snapshot))
+    if is_any_immediate:
         raise Rejected("pod has unbound immediate PersistentVolumeClaims")
-    others.sort(key=lambda claim: storage(claim, "resources", "requests"))
-    delayed = [DelayedClaim(claim, snapshot) for claim in selected + others]
+    selected = [each for each in delayed if each.selected_node is not None]
+    others = [each for each in delayed if each.selected_node is None]
+    delayed = selected + sorted(others, key=lambda each: each.size)
     return ClaimsToBind([*bound.values()], delayed) if pod.claims else SKIP
 
 
 def waits_for_consumer(claim, snapshot):
     """Say whether a claim gets a volume once a pod wants it, and not at once."""
     return storage_class_of(claim, snapshot).get("volumeBindingMode") == "WaitForFirstConsumer"
-
-
-def selected_node(claim):
-    """Return the name of the node for which a volume is to be provisioned, or None."""
-    return pick(claim, dict, "metadata", "annotations").get(SELECTED_NODE)
 
 
 def storage(thing, *path):
@@ -2183,8 +2149,6 @@ def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for t
     [prepared] = prepare(own, pod, {node.name: node}, snapshot)
     claims = prepared.metadata
     reasons = prepared.reasons(pod, node)  # a rule may have held the pod meanwhile
-    if has_waited:
-        reasons = reasons_supposing(pod, node, snapshot, gone=[pod])
     if reasons:
         raise Unschedulable(f"{failing} {reasons[0]}")
     patches = []
@@ -2197,7 +2161,7 @@ def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for t
             pod.record.set_aside(volume["spec"], "claimRef", reference)
             patches.append(patch(volume, "persistentvolumes", spec={"claimRef": reference},
                                  annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
-        elif not volume and selected_node(claim) is None:
+        elif not volume and delayed.selected_node is None:
             # The claim thereby remembers the node: its pods fit no other one until it is bound.
             annotations = pick(metadata, dict, "annotations") | {SELECTED_NODE: node.name}
             pod.record.set_aside(metadata, "annotations", annotations)
@@ -2562,8 +2526,6 @@ def decode(value, schema, where, lenient=False):
 
     lenient: as kube-scheduler reads extenders, whatever the case of a field's name, and with unknown fields.
     """
-    if inspect.isfunction(schema):
-        return schema(value, where)
     kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
     if value is None:
         return kind()
@@ -2616,7 +2578,9 @@ def by_argument(member):
     return f'in a Policy, among the {where}: a name of your own, with "argument": {example}'
 
 
-NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag -> how that is said today
+# Name of a predicate, a priority, a field or a flag -> how that is said today. Those of what a configuration
+# has stand with it, in the last part.
+NAMES_OF_OLD = {
     **dict.fromkeys(["NodeLabel", "labelsPresence"], f"node affinity ({by_argument('labelsPresence')})"),
     **dict.fromkeys(["NodeLabelPriority", "labelPreference"],
                     f"node affinity ({by_argument('labelPreference')})"),
@@ -2628,34 +2592,13 @@ NAMES_OF_OLD = {  # name of a plugin, a predicate, a priority, a field or a flag
                      "requestedToCapacityRatioArguments"],
                     "NodeResourcesFit with scoringStrategy.type RequestedToCapacityRatio "
                     f"({by_argument('requestedToCapacityRatioArguments')})"),
-    "Coscheduling": "the rule Coscheduling of tests/tutorial_rules.py, a file for --plugins",
-    "NodeResourcesLeastAllocated": "NodeResourcesFit (in a Policy: LeastRequestedPriority)",
-    "NodeResourcesMostAllocated":
-        "NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
-    **dict.fromkeys(["SelectorSpread", "DefaultPodTopologySpread"],
-                    "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
-    **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"],
-                    "NodeVolumeLimits (in a Policy: MaxCSIVolumeCountPred)"),
-    "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
-    **dict.fromkeys(["NodeResourceLimits", "ResourceLimitsPriority", "healthzBindAddress",
-                     "metricsBindAddress", "disablePreemption"], "nothing, leave it out"),
+    "ResourceLimitsPriority": "nothing, leave it out",
     "NoVolumeNodeConflict": "VolumeBinding (in a Policy: CheckVolumeBinding)",
-    "version": "apiVersion", "unreserve": "reserve",
-    "algorithmSource": "--policy with the Policy's own file",
-    "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding",
-    "lockObjectName": "resourceName", "lockObjectNamespace": "resourceNamespace",
-    "schedulerName": "profiles[0].schedulerName, or --scheduler-name",
-    "plugins": "profiles[0].plugins", "pluginConfig": "profiles[0].pluginConfig",
-    "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity",
+    "version": "apiVersion",
     "--kubeconfig": "kubectl --kubeconfig FILE proxy", "--master": "--server", "--v": "--verbose",
     **dict.fromkeys(["--policy-configmap", "--policy-configmap-namespace"],
                     "--policy with the file that is in the ConfigMap"),
-    "--hard-pod-affinity-symmetric-weight": "hardPodAffinitySymmetricWeight in the Policy",
-    **{f"--leader-elect-{flag}": f"leaderElection.{name} in a KubeSchedulerConfiguration" for flag, name in {
-        "lease-duration": "leaseDuration", "renew-deadline": "renewDeadline", "retry-period": "retryPeriod",
-        "resource-name": "resourceName", "resource-namespace": "resourceNamespace"}.items()},
-    "--lock-object-name": "leaderElection.resourceName in a KubeSchedulerConfiguration",
-    "--lock-object-namespace": "leaderElection.resourceNamespace in a KubeSchedulerConfiguration"}
+    "--hard-pod-affinity-symmetric-weight": "hardPodAffinitySymmetricWeight in the Policy"}
 
 
 def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
@@ -2996,7 +2939,7 @@ def check_reduced(rule, scores, points):
 
 
 def check_points(rule, points):
-    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100."""
+    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100: that is a failure."""
     for name, score in points.items():
         is_number = isinstance(score, Real) and not isinstance(score, bool)
         if not is_number:
@@ -3005,7 +2948,8 @@ def check_points(rule, points):
             expected = "from its `reduce`" if rule.reduce else "or a `reduce` that makes it so"
             place = place_of(rule, rule.reduce)
             warn_once(f"{rule.title} gives {name} the score {score}: expected 0 to 100, {expected} ({place})")
-            raise InvalidScore(
+            FAILURE.set()
+            raise Unschedulable(
                 f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an invalid '
                 f"score {score}, it should in the range of [0, 100] after normalizing")
 
@@ -3084,10 +3028,8 @@ def providers():
 
 def default_entries(where):
     """Return the entries that stand for a list that a Policy leaves out."""
-    order = {plugin: i for i, plugin in enumerate(PLUGIN_ORDER)}
-    rules = [rule for rule in CATALOGUES[where].values() if rule.by_default]
-    rules.sort(key=lambda rule: (order.get(rule.plugin, len(order)), rule.name))
-    return [{"name": rule.name, "weight": rule.by_default} for rule in rules]
+    return [{"name": rule.name, "weight": rule.by_default}
+            for rule in CATALOGUES[where].values() if rule.by_default]
 
 
 @dataclass(eq=False)
@@ -5542,17 +5484,11 @@ def comparison(outcomes):
 MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
 
 
-def picture(pods, snapshot, screen, new, reasons):
-    """Yield the cluster as lines: how full nodes are, the pods on them, the pods on none.
+def picture(all_nodes, pods, screen, new, keys=None):
+    """Yield as lines how full nodes are, and the pods on them. new: the uids of those that this run placed.
 
-    new: the uids of the pods that this run had to place. reasons: {uid: why it has no node}.
+    keys: of the labels that one has to know, too.
     """
-    yield from picture_of_nodes(snapshot.nodes.values(), pods, screen, new)
-    yield from pods_without_node(pods, snapshot, screen, reasons)
-
-
-def picture_of_nodes(all_nodes, pods, screen, new, keys=None):
-    """Yield how full nodes are, and the pods on them; with keys of labels, also what else one has to know."""
     nodes = nodes_to_show(all_nodes, new)
     others = len(all_nodes) - len(nodes)
     head, *lines = fill_table(nodes, pods, screen)
@@ -5693,7 +5629,7 @@ def fill(node, resource, length):
 
 
 def pods_without_node(pods, snapshot, screen, reasons):
-    """Yield, of each pod that is on no node, where it stands."""
+    """Yield, of each pod that is on no node, where it stands. reasons: {uid: why it has none}."""
     placed = {uid for node in snapshot.nodes.values() for uid in node.pods}
     lines = []
     for pod in pods:
@@ -5900,7 +5836,7 @@ def wait_for_enter(due, snapshot, stop):
     screen = Screen()
     try:
         with open("/dev/tty") as terminal:  # as manifests may come from standard input
-            screen.print(*picture_of_nodes(nodes, pods, screen, set(), keys), "")
+            screen.print(*picture(nodes, pods, screen, set(), keys), "")
             print(*screen.fold(question, rest="    "), sep="\n", end=" ", file=sys.stderr, flush=True)
             while not (stop.is_set() or select.select([terminal], [], [], 0.2)[0]):
                 pass
@@ -5979,7 +5915,8 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
     if options.output == "text":
         pods = cluster.cache.pods.values()
         reasons = {uid: record.written for uid, record in cluster.pending.items()}
-        screen.print(*picture(pods, snapshot, screen, waiting, reasons))
+        screen.print(*picture(snapshot.nodes.values(), pods, screen, waiting),
+                     *pods_without_node(pods, snapshot, screen, reasons))
     return FAILURE.is_set()
 
 
@@ -6257,14 +6194,23 @@ def preferred_node_affinity(pod, node, added_terms=()):
 @today("EvenPodsSpread", "metadata")
 def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
     """Pods count on eligible nodes only, and an empty selector counts nobody."""
-    spread = [with_full_domains(unless_empty(constraint), pod, constraint.eligible)
+    spread = [with_full_domains(unless_empty(constraint), constraint.eligible)
               for constraint in spread_constraints(pod, "DoNotSchedule", snapshot, default_constraints)]
     return spread or SKIP
 
 
 def unless_empty(constraint):
     """Return a spread constraint that counts nobody if its selector is empty."""
-    return replace(constraint, requirements=constraint.requirements or None)
+    return constraint if constraint.requirements else replace(constraint, numbers=collections.Counter())
+
+
+def on_all_nodes(constraint, pod, snapshot):
+    """Return a spread constraint that counts on nodes without its key, too."""
+    nodes = [*snapshot.nodes.values()]
+    eligible = nodes
+    if constraint.eligible is not constraint.complete:
+        eligible = [node for node in nodes if wants_node(pod, node)]
+    return replace(constraint, complete=nodes, eligible=eligible)
 
 
 SoftSpread = collections.namedtuple("SoftSpread", "constraints keys_needed")
@@ -6274,9 +6220,10 @@ SoftSpread = collections.namedtuple("SoftSpread", "constraints keys_needed")
 def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     """The system's own constraints need no keys: nodes that lack one are a domain of their own."""
     is_systems = default_constraints is DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
-    constraints = spread_constraints(
-        pod, "ScheduleAnyway", snapshot, default_constraints, keys_needed=not is_systems)
-    return SoftSpread([with_counts(unless_empty(each), pod, nodes) for each in constraints], not is_systems)
+    constraints = spread_constraints(pod, "ScheduleAnyway", snapshot, default_constraints)
+    if is_systems:
+        constraints = [on_all_nodes(each, pod, snapshot) for each in constraints]
+    return SoftSpread([with_counts(unless_empty(each), nodes) for each in constraints], not is_systems)
 
 
 @today("SelectorSpreadPriority")
@@ -6447,6 +6394,30 @@ class Profile(Policy):
 # ==== 34. KubeSchedulerConfiguration ====================================================================
 
 
+NAMES_OF_OLD |= {
+    "Coscheduling": "the rule Coscheduling of tests/tutorial_rules.py, a file for --plugins",
+    "NodeResourcesLeastAllocated": "NodeResourcesFit (in a Policy: LeastRequestedPriority)",
+    "NodeResourcesMostAllocated":
+        "NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
+    **dict.fromkeys(["SelectorSpread", "DefaultPodTopologySpread"],
+                    "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
+    **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"],
+                    "NodeVolumeLimits (in a Policy: MaxCSIVolumeCountPred)"),
+    "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
+    **dict.fromkeys(["NodeResourceLimits", "healthzBindAddress", "metricsBindAddress", "disablePreemption"],
+                    "nothing, leave it out"),
+    "unreserve": "reserve",
+    "algorithmSource": "--policy with the Policy's own file",
+    "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding",
+    "lockObjectName": "resourceName", "lockObjectNamespace": "resourceNamespace",
+    "schedulerName": "profiles[0].schedulerName, or --scheduler-name",
+    "plugins": "profiles[0].plugins", "pluginConfig": "profiles[0].pluginConfig",
+    "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity",
+    **{f"--leader-elect-{flag}": f"leaderElection.{name} in a KubeSchedulerConfiguration" for flag, name in {
+        "lease-duration": "leaseDuration", "renew-deadline": "renewDeadline", "retry-period": "retryPeriod",
+        "resource-name": "resourceName", "resource-namespace": "resourceNamespace"}.items()},
+    "--lock-object-name": "leaderElection.resourceName in a KubeSchedulerConfiguration",
+    "--lock-object-namespace": "leaderElection.resourceNamespace in a KubeSchedulerConfiguration"}
 DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
 # Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
 WITHOUT_EFFECT = ["DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
@@ -6459,8 +6430,8 @@ POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *HOOK_POINTS
 
 
 def duration(text, place):
-    """Return a duration such as 15s, 1m30s or 500ms in seconds. Raises InputError."""
-    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", str(text))
+    """Return a duration such as 15s, 1m30s or 500ms in seconds; "" is 0. Raises InputError."""
+    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", text)
     if "".join(map("".join, parts)) != text:
         raise InputError(f"{place}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
     return sum(float(count) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for count, unit in parts)
@@ -6477,10 +6448,10 @@ CONFIGURATION = READ_OVER | {
         "pluginConfig": [{"name": str, "args": dict}],
         "plugins": {point: {part: [{"name": str, "weight": range(2**31)}] for part in ("enabled", "disabled")}
                     for point in POINTS}}],
-    "leaderElection": {"leaderElect": bool, "leaseDuration": duration, "renewDeadline": duration,
-                       "retryPeriod": duration, "resourceLock": str, "resourceName": str,
+    "leaderElection": {"leaderElect": bool, "leaseDuration": str, "renewDeadline": str,
+                       "retryPeriod": str, "resourceLock": str, "resourceName": str,
                        "resourceNamespace": str},
-    "extenders": [EXTENDER | {"httpTimeout": duration, "enableHTTPS": bool}]}
+    "extenders": [EXTENDER | {"httpTimeout": str, "enableHTTPS": bool}]}
 EXPRESSIONS = [{"key": str, "operator": {*OPERATORS}, "values": [str]}]
 NODE_SELECTOR_TERM = {"matchExpressions": EXPRESSIONS, "matchFields": EXPRESSIONS}
 PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
@@ -6546,13 +6517,14 @@ def read_configuration(document, scheduler_name):
         raise InputError("; ".join(changes_since(document)))
     body = decode(document, CONFIGURATION, "")
     configs = body.get("extenders", [])
-    for config in configs:  # a Policy has nanoseconds, and writes enableHttps
-        config["httpTimeout"] = int(config.get("httpTimeout", 0) * 10**9)
+    for i, config in enumerate(configs):  # a Policy has nanoseconds, and writes enableHttps
+        timeout = duration(config.get("httpTimeout", ""), f"extenders[{i}].httpTimeout")
+        config["httpTimeout"] = int(timeout * 10**9)
         config["enableHttps"] = config.get("enableHttps") or config.get("enableHTTPS")
     extenders = extenders_of(configs)
     election = body.get("leaderElection", {})
     for name, default in ELECTION.items():
-        election[name] = election.get(name) or default
+        election[name] = duration(election.get(name, ""), f"leaderElection.{name}") or default
     if not election["leaseDuration"] > election["renewDeadline"] > election["retryPeriod"]:
         raise InputError("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
     initial = body.get("podInitialBackoffSeconds") or 1

@@ -551,7 +551,7 @@ def test_a_bar_is_red_above_nine_tenths(wants, red, capsys):
     cluster = cluster_of(node("a"), pod("p", {"cpu": wants}, nodeName="a"))
     screen = scheduler.Screen()
     screen.width, screen.colours = 60, True
-    lines = scheduler.picture(cluster.list_pods("", ""), cluster.snapshot(), screen, set(), {})
+    lines = scheduler.picture(cluster.snapshot().nodes.values(), cluster.list_pods("", ""), screen, set())
     assert re.findall("\033.91m(█+)", "\n".join(lines)) == red
 
 
@@ -564,7 +564,9 @@ def test_a_picture_fits_the_screen(width):
     cluster = cluster_of(*nodes, *pods, *(pod(f"waits-for-ever-{i}") for i in range(99)))
     screen = scheduler.Screen()
     screen.width = width
-    lines = [*scheduler.picture(cluster.list_pods("", ""), cluster.snapshot(), screen, set(), {})]
+    pods, snapshot = cluster.list_pods("", ""), cluster.snapshot()
+    lines = [*scheduler.picture(snapshot.nodes.values(), pods, screen, set()),
+             *scheduler.pods_without_node(pods, snapshot, screen, {})]
     assert max(map(len, lines)) <= width and len(lines) < 70
 
 
