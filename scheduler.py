@@ -1085,8 +1085,9 @@ class Pod(Listed):
 
         plain = self.spec | {"nodeName": "", "volumes": renamed(self.volumes)}
         for kind in ("containers", "initContainers"):
-            plain[kind] = [container | {"volumeMounts": renamed(pick(container, list, "volumeMounts", of=dict))}
-                           for container in pick(self.spec, list, kind, of=dict)]
+            containers = pick(self.spec, list, kind, of=dict)
+            plain[kind] = [each | {"volumeMounts": renamed(pick(each, list, "volumeMounts", of=dict))}
+                           for each in containers]
         return plain
 
 
@@ -2939,7 +2940,7 @@ def check_reduced(rule, scores, points):
 
 
 def check_points(rule, points):
-    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100: that is a failure."""
+    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100, a failure."""
     for name, score in points.items():
         is_number = isinstance(score, Real) and not isinstance(score, bool)
         if not is_number:
@@ -5288,12 +5289,12 @@ def in_json(decision):
     """Return a decision as --output json prints it."""
     failed = decision.failed.items()
     record = decision.pod.record  # None of a pod that is only explained
+    is_held = bool(record and decision.node) and record.waits_for is WaitsFor.PERMIT
     return {"pod": decision.pod.key, "node": decision.node, "feasible": list(decision.total),
             "failed": {node: [*itertools.chain(*against.values())] for node, against in failed},
             "failedBy": {node: list(against) for node, against in failed},
             "raw": decision.raw, "scores": decision.scores, "total": decision.total,
-            "held": bool(record) and record.waits_for is WaitsFor.PERMIT, "waits": decision.waits,
-            "message": decision.message, "remedy": decision.remedy}
+            "held": is_held, "waits": decision.waits, "message": decision.message, "remedy": decision.remedy}
 
 
 def in_words(decision):

@@ -980,6 +980,17 @@ def test_explain_goes_on_with_what_rules_say_before_the_binding(label, decided, 
     assert heading.startswith("reserve p on a\nunreserve p\n")
 
 
+@table("label, held", {"permit denies": ("denied", False), "permit waits": ("held", True), "all agree": ("x", False)})
+def test_json_says_whether_a_pod_is_held(label, held, tmp_path):
+    (tmp_path / "rules.py").write_text(WHAT_FOLLOWS)
+    (tmp_path / "policy.json").write_text(json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [
+        {"name": "Mine"}], "priorities": []}))
+    path = manifest(tmp_path, node("a"), pod("p", labels={label: "yes"}))
+    run = run_scheduler("--cluster", path, "--plugins", tmp_path / "rules.py", "--policy", tmp_path / "policy.json",
+                        "--output=json")
+    assert json.loads(run.stdout.splitlines()[0])["held"] == held, run
+
+
 @table("of, said", {
     "a pending pod": (pod("p"), "is pending"),
     "one that has a node": (pod("p", nodeName="a"), "is on a"),
