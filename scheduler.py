@@ -832,7 +832,7 @@ def pod_amounts(containers, as_a_whole, overhead, default):
 Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
 
 
-class InvalidSelector(ValueError):
+class InvalidSelector(Malformed):
     """A selector that kube-scheduler cannot parse; the text is kube-scheduler's."""
 
 

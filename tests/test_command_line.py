@@ -313,6 +313,10 @@ WITH_CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "
     "a class whose provisioner is a list": (
         WITH_CLAIM, {"kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": []},
         "provisioner: expected a string, got []"),
+    "a claim that selects volumes by no label": (
+        WITH_CLAIM, {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {
+            "storageClassName": "s", "selector": {"matchLabels": {"": ":"}}}},
+        'invalid label value: ":": at key: ""'),
     "a node that takes a list of volumes": (
         WITH_CLAIM,
         {"kind": "CSINode", "metadata": {"name": "n"}, "spec": {"drivers": [{"name": "p", "allocatable": {"count": []}}]}},
