@@ -5099,6 +5099,7 @@ class Manifests:
 
     def __init__(self, paths=()):
         self.objects = {}  # (resource, namespace, name) -> object
+        self.uids = {}  # uid of a pod -> its namespace/name
         self.changes = 0  # Bindings and deletions
         for path in paths:
             try:
@@ -5140,7 +5141,9 @@ class Manifests:
             self.objects[resource, metadata.get("namespace"), name] = thing
             if resource == "pods":
                 thing["spec"] = completed(spec)
-                Pod(thing)
+                pod = Pod(thing)
+                if self.uids.setdefault(pod.uid, pod.key) != pod.key:  # it is a copy of that one
+                    metadata.pop("uid", None)
             elif resource == "nodes":
                 Node(thing)
             elif resource == "priorityclasses":
