@@ -3657,7 +3657,8 @@ class Writer:
         """Have an extender bind the pod, and return True if it has. Raises Unschedulable."""
         extender.bind(pod, node_name)
         if not self.is_bound(pod, node_name):
-            raise Unschedulable(f"extender {extender.url} says that the pod is bound, and it is not")
+            what = f"that the pod is bound to {node_name}, and it is not"
+            raise Unschedulable(f"extender {extender.url} says {what}")
         return True
 
     def is_bound(self, pod, node_name):
