@@ -4549,8 +4549,7 @@ class Cluster:
         That list tells names only, and may lag: the pods themselves are as the cache has them, and those are
         left out that are known to have gone, or of which no news came yet.
         """
-        known = self.cache.snapshot.policies.keys()  # pods may name as many other schedulers as they like
-        self.cache.arrived &= known - {scheduler}
+        self.cache.arrived.discard(scheduler)
         self.listed_at = time.monotonic()
         raws, _ = list_all(self.api, "pods", selector, names_only=True)
         self.cache.refresh()
@@ -4561,6 +4560,7 @@ class Cluster:
         """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
         are_policies_others = self.cache.snapshot.policies != policies
         snapshot = self.snapshot(policies)
+        self.cache.arrived &= policies.keys()  # pods may name as many other schedulers as they like
         pods = self.pending_pods(waiting, policies)
         if self.cache.collect_changes():
             self.pending.hasten()
