@@ -3657,7 +3657,8 @@ class Writer:
         """Have an extender bind the pod, and return True if it has. Raises Unschedulable."""
         extender.bind(pod, node_name)
         if not self.is_bound(pod, node_name):
-            raise Unschedulable(f"extender {extender.url} says that the pod is bound, and it is not")
+            what = f"that the pod is bound to {node_name}, and it is not"
+            raise Unschedulable(f"extender {extender.url} says {what}")
         return True
 
     def is_bound(self, pod, node_name):
@@ -4548,8 +4549,7 @@ class Cluster:
         That list tells names only, and may lag: the pods themselves are as the cache has them, and those are
         left out that are known to have gone, or of which no news came yet.
         """
-        known = self.cache.snapshot.policies.keys()  # pods may name as many other schedulers as they like
-        self.cache.arrived &= known - {scheduler}
+        self.cache.arrived.discard(scheduler)
         self.listed_at = time.monotonic()
         raws, _ = list_all(self.api, "pods", selector, names_only=True)
         self.cache.refresh()
@@ -4560,6 +4560,7 @@ class Cluster:
         """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
         are_policies_others = self.cache.snapshot.policies != policies
         snapshot = self.snapshot(policies)
+        self.cache.arrived &= policies.keys()  # pods may name as many other schedulers as they like
         pods = self.pending_pods(waiting, policies)
         if self.cache.collect_changes():
             self.pending.hasten()
@@ -5099,6 +5100,7 @@ class Manifests:
 
     def __init__(self, paths=()):
         self.objects = {}  # (resource, namespace, name) -> object
+        self.uids = {}  # uid of a pod -> its namespace/name
         self.changes = 0  # Bindings and deletions
         for path in paths:
             try:
@@ -5140,7 +5142,9 @@ class Manifests:
             self.objects[resource, metadata.get("namespace"), name] = thing
             if resource == "pods":
                 thing["spec"] = completed(spec)
-                Pod(thing)
+                pod = Pod(thing)
+                if self.uids.setdefault(pod.uid, pod.key) != pod.key:  # it is a copy of that one
+                    metadata.pop("uid", None)
             elif resource == "nodes":
                 Node(thing)
             elif resource == "priorityclasses":

@@ -236,7 +236,7 @@ def test_a_timeout_is_in_nanoseconds(service):
     "an error of its own": ((200, {"error": "disk quota exceeded"}), "disk quota exceeded"),
     "a failure": ((500, "oops"), "it answers 500 Internal Server Error"),
     "a long error": ((200, {"error": "x" * 5000}), "x" * 900),
-    "that it has, which is not so": ((200, {}), "says that the pod is bound, and it is not"),
+    "that it has, which is not so": ((200, {}), "says that the pod is bound to a, and it is not"),
 })
 def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(service, answer, said):
     service.answers["bind"] = answer
@@ -258,7 +258,7 @@ def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(se
 @table("answer, bound, said", {
     "it binds": ({}, True, ""),
     "it fails": ({"Error": "no"}, False, "bind: no"),
-    "it says that it binds": ({}, False, "says that the pod is bound, and it is not"),
+    "it says that it binds": ({}, False, "says that the pod is bound to a, and it is not"),
 })
 def test_an_extender_binds_instead_of_us(control_plane, service, tmp_path, answer, bound, said):
     service.answers["bind"] = lambda: (200, answer, bound and control_plane.bind("p", "a"))[:2]

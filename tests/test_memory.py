@@ -16,7 +16,7 @@ import threading
 import tracemalloc
 
 import pytest
-from conftest import DEFAULT_PREDICATES, ROOT, claim, cluster_of, node, pod, scheduler, storage_class, table
+from conftest import DEFAULT_PREDICATES, ROOT, claim, cluster_of, node, pending_pods, pod, scheduler, storage_class, table
 
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -525,13 +525,17 @@ def test_what_is_remembered_is_known_by_a_short_key_however_long_the_pod_is():
 
 
 def test_copies_of_one_object_in_manifests_are_all_there():
-    """Whoever copies a node of a snapshot and renames it leaves its uid and resourceVersion as they were."""
+    """Whoever copies an object of a snapshot and renames it leaves its uid and resourceVersion as they were."""
     same = {"uid": "u", "resourceVersion": "7"}
     server = Server()
     for name in "ab":
         server.add({**node(name), "metadata": {"name": name, **same}})
-    snapshot = scheduler.Cluster(server).snapshot()
-    assert list(snapshot.nodes) == ["a", "b"]
+        server.add(pod(name, metadata=dict(same)))
+        server.add(pod(f"placed-{name}", nodeName="a", metadata={"uid": "placed"}))
+    cluster = scheduler.Cluster(server)
+    waiting = pending_pods(cluster, scheduler.load_policies(ROOT / "policy.json", "my-scheduler"))
+    assert [*cluster.snapshot().nodes] == ["a", "b"] and [each.name for each in waiting] == ["a", "b"]
+    assert sorted(each.name for each in cluster.cache.nodes["a"].pods.values()) == ["placed-a", "placed-b"]
 
 
 def test_a_node_that_was_read_anew_has_changed_whatever_has():
