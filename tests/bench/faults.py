@@ -299,7 +299,7 @@ def replicas(trial):
             "renewDeadline": f"{DEADLINE}s", "retryPeriod": "500ms"}}))
     trial.fill()
     proxies = trial.proxy, trial.new_proxy()
-    proxies[0].delays["binding"] = 0.05
+    proxies[0].delays["binding"] = 0.5  # so that, while all its threads wait, some pods are left for the other replica
     first = trial.start("--policy", config, proxy=proxies[0])
     trial.wait_for_bindings(1)
     second = trial.start("--policy", config, proxy=proxies[1])
