@@ -190,7 +190,8 @@ def nodes_that_fit(pod, snapshot, policy):
 
 def prioritize(decision, feasible, snapshot):
     """Score the nodes that fit: a node's total is the sum, over all votes, of weight times points."""
-    pod, policy = decision.pod, decision.policy
+    pod = decision.pod
+    policy = decision.policy
     try:
         for rule in prepare(policy.priorities, pod, feasible, snapshot):
             decision.votes.append(rule.vote(pod, feasible, snapshot))  # points from 0 to 100
@@ -1569,7 +1570,8 @@ def hard_spread(pod, nodes, snapshot):
     """The pod's DoNotSchedule constraints, by the pods that are in the domains of eligible nodes."""
     spread = []
     for constraint in spread_constraints(pod, "DoNotSchedule", snapshot):
-        raw, key = constraint.raw, constraint.key
+        raw = constraint.raw
+        key = constraint.key
         counted = constraint.eligible
         if not (raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
             domains = {node.labels[key] for node in counted}
@@ -1825,7 +1827,8 @@ def affine_scores(pod, nodes, snapshot, hard_weight=1):
 def normalize_affinity(points, among=(0,)):
     """Stretch scores from the lowest to the highest, with a 0 among them, to 0 to 100."""
     scores = [*points.values(), *among]
-    low, high = min(scores), max(scores)
+    low = min(scores)
+    high = max(scores)
     span = high - low
     return {name: int(100 * ((score - low) / span)) if span else 0 for name, score in points.items()}
 
@@ -2579,8 +2582,8 @@ def by_argument(member):
     return f'in a Policy, among the {where}: a name of your own, with "argument": {example}'
 
 
-# Name of a predicate, a priority, a field or a flag -> how that is said today. Those of what a configuration
-# has stand with it, in the last part.
+# Name of a predicate, a priority, a field or a flag -> how that is said today. The last part adds those that
+# only a configuration has.
 NAMES_OF_OLD = {
     **dict.fromkeys(["NodeLabel", "labelsPresence"], f"node affinity ({by_argument('labelsPresence')})"),
     **dict.fromkeys(["NodeLabelPriority", "labelPreference"],
@@ -2940,7 +2943,10 @@ def check_reduced(rule, scores, points):
 
 
 def check_points(rule, points):
-    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100, a failure."""
+    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100.
+
+    The rule is at fault then, even if its score makes no difference, as only one node fits.
+    """
     for name, score in points.items():
         is_number = isinstance(score, Real) and not isinstance(score, bool)
         if not is_number:
@@ -3226,7 +3232,8 @@ def rules_named(where, entries, said_elsewhere, notices):
         uses_by_rule["SelectorSpreadPriority"] += uses_by_rule.pop("EvenPodsSpreadPriority")
     rules = []
     for name, uses in uses_by_rule.items():
-        first, last = uses[0], uses[-1]
+        first = uses[0]
+        last = uses[-1]
         arguments = [argument for use in uses for argument in use.arguments]
         for use in uses:
             if arguments and use.weight != first.weight:
@@ -4355,7 +4362,7 @@ def read_or_warn(kind, raw):
 
 
 class Cache:
-    """The nodes, the pods, and all else that rules look at; and on which nodes pods are assumed to be.
+    """What follows for nodes and pods from what is known of them; and where pods are assumed to be.
 
     A pod counts where it is assumed to be until the API server shows it on a node, or that it has gone; or
     until it is forgotten, as its binding has failed. Upstream: internal/cache.
@@ -4500,7 +4507,10 @@ class Cache:
             self.node_named(name).add(pod)
 
     def forget(self, pod, is_change=False):
-        """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
+        """Take a pod off the node on which it is assumed, unless the API server shows it on one by now.
+
+        is_change: whether other pods may fit now, which have met it there.
+        """
         self.has_changed |= is_change
         if self.waiting(pod):
             self.place(pod, None)
@@ -4674,7 +4684,8 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
     On one subject, and for pods that share `like`, the function is called again for the nodes that have
     changed since the last time; on another basis, or if `like` is None, for all.
     """
-    memory, changes = snapshot.memory, snapshot.changes
+    memory = snapshot.memory
+    changes = snapshot.changes
     key = subject, like
     last = memory.pop(key, None) or Finding(None, {}, {}, None, len(changes))
     changed = set(changes[last.heeded:])
@@ -5348,7 +5359,8 @@ def unheeded(decision):
 
 def best_nodes(decision, screen):
     """Return the scores as a table: a row for each priority, columns for as many of the best nodes as fit."""
-    total, chosen = decision.total, decision.node
+    total = decision.total
+    chosen = decision.node
     ranked = sorted(total, key=lambda name: (-total[name], name != chosen, name))
     ties = [name for name in ranked if chosen and total[name] == total[chosen]]
     shown = ranked[:screen.width]  # more would not fit, however short their columns
