@@ -883,8 +883,9 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reas
         scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
             (decision.node, decision.waits)), threading.Event())
         wait_until_told(cluster)
+        cluster.pending.take_answers()
         states.append([record.waits_for for record in cluster.pending.values()])
-    assert states == [[scheduler.WaitsFor.PRE_BIND]] * 3 + [[scheduler.WaitsFor.BINDING], []]
+    assert states == [[scheduler.WaitsFor.PRE_BIND]] * 3 + [[scheduler.WaitsFor.NEWS], []]
     assert decisions == [("n", waits), ("n", "")]
     events, conditions = said_about(server)
     assert conditions == [("False", "Waiting", waits)], "the reason is none for which autoscalers make nodes"
