@@ -4011,11 +4011,11 @@ class PendingPods(dict):
                 record.pod.update(record=None)  # else they keep each other
 
     def expire(self, record):
-        """Have a pod tried again of which it was answered that it is bound, though it is not.
+        """Have a pod tried again that was said to be bound, and is not.
 
         As long as anything is decided, all that happened more than SILENCE_SECONDS ago has been told.
         """
-        warn_once(f"{record.pod.key} is not bound, though its Binding was answered so: it is tried again")
+        warn_once(f"{record.pod.key} was said to be bound, and is not: it is tried again")
         record.wait_for(WaitsFor.NODE)
         self.cache.forget(record.pod)
 

@@ -116,18 +116,22 @@ def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_sho
     assert cluster.on("n") == [] and not cluster.cache.places
 
 
-def test_a_pod_that_is_not_bound_though_its_binding_was_answered_so_is_tried_again(told, monkeypatch, caplog):
-    """As by a proxy that answers 200 for an API server that is gone. What happened 45 s ago has been told by now."""
-    clock = Clock(monkeypatch)
-    cluster = told(node("n", cpu="1"))
+@table("is_rule", {
+    "a proxy answers 200 for an API server that is gone": False,
+    "a rule says that it has bound it": True})
+def test_a_pod_that_is_not_bound_though_somebody_said_so_is_tried_again(is_rule, told, monkeypatch, caplog):
+    """What has happened 45 s ago has been told by now."""
+    clock, asked = Clock(monkeypatch), []
+    rule = scheduler.Rule("Binds", lambda pod, node: (), hooks={"bind": lambda pod, name: asked.append(pod.name) or True})
+    cluster = told(node("n", cpu="1"), policy=scheduler.Policy([*POLICY.predicates, *([rule] if is_rule else [])], []))
     cluster.comes(pod("a", ONE))
     assert cluster.make_pass() == [("a", "n")]
-    for now, sent, said in [(44, ["a"], ""), (46, ["a", "a"], "default/a is not bound, though its Binding was answered so")]:
+    for now, sent, said in [(44, ["a"], ""), (46, ["a", "a"], "default/a was said to be bound, and is not: it is tried again")]:
         clock.now = 1000 + now
         cluster.hears(clock)
         cluster.server.pending = [cluster.stamp(pod("a", ONE))]  # it is listed still
         cluster.make_pass()
-        assert cluster.bound() == sent and said in caplog.text and bool(said) == bool(caplog.text), now
+        assert asked + cluster.bound() == sent and said in caplog.text and bool(said) == bool(caplog.text), now
         assert cluster.on("n") == ["a"]
 
 
