@@ -100,9 +100,9 @@ log = logging.getLogger("scheduler")
 
 # ==== 1. The loop =======================================================================================
 
-# After a try in vain a pod has to wait a while, its *backoff*; otherwise it is *due*. If its Binding fails,
-# it keeps its room on the node until it is known whether it is bound all the same, and is tried again: see
-# the chapter "The life of a pending pod". `policies` is {schedulerName: Policy}.
+# A pod that was tried in vain has to wait for a while, its *backoff*. One that need not wait is *due*. If a
+# Binding fails, the pod keeps its room on the node until it is known whether it is bound all the same; if it
+# is not, it is tried again: "The life of a pending pod". `policies` is {schedulerName: Policy}.
 
 
 def run(cluster, policy_file, report, stop, interval, once):
@@ -182,8 +182,7 @@ def nodes_that_fit(pod, snapshot, policy):
                     break
         return against
 
-    # In effect: split_nodes(snapshot.nodes, {name: ask(predicates, node) of each of them}). This returns the
-    # same, but does not ask again what the last pod like this one has shown: "What is remembered".
+    # Each node is asked, unless the answer is known from the last pod like this one: "What is remembered".
     feasible, failed = recall_fits(ask, predicates, pod, snapshot, policy)
     return policy.ask_extenders(pod, feasible, failed)  # web services that it names; they may refuse nodes
 
@@ -237,7 +236,7 @@ def binding(pod, node_name):
 
 PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
 CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
-RULE_OF = {}  # the code of a function of a rule -> the rule's name; of a shared one, the last rule's
+RULE_OF = {}  # the code of a rule's function -> the rule's name; if several rules share it, the last one's
 
 
 @dataclass(eq=False)
@@ -251,18 +250,18 @@ class Rule:
     reduce: Callable | None = None  # turns the scores of all nodes into 0 to 100, where the function does not
     argument: dict | None = None  # the fields of an entry's `argument`, {field: type}; None: it takes none
     default: dict = field(default_factory=dict)  # the values of fields that an entry may leave out
-    member: str | None = None  # as in {"argument": {"labelsPresence": ...}}: an entry with it means this rule
+    member: str | None = None  # an entry whose argument has this field means this rule, whatever its name
     check: Callable | None = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for the other extension points
-    steady: bool = False  # its answer rests on the node, its metadata, and what pods alike share (`sign`)
+    steady: bool = False  # for pods alike (`likeness`), its answer rests on the node and its metadata alone
     is_own: bool = False  # it is one of --plugins, not a built-in one
     # What a pod may ask for -> function(pod, its node or None), whether it does: to warn that nobody looks.
     looks_at: dict = field(default_factory=dict)
     aliases: list = field(default_factory=list)  # other names of it in a Policy; several rules may have one
     always: bool = False  # it is active whatever a Policy names
     by_default: int = 0  # 1, or a priority's weight: it is active where a Policy leaves the list out
-    plugin: str = ""  # the plugin that it is part of today; else it is one under its own name
-    plugin_weight: int = 1  # the weight of that by default; 0: today there is no such plugin
+    plugin: str = ""  # its plugin in kube-scheduler 1.36; "": one of its own name
+    plugin_weight: int = 1  # the default weight of that; 0: 1.36 has no such plugin
 
     # What the Policy says:
     title: str = ""  # what it calls the rule, by any of its names
@@ -495,7 +494,7 @@ class Prepared:
 
     def vote(self, pod, nodes, snapshot):
         """Return what a priority gives to these nodes, {name: Node}: a Vote."""
-        like = sign(pod, [self.rule])
+        like = likeness(pod, [self.rule])
         score = functools.partial(self.score, pod)
         return recall(self.rule, like, snapshot, nodes, score, basis=self, then=self.make_vote)
 
@@ -605,7 +604,7 @@ class Decision:
 
         # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
         basis = [(vote.rule, None if vote.points is vote.raw else vote.points) for vote in self.votes]
-        like = sign(self.pod, self.policy.priorities)
+        like = likeness(self.pod, self.policy.priorities)
         return recall(("total", self.policy), like, snapshot, nodes, total, basis)
 
     def give_up(self, error):
@@ -877,8 +876,8 @@ def requirement(expression):
 
 def satisfies(labels, requirements):
     """Say whether labels meet all the requirements; None stands for those that nothing meets."""
-    for key, sign, values in requirements or ():
-        if not OPERATORS[sign](labels.get(key), values):
+    for key, operator, values in requirements or ():
+        if not OPERATORS[operator](labels.get(key), values):
             return False
     return requirements is not None
 
@@ -897,9 +896,9 @@ def pod_selector(thing, pod):
     requirements = label_selector(thing.get("labelSelector"))
     if requirements is None:
         return None
-    for keys, sign in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+    for keys, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
         own = [key for key in pick(thing, list, keys, of=str) if key in pod.labels]
-        requirements += [Requirement(key, sign, [pod.labels[key]]) for key in own]
+        requirements += [Requirement(key, operator, [pod.labels[key]]) for key in own]
     return requirements
 
 
@@ -1707,10 +1706,10 @@ def bonds(pod, other, snapshot):
     """Return {topology key: {what: weight}} of the affinity terms of either pod that mean the other one."""
     own, _ = affinity_terms(pod)
     theirs, _ = affinity_terms(other)
-    joins = all(term.selects(other, snapshot) for term in own["requiredAffinity"])
+    meets_all = all(term.selects(other, snapshot) for term in own["requiredAffinity"])
     found = collections.defaultdict(collections.Counter)
     for what, terms, selected, factor in (
-        ("together", own["requiredAffinity"] if joins else [], other, 1),
+        ("together", own["requiredAffinity"] if meets_all else [], other, 1),
         ("apart", own["requiredAntiAffinity"], other, 1),
         ("repelling", theirs["requiredAntiAffinity"], pod, 1),
         ("attached", theirs["requiredAffinity"], pod, 1),
@@ -1766,13 +1765,14 @@ def sum_up_affinity(nodes, at_nodes):
     return around
 
 
-AffineDomains = collections.namedtuple("AffineDomains", "keys is_first together apart repelling")
+AffineDomains = collections.namedtuple("AffineDomains", "keys may_begin together apart repelling")
 
 
 def affine_domains(pod, nodes, snapshot):
     """Where the pod must be, and must not be, by the inter-pod affinity of all pods. Domains are labels.
 
-    By each of the `keys` it must be in a domain with others (`together`); in any, if it is the first one.
+    By each of the `keys` it must be in a domain with pods that meet all its terms (`together`). If there are
+    none yet, and it meets them itself, any will do (`may_begin`).
     `apart` are the domains with pods that it must not be with; `repelling` those with pods that refuse it.
     """
     terms, problem = affinity_terms(pod)
@@ -1782,9 +1782,9 @@ def affine_domains(pod, nodes, snapshot):
     wanted = terms["requiredAffinity"]
     if not (wanted or around["apart"] or around["repelling"]):
         return SKIP
-    is_first = not around["together"] and all(term.selects(pod, snapshot) for term in wanted)
+    may_begin = not around["together"] and all(term.selects(pod, snapshot) for term in wanted)
     domains = [set(around[what]) for what in ("together", "apart", "repelling")]
-    return AffineDomains({term.key for term in wanted}, is_first, *domains)
+    return AffineDomains({term.key for term in wanted}, may_begin, *domains)
 
 
 @predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=1,
@@ -1793,7 +1793,7 @@ def affine_domains(pod, nodes, snapshot):
 def match_inter_pod_affinity(pod, node, metadata):
     """In the node's domains are the pods that it must be with, none that it must not, none that repel it."""
     here = node.labels.items()
-    if metadata.is_first:
+    if metadata.may_begin:
         has_company = metadata.keys <= node.labels.keys()
     else:
         has_company = all((key, node.labels.get(key)) in metadata.together for key in metadata.keys)
@@ -4681,7 +4681,7 @@ class Finding:
     heeded: int  # how many of the snapshot's changes were known by then
 
 
-def sign(pod, rules):
+def likeness(pod, rules):
     """Return what a pod shares with those that are alike to these rules, as far as they are steady.
 
     None: it says so much that what is found out would take up too much room.
@@ -4742,7 +4742,7 @@ def recall_fits(ask, predicates, pod, snapshot, policy):
         by_steadiness = itertools.groupby(predicates, key=lambda each: (each.rule.steady, each.rule.is_own))
         groups = [list(group) for _, group in by_steadiness]
     for place, group in enumerate(groups):
-        like = sign(pod, [each.rule for each in group])
+        like = likeness(pod, [each.rule for each in group])
         feasible, refused = recall((policy, place), like, snapshot, feasible, functools.partial(ask, group),
                                    basis=group, then=split_nodes)
         if not failed:
@@ -4912,11 +4912,10 @@ class Extender:
         return []
 
     def bind(self, pod, node_name):
-        """Have the extender bind the pod. Return True."""
+        """Have the extender bind the pod."""
         with self.blamed("bindVerb"):
             body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
             self.ask_in_time("bindVerb", body, BOUND)
-        return True
 
 
 # ==== 28. Several replicas, of which one leads ==========================================================
@@ -5560,7 +5559,8 @@ SIGNS = {  # operator of a requirement -> how it is written
 
 def labels_in_words(requirements):
     """Return requirements of labels in words: zone=east|west and no gpu."""
-    return " and ".join(SIGNS[sign].format(key, "|".join(values)) for key, sign, values in requirements or ())
+    return " and ".join(SIGNS[operator].format(key, "|".join(values))
+                        for key, operator, values in requirements or ())
 
 
 def others_in_words(term):

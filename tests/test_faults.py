@@ -144,12 +144,11 @@ def test_a_leader_that_could_not_renew_its_lease_in_time_binds_no_more_and_ends(
 def test_a_leader_that_was_stopped_renews_its_lease_before_it_binds_on(serve, start, tmp_path):
     server = serve(ApiServer(node("n", pods="1000"), *many(500)))
     leader = leading(server, start, tmp_path)
-    time.sleep(0.2)  # so that all threads wait for answers, and no Binding is about to be sent
-    server.delays["lease"] = 0.4  # while it renews the Lease, it could send as many Bindings as it has threads
+    server.delays |= {"lease": 0.4, "binding": 0.05}  # while it renews the Lease, it could send several from each thread
     stands_still(server, leader)
     time.sleep(2)
     late = without_lease(server)
-    assert len(late) < FEW / 2, f"{len(late)} Bindings were sent when the Lease had not been renewed in time"
+    assert len(late) <= FEW, f"{len(late)} Bindings were sent when the Lease had not been renewed in time"
 
 
 def test_one_of_two_replicas_leads_though_each_request_about_the_lease_takes_nearly_as_long_as_until_the_next_try(

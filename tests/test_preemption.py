@@ -543,7 +543,7 @@ def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
     def by_us():
         run = run_scheduler("--server", contested.server, "--plugins", RULES, "--policy", ours, "--once",
                             "--output=json")
-        said = run.stderr.splitlines()
+        said = [line for line in run.stderr.splitlines() if "takes long" not in line]  # as on a busy machine it may
         assert run.returncode == 0 and len(said) == 2, said
         assert said[0].endswith("not named here, so not asked") and said[1].startswith("my-scheduler: polling ")
         decisions.extend(map(json.loads, run.stdout.splitlines()))
