@@ -3654,11 +3654,13 @@ class Writer:
         if is_bound and is_live:
             return
         try:
-            self.send([binding(pod, decision.node)])
+            answer = patiently(self.attempt, *binding(pod, decision.node))
         except ApiError as error:
             if error.status == 413:
                 raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
             raise
+        if is_live and not name_in(answer, "kind"):  # which all has that an API server says
+            raise ApiError(0, "its Binding was answered, but by no API server")
 
     def have_bound(self, extender, pod, node_name):
         """Have an extender bind the pod, and return True if it has. Raises Unschedulable."""
@@ -3723,10 +3725,10 @@ class Writer:
             patiently(self.attempt, *request)
 
     def attempt(self, *request):
-        """Send a request once, unless another replica may lead by now."""
+        """Send a request once, unless another replica may lead by now. Return its answer."""
         if not self.may_write():
             raise ApiError(409, "this replica does not lead any more")
-        self.api.request(*request)
+        return self.api.request(*request)
 
 
 def call_in_time(rule, point, *things):
@@ -3767,13 +3769,12 @@ def now(microseconds=False):
 
 # ==== 23. The life of a pending pod =====================================================================
 
-# A pending pod waits for one of five things:
+# A pending pod waits for one of four things:
 #
 #   NODE       that fits it. When it gets one, it has its room there, and rules take note (reserve).
 #   PERMIT     of all rules. They are asked in each pass.
 #   PRE_BIND   until what rules have had written before the binding has taken effect. So are these.
-#   BINDING    to be written; in a dry run, it stays so.
-#   NEWS       that it is bound. Then it is forgotten. If none come, it waits for a node again (expire).
+#   BINDING    to be written, and shown by the API server. Then it is forgotten; in a dry run, it stays so.
 #
 # While it waits for any but the first it is assumed: it has room on its node. It falls back to the first if a
 # rule refuses, its node or the pod itself goes, a Policy changes, or a write fails (fall_back): it gives up
@@ -3789,7 +3790,6 @@ class WaitsFor(enum.Enum):
     PERMIT = "permit"
     PRE_BIND = "pre_bind"
     BINDING = "binding"
-    NEWS = "news"
 
 
 def backoff(attempts, most, initial=1):
@@ -3866,7 +3866,7 @@ class PodRecord:
         """Say whether this pass has to do with the pod."""
         if self.waits_for is WaitsFor.NODE:
             return time.monotonic() >= self.retry_at
-        return self.waits_for in (WaitsFor.PERMIT, WaitsFor.PRE_BIND)
+        return self.waits_for is not WaitsFor.BINDING
 
     def report_news(self, decision, report):
         """Report a decision, unless it says what was last reported of the pod."""
@@ -3995,13 +3995,11 @@ class PendingPods(dict):
             record = self.get(pod.uid) or PodRecord(pod, pod.pending_message, since=moment)
             self[pod.uid] = record
             record.renew(pod)
-            if record.waits_for is WaitsFor.NEWS and moment > record.since + SILENCE_SECONDS:
-                self.expire(record)
         for uid, record in [*self.items()]:
             latest = self.cache.waiting(record.pod)
             policy = policies.get(record.pod.scheduler)
             is_to_be_tried = uid in listed or (latest and policy and ready(latest, policy))
-            is_being_bound = latest and record.waits_for in (WaitsFor.BINDING, WaitsFor.NEWS)
+            is_being_bound = latest and record.waits_for is WaitsFor.BINDING
             has_gone = not (is_to_be_tried or is_being_bound)
             decision = record.decision
             if decision and (has_gone or decision.policy not in policies.values()):
@@ -4009,15 +4007,6 @@ class PendingPods(dict):
             if has_gone and uid not in self.under_way:
                 del self[uid]
                 record.pod.update(record=None)  # else they keep each other
-
-    def expire(self, record):
-        """Have a pod tried again that was said to be bound, and is not.
-
-        As long as anything is decided, all that happened more than SILENCE_SECONDS ago has been told.
-        """
-        warn_once(f"{record.pod.key} was said to be bound, and is not: it is tried again")
-        record.wait_for(WaitsFor.NODE)
-        self.cache.forget(record.pod)
 
     def end_backoff(self):
         """Have all pods tried again."""
@@ -4117,7 +4106,6 @@ class PendingPods(dict):
             if error:
                 self.take_failure(decision, error)
             else:
-                decision.pod.record.wait_for(WaitsFor.NEWS)
                 self.failing.clear()
                 self.failing_now.clear()
 

@@ -572,7 +572,7 @@ def test_in_the_end_the_most_important_pods_run(contested, tmp_path, start_sched
             threading.Event().wait(0.5)
     best = {"p10": 45, "high": 15}
     wait_for("the 60 most important run", lambda: Counter(
-        key.partition("/")[2].partition("-")[0] for key in contested.places()) == best, 120)
+        key.partition("/")[2].partition("-")[0] for key in contested.places()) == best, 300)
     threading.Event().wait(2)  # in which nobody else goes
     pods = contested.pods().values()
     bound = [thing for thing in pods if thing["spec"].get("nodeName")]

@@ -80,7 +80,7 @@ class Told:
     def under_way(self):
         """The names of the pods that are neither without a node nor shown on one."""
         return {record.pod.name for record in self.cluster.pending.values()
-                if record.waits_for in (scheduler.WaitsFor.BINDING, scheduler.WaitsFor.NEWS)}
+                if record.waits_for is scheduler.WaitsFor.BINDING}
 
     def bound(self):
         """The pods for which Bindings were sent."""
@@ -114,25 +114,6 @@ def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_sho
     assert cluster.make_pass() == [] and cluster.under_way() == set()
     cluster.tell("DELETED", cluster.stamp(pod("a", ONE, nodeName="n")))
     assert cluster.on("n") == [] and not cluster.cache.places
-
-
-@table("is_rule", {
-    "a proxy answers 200 for an API server that is gone": False,
-    "a rule says that it has bound it": True})
-def test_a_pod_that_is_not_bound_though_somebody_said_so_is_tried_again(is_rule, told, monkeypatch, caplog):
-    """What has happened 45 s ago has been told by now."""
-    clock, asked = Clock(monkeypatch), []
-    rule = scheduler.Rule("Binds", lambda pod, node: (), hooks={"bind": lambda pod, name: asked.append(pod.name) or True})
-    cluster = told(node("n", cpu="1"), policy=scheduler.Policy([*POLICY.predicates, *([rule] if is_rule else [])], []))
-    cluster.comes(pod("a", ONE))
-    assert cluster.make_pass() == [("a", "n")]
-    for now, sent, said in [(44, ["a"], ""), (46, ["a", "a"], "default/a was said to be bound, and is not: it is tried again")]:
-        clock.now = 1000 + now
-        cluster.hears(clock)
-        cluster.server.pending = [cluster.stamp(pod("a", ONE))]  # it is listed still
-        cluster.make_pass()
-        assert asked + cluster.bound() == sent and said in caplog.text and bool(said) == bool(caplog.text), now
-        assert cluster.on("n") == ["a"]
 
 
 def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bound_twice(told):
