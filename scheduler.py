@@ -260,8 +260,8 @@ class Rule:
     aliases: list = field(default_factory=list)  # other names of it in a Policy; several rules may have one
     always: bool = False  # it is active whatever a Policy names
     by_default: int = 0  # 1, or a priority's weight: it is active where a Policy leaves the list out
-    plugin: str = ""  # its plugin in kube-scheduler 1.36; "": one of its own name
-    plugin_weight: int = 1  # the default weight of that; 0: 1.36 has no such plugin
+    plugin: str = ""  # the plugin that it is part of today; "": one of its own name
+    plugin_weight: int = 1  # the default weight of that; 0: today there is no such plugin
 
     # What the Policy says:
     title: str = ""  # what it calls the rule, by any of its names
