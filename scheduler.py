@@ -3644,31 +3644,27 @@ class Writer:
     def bind(self, decision, is_live):
         """Bind the pod: by a rule, an extender, or else a Binding. Raises ApiError, or what a rule raises."""
         pod = decision.pod
+        node_name = decision.node
         policy = decision.policy
-        binders = [functools.partial(call_in_time, rule, "bind") for rule in policy.rules_with["bind"]]
+        binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
+                   for rule in policy.rules_with["bind"]]
         if is_live:
-            binders += [functools.partial(self.have_bound, extender)
+            binders += [(f"extender {extender.url}", extender.bind)
                         for extender in policy.extenders if extender.cares("bindVerb", pod)]
-        is_bound = any(self.may_write() and binder(pod, decision.node) for binder in binders)
+        bound_by = next((who for who, binder in binders if self.may_write() and binder(pod, node_name)), None)
         # Among manifests nobody else can bind it, so that a Binding follows in any case.
-        if is_bound and is_live:
+        if bound_by and is_live:
+            if not self.is_bound(pod, node_name):
+                raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
             return
         try:
-            answer = patiently(self.attempt, *binding(pod, decision.node))
+            answer = patiently(self.attempt, *binding(pod, node_name))
         except ApiError as error:
             if error.status == 413:
                 raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
             raise
         if is_live and not name_in(answer, "kind"):  # which all has that an API server says
             raise ApiError(0, "its Binding was answered, but by no API server")
-
-    def have_bound(self, extender, pod, node_name):
-        """Have an extender bind the pod, and return True if it has. Raises Unschedulable."""
-        extender.bind(pod, node_name)
-        if not self.is_bound(pod, node_name):
-            what = f"that the pod is bound to {node_name}, and it is not"
-            raise Unschedulable(f"extender {extender.url} says {what}")
-        return True
 
     def is_bound(self, pod, node_name):
         """Say whether a pod is bound to a node, whatever was answered: the answer may have been lost.
@@ -3959,10 +3955,15 @@ def prepare_binding(decision, node, cache):
 
 
 def seconds_to_wait(decision):
-    """Return for how long a pod backs off: at least ten times what its turn took, for the others' sake."""
+    """Return for how long a pod backs off: at least ten times what its turn took, for the others' sake.
+
+    How long it took is not up to the pod if the API server was in trouble.
+    """
     record = decision.pod.record
     policy = decision.policy
     usual = backoff(record.attempts + 1, policy.max_backoff, policy.initial_backoff)
+    if decision.trouble:
+        return usual
     seconds = max(usual, 10 * record.took)
     if record.took > 1:
         pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have turns"
@@ -4900,10 +4901,11 @@ class Extender:
         return []
 
     def bind(self, pod, node_name):
-        """Have the extender bind the pod."""
+        """Have the extender bind the pod. Return True, as a rule does that has bound it."""
         with self.blamed("bindVerb"):
             body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
             self.ask_in_time("bindVerb", body, BOUND)
+        return True
 
 
 # ==== 28. Several replicas, of which one leads ==========================================================

@@ -1051,12 +1051,21 @@ def test_who_was_not_reserved_is_not_unreserved(spy, point, answer):
     assert point in spy.seen and "unreserve" not in spy.seen
 
 
-def test_bind_may_be_done_by_a_rule(spy):
+@table("is_so, after_it, said", {
+    "and has": (True, "post_bind", []),
+    "and has not": (False, "unreserve", ["default/p: rule Spy says that the pod is bound to n, and it is not"])})
+def test_a_rule_may_say_that_it_has_bound(spy, caplog, is_so, after_it, said):
     server = Server(node("n"), pod("p"))
-    spy.answers["bind"] = lambda pod, node_name: pod.name == "p"
-    make_pass(server, spy, live_cluster(server))
+
+    def bind(pod, node_name):
+        server.objects["pods", "default", "p"]["spec"] |= {"nodeName": node_name} if is_so else {}
+        return True
+
+    spy.answers["bind"] = bind
+    cluster, _ = make_pass(server, spy, live_cluster(server))
     assert not [request for request in server.requests if request[1].endswith("/binding")]
-    assert spy.seen[-1] == "post_bind"
+    assert spy.seen[-1] == after_it and caplog.messages == said
+    assert [node.pods.keys() for node in cluster.cache.snapshot.nodes.values()] == [{"uid-p"} if is_so else set()]
 
 
 def test_among_manifests_what_a_rule_says_it_has_bound_is_bound(spy):

@@ -509,6 +509,18 @@ def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_l
                                "so that others have turns"]
 
 
+def test_a_pod_does_not_back_off_longer_for_an_api_server_that_answers_late(clock, caplog):
+    def asks_in_vain(pod, node):
+        clock.now += 60
+        raise scheduler.ApiError(0, "no answer")
+
+    policy, cluster = scheduler.Policy([scheduler.Rule("Asks", asks_in_vain)], []), scheduler_of(Server(node("n"), pod("p")))
+    for _ in range(2):
+        make_pass(cluster, policy=policy)
+        clock.now += scheduler.Policy([], []).max_backoff
+    assert cluster.pending["uid-p"].attempts == 2 and not [line for line in caplog.messages if "takes" in line]
+
+
 def test_pods_that_are_stuck_do_not_come_before_one_that_is_new(clock):
     server = Server(node("n", cpu="1"), *(pod(f"stuck-{i}", {"cpu": "9"}) for i in range(5)))
     cluster, order = scheduler_of(server), []

@@ -1,10 +1,10 @@
-"""Whether scheduler.py stays small: memory, threads and sockets over thousands of passes, with churn and some faults.
+"""Whether scheduler.py stays small, and knows what is so, over thousands of passes, with churn and some faults.
 
     KUBEBUILDER_ASSETS=... python tests/bench/soak.py [--passes 3000] [--faults 0.01] [--seed N]
 
 On a real etcd and kube-apiserver, pods come and go, some that fit nowhere among them, and a share of the answers is
 wrong, cut, late or lost. Exit code 1 if in the last quarter it has more memory than in the second, or more threads or
-sockets, and more of these than its threads that write need.
+sockets, and more of these than its threads that write need; or if in the end it knows other pods than a fresh list shows.
 3,000 passes take about five minutes.
 """
 
@@ -23,7 +23,7 @@ from pathlib import Path
 import requests
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from conftest import SCHEDULER, ControlPlane, node, pod
+from conftest import ROOT, ControlPlane, node, pod
 from faulty import FaultProxy
 from scheduler import THREADS
 
@@ -31,6 +31,25 @@ COLUMNS = ("seconds", "passes", "pods made", "faults", "MiB", "threads", "socket
 SLACK = {"MiB": 4, "threads": 1, "sockets": 2}  # what may be more in the end
 # As many are no leak, whenever they come: threads that write begin when they are needed, and stay, with a socket each.
 ENOUGH = {"threads": THREADS + 16, "sockets": THREADS + 16}
+# The script, which at its end compares what it was told with what a fresh list shows.
+COMPARING = """
+import sys, scheduler
+
+def known(cluster):
+    return cluster.cache.pods.keys(), {
+        name: (sorted((pod.uid, *pod.requests.items()) for pod in node.pods.values()), node.requested, node.nonzero)
+        for name, node in cluster.cache.snapshot.nodes.items()}
+
+clusters, Cluster = [], scheduler.Cluster
+scheduler.Cluster = lambda *settings, **more: clusters.append(Cluster(*settings, **more)) or clusters[0]
+scheduler.main()
+scheduler.STOP.clear()
+fresh = Cluster(scheduler.Proxy(sys.argv[-1]))
+fresh.snapshot()
+if known(clusters[0]) != known(fresh):
+    sys.exit("it knows other pods than a fresh list shows")
+"""
+SETTLED = 15  # seconds after the last fault, in which it hears and writes what is left
 
 
 def measure(pid):
@@ -81,8 +100,8 @@ def main():
         proxy = FaultProxy(control_plane.proxy_port, options.seed)
         done, made, samples, passes = threading.Event(), [0], [], 0
         with open(Path(folder) / "errors", "wb") as errors:
-            process = subprocess.Popen([*SCHEDULER, "--server", proxy.url, "--interval=0.02"],
-                                       stdout=subprocess.DEVNULL, stderr=errors)
+            process = subprocess.Popen([sys.executable, "-c", COMPARING, "--interval=0.02", "--server", proxy.url],
+                                       cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors)
         worker = threading.Thread(
             target=churn, args=[control_plane.server, random.Random(options.seed), done, made], daemon=True)
         try:
@@ -100,17 +119,21 @@ def main():
                 if len(samples) % 5 == 0:
                     print("  ".join(f"{value:{len(name)}.0f}" for name, value in zip(COLUMNS, samples[-1])), flush=True)
             ended = process.poll()
+            done.set()
+            worker.join(10)
+            proxy.rates.clear()
+            time.sleep(SETTLED)
         finally:
             done.set()
             process.terminate()
             process.wait()
-            worker.join(10)
             proxy.stop()
             control_plane.stop()
         said = (Path(folder) / "errors").read_text(errors="replace")
     problems = [f"{name} have grown from {before:.0f} to {after:.0f}" for name, before, after in grown(samples)]
     problems += ["it ended by itself"] * (ended is not None) + ["there was a traceback"] * ("Traceback" in said)
-    print(*problems or ["flat"], sep="\n")
+    problems += [said.splitlines()[-1]] * (ended is None and process.returncode != 0)
+    print(*problems or ["flat, and it knows what a fresh list shows"], sep="\n")
     print(f"it said {len(said.splitlines())} lines, of which the last: {said.splitlines()[-1][:150]}")
     return 1 if problems else 0
 
