@@ -261,7 +261,6 @@ class Rule:
     always: bool = False  # it is active whatever a Policy names
     by_default: int = 0  # 1, or a priority's weight: it is active where a Policy leaves the list out
     plugin: str = ""  # the plugin that it is part of today; "": one of its own name
-    plugin_weight: int = 1  # the default weight of that; 0: today there is no such plugin
 
     # What the Policy says:
     title: str = ""  # what it calls the rule, by any of its names
@@ -434,7 +433,7 @@ def normalize(raw, few_are_best=False):
 
 
 @priority("TaintTolerationPriority", reduce=functools.partial(normalize, few_are_best=True),
-          plugin="TaintToleration", plugin_weight=3, by_default=1)
+          plugin="TaintToleration", by_default=1)
 def taint_toleration(pod, node):
     """The number of PreferNoSchedule taints that the pod does not tolerate; the fewer, the better."""
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
@@ -1236,7 +1235,7 @@ def label_conflicts(arguments):
                 yield f'label "{label}" cannot be wanted both present and absent'
 
 
-@predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts, plugin_weight=0,
+@predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts,
            argument={"labels": [str], "presence": bool})
 def check_node_label_presence(pod, node, arguments):
     """The node has the labels that the Policy wants present, with any value; not those it wants absent."""
@@ -1247,7 +1246,7 @@ def check_node_label_presence(pod, node, arguments):
             return
 
 
-@priority("NodeLabel", member="labelPreference", check=label_conflicts, plugin_weight=0,
+@priority("NodeLabel", member="labelPreference", check=label_conflicts,
           argument={"label": str, "presence": bool})
 def node_label(pod, node, arguments):
     """The percentage of the labelPreference entries that the node meets: a label is there, or is not."""
@@ -1256,7 +1255,7 @@ def node_label(pod, node, arguments):
     return 100 * met // len(arguments)
 
 
-@priority("NodePreferAvoidPodsPriority", plugin="NodePreferAvoidPods", plugin_weight=0, by_default=10000)
+@priority("NodePreferAvoidPodsPriority", plugin="NodePreferAvoidPods", by_default=10000)
 def node_prefer_avoid_pods(pod, node):
     """0 where an annotation names the pod's ReplicationController or ReplicaSet as one to avoid; else 100."""
     annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
@@ -1418,7 +1417,7 @@ def weighted_terms(raws):
     return pairs
 
 
-@priority("NodeAffinityPriority", reduce=normalize, plugin="NodeAffinity", plugin_weight=2, by_default=1)
+@priority("NodeAffinityPriority", reduce=normalize, plugin="NodeAffinity", by_default=1)
 def node_affinity(pod, node):
     """The summed weights of the preferred node affinity terms that the node meets."""
     return sum([weight for weight, term in preferred_terms(pod) if term_matches(term, node)])
@@ -1458,7 +1457,7 @@ def service_pairs(pod, nodes, snapshot, arguments):
     return pairs or SKIP
 
 
-@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity", plugin_weight=0,
+@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity",
            argument={"labels": [str]})
 def check_service_affinity(pod, node, metadata):
     """For the labels in the Policy, the node has the values that bind the pod's service."""
@@ -1475,7 +1474,7 @@ def service_spread(pod, nodes, snapshot, arguments):
             for label in labels]
 
 
-@priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity", plugin_weight=0,
+@priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity",
           argument={"label": str})
 def service_affinity(pod, node, metadata):
     """The share of the service's pods that are elsewhere, by the values of the Policy's labels."""
@@ -1640,11 +1639,10 @@ def normalize_spread(points):
     return {name: turned[count] for name, count in points.items()}
 
 
-@priority("SelectorSpreadPriority", plugin="PodTopologySpread", plugin_weight=2, by_default=1,
+@priority("SelectorSpreadPriority", plugin="PodTopologySpread", by_default=1,
           metadata=functools.partial(soft_spread, default_constraints=DEFAULT_SPREAD),
           reduce=normalize_spread, aliases=["ServiceSpreadingPriority"])
-@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, by_default=2,
-          plugin_weight=0)
+@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, by_default=2)
 def even_pods_spread_priority(pod, node, metadata):
     """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
     score = 0.0
@@ -1834,7 +1832,7 @@ def normalize_affinity(points, among=(0,)):
 
 
 @priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity,
-          plugin="InterPodAffinity", plugin_weight=2, by_default=1)
+          plugin="InterPodAffinity", by_default=1)
 def inter_pod_affinity(pod, node, metadata):
     """The summed weights of the preferences for and against the domains that the node is in."""
     return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0
@@ -2027,7 +2025,7 @@ for name, cloud, plugin in [("MaxEBSVolumeCount", "aws-ebs", "EBSLimits"),
                             ("MaxGCEPDVolumeCount", "gce-pd", "GCEPDLimits"),
                             ("MaxAzureDiskVolumeCount", "azure-disk", "AzureDiskLimits"),
                             ("MaxCinderVolumeCount", "cinder", "CinderLimits")]:
-    predicate(name, metadata=volume_attachments, steady=False, plugin=plugin, plugin_weight=0,
+    predicate(name, metadata=volume_attachments, steady=False, plugin=plugin,
               by_default=int(cloud != "cinder"))(
         functools.partial(max_volume_count, cloud=f"kubernetes.io/{cloud}"))
 
@@ -2739,7 +2737,7 @@ def one_line(error):
 
 DESCRIPTION = {  # options that are not functions -> their types
     "member": str, "steady": bool, "looks_at": dict, "aliases": [str], "always": bool,
-    "by_default": range(2**31), "plugin": str, "plugin_weight": range(2**31)}
+    "by_default": range(2**31), "plugin": str}
 PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
     "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
     **{option: point.parameters for option, point in EXTENSION_POINTS.items()}}
@@ -6443,6 +6441,11 @@ DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these
 # Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
 WITHOUT_EFFECT = ["DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
                   "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"]
+# Rules of a Policy that no plugin has any more, and the default weights that have changed.
+GONE = ["CheckNodeLabelPresence", "CheckServiceAffinity", "MaxEBSVolumeCount", "MaxGCEPDVolumeCount",
+        "MaxAzureDiskVolumeCount", "MaxCinderVolumeCount",
+        "NodeLabel", "NodePreferAvoidPodsPriority", "ServiceAffinity", "EvenPodsSpreadPriority"]
+WEIGHTS_TODAY = {"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
 HOOK_POINTS = dict.fromkeys(point.in_configuration for point in EXTENSION_POINTS.values())
@@ -6494,14 +6497,15 @@ def plugins_of_today():
     found = {plugin: [] for plugin in PLUGIN_ORDER}
     for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
         found.setdefault(rule.plugin, [])
-        if rule.plugin_weight:
+        if rule.name not in GONE:
             found[rule.plugin].append(rule)
     return {plugin: rules for plugin, rules in found.items() if rules}
 
 
 def default_plugins():
     """Return {plugin: weight} of those that run by default."""
-    return {plugin: max(rule.plugin_weight for rule in rules) for plugin, rules in plugins_of_today().items()
+    return {plugin: WEIGHTS_TODAY.get(plugin) or max(1, *(rule.by_default for rule in rules))
+            for plugin, rules in plugins_of_today().items()
             if any(rule.by_default or rule.always for rule in rules)}
 
 
@@ -6652,7 +6656,7 @@ def plugin_arguments(profile, place, notices):
     """Return {plugin: its arguments}. Raises InputError."""
     rules = [*PREDICATES.values(), *PRIORITIES.values()]
     schemas = {rule.plugin: rule.argument for rule in rules if rule.argument} | PLUGIN_ARGUMENTS
-    gone = {rule.plugin for rule in rules if not rule.plugin_weight}
+    gone = {rule.plugin for rule in rules if rule.name in GONE}
     arguments = {}
     for i, config in enumerate(profile.get("pluginConfig", [])):
         name = config.get("name", "")

@@ -635,8 +635,8 @@ def test_nodes_that_affinity_names_are_not_asked_for_where_the_plugin_is_disable
 
 @pytest.fixture
 def quiet_hours():
-    """A rule that is said in one place: its plugin, that one's weight, an argument, a difference between versions."""
-    @scheduler.priority("QuietHoursPriority", plugin="QuietHours", plugin_weight=4, by_default=3, aliases=["OldHours"],
+    """A rule that is said in one place: its plugin, its weight, an argument, a difference between versions."""
+    @scheduler.priority("QuietHoursPriority", plugin="QuietHours", by_default=3, aliases=["OldHours"],
                         argument={"hour": int}, default={"hour": 7})
     def quiet(pod, node, arguments):
         return arguments[0]["hour"]
@@ -663,7 +663,7 @@ def test_a_rule_is_added_and_removed_in_one_place(quiet_hours):
     profile = {"pluginConfig": [{"name": "QuietHours", "args": {"hour": 9}}]}
     for more, score in ({}, 8), (profile, 10):
         rule = load(more)["my-scheduler"].priorities[-1]
-        assert (rule.title, rule.weight, rule.function(None, None)) == ("QuietHours", 4, score)
+        assert (rule.title, rule.weight, rule.function(None, None)) == ("QuietHours", 3, score)
     assert rules(load({"plugins": {"score": {"disabled": plugins("QuietHours")}}})["my-scheduler"]) == (FILTERS, SCORES)
     del scheduler.PRIORITIES["QuietHoursPriority"]
     assert rules(load()["my-scheduler"]) == (FILTERS, SCORES)

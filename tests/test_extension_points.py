@@ -196,8 +196,8 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
         "@priority('Mine', by_default='x')\ndef mine(pod, node): return 1",
         '.by_default: expected a whole number, got "x"'),
     "a weight below none": (
-        "@priority('Mine', plugin_weight=-1)\ndef mine(pod, node): return 1",
-        '.plugin_weight: expected from 0 to 2147483647, got -1'),
+        "@priority('Mine', by_default=-1)\ndef mine(pod, node): return 1",
+        '.by_default: expected from 0 to 2147483647, got -1'),
     "an argument without fields": (
         "@priority('Mine', argument=str)\ndef mine(pod, node): return 1",
         ", argument: expected {field: type}, got <class 'str'>"),
