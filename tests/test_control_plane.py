@@ -28,7 +28,8 @@ def live_cluster(control_plane):
 def make_pass(cluster, report=lambda decision: None):
     """Make one pass with the shipped Policy."""
     policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
-    return scheduler.schedule_pending_pods(cluster, policies, report, threading.Event())
+    scheduler.schedule_pending_pods(cluster, policies, report, threading.Event())
+    cluster.pending.take_answers(patience=60)
 
 
 def test_pods_of_all_namespaces_are_bound_where_the_policy_says(control_plane, tmp_path):
@@ -246,6 +247,6 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
     assert control_plane.places() == {"default/plain": "node-a"}
     wait_for("its pod is told", lambda: control_plane.events("FailedScheduling") == [
         ("default/claims", "0/1 nodes are available: 1 pod claims devices (spec.resourceClaims), which this "
-         "scheduler does not allocate.", "my-scheduler")], 3)
+         "scheduler does not allocate.", "my-scheduler")])
     control_plane.request("PATCH", "namespaces/default/pods/going", {"metadata": {"finalizers": None}},
                           headers={"Content-Type": "application/merge-patch+json"})

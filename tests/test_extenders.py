@@ -3,6 +3,7 @@
 import datetime
 import ipaddress
 import json
+import re
 import ssl
 import threading
 import time
@@ -220,10 +221,10 @@ def test_two_extenders_at_one_address_both_count(service):
 
 
 def test_a_slow_extender_is_not_waited_for(service):
-    service.delay = 1
+    service.delay = 60
     service.answers["filter"] = 200, {"Nodes": {"items": []}}
     decision = decide([{"urlPrefix": service.url, "filterVerb": "filter", "httpTimeout": 200000000}])
-    assert decision.message == f"extender {service.url}: filter: no answer within 0.2 s"
+    assert re.search(r": filter: (no answer within 0\.2 s|.*timed out)", decision.message), decision.message
 
 
 def test_a_timeout_is_in_nanoseconds(service):
@@ -245,8 +246,10 @@ def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(se
         "kind": "Policy", "apiVersion": "v1", "extenders": [{"urlPrefix": service.url, "bindVerb": "bind"}]})}
     cluster = scheduler.Cluster(server)
     cluster.cache.snapshot.is_live = True
+    policies["my-scheduler"].initial_backoff = policies["my-scheduler"].max_backoff = 600
     for _ in range(2):
         scheduler.schedule_pending_pods(cluster, policies, lambda decision: None, threading.Event())
+        cluster.pending.take_answers(patience=60)
     wait_until_told(cluster)
     [record] = cluster.pending.values()
     assert (len(service.asked), record.attempts, server.places()) == (1, 1, {})

@@ -89,13 +89,14 @@ def scheduler_of(server):
     return scheduler.Cluster(server)
 
 
-def make_pass(cluster, decisions=None, policy=POLICY):
-    """Make a pass; return how many pods were to be bound."""
+def make_pass(cluster, decisions=None, policy=POLICY, patience=60):
+    """Make a pass, and wait for the answers to its Bindings; return how many pods were to be bound."""
     report = (lambda decision: None) if decisions is None else decisions.append
     plain, states = cluster.pending.carry_out, []
     cluster.pending.carry_out = lambda decision: states.append(decision.pod.record.waits_for) or plain(decision)
     try:
         scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, report, threading.Event())
+        cluster.pending.take_answers(patience)
     finally:
         cluster.pending.carry_out = plain
     wait_until_told(cluster)
@@ -723,16 +724,17 @@ def test_a_write_that_hangs_holds_up_its_pod_only(monkeypatch):
 
     def request(method, path, body=None, params=None):
         if path.endswith("pod-0/binding"):
-            answer.wait(30)
+            answer.wait(3600)
         return plain(method, path, body, params)
 
     server.request = request
     cluster = scheduler_of(server)
-    make_pass(cluster)
-    assert server.places() == {"pod-1": "n"}
+    make_pass(cluster, patience=0)
+    wait_for("the other one is bound", lambda: server.places() == {"pod-1": "n"})
     server.put(*(pod(f"later-{i}", {"cpu": "1"}, priority=9) for i in range(2)))
-    make_pass(cluster)
-    assert server.places() == {"pod-1": "n", "later-0": "n"}, "its room is kept, and it is not tried again meanwhile"
+    make_pass(cluster, patience=0)
+    wait_for("its room is kept, and it is not tried again meanwhile", lambda: server.places() == {
+        "pod-1": "n", "later-0": "n"})
     answer.set()
     make_pass(cluster)
     make_pass(cluster)
@@ -743,11 +745,12 @@ def test_when_all_writes_hang_the_pass_ends(monkeypatch):
     monkeypatch.setattr(scheduler, "THREADS", 8)
     server, answer = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(20))), threading.Event()
     plain = server.request
-    server.request = lambda method, *rest, **more: (method == "GET" or answer.wait(30)) and plain(method, *rest, **more)
+    server.request = lambda method, *rest, **more: (method == "GET" or answer.wait(3600)) and plain(method, *rest, **more)
     cluster = scheduler_of(server)
     cluster.writer.patience = 0.5
     with pytest.raises(scheduler.ApiError, match="no answer to 8 writes"):
         make_pass(cluster)
+    cluster.writer.patience = 60
     answer.set()
     assert make_pass(cluster) == 12 and len(server.places()) == 20
 
@@ -800,7 +803,7 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
 
     def request(method, path, body=None, params=None, accept=None):
         if path.endswith("/binding"):
-            answer.wait(30)
+            answer.wait(3600)
         return plain(method, path, body, params)
 
     server.request = request
@@ -809,10 +812,10 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
     fits = {rule.name: rule for rule in POLICY.predicates}["PodFitsResources"]
     cluster, decisions = scheduler_of(server), []
     for _ in range(4):
-        make_pass(cluster, decisions, scheduler.Policy([fits, rule], []))
+        make_pass(cluster, decisions, scheduler.Policy([fits, rule], []), patience=0)
         clock.now += 20
     server.put(pod("other", {"cpu": "1"}))
-    make_pass(cluster, decisions, scheduler.Policy([fits, rule], []))
+    make_pass(cluster, decisions, scheduler.Policy([fits, rule], []), patience=0)
     answer.set()
     wait_for("the Binding is answered", lambda: not cluster.writer.answered.empty())
     make_pass(cluster, decisions, scheduler.Policy([fits, rule], []))
@@ -870,7 +873,7 @@ def test_who_has_bound_a_pod_says_so_even_if_another_replica_leads_by_then():
 def test_a_post_bind_that_takes_long_makes_no_bound_pod_count_as_failed_and_holds_nobody_up(clock):
     server, go_on, seen = Server(node("n"), *(pod(f"p-{i:02}") for i in range(20))), threading.Event(), []
     rule = scheduler.Rule("Slow", lambda pod, node: (), hooks={
-        "post_bind": lambda pod, node_name: go_on.wait(30), "unreserve": lambda pod, snapshot: seen.append(pod)})
+        "post_bind": lambda pod, node_name: go_on.wait(3600), "unreserve": lambda pod, snapshot: seen.append(pod)})
     cluster, policy = scheduler_of(server), scheduler.Policy([rule], [])
     for _ in range(2):
         scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, lambda decision: None, threading.Event())
@@ -915,7 +918,7 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reas
 def test_a_pod_that_is_held_says_by_which_rule_once():
     server, decisions = Server(node("n"), pod("p")), []
     rules = [scheduler.Rule(name, lambda pod, node: (), hooks={"permit": lambda *_, wait=wait: wait})
-             for name, wait in (("Patient", 60), ("Impatient", (30, "it is early")), ("Approves", None))]
+             for name, wait in (("Patient", 900), ("Impatient", (600, "it is early")), ("Approves", None))]
     cluster, policy = scheduler_of(server), scheduler.Policy(rules, [])
     for _ in range(3):
         make_pass(cluster, decisions, policy)

@@ -574,6 +574,7 @@ def test_in_the_end_the_most_important_pods_run(contested, tmp_path, start_sched
     wait_for("the 60 most important run", lambda: Counter(
         key.partition("/")[2].partition("-")[0] for key in contested.places()) == best, 300)
     threading.Event().wait(2)  # in which nobody else goes
+    wait_for("all are told", lambda: len(contested.events("Scheduled")) == 60 + len(contested.events("Preempted")))
     pods = contested.pods().values()
     bound = [thing for thing in pods if thing["spec"].get("nodeName")]
     assert Counter(thing["spec"]["priorityClassName"] for thing in bound) == best

@@ -14,7 +14,7 @@ from importlib import metadata
 
 import pytest
 import scheduler
-from conftest import ROOT, free_port, node, pod, run_afresh, run_scheduler, table, wait_for
+from conftest import ROOT, free_port, node, on_any_machine, pod, run_afresh, run_scheduler, table, wait_for
 from test_policy import DIFFERENT_ON_PURPOSE
 
 README = (ROOT / "README.md").read_text()
@@ -45,8 +45,9 @@ def here(commands, **elsewhere):
 
 def paste(commands, said=NOTICES, **elsewhere):
     """Paste commands into a shell; return what they print. All lines beside that have to begin like `said`."""
-    run = subprocess.run(here(commands, **elsewhere), capture_output=True, text=True, cwd=ROOT, timeout=60)
-    assert run.returncode == 0 and all(re.match(said, line) for line in run.stderr.splitlines()), (commands, run)
+    run = subprocess.run(here(commands, **elsewhere), capture_output=True, text=True, cwd=ROOT, timeout=600)
+    lines = on_any_machine(run.stderr).splitlines()
+    assert run.returncode == 0 and all(re.match(said, line) for line in lines), (commands, run)
     return run.stdout
 
 
@@ -258,7 +259,7 @@ def shell(control_plane, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig()))
     monkeypatch.setenv("PATH", str(control_plane.assets), prepend=os.pathsep)
     started, port = [], free_port()
-    elsewhere = {"kubectl proxy": f"kubectl proxy --port={port}",
+    elsewhere = {"kubectl wait ": "kubectl wait --timeout=300s ", "kubectl proxy": f"kubectl proxy --port={port}",
                  "csistoragecapacities,": "",  # which this API server, 1.20, does not have
                  "scheduler.py ": f"scheduler.py --server http://127.0.0.1:{port} ",
                  "scheduler.py\n": f"scheduler.py --server http://127.0.0.1:{port}\n"}

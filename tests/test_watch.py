@@ -60,14 +60,14 @@ class Told:
         for resource in self.cache.objects.reflectors.keys() - {*silent}:
             self.cache.objects.reflectors[resource].heard_at = clock.now
 
-    def make_pass(self, report=None):
-        """Make a pass; return whom it decided about."""
+    def make_pass(self, report=None, patience=60):
+        """Make a pass, and wait for the answers to its Bindings; return whom it decided about."""
         self.decided.clear()
         scheduler.schedule_pending_pods(self.cluster, self.policies, lambda decision: (
             self.decided.append((decision.pod.name, decision.node)), report and report(decision)), threading.Event())
         wait_until_told(self.cluster)
         with contextlib.suppress(scheduler.ApiError):
-            self.cluster.pending.take_answers()
+            self.cluster.pending.take_answers(patience)
         return self.decided
 
     def on(self, name):
