@@ -117,6 +117,7 @@ def run(cluster, policy_file, report, stop, interval, once):
         pause = cluster.report_trouble(trouble)  # seconds to wait after trouble, else 0
         if cluster.pending.due and not trouble:
             continue  # the pass broke off, as other pods have come: one of them may be more important
+        report.sum_up()
         if once:
             break
         cluster.rest(max(interval, pause), stop)  # ends early if a pod comes that names this scheduler
@@ -573,6 +574,7 @@ class Decision:
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
     message: str | None = None  # without a node: why, in kube-scheduler's words
     remedy: str = ""  # without a node: what a rule does about that
+    reason: str = "Unschedulable"  # without a node: that of the pod's condition
     trouble: ApiError | None = None  # without a node: what was the matter with the API server
     waits: str = ""  # with a node: why the pod is not bound to it yet
     requests: list = field(default_factory=list)  # to be sent, as a remedy or to prepare the binding
@@ -3899,6 +3901,7 @@ def ask_before_binding(decision, cache):
             decision.waits = why_held(decision, node, cache.snapshot)
             if decision.waits:
                 return
+        decision.reason = "SchedulerError"  # whatever is wrong from now on; as kube-scheduler's PreBind
         prepare_binding(decision, node, cache)
         if decision.waits:
             record.wait_for(WaitsFor.PRE_BIND, decision)
@@ -4029,7 +4032,7 @@ class PendingPods(dict):
         if decision.node is None:
             self.fall_back(decision, was_met=record.since < record.began_at)  # its room is not of this turn
             self.try_to_send(decision.requests)
-            self.say(decision, "Warning", "FailedScheduling", "Unschedulable", decision.message)
+            self.say(decision, "Warning", "FailedScheduling", decision.reason, decision.message)
         elif record.waits_for is WaitsFor.BINDING:
             if not self.writer.dry_run:
                 self.under_way.add(decision.pod.uid)
@@ -4103,20 +4106,20 @@ class PendingPods(dict):
                 return
             self.under_way.remove(decision.pod.uid)
             if error:
-                self.take_failure(decision, error)
+                self.take_failure(decision, error, heading="binding rejected: ")
             else:
                 self.failing.clear()
                 self.failing_now.clear()
 
-    def take_failure(self, decision, error):
+    def take_failure(self, decision, error, heading=""):
         """Have a pod fall back for which something could not be written. Raises ApiError if many do."""
         pod = decision.pod
         self.fall_back(decision)
         is_known = isinstance(error, (ApiError, Unschedulable))
         why = one_line(error) if is_known else what_broke(error)
-        warn_of_failure(error, f"{pod.key}: {why}")
-        if not isinstance(error, ApiError):  # it is a rule's, or an extender's
-            self.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"binding rejected: {why}")
+        is_failure = warn_of_failure(error, f"{pod.key}: {why}")
+        if is_failure and not getattr(error, "is_trouble", False):
+            self.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
         self.note_trouble(decision, error)
 
     def finish(self, seconds, stop=None):
@@ -4131,11 +4134,16 @@ class PendingPods(dict):
 
 
 def warn_of_failure(error, text):
-    """Say that a write has failed, unless it came too late; that no answer came, once for all pods."""
+    """Say that a write has failed, and return True, unless it came too late.
+
+    That no answer came, is said once for all pods.
+    """
     status = getattr(error, "status", None)  # None: a rule's or an extender's error
-    if status not in (404, 409):
-        FAILURE.set()
-        warn_once(text, about="no answer to a write" if status == 0 else None)
+    if status in (404, 409):
+        return False
+    FAILURE.set()
+    warn_once(text, about="no answer to a write" if status == 0 else None)
+    return True
 
 
 # ==== 24. List and watch ================================================================================
@@ -4434,7 +4442,7 @@ class Cache:
         closed = {*self.unread.values()}
         nodes = {name: node for name, node in sorted(self.nodes.items())
                  if node.exists and name not in closed}
-        if nodes.keys() != self.snapshot.nodes.keys():
+        if nodes != self.snapshot.nodes:  # a node of a name may be another one by now
             self.snapshot.nodes = nodes
             self.forget_findings()
         self.nodes = {name: node for name, node in self.nodes.items() if node.exists or node.pods}
@@ -5257,8 +5265,7 @@ def traceback_in_lines(exc_info):
 class Reporter:
     """Shows decisions; of the pods of a pass that stay pending for one reason, the first and their number."""
 
-    def __init__(self, pending, options, screen):
-        self.pending = pending
+    def __init__(self, options, screen):
         self.options = options
         self.screen = screen
         self.others = {}  # why pods stay pending -> how many others than the first of them
@@ -5272,12 +5279,14 @@ class Reporter:
             show(decision, self.options, self.screen)
         if not (decision.node or self.options.explain or self.options.step or self.options.output == "json"):
             self.others.setdefault(why, 0)
-        if not self.pending.due:  # it was the last one
-            for why, count in self.others.items():
-                if count:
-                    are = "pod stays" if count == 1 else "pods stay"
-                    self.screen.print(*self.screen.folded(f"{count} other {are} pending: {why}"))
-            self.others.clear()
+
+    def sum_up(self):
+        """Say how many others there were; then none have been."""
+        for why, count in self.others.items():
+            if count:
+                are = "pod stays" if count == 1 else "pods stay"
+                self.screen.print(*self.screen.folded(f"{count} other {are} pending: {why}"))
+        self.others.clear()
 
 
 def show(decision, options, screen, stands=""):
@@ -5831,7 +5840,7 @@ def run_command(options, screen):
             if waiting:
                 why = "those without a node have scheduling gates, are being deleted, or a rule says no"
             log.info("no pod waits for %s: %s", ", ".join(policies), why)
-    report = Reporter(cluster.pending, options, screen)
+    report = Reporter(options, screen)
     if options.cluster:
         return schedule_manifests(cluster, policies, report, stop, options, screen)
     return poll(cluster, files[0], report, stop, options)
@@ -5931,6 +5940,7 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
         snapshot = cluster.snapshot(policies)
         screen.print(*pods_without_node(cluster.cache.pods.values(), snapshot, screen, {}))
     snapshot = make_passes(cluster, policies, report, stop, options.once)
+    report.sum_up()
     if options.output == "text":
         pods = cluster.cache.pods.values()
         reasons = {uid: record.written for uid, record in cluster.pending.items()}

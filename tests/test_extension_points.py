@@ -885,6 +885,24 @@ def test_a_permit_that_was_given_is_not_asked_for_again(spy):
     assert len(server.sent("PATCH", "/pods/p")) == 1
 
 
+@table("point, answer, refused, reason, message", {
+    "no node fits": ("filter", ["no"], [], "Unschedulable", "0/1 nodes are available: 1 no."),
+    "it is not permitted": ("permit", scheduler.Unschedulable("no"), [], "Unschedulable",
+                            'rejected pod "p" by permit plugin "Spy": no'),
+    "it cannot be prepared": ("pre_bind", scheduler.Unschedulable("no"), [], "SchedulerError",
+                              'running PreBind plugin "Spy": no'),
+    "what prepares it is refused": ("pre_bind", [("PATCH", "/api/v1/namespaces/default/pods/p", {})], [403],
+                                    "SchedulerError", "status 403")})
+def test_the_condition_has_kube_schedulers_reason_why(spy, point, answer, refused, reason, message):
+    """Only where it is Unschedulable, cluster autoscalers make nodes."""
+    spy.answers[point] = answer
+    server = Server(node("n"), pod("p"))
+    server.failures["p"] = refused
+    make_pass(server, spy, live_cluster(server))
+    conditions = [body["status"]["conditions"][0] for *_, body in server.sent("PATCH", "p/status")]
+    assert [(condition["reason"], condition["message"]) for condition in conditions] == [(reason, message)]
+
+
 @table("error", {"refused": (scheduler.Unschedulable("no"),), "broken": (RuntimeError("oops"),)})
 def test_what_prepared_a_binding_is_not_sent_again_if_that_is_given_up(spy, error):
     spy.answers["pre_bind"] = [("PATCH", "/api/v1/namespaces/default/pods/p", {})]

@@ -9,6 +9,7 @@ import time
 import weakref
 from collections import Counter
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import scheduler
@@ -218,8 +219,24 @@ def test_a_single_pass_tells_by_its_exit_code_whether_all_could_be_written(statu
     server = Server(node("n"), pod("p"))
     server.failures["binding"] = [] if status == 201 else [status] * 3
     run = functools.partial(scheduler.run, scheduler_of(server), SimpleNamespace(
-        current=lambda: {"my-scheduler": POLICY}), lambda decision: None, threading.Event(), 1)
+        current=lambda: {"my-scheduler": POLICY}), Mock(), threading.Event(), 1)
     assert run(once=True) == code
+
+
+@table("status, told", {
+    "somebody bound it": (409, []),
+    "it is gone": (404, []),
+    "it is forbidden": (403, ["SchedulerError"]),
+    "an admission webhook says no": (400, ["SchedulerError"]),
+    "the API server failed": (500, []),
+})
+def test_a_pod_whose_binding_is_refused_is_told_so(status, told):
+    server = Server(node("n"), pod("p"))
+    server.failures["binding"] = [status] * 3
+    make_pass(scheduler_of(server))
+    events, conditions = said_about(server)
+    assert events == [("Warning", "FailedScheduling", f"binding rejected: status {status}") for _ in told]
+    assert conditions == [("False", reason, f"binding rejected: status {status}") for reason in told]
 
 
 def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
@@ -359,7 +376,8 @@ def test_a_dry_run_needs_no_lease():
     options = scheduler.read_arguments(["--dry-run", "--leader-elect", "--once"])
     policies, decisions = scheduler.PolicyFile(ROOT / "policy.json", options.scheduler_name), []
     code = scheduler.poll(
-        scheduler.Cluster(server, scheduler.read_arguments(["--dry-run"])), policies, decisions.append, threading.Event(), options)
+        scheduler.Cluster(server, scheduler.read_arguments(["--dry-run"])), policies,
+        Mock(side_effect=decisions.append), threading.Event(), options)
     assert (code, [decision.node for decision in decisions]) == (0, ["n"])
     assert not any("leases" in path for _, path, _, _ in server.requests)
 
@@ -712,7 +730,7 @@ def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
 
     monkeypatch.setattr(stop, "wait", wait)
     policy_file = scheduler.PolicyFile(ROOT / "policy.json", "my-scheduler")
-    assert scheduler.run(scheduler_of(server), policy_file, lambda decision: None, stop, 0.5, False) == 0
+    assert scheduler.run(scheduler_of(server), policy_file, Mock(), stop, 0.5, False) == 0
     assert waits == [1, 2, 4, 8, 0.5, 0.5]
     assert caplog.messages == ["status 500", "status 429", "status 500", "the API server answers again"]
     assert server.places() == {"a": "n"}
@@ -915,6 +933,21 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reas
     assert server.places() == {"p": "n"}
 
 
+def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(capsys):
+    """A pod that a rule holds comes last in each pass, and there is nothing new to be said of it."""
+    rule = scheduler.Rule("Licence", lambda pod, node: ["no licence"] * ("big" in pod.name), hooks={"permit": lambda *_: 600})
+    server = Server(node("n"), pod("held"))
+    cluster, policies = scheduler_of(server), SimpleNamespace(current=lambda: {"my-scheduler": scheduler.Policy([rule], [])})
+    report = scheduler.Reporter(cluster.options, scheduler.Screen())
+    said = []
+    for names in ([], ["big-1", "big-2", "big-3"], [], ["big-4"]):
+        server.put(*(pod(name) for name in names))
+        scheduler.run(cluster, policies, report, threading.Event(), 1, once=True)
+        said.append(capsys.readouterr().out.splitlines())
+    why = "stays pending: 0/1 nodes are available: 1 no licence."
+    assert said[1:] == [[f"default/big-1 {why}", f"2 other pods {why.replace('stays', 'stay')}"], [], [f"default/big-4 {why}"]]
+
+
 def test_a_pod_that_is_held_says_by_which_rule_once():
     server, decisions = Server(node("n"), pod("p")), []
     rules = [scheduler.Rule(name, lambda pod, node: (), hooks={"permit": lambda *_, wait=wait: wait})
@@ -965,7 +998,7 @@ def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_nod
 def test_a_single_pass_in_which_a_rule_breaks_has_failed(function, code):
     policies = SimpleNamespace(current=lambda: {"my-scheduler": scheduler.Policy([scheduler.Rule("R", function)], [])})
     cluster = scheduler_of(Server(node("n"), pod("p")))
-    assert scheduler.run(cluster, policies, lambda decision: None, threading.Event(), 1, once=True) == code
+    assert scheduler.run(cluster, policies, Mock(), threading.Event(), 1, once=True) == code
 
 
 def test_a_request_that_the_api_server_fails_to_answer_is_sent_three_times():
@@ -1070,7 +1103,7 @@ def test_a_binding_that_fails_late_is_a_failure_of_a_single_pass_too(caplog):
 
     server.request = request
     policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
-    code = scheduler.run(scheduler_of(server), policies, lambda decision: None, threading.Event(), 1, once=True)
+    code = scheduler.run(scheduler_of(server), policies, Mock(), threading.Event(), 1, once=True)
     assert (code, caplog.messages) == (1, ["default/p: no right to bind"])
 
 
@@ -1117,7 +1150,7 @@ def test_a_binding_without_an_answer_is_said_once_and_a_failure_of_a_single_pass
     server = Server(node("n"), *(pod(f"p-{i}") for i in range(4)))
     server.failures["binding"] = [0] * 4
     policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
-    code = scheduler.run(scheduler_of(server), policies, lambda decision: None, threading.Event(), 1, once=True)
+    code = scheduler.run(scheduler_of(server), policies, Mock(), threading.Event(), 1, once=True)
     assert (code, len(caplog.messages)) == (1, 1) and caplog.messages[0].endswith(": status 0")
 
 

@@ -235,6 +235,19 @@ def test_a_node_is_deleted_and_made_again_under_its_pods(told):
     assert cluster.cache.nodes["n"].allocatable["cpu"] == 8000
 
 
+@table("what", {"its last pod goes": "DELETED", "its last pod is to go": "MODIFIED"})
+def test_before_anybody_looks_a_node_is_deleted_and_made_again_and(told, what):
+    cluster = told(node("n", cpu="2"), node("o"))
+    there = cluster.put(pod("a", ONE, nodeName="n"))
+    cluster.tell("ADDED", there)
+    assert cluster.on("n") == ["a"]
+    cluster.tell("DELETED", cluster.stamp(node("n")), resource="nodes")
+    cluster.tell(what, cluster.stamp(there, deletionTimestamp="2024-01-01T00:00:00Z"))
+    cluster.tell("ADDED", cluster.stamp(node("n", cpu="8"), uid="another"), resource="nodes")
+    assert cluster.on("n") == (["a"] if what == "MODIFIED" else [])
+    assert cluster.cache.snapshot.nodes["n"] is cluster.cache.nodes["n"]
+
+
 def test_a_pod_is_told_before_its_node_and_both_are_forgotten_in_the_end(told):
     cluster = told(node("o"))
     cluster.tell("ADDED", cluster.put(pod("a", ONE, nodeName="n")))

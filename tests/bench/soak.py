@@ -2,8 +2,8 @@
 
     KUBEBUILDER_ASSETS=... python tests/bench/soak.py [--passes 3000] [--faults 0.01] [--seed N]
 
-On a real etcd and kube-apiserver, pods come and go, some that fit nowhere among them, and a share of the answers is
-wrong, cut, late or lost. Exit code 1 if in the last quarter it has more memory than in the second, or more threads or
+On a real etcd and kube-apiserver, pods come and go, some that fit nowhere among them, nodes are deleted and made again,
+and a share of the answers is wrong, cut, late or lost. Exit code 1 if in the last quarter it has more memory than in the second, or more threads or
 sockets, and more of these than its threads that write need; or if in the end it knows other pods than a fresh list shows.
 3,000 passes take about five minutes.
 """
@@ -49,6 +49,7 @@ fresh.snapshot()
 if known(clusters[0]) != known(fresh):
     sys.exit("it knows other pods than a fresh list shows")
 """
+NODES = 12
 SETTLED = 15  # seconds after the last fault, in which it hears and writes what is left
 
 
@@ -63,7 +64,7 @@ def measure(pid):
 
 
 def churn(server, dice, done, made):
-    """Make pods and delete old ones, until `done`."""
+    """Make pods and delete old ones, and make nodes again, until `done`."""
     session, there, number = requests.Session(), deque(), 0
     while not done.wait(dice.uniform(0.05, 0.25)):
         number += 1
@@ -73,6 +74,10 @@ def churn(server, dice, done, made):
         if len(there) > 100:
             session.delete(f"{server}/api/v1/namespaces/default/pods/{there.popleft()}",
                            params={"gracePeriodSeconds": 0})
+        if number % 10 == 0:
+            name = f"node-{dice.randrange(NODES):02}"
+            session.delete(f"{server}/api/v1/nodes/{name}")
+            session.post(f"{server}/api/v1/nodes", json=node(name, cpu=f"{dice.randint(2, 8)}", pods="50"))
         made[0] = number
 
 
@@ -105,7 +110,7 @@ def main():
         worker = threading.Thread(
             target=churn, args=[control_plane.server, random.Random(options.seed), done, made], daemon=True)
         try:
-            control_plane.create(*(node(f"node-{i:02}", pods="50") for i in range(12)))
+            control_plane.create(*(node(f"node-{i:02}", pods="50") for i in range(NODES)))
             proxy.rates[""] = options.faults
             worker.start()
             started = time.monotonic()
