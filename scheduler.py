@@ -122,7 +122,7 @@ def run(cluster, policy_file, report, stop, interval, once):
             break
         cluster.rest(max(interval, pause), stop)  # ends early if a pod comes that names this scheduler
     cluster.pending.finish(seconds=3 if stop.is_set() else 10)
-    has_failed = trouble or FAILURE.is_set() or cluster.pending.under_way
+    has_failed = trouble or FAILURE.is_set() or cluster.pending.under_way or stop.is_set()
     return 1 if once and has_failed else 0
 
 
@@ -1697,7 +1697,7 @@ def affinity_terms(pod):
         try:
             lists[when + side] = [
                 AffinityTerm(pod, json.loads(term), weight) for term, weight in weights.items()]
-        except InvalidSelector as error:
+        except Malformed as error:
             problem = f"parsing pod: {when}{side}Terms: {error}"  # as upstream, the last one
     return lists, problem
 
@@ -3094,6 +3094,8 @@ class Policy:
         lines += [f"{extender.title} {json.dumps(extender.config)}" for extender in self.extenders]
         if self.always_check_all:
             lines.append("alwaysCheckAllPredicates")
+        if (self.initial_backoff, self.max_backoff) != (Policy.initial_backoff, Policy.max_backoff):
+            lines.append(f"backoff from {self.initial_backoff} to {self.max_backoff} s")
         if self.election.get("leaderElect"):
             lines.append(f"leaderElection {json.dumps(self.election)}")
         return lines
@@ -4278,9 +4280,8 @@ class Objects(dict):
 
     def list_what_is_not_watched(self):
         """List nodes and pods, and have all else listed when a rule looks at it. Raises ApiError."""
-        if not self.is_watched:
-            for resource in self.keys() - {"nodes", "pods"}:
-                del self[resource]
+        for resource in self.keys() - {"nodes", "pods"} - self.reflectors.keys():
+            del self[resource]
         for resource in ("nodes", "pods"):
             if resource not in self.reflectors:
                 self.list(resource)
@@ -4424,7 +4425,7 @@ class Cache:
             self.has_changed = True
         if node.exists != bool(read):
             node.update(exists=bool(read))
-            self.has_changed = self.are_nodes_others = True
+            self.are_nodes_others = True
 
     def node_named(self, name):
         """Return the Node of this name; if there is none, one that does not exist, but may have pods."""
@@ -4445,6 +4446,7 @@ class Cache:
         if nodes != self.snapshot.nodes:  # a node of a name may be another one by now
             self.snapshot.nodes = nodes
             self.forget_findings()
+            self.has_changed = True
         self.nodes = {name: node for name, node in self.nodes.items() if node.exists or node.pods}
 
     def forget_findings(self):
@@ -4491,7 +4493,7 @@ class Cache:
         if self.unread.pop(key, None) is not None:
             self.are_nodes_others = True
         if before and raw and before.is_as_in(raw):
-            before.update(raw=raw, spec=raw["spec"], node_name=name_in(raw, "spec", "nodeName"),
+            before.update(raw=raw, spec=pick(raw, dict, "spec"), node_name=name_in(raw, "spec", "nodeName"),
                           phase=name_in(raw, "status", "phase"), pending_message=pending_message(raw))
             return before
         pod = read_or_warn(Pod, raw) if raw else None
@@ -5923,7 +5925,7 @@ def poll(cluster, policy_file, report, stop, options):
     if elected:
         cluster.writer.write_while(election.leads)
         if not election.lead(stop, cluster.keep_up):
-            return 0
+            return int(options.once)
     limit = election.renew_deadline if elected else 60
     in_background(watch_rules, threading.get_ident(), stop, limit / 10, limit)
     code = run(cluster, policy_file, report, stop, options.interval, options.once)

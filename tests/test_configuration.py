@@ -607,6 +607,18 @@ def test_an_edit_of_plugins_is_said_by_their_names(disabled, said, tmp_path, cap
     assert [line for line in caplog.messages if NOBODY not in line] == [f"{path}: {line}" for line in said]
 
 
+def test_an_edit_of_how_long_pods_back_off_is_obeyed_and_said(tmp_path, caplog):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(configuration()))
+    file = scheduler.PolicyFile(path, "my-scheduler")
+    for seconds in (3, 20), (4, 20), (1, 10):
+        path.write_text(json.dumps(configuration(**dict(zip(("podInitialBackoffSeconds", "podMaxBackoffSeconds"), seconds)))))
+        [policy] = file.current().values()
+        assert (policy.initial_backoff, policy.max_backoff) == seconds
+    assert [line.removeprefix(f"{path}: ") for line in caplog.messages if NOBODY not in line] == [
+        "+ backoff from 3 to 20 s", "- backoff from 3 to 20 s", "+ backoff from 4 to 20 s", "- backoff from 4 to 20 s"]
+
+
 def test_an_edit_of_a_profile_is_said_by_its_name(tmp_path, caplog):
     path = Path(tmp_path / "config.yaml")
 

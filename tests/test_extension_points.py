@@ -1332,6 +1332,19 @@ def test_gangs_that_compete_for_room_are_each_bound_as_a_whole_or_not_at_all(con
     assert sorted(Counter(key.split("/")[1].split("-")[0] for key in control_plane.places()).values()) == [3, 3]
 
 
+def test_a_gang_of_another_namespace_is_another_gang():
+    """One that has this name, too, and fits nowhere, keeps nobody from waiting for the rest of his own."""
+    group = {"group": "g", "group-size": "2"}
+    server = Server(node("n"), pod("ours", {"cpu": "1"}, labels=group),
+                    pod("theirs", {"cpu": "100"}, namespace="other", labels=group))
+    cluster, decided = scheduler.Cluster(server), {}
+    policies = {"my-scheduler": scheduler.read_policy(policy(["PodFitsResources", "Coscheduling"]))}
+    for _ in range(2):
+        scheduler.schedule_pending_pods(cluster, policies, lambda decision: decided.update(
+            {decision.pod.name: decision.waits}), threading.Event())
+    assert decided == {"ours": "Coscheduling does not permit the binding to n yet: 1 of 2 pods of group g have a node", "theirs": ""}
+
+
 def test_coscheduling_is_under_30_lines_of_user_code():
     text = RULES.read_text()
     text = text[text.index("# Pods of a group"):text.index("# Preemption")]

@@ -223,6 +223,13 @@ def test_a_single_pass_tells_by_its_exit_code_whether_all_could_be_written(statu
     assert run(once=True) == code
 
 
+@table("once, code", {"a single pass has failed": (True, 1), "the loop has not": (False, 0)})
+def test_if_a_signal_ends_it(once, code):
+    server, stop = Server(node("n"), pod("p"), pod("q")), threading.Event()
+    policies, report = SimpleNamespace(current=lambda: {"my-scheduler": POLICY}), Mock(side_effect=lambda _: stop.set())
+    assert scheduler.run(scheduler_of(server), policies, report, stop, 1, once) == code and len(server.places()) == 1
+
+
 @table("status, told", {
     "somebody bound it": (409, []),
     "it is gone": (404, []),

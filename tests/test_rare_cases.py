@@ -133,6 +133,8 @@ CASES = {
             "podAffinity": {f"preferred{scheduler.WHEN}": [{"weight": 1, "podAffinityTerm": {
                 "topologyKey": ZONE, "labelSelector": term(requirement("In"))}}]}}), [],
         f"0/3 nodes are available: 3 parsing pod: preferredAffinityTerms: {EMPTY}."),
+    "inter-pod affinity of a pod there that no API server takes": (
+        "MatchInterPodAffinity", pod("p"), [pod("odd", nodeName="a", **near({"matchLabels": {"app": None}}))], ALL),
     "the first pod of a group that wants to be together": (
         "MatchInterPodAffinity", pod("p", labels=WEB, **near({"matchLabels": WEB})), [], ALL),
     "the second pod of such a group": (

@@ -308,8 +308,17 @@ def test_a_pod_that_cannot_be_read_closes_its_node_until_it_can_or_has_gone(told
     cluster.tell("MODIFIED", cluster.stamp(pod("odd", {"cpu": "much"}, nodeName="n")))
     cluster.cache.take_news()
     assert [*cluster.cache.snapshot.nodes] == ["m"]
+    assert cluster.cache.collect_changes()
     cluster.tell("LISTED")
     assert cluster.on("n") == [] and [*cluster.cache.snapshot.nodes] == ["m", "n"]
+    assert cluster.cache.collect_changes(), "so that pods that fitted nowhere are tried again"
+
+
+def test_news_of_a_pod_without_a_spec_are_taken_in(told):
+    cluster = told(node("n"))
+    for _ in range(2):
+        cluster.tell("MODIFIED", cluster.stamp({"metadata": {"name": "odd", "namespace": "default"}}))
+        assert cluster.on("n") == []
 
 
 # --- pods that wait

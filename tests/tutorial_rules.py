@@ -116,31 +116,35 @@ def sample_plugin(pod, node, metadata):
 hopeless = set()  # groups of which a pod fits nowhere
 
 
+def group_of(pod):
+    """Return the pod's group, which is one of its namespace; None: it is in none."""
+    return (pod.namespace, pod.labels["group"]) if "group" in pod.labels else None
+
+
 def by_group(pod):
     """Try the pods of a group one after another."""
-    return -pod.priority, pod.labels.get("group", ""), pod.created
+    return -pod.priority, group_of(pod) or (), pod.created
 
 
 def group_has_hope(pod, node, snapshot):
     """Begin anew when a pod of the group gets a node."""
-    hopeless.discard(pod.labels.get("group"))
+    hopeless.discard(group_of(pod))
 
 
 def group_has_none(pod, failed, snapshot):
     """Have those that wait for this pod, which fits nowhere, give their room to other groups."""
-    hopeless.add(pod.labels.get("group"))
+    hopeless.add(group_of(pod))
 
 
 def group_is_complete(pod, node, snapshot):
     """Let the pod wait, for up to half a minute, until as many pods of its group as it needs have a node."""
-    group, size = pod.labels.get("group"), int(pod.labels.get("group-size", 1))
-    placed = sum(other.labels.get("group") == group and other.namespace == pod.namespace
-                 for there in snapshot.nodes.values() for other in there.pods.values())
-    if group in hopeless and placed < size:
-        raise Unschedulable(f"there is no room for all {size} pods of group {group}")
+    group, size = group_of(pod), int(pod.labels.get("group-size", 1))
+    placed = sum(group_of(other) == group for there in snapshot.nodes.values() for other in there.pods.values())
     if not group or placed >= size:
         return None
-    return 30, f"{placed} of {size} pods of group {group} have a node"
+    if group in hopeless:
+        raise Unschedulable(f"there is no room for all {size} pods of group {group[1]}")
+    return 30, f"{placed} of {size} pods of group {group[1]} have a node"
 
 
 @predicate("Coscheduling", queue_sort=by_group, reserve=group_has_hope, post_filter=group_has_none,
@@ -172,7 +176,7 @@ def budgets_of(pod, snapshot):
     try:
         budgets = snapshot.objects[path("v1")]
     except ApiError:  # up to Kubernetes 1.20
-        budgets = snapshot.objects[path("v1")] = snapshot.objects[path("v1beta1")]
+        budgets = snapshot.objects[path("v1")] = snapshot.objects[path("v1beta1")]  # for this pass
     for key, budget in budgets.items():
         with contextlib.suppress(InvalidSelector):
             selector = label_selector(pick(budget, dict, "spec").get("selector"))
