@@ -5393,6 +5393,8 @@ def best_nodes(decision, screen):
         lines += screen.fold(f"more nodes that fit: {len(more)}, down to a total of {down_to}", "  ", DIM)
     if chosen and len(ties) < len(ranked):
         lines += screen.fold(what_decided(decision, chosen, ranked[len(ties)]), "  ")
+    if not (decision.votes or decision.policy.priorities or decision.policy.extenders):
+        lines += screen.fold("no priority is active: each node that fits has a total of 1", "  ", DIM)
     if len(ties) > 1:
         lines += screen.fold(f"{len(ties)} nodes (* and =) tie: any of them is taken, at random", "  ", DIM)
     return lines
@@ -5575,7 +5577,8 @@ GIVEN_TO_ALL = {  # tolerations that the API server adds to each pod
 
 def wishes(pod):
     """Yield in words what a pod asks of its node, and what it prefers."""
-    requests = [f"{resource} {in_units(resource, wish)}" for resource, wish in pod.requests.items() if wish]
+    requests = [f"{resource} {in_units(resource, wish, math.ceil)}"
+                for resource, wish in pod.requests.items() if wish]
     ports = [f"host port {number}" for _, number in pod.host_ports]
     labels = [f"a node with {key}={value}" for key, value in pod.node_selector.items()]
     yield f"asks for {', '.join(requests + ports + labels) or 'nothing'}"
@@ -5653,7 +5656,7 @@ def fill(node, resource, length):
     filled = min(round(length * share_in_use(node, resource)), length)
     units = {"cpu": (1000, ""), "memory": (2**30, "Gi"), "ephemeral-storage": (2**30, "Gi")}
     unit, suffix = units.get(resource, (1, ""))
-    numbers = [in_digits(round(each / unit, 2)) for each in (used, room)]
+    numbers = [in_digits(round(each / unit, 3)) for each in (used, room)]
     bar = "█" * filled + "░" * (length - filled)
     return f"{bar} {'/'.join(numbers)}{suffix}"
 
@@ -5670,7 +5673,7 @@ def pods_without_node(pods, snapshot, screen, reasons):
     if lines:
         yield ""
     for line in lines[:MANY]:
-        yield from screen.fold(line, rest="    ", max_lines=2)
+        yield from screen.fold(line, rest="    ", max_lines=3)
     if len(lines) > MANY:
         yield f"and {len(lines) - MANY} other pods without a node"
 
@@ -5682,6 +5685,8 @@ def where_it_stands(pod, snapshot):
     if pod.node_name:
         remark = "" if pod.node_name in snapshot.nodes else ", a node that does not exist"
         phrases.append(f"is on {pod.node_name}{remark}")
+    if pod.phase in ("Succeeded", "Failed"):
+        phrases.append(f"has ended ({pod.phase})")
     if pod.terminating:
         phrases.append("is being deleted")
     if pod.gates:
@@ -5741,14 +5746,17 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("--scheduler-name", default="my-scheduler", metavar="NAME", help="schedule its pods (%(default)s)")
     add("--policy", "--config", "--policy-config-file", "--algorithm-provider", metavar="FILE",
         help="Policy, KubeSchedulerConfiguration, DefaultProvider or ClusterAutoscalerProvider (policy.json)")
-    add("--plugins", nargs="+", default=[], metavar="FILE", help="Python files with rules of your own")
+    add("--plugins", nargs="+", action="extend", default=[], metavar="FILE",
+        help="Python files with rules of your own")
     add("--interval", type=float, default=1, metavar="SECONDS", help="between polls (%(default)s)")
     add("--once", action="store_true", help="make passes until no pod is due, then stop")
     add("--leader-elect", nargs="?", const="true", choices=["true", "false"], help="lead by a Lease")
     add("--dry-run", action="store_true", help="do everything except writing to the cluster")
-    add("--cluster", nargs="+", default=[], metavar="FILE", help="schedule manifests (-: standard input)")
+    add("--cluster", nargs="+", action="extend", default=[], metavar="FILE",
+        help="schedule manifests (-: standard input)")
     add("--explain", nargs="?", const=True, metavar="POD", help="show decisions, or where POD would go")
-    add("--compare", metavar="FILE", help="with --cluster: schedule by this, too; show what differs")
+    add("--compare", nargs="+", action="extend", default=[], metavar="FILE",
+        help="with --cluster: schedule by these, too; show what differs")
     add("--step", action="store_true", help="wait for Enter before each pod is decided about (q: end)")
     add("--seed", help="make the choice among equally good nodes repeatable")
     add("-o", "--output", choices=["text", "json"], default="text", help="json: an object for each decision")
@@ -5821,7 +5829,7 @@ def run_command(options, screen):
     """Do what the command line asks for; return whether something failed. Raises ApiError, InputError."""
     shipped = str(Path(__file__).with_name("policy.json")).removeprefix(os.getcwd() + os.sep)
     files = [PolicyFile(path, options.scheduler_name, options.plugins)
-             for path in (options.policy or shipped, options.compare) if path]
+             for path in (options.policy or shipped, *options.compare) if path]
     policies = files[0].policies
     api = Manifests(options.cluster) if options.cluster else Proxy(options.server)
     stop = stop_on_signals()

@@ -806,6 +806,26 @@ def test_compare_shows_what_another_policy_would_do(tmp_path):
     assert path.read_text() == before
 
 
+@table("repeated", {"one after the other": ["DefaultProvider"], "each with its flag": ["--compare", "DefaultProvider"]})
+def test_compare_takes_several(repeated, tmp_path):
+    run = run_scheduler("--cluster", packing_cluster(tmp_path), "--compare", most_requested(tmp_path), *repeated, cwd=ROOT)
+    assert run.stdout.splitlines()[0].split() == ["POD", "policy.json", str(tmp_path / "most.json"), "DefaultProvider"]
+
+
+def test_files_may_be_given_one_by_one(tmp_path):
+    for name, thing in (("nodes", node("a")), ("pods", pod("p"))):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"kind": "List", "items": [thing]}))
+    run = run_scheduler("--cluster", tmp_path / "nodes.json", "--cluster", tmp_path / "pods.json")
+    assert run.stdout.startswith("default/p -> a ")
+
+
+def test_without_priorities_it_says_where_the_total_comes_from(tmp_path):
+    (tmp_path / "policy.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": []}')
+    run = run_scheduler("--cluster", manifest(tmp_path, node("a"), node("b"), pod("p")), "--explain", "--policy",
+                        tmp_path / "policy.json")
+    assert "\n  no priority is active: each node that fits has a total of 1\n" in run.stdout
+
+
 def test_compare_says_under_which_policy_nobody_looks_at_what_a_pod_requires(tmp_path):
     (tmp_path / "blind.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": []}')
     path = manifest(tmp_path, node("a"), pod("p", {"cpu": "1"}))
@@ -997,6 +1017,8 @@ def test_json_says_whether_a_pod_is_held(label, held, tmp_path):
     "another scheduler's": (pod("p", schedulerName="other"), "is left to other"),
     "one with scheduling gates": (pod("p", schedulingGates=[{"name": "quota"}]), "has scheduling gates (quota)"),
     "one whose node is not there": (pod("p", nodeName="gone"), "is on gone, a node that does not exist"),
+    "one that has ended": (pod("p", status={"phase": "Failed"}), "has ended (Failed)"),
+    "one that has ended on its node": (pod("p", nodeName="a", status={"phase": "Succeeded"}), "is on a and has ended (Succeeded)"),
     "one on a node, being deleted": (
         pod("p", nodeName="a", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}),
         "is on a and is being deleted"),
