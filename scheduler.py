@@ -739,7 +739,10 @@ def quantity(text, unit=1):
         raise Malformed(f'"{text:.60}" is not a quantity, such as 100m, 0.5 or 1.5Gi')
     number, exponent, suffix = match.groups()
     scale = Fraction(10) ** int(exponent) if exponent else SUFFIXES[suffix]
-    return min(math.ceil(Fraction(number) * scale * unit), 2**63 - 1)  # what exceeds 64 bits is their maximum
+    amount = math.ceil(Fraction(number) * scale * unit)
+    if amount < 0:  # no API server takes it, but a file of manifests may say so
+        raise Malformed(f'"{text:.60}" is a negative quantity: it must be greater than or equal to 0')
+    return min(amount, 2**63 - 1)  # what exceeds 64 bits is their maximum
 
 
 WHEN = "DuringSchedulingIgnoredDuringExecution"  # affinity is required, or preferred

@@ -271,6 +271,18 @@ def test_wrong_usage_is_exit_code_2(arguments, said):
     "a pod that requests what is no amount": (
         {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "much"}}}]}},
         'Pod p: "much" is not a quantity, such as 100m, 0.5 or 1.5Gi'),
+    # Bars of the picture took all memory, where a node was full to minus some billion times what it has.
+    "a running pod that requests less than nothing": (
+        {"kind": "Pod", "metadata": {"name": "p"}, "spec": {
+            "nodeName": "a", "containers": [{"resources": {"requests": {"example.com/gpu": "-2M"}}}]}},
+        'Pod p: "-2M" is a negative quantity: it must be greater than or equal to 0'),
+    # BalancedResourceAllocation gave it -74 points, for which the rule was blamed.
+    "a node that has less than nothing": (
+        {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": -1.0}}},
+        'Node n: "-1.0" is a negative quantity: it must be greater than or equal to 0'),
+    "... or takes fewer pods than none": (
+        {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "-1"}}},
+        'Node n: "-1" is a negative quantity: it must be greater than or equal to 0'),
     "a pod whose container is called a list": (
         {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": []}]}},
         "Pod p: name: expected a string, got []"),

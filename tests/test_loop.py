@@ -655,6 +655,9 @@ def test_after_a_restart_nothing_is_written_again():
     "a pod with a quantity that is none": (
         pod("odd", {"cpu": "much"}), 'pod default/odd is left out: '
         '"much" is not a quantity, such as 100m, 0.5 or 1.5Gi'),
+    "a node that has less than nothing": (
+        node("odd", cpu="-1"), 'node odd is left out: '
+        '"-1" is a negative quantity: it must be greater than or equal to 0'),
     "a pod whose containers are no list": (
         pod("odd", containers={}), "pod default/odd is left out: containers: expected a list, got {}"),
     "a pod whose tolerations are no objects": (

@@ -490,7 +490,7 @@ def test_any_lease_is_held_or_not(lease):
 def test_a_quantity_is_a_whole_number_below_64_bits_or_a_clear_line(text):
     try:
         value = read_quantity(text)
-        assert isinstance(value, int) and value < 2**63
+        assert isinstance(value, int) and 0 <= value < 2**63
     except ValueError as error:
         assert "quantity" in str(error)
 
