@@ -355,6 +355,7 @@ class ApiServer(Server):
     def __init__(self, *objects):
         super().__init__()
         self.pods, self.nodes, self.lease, self.version = {}, {}, None, 0
+        self.deleted = []  # pods, each with the version at which it went
         self.read = {}  # an object's uid, its version, a field selector -> what `text` returns
         self.extra = []  # what lists contain besides: functions of (resource, field selector) that return objects
         self.create(*objects)
@@ -370,6 +371,14 @@ class ApiServer(Server):
                 else:
                     self.nodes[thing["metadata"]["name"]] = thing
 
+    def delete(self, name):
+        """Delete a pod of the namespace default, if it is there."""
+        with self.lock:
+            pod = self.pods.pop(("default", name), None)
+            if pod:
+                self.version += 1
+                self.deleted.append(pod | {"metadata": pod["metadata"] | {"resourceVersion": str(self.version)}})
+
     def handle(self, request):
         """Answer a request, or let a fault befall it; as long as a stream lasts, tell what changes."""
         is_faulty = not {"", "list", "watch"}.isdisjoint(name for name, fault in self.faults.items() if fault)
@@ -384,6 +393,9 @@ class ApiServer(Server):
         request.begin_stream()
         known = {name: text for name, text in self.texts(resource, query.get("fieldSelector", "")).items()
                  if int(json.loads(text)["metadata"]["resourceVersion"]) <= since}
+        with self.lock:  # what has gone between the list, or the last stream, and this one is told, too
+            known |= {pod["metadata"]["uid"]: json.dumps(pod) for pod in self.deleted
+                      if resource == "pods" and int(pod["metadata"]["resourceVersion"]) > since}
         while time.monotonic() < until and not self.closing.is_set():
             there = self.texts(resource, query.get("fieldSelector", ""))
             events = [("DELETED", text) for name, text in known.items() if name not in there]

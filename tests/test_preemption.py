@@ -217,9 +217,9 @@ A, PORT = {"app": "a"}, [{"name": "main", "image": "nginx", "ports": [{"containe
     "... but it waits if there others have to go, too": (
         [node("n", cpu="2"), node("m", cpu="2"), running("a", "n", metadata=GOING), running("b", "n", 10),
          running("c", "m"), incoming("2", nominated="n")], [], {}),
-    "a nomination stays while somebody as important has the room": (
-        [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n")], [], {}),
-    "it ends when no node is any good": (
+    "a nomination ends when all there are as important": (
+        [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n")], [], {"p": None}),
+    "... when no node is any good": (
         [node("n", cpu="1", unschedulable=True), running("a", "n"), incoming(nominated="n")], [], {"p": None}),
     "... or there": (
         [node("n", cpu="1", unschedulable=True), incoming(nominated="gone")], [], {"p": None}),
@@ -363,6 +363,16 @@ def make_pass(cluster, policies):
     decisions = []
     scheduler.schedule_pending_pods(cluster, policies, decisions.append, threading.Event())
     return decisions
+
+
+def test_pods_that_are_nominated_to_one_room_do_not_keep_each_other_from_it():
+    """A more important pod, which needed nobody's going, has taken one of the two rooms that were made for them."""
+    objects = [node("n", cpu="2"), running("a", "n", 20), incoming(name="p", nominated="n"),
+               incoming(name="q", nominated="n")]
+    first, second = make_pass(cluster_of(*objects), built())
+    assert sent(first, "PATCH", "/pods/(.*)/status") == {
+        "p": {"metadata": {"uid": first.pod.uid}, "status": {"nominatedNodeName": None}}}
+    assert (second.pod.name, second.node) == ("q", "n")
 
 
 def test_two_pods_of_one_pass_do_not_count_on_the_same_room():

@@ -851,8 +851,7 @@ def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
         for step in range(60):
             server.create(pod(f"p{step}", {"cpu": "10m"}))
             if step % 3 == 2:
-                with server.lock:
-                    server.pods.pop(("default", f"p{step - 2}"), None)
+                server.delete(f"p{step - 2}")
             scheduler.schedule_pending_pods(cluster, {"my-scheduler": POLICY}, lambda decision: None, threading.Event())
         wait_for("all pods are bound", lambda: scheduler.schedule_pending_pods(
             cluster, {"my-scheduler": POLICY}, lambda decision: None, threading.Event()) or len(server.places()) == 40)

@@ -155,6 +155,7 @@ def coscheduling(pod, node):
 
 
 # Preemption: a pod that fits nowhere has less important ones deleted, as by kube-scheduler 1.20's DefaultPreemption.
+# But its nomination ends as soon as nobody's going would help it, as since 1.24 (kubernetes#106816).
 
 def nominate(pod, node_name, snapshot):
     """Nominate a pod to a node, or to None: here, for the pods that come next, and by the request that is returned."""
@@ -259,9 +260,8 @@ def preempt(pod, failed, snapshot):
             is_going(other, snapshot) and other.priority < pod.priority for other in home.pods.values()):
         return [], f"It waits until the pods that are being deleted on {home.name} have gone."
     found = {node: victims for node in nodes if (victims := victims_on(pod, node, snapshot))}
-    if not found:
-        in_vain = nominated and all(is_hopeless(pod, node, snapshot) for node in nodes)
-        return ([nominate(pod, None, snapshot)], "") if in_vain else None
+    if not found:  # 1.20 lets it keep its nomination, so that two pods may keep each other from one room for ever
+        return ([nominate(pod, None, snapshot)], "") if nominated else None
     best, *others = sorted(found, key=lambda node: merits(found[node]), reverse=True)
     runner_up = merits(found[others[0]]) if others else ()
     why = next((why for why, ours, its in zip(WHY, merits(found[best]), runner_up) if ours != its), "where that helps")
