@@ -367,22 +367,27 @@ def test_extenders_have_a_say_in_the_table():
     assert shown(decision) == [*"""default/p -> a  (2 of 5 nodes fit, score 300)\n                                          * a  b\n  extenders[0] http://10.0.0.1            200  0\n  extenders[1] https://scorer.sched…r/v1  100  20\n  Total                                   300  20\n  a is 280 ahead of b: extenders[0] http://10.0.0.1 +200, extenders[1]\n  https://scorer.scheduling.svc.cluster.local:8443/scheduler/v1 +80\n  ✗ 2 nodes  extenders[0]: no reason given\n             d, e\n  ✗ c        extenders[0]: c is haunted\n""".splitlines(), ""]
 
 
-def on_a_terminal(*arguments, **environment):
-    """Run the scheduler on a terminal of 130 columns; return what it shows."""
+def at_a_terminal(keys, *arguments, columns=80, pause=0, **environment):
+    """Run the scheduler at a terminal, where these lines are typed, one for each question; return what it shows."""
     ours, theirs = pty.openpty()
-    os.set_blocking(ours, True)
-    process = subprocess.Popen([*SCHEDULER, *map(str, arguments)], stdout=theirs, stderr=theirs, env={
-        **os.environ, "TERM": "xterm", "COLUMNS": "130", **environment})
+    # The first terminal that a session opens is its own. (pty.fork() does so, too, but warns if there are threads.)
+    opening = ["sh", "-c", 'exec "$@" <>"$0" >&0 2>&0', os.ttyname(theirs)]
+    command = [*opening, *SCHEDULER, *map(str, arguments)]
+    process = subprocess.Popen(command, stdin=theirs, start_new_session=True, env={
+        **os.environ, "TERM": "xterm", "COLUMNS": str(columns), "LINES": "40", "NO_COLOR": "1", **environment})
     os.close(theirs)
-    shown = b""
+    shown, keys = b"", [*keys]
     while True:
         try:
             shown += os.read(ours, 65536)
-        except OSError:  # the terminal's other end has been closed
+        except OSError:  # it has ended
             break
-    process.wait()
+        if shown.endswith(b"ends) ") and keys:
+            time.sleep(pause)
+            os.write(ours, f"{keys.pop(0)}\n".encode())
     os.close(ours)
-    return shown.decode()
+    assert process.wait() == 0
+    return shown.decode().replace("\r", "")
 
 
 @table("environment, coloured", {
@@ -390,30 +395,11 @@ def on_a_terminal(*arguments, **environment):
     "NO_COLOR is honoured": ({"NO_COLOR": "1"}, False),
 })
 def test_colours(environment, coloured):
-    shown = on_a_terminal("--explain", "default/report", "--cluster", DEMO, **environment)
+    shown = at_a_terminal([], "--explain", "default/report", "--cluster", DEMO, columns=130, **environment)
     assert ("\033[1;32m* node-a" in shown) == coloured
     assert ("\033" in shown) == coloured
     wide = [line for line in shown.splitlines() if "control-plane" in line]
     assert len(wide) == 1 and "that the pod" in wide[0], "it uses the width of the terminal"
-
-
-def at_a_terminal(keys, *arguments, columns=80, pause=0):
-    """Run the scheduler at a terminal, where these lines are typed, one for each question; return what it shows."""
-    process, terminal = pty.fork()
-    if process == 0:
-        os.execve(SCHEDULER[0], [*SCHEDULER, *map(str, arguments)], {
-            **os.environ, "COLUMNS": str(columns), "LINES": "40", "NO_COLOR": "1"})
-    shown, keys = b"", [*keys]
-    while True:
-        try:
-            shown += os.read(terminal, 65536)
-        except OSError:  # it has ended
-            break
-        if shown.endswith(b"ends) ") and keys:
-            time.sleep(pause)
-            os.write(terminal, f"{keys.pop(0)}\n".encode())
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
-    return shown.decode().replace("\r", "")
 
 
 def test_a_question_obeys_no_control_character(tmp_path):
