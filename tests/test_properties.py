@@ -6,10 +6,12 @@ EXAMPLES=100000 pytest tests/test_properties.py      tries so many in all, other
 
 import contextlib
 import copy
+import functools
 import io
 import json
 import logging
 import os
+import queue
 import re
 import signal
 import string
@@ -59,8 +61,30 @@ def read_quantity(text):
     return scheduler.quantity(text)
 
 
-# A single pass needs none, and as this process does not end with it, those of all passes would go on side by side.
-WITHOUT_STREAMS = mock.patch.object(scheduler.Reflector, "work", lambda reflector: None)
+class EndingWriter(scheduler.Writer):
+    """A Writer whose threads end as soon as there is nothing to do."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.tasks.get = functools.partial(self.tasks.get, block=False)
+
+    def start(self, *task):
+        """Have a new thread do the task, whoever may still be there."""
+        self.threads = 0
+        super().start(*task)
+
+    def work(self):
+        """Do what there is to do."""
+        with contextlib.suppress(queue.Empty):
+            super().work()
+
+
+@contextlib.contextmanager
+def leaving_nothing():
+    """What the script leaves to the end of its process, is not left in this one, which goes on."""
+    with (mock.patch.object(scheduler.Reflector, "work", lambda reflector: None),  # a single pass needs no streams
+          mock.patch.object(scheduler, "Writer", EndingWriter), mock.patch("gc.freeze")):
+        yield
 
 
 def run(*arguments):
@@ -70,7 +94,7 @@ def run(*arguments):
     signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     logging.root.handlers = []
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), WITHOUT_STREAMS:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), leaving_nothing():
             code = scheduler.main([*map(str, arguments)])
     except SystemExit as exit:
         code = exit.code
@@ -426,13 +450,19 @@ def api_server():
     server.stop()
 
 
+def begin_anew(server):
+    """Have a server forget what it was asked, and what it has, but for a node and a pod that waits."""
+    for known in (server.pods, server.nodes, server.read, server.asked, server.extra):
+        known.clear()
+    server.create(node("n"), pod("plain"))
+
+
 @SOON
 @given(thing=spoilt(OBJECTS[:2]) | spoilt(OBJECTS[2:7]))
 def test_an_object_of_the_api_server_with_something_odd_is_named_or_placed(thing, api_server):
     """Whatever a pod or a node is, the others are bound."""
-    server, plain = api_server, pod("plain")
-    server.pods, server.nodes = {}, {}
-    server.create(node("n"), plain)
+    server = api_server
+    begin_anew(server)
     odd = thing if isinstance(thing, dict) else {}
     kind, assigned = thing.get("kind") if odd else "Pod", "nodeName" in (
         odd.get("spec") if isinstance(odd.get("spec"), dict) else {})
@@ -451,8 +481,7 @@ def test_an_object_of_the_api_server_with_something_odd_is_named_or_placed(thing
        code=st.sampled_from([200, 200, 200, 201, 204, 304, 400, 403, 404, 409, 410, 429, 500, 503, 599, 999]))
 def test_any_answer_of_the_api_server_is_taken_or_said_in_one_line(answer, code, api_server):
     server = api_server
-    server.pods, server.nodes, server.extra = {}, {}, []
-    server.create(node("n"), pod("plain"))
+    begin_anew(server)
     if isinstance(answer, dict) and isinstance(answer.get("metadata"), dict):
         answer["metadata"].pop("continue", None)  # a list without an end has a test of its own
     body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
@@ -519,6 +548,7 @@ def extender():
     verb=st.sampled_from(["filter", "prioritize"]), code=st.sampled_from([200, 200, 200, 204, 302, 500]))
 def test_any_answer_of_an_extender_is_taken_or_said_in_one_line(answer, verb, code, extender):
     body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+    extender.asked.clear()
     extender.answers[verb] = code, body if code != 204 else b"", {}
     check_outcome(*ask_extender(extender.url, verb, pod("p"), [node("a"), node("b"), node("c")]))
 
