@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from time import monotonic  # which stays, where a test moves the script's clock
 
 import pytest
 import requests
@@ -31,12 +32,14 @@ SCHEDULER = [sys.executable, str(ROOT / "scheduler.py")]
 
 SLOWNESS = re.compile(r"^.* (takes [0-9.]+ s to decide about|takes long: [0-9.]+ s for|has not answered for 5 s"
                       r"|has not returned for [0-9.]+ s \([^()]*\)$).*\n", re.M)
-# Before it ends, the script waits for answers for 10 s, after a signal for 3 s, and is ended after 4 s: on a machine that
-# is busy with something else they may come later.
+# Before it ends, the script waits for answers for 10 s, after a signal for 3 s, and is ended after 4 s; for a thread that
+# writes it waits for 5 s. On a machine that is busy with something else they may come later.
 PATIENT = """import sys, threading, scheduler
 finish, timer = scheduler.PendingPods.finish, threading.Timer
+plain_wait = scheduler.Writer.wait_for_a_free_thread
 scheduler.PendingPods.finish = lambda pending, seconds, *more: finish(pending, 10 * seconds, *more)
 threading.Timer = lambda seconds, *more: timer(10 * seconds, *more)
+scheduler.Writer.wait_for_a_free_thread = lambda writer: plain_wait(vars(writer).update(patience=60) or writer)
 sys.exit(scheduler.main())"""
 
 
@@ -141,13 +144,13 @@ def csi_node(**limits):
 
 def wait_for(what, condition, seconds=60):
     """Poll until condition() is true; return its value."""
-    deadline = time.monotonic() + seconds
+    deadline = monotonic() + seconds
     pause = 0.001
     while True:
         value = condition()
         if value:
             return value
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain until {what}"
+        assert monotonic() < deadline, f"waited {seconds} s in vain until {what}"
         time.sleep(pause)
         pause = min(2 * pause, 0.05)
 

@@ -147,6 +147,12 @@ class Asked:
         return "/".join(map(unquote, re.search("/namespaces/([^/]*)/pods/([^/]*)", self.path).groups()))
 
 
+class ManyAtOnce(ThreadingHTTPServer):
+    """An HTTP server to which 64 threads may connect at once: if it lets them wait in vain, they try again after 1, 3, 7 s."""
+
+    request_queue_size, daemon_threads, block_on_close = 128, True, False
+
+
 class Server:
     """An HTTP server on a free port of loopback. What it answers is up to `carry_out`, which each kind of it has.
 
@@ -178,8 +184,7 @@ class Server:
 
             do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
-        self.http = ThreadingHTTPServer((host, 0), Handler)
-        self.http.daemon_threads, self.http.block_on_close = True, False
+        self.http = ManyAtOnce((host, 0), Handler)
         self.port = self.http.server_port
         self.url = f"http://{host}:{self.port}"
         threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()

@@ -77,7 +77,9 @@ def test_a_pod_that_fits_nowhere_says_why_once_and_is_bound_when_a_node_comes(co
                                 "big"], capture_output=True, text=True).stdout
     assert "FailedScheduling" in described and "my-scheduler" in described and why in described
 
-    threading.Event().wait(4)  # in which the pod is tried again several times
+    control_plane.request("PATCH", "nodes/node-a", {"metadata": {"labels": {"a": "b"}}},
+                          headers={"Content-Type": "application/merge-patch+json"})
+    threading.Event().wait(3)  # in which the pod is tried again, as a node has changed
     assert control_plane.events("FailedScheduling") == [("default/big", why, "my-scheduler")]
     assert control_plane.pods()["default/big"]["metadata"]["resourceVersion"] == version, "nothing was written again"
     control_plane.create(node("node-c", cpu="4"))
@@ -141,7 +143,7 @@ def test_a_proxy_that_dies_and_comes_back_loses_nothing(control_plane, start_sch
     wait_for("some pods are bound", lambda: len(control_plane.places()) > 5)
     control_plane.proxy.kill()
     control_plane.proxy.wait()
-    threading.Event().wait(1.5)
+    wait_for("it says so", lambda: "is `kubectl proxy` running" in running.err)
     control_plane.start_proxy()
     wait_for("the proxy is back", control_plane.ready)
     control_plane.create(*(pod(f"late-{i}") for i in range(20)))
