@@ -45,6 +45,7 @@ import collections
 import contextlib
 import copy
 import ctypes
+import decimal
 import difflib
 import enum
 import functools
@@ -613,6 +614,8 @@ class Decision:
         if isinstance(error, ApiError) and error.is_trouble:
             FAILURE.set()
             self.trouble = error
+        if self.node and not isinstance(error, Unschedulable):
+            self.reason = "SchedulerError"  # as in kube-scheduler, of what breaks once a node is chosen
         self.node = None
         self.waits = ""
         self.message = text_of(error)
@@ -725,24 +728,36 @@ def key_in(thing):
 
 
 # Upstream: ParseQuantity in k8s.io/apimachinery/pkg/api/resource.
-NUMBER = r"[+-]?(?:[0-9]{1,1000}(?:\.[0-9]{0,1000})?|\.[0-9]{1,1000})"
-QUANTITY = re.compile(rf"({NUMBER})(?:[eE]([+-]?[0-9]{{1,3}})|([numkMGTPE]|[KMGTPE]i)?)")
+NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+QUANTITY = re.compile(rf"({NUMBER})(?:[eE]([+-]?[0-9]{{1,9}})|([numkMGTPE]|[KMGTPE]i)?)")
 SUFFIXES = {suffix: Fraction(1000) ** i for i, suffix in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
 SUFFIXES |= {f"{suffix}i": 1024 ** power for power, suffix in enumerate("KMGTPE", 1)}
+# Reads at once a number of however many digits, however large or small. What is cut off rounds it up.
+DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_UP, Emin=-999, Emax=999, traps=[])
 
 
-@functools.lru_cache(maxsize=65536)
 def quantity(text, unit=1):
-    """Read a quantity in 1/units, rounded up: quantity("1.5Ki") is 1536, quantity("100m", 1000) is 100."""
+    """Return a quantity in 1/units, rounded up: quantity("1.5Ki") is 1536, quantity("100m", 1000) is 100."""
+    is_usual = len(text) < 100  # a longer one would take up too much room
+    return remembered_quantity(text, unit) if is_usual else read_quantity(text, unit)
+
+
+def read_quantity(text, unit):
+    """Read a quantity in 1/units. Raises Malformed."""
     match = QUANTITY.fullmatch(text)
     if not match:
         raise Malformed(f'"{text:.60}" is not a quantity, such as 100m, 0.5 or 1.5Gi')
     number, exponent, suffix = match.groups()
-    scale = Fraction(10) ** int(exponent) if exponent else SUFFIXES[suffix]
-    amount = math.ceil(Fraction(number) * scale * unit)
-    if amount < 0:  # no API server takes it, but a file of manifests may say so
+    value = DIGITS.create_decimal(f"{number}e{exponent or 0}")
+    if value < 0:  # no API server takes it, but a file of manifests may say so
         raise Malformed(f'"{text:.60}" is a negative quantity: it must be greater than or equal to 0')
-    return min(amount, 2**63 - 1)  # what exceeds 64 bits is their maximum
+    most = 2**63 - 1  # what exceeds 64 bits is their maximum
+    if value.is_infinite():
+        return most
+    return min(math.ceil(Fraction(value) * SUFFIXES[suffix] * unit), most)
+
+
+remembered_quantity = functools.lru_cache(maxsize=65536)(read_quantity)
 
 
 WHEN = "DuringSchedulingIgnoredDuringExecution"  # affinity is required, or preferred
@@ -1693,11 +1708,11 @@ def affinity_terms(pod):
     problem = None
     for when, side in itertools.product(("required", "preferred"), ("Affinity", "AntiAffinity")):
         weights = collections.Counter()  # terms that are alike count as one that weighs as much as they
-        for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
-            term = raw.get("podAffinityTerm") or raw
-            weights[json.dumps(term)] += pick(raw, int, "weight") or 1
         lists[when + side] = []
         try:
+            for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
+                term = raw.get("podAffinityTerm") or raw
+                weights[json.dumps(term)] += pick(raw, int, "weight") or 1
             lists[when + side] = [
                 AffinityTerm(pod, json.loads(term), weight) for term, weight in weights.items()]
         except Malformed as error:
@@ -2566,6 +2581,9 @@ def decode_fields(value, schema, where, lenient):
             decoded[name] = decode(item, schema[name], place, lenient)
         elif not name and (not lenient or where.endswith("tlsConfig")):  # where nothing may be passed over
             raise InputError(f"{place}: unknown field{did_you_mean(key, names, '')}")
+        elif not name and where.startswith("extenders"):
+            meant = did_you_mean(key, schema, "")
+            warn_once(f"{place}: unknown field, which is passed over, as in kube-scheduler{meant}")
     return decoded
 
 
@@ -3679,10 +3697,11 @@ class Writer:
         for attempt in itertools.count(1):
             try:
                 raw = self.api.request("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
-                is_it = name_in(raw, "metadata", "uid") == pod.uid  # not another one of that name
-                return is_it and name_in(raw, "spec", "nodeName") == node_name
+                uid = name_in(raw, "metadata", "uid")
+                if uid:  # else it is no pod, so that no API server says it
+                    return uid == pod.uid and name_in(raw, "spec", "nodeName") == node_name
             except ApiError as error:
-                if not error.is_trouble:
+                if error.status in (403, 404):  # nobody may ask, or it has gone
                     return False
             time.sleep(backoff(attempt, most=10))
 
@@ -3897,6 +3916,7 @@ def ask_before_binding(decision, cache):
         return
     decision.requests = []  # those of an earlier pass have been sent
     decision.trouble = None
+    decision.reason = "Unschedulable"
     record = decision.pod.record
     node = cache.snapshot.nodes.get(decision.node)
     try:
@@ -4040,6 +4060,7 @@ class PendingPods(dict):
             self.say(decision, "Warning", "FailedScheduling", decision.reason, decision.message)
         elif record.waits_for is WaitsFor.BINDING:
             if not self.writer.dry_run:
+                record.written = None  # if threads still have something to tell, it is out of date
                 self.under_way.add(decision.pod.uid)
                 self.writer.start(self.writer.bind_and_tell, decision, self.cache.snapshot.is_live)
         else:
@@ -4123,7 +4144,8 @@ class PendingPods(dict):
         is_known = isinstance(error, (ApiError, Unschedulable))
         why = one_line(error) if is_known else what_broke(error)
         is_failure = warn_of_failure(error, f"{pod.key}: {why}")
-        if is_failure and not getattr(error, "is_trouble", False):
+        is_answered = getattr(error, "status", None) not in (0, 429)
+        if is_failure and is_answered:  # else it might well not be told either
             self.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
         self.note_trouble(decision, error)
 
@@ -4470,7 +4492,8 @@ class Cache:
         if pod:
             self.pods[key] = pod
         is_nominated = pod and pod.nominated_node and not pod.node_name
-        if is_nominated or before in self.snapshot.nominated:
+        was_nominated = before and before.uid in [each.uid for each in self.snapshot.nominated]
+        if is_nominated or was_nominated:
             self.snapshot.nominated = [
                 each for each in self.pods.values()
                 if each.nominated_node and not each.node_name and not each.terminating]
@@ -4501,7 +4524,8 @@ class Cache:
             return before
         pod = read_or_warn(Pod, raw) if raw else None
         if raw and not pod:
-            self.unread[key] = name_in(raw, "spec", "nodeName")
+            assumed_on = self.places.get(before.uid, "") if before else ""
+            self.unread[key] = name_in(raw, "spec", "nodeName") or assumed_on
             self.are_nodes_others = True
         return pod
 
@@ -5209,8 +5233,8 @@ class Manifests:
             self.changes += 1
         if method == "DELETE":
             *_, namespace, resource, name = path.split("/")
-            self.objects.pop((resource, namespace, name), None)
-            self.changes += 1
+            gone = self.objects.pop((resource, namespace, name), None)
+            self.changes += gone is not None
         return {}
 
     def list(self, resource, selector):
@@ -5959,7 +5983,8 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
         reasons = {uid: record.written for uid, record in cluster.pending.items()}
         screen.print(*picture(snapshot.nodes.values(), pods, screen, waiting),
                      *pods_without_node(pods, snapshot, screen, reasons))
-    return FAILURE.is_set()
+    is_interrupted = stop.is_set() and not options.step  # which q ends
+    return FAILURE.is_set() or is_interrupted
 
 
 def make_passes(cluster, policies, report, stop, once):
@@ -5977,7 +6002,8 @@ def make_passes(cluster, policies, report, stop, once):
 
 def explain_pod(cluster, policy_file, options, screen):
     """Show where a pod would go now, whether or not anybody would try it. Return whether a rule failed."""
-    namespace, name = f"default/{options.explain}".split("/")[-2:]
+    namespace, _, name = options.explain.rpartition("/")
+    namespace = namespace or "default"
     things, _ = list_all(cluster.api, "pods", f"metadata.namespace={namespace},metadata.name={name}")
     pods = [pod for pod in [read_or_warn(Pod, thing) for thing in things] if pod]
     if not pods:
@@ -6038,8 +6064,12 @@ def compare(manifests, files, stop, options, screen):
     """Show what comes of manifests under each of several Policies. Return whether something failed."""
     outcomes = {}
     for file in files:
-        title = f"{file.path}, again" if file.path in outcomes else file.path
+        title = file.path
+        while title in outcomes:
+            title += ", again"
         outcomes[title] = outcome_of(Cluster(copy.deepcopy(manifests), options), file, stop, options)
+    if stop.is_set():  # what it has by now is no comparison
+        return True
     screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
     return FAILURE.is_set()
 

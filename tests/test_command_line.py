@@ -11,6 +11,7 @@ import subprocess
 import termios
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import pytest
@@ -276,6 +277,9 @@ def test_wrong_usage_is_exit_code_2(arguments, said):
         {"kind": "Pod", "metadata": {"name": "p"}, "spec": {
             "nodeName": "a", "containers": [{"resources": {"requests": {"example.com/gpu": "-2M"}}}]}},
         'Pod p: "-2M" is a negative quantity: it must be greater than or equal to 0'),
+    "... by less than what is counted": (
+        {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "-0.5m"}}}]}},
+        'Pod p: "-0.5m" is a negative quantity: it must be greater than or equal to 0'),
     # BalancedResourceAllocation gave it -74 points, for which the rule was blamed.
     "a node that has less than nothing": (
         {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": -1.0}}},
@@ -528,7 +532,18 @@ def test_a_signal_ends_the_wait_for_a_rule_that_binds(tmp_path):
         running.stdout.readline()
     running.send_signal(signal.SIGINT)
     out, _ = running.communicate(timeout=60)
-    assert running.returncode == 0 and "+web-1" in out, "it ends with the picture"
+    assert running.returncode == 1 and "+web-1" in out, "it ends with the picture, and has not done all"
+
+
+def test_the_end_by_force_comes_after_four_seconds(monkeypatch):
+    timer, handle = Mock(), Mock()
+    monkeypatch.setattr(scheduler.threading, "Timer", timer)
+    monkeypatch.setattr(scheduler.signal, "signal", handle)
+    scheduler.stop_on_signals()
+    _, end = handle.call_args.args
+    end(signal.SIGTERM, None)
+    timer.assert_called_once_with(4, os._exit, [1])
+    timer.return_value.start.assert_called_once_with()
 
 
 IMPATIENT = """import sys, scheduler

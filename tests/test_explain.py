@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import subprocess
+import threading
 import time
 
 import pytest
@@ -857,11 +858,21 @@ def test_compared_with_itself_no_pod_lands_elsewhere_though_nodes_tie(tmp_path):
     assert run.stdout.startswith("0 of 8 pods land elsewhere.\n")
 
 
-def test_the_policy_in_force_compared_with_itself_gives_the_same_twice(tmp_path):
+def test_the_policy_in_force_compared_with_itself_gives_the_same_each_time(tmp_path):
     path = manifest(tmp_path, node("a"), pod("p", {"cpu": "1"}))
-    run = run_scheduler("--cluster", path, "--policy", "policy.json", "--compare", "policy.json", cwd=ROOT)
+    run = run_scheduler("--cluster", path, "--policy", "policy.json", "--compare", "policy.json", "policy.json", cwd=ROOT)
     head, fit, *_ = [re.split("  +", line.strip()) for line in run.stdout.splitlines()[2:]]
-    assert (head, fit) == (["policy.json", "policy.json, again"], ["pods that fit", "1 of 1", "1 of 1"])
+    assert head == ["policy.json", "policy.json, again", "policy.json, again, again"]
+    assert fit == ["pods that fit", *["1 of 1"] * 3]
+
+
+def test_a_comparison_that_a_signal_ends_has_failed_and_shows_no_table(tmp_path, capsys):
+    stop = threading.Event()
+    stop.set()
+    manifests = scheduler.Manifests([packing_cluster(tmp_path)])
+    files = [scheduler.PolicyFile(str(ROOT / "policy.json"), "my-scheduler")]
+    options = scheduler.read_arguments(["--cluster", "-"])
+    assert scheduler.compare(manifests, files, stop, options, scheduler.Screen()) and capsys.readouterr().out == ""
 
 
 @table("arguments, said", {

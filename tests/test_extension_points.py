@@ -889,6 +889,10 @@ def test_a_permit_that_was_given_is_not_asked_for_again(spy):
     "no node fits": ("filter", ["no"], [], "Unschedulable", "0/1 nodes are available: 1 no."),
     "it is not permitted": ("permit", scheduler.Unschedulable("no"), [], "Unschedulable",
                             'rejected pod "p" by permit plugin "Spy": no'),
+    "a rule breaks when it is asked for that": ("permit", RuntimeError("oops"), [], "SchedulerError",
+                                                "RuntimeError in a rule: oops, about node n"),
+    "a rule breaks as it takes note of the node": ("reserve", RuntimeError("oops"), [], "SchedulerError",
+                                                   "RuntimeError in a rule: oops, about node n"),
     "it cannot be prepared": ("pre_bind", scheduler.Unschedulable("no"), [], "SchedulerError",
                               'running PreBind plugin "Spy": no'),
     "what prepares it is refused": ("pre_bind", [("PATCH", "/api/v1/namespaces/default/pods/p", {})], [403],
@@ -901,6 +905,25 @@ def test_the_condition_has_kube_schedulers_reason_why(spy, point, answer, refuse
     make_pass(server, spy, live_cluster(server))
     conditions = [body["status"]["conditions"][0] for *_, body in server.sent("PATCH", "p/status")]
     assert [(condition["reason"], condition["message"]) for condition in conditions] == [(reason, message)]
+
+
+def test_the_reason_why_is_that_of_the_last_attempt(spy):
+    spy.answers["pre_bind"] = scheduler.ApiError(503, "trouble")
+    server = Server(node("n"), pod("p"))
+    cluster = live_cluster(server)
+    make_pass(server, spy, cluster)
+    spy.answers["permit"] = scheduler.Unschedulable("no")
+    make_pass(server, spy, cluster)
+    *_, body = server.sent("PATCH", "p/status")[-1]
+    assert body["status"]["conditions"][0]["reason"] == "Unschedulable"
+
+
+def test_what_a_rule_wants_deleted_and_is_not_there_is_no_change_of_manifests(spy):
+    """Passes would go on for ever."""
+    spy.answers |= {"permit": scheduler.Unschedulable("no"), "unreserve": [("DELETE", "/api/v1/namespaces/a/configmaps/b", {})]}
+    cluster = cluster_of(node("n"), pod("p"))
+    scheduler.make_passes(cluster, spy.policies, lambda decision: None, threading.Event(), once=False)
+    assert spy.seen.count("permit") == 1
 
 
 @table("error", {"refused": (scheduler.Unschedulable("no"),), "broken": (RuntimeError("oops"),)})

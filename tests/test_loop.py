@@ -1,6 +1,7 @@
 """The loop against a cluster in memory that misbehaves on purpose: what real ones do seldom, at the worst moment."""
 
 import contextlib
+import copy
 import functools
 import gc
 import json
@@ -235,7 +236,8 @@ def test_if_a_signal_ends_it(once, code):
     "it is gone": (404, []),
     "it is forbidden": (403, ["SchedulerError"]),
     "an admission webhook says no": (400, ["SchedulerError"]),
-    "the API server failed": (500, []),
+    "the API server failed, or an admission webhook": (500, ["SchedulerError"]),
+    "it wants to be left alone": (429, []),
 })
 def test_a_pod_whose_binding_is_refused_is_told_so(status, told):
     server = Server(node("n"), pod("p"))
@@ -322,7 +324,8 @@ def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(t
     monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
     monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
     server = Server(node("n"), pod("p"))
-    server.failures |= {"binding": [0], "p": [503, 0]}  # nor do the first two requests to see it
+    # Nor does the API server answer the first requests to see it: what is no pod is not from it.
+    server.failures |= {"binding": [0], "p": [503, 0, 401, {"items": 7}]}
     plain = server.request
 
     def request(method, path, body=None, params=None, accept=None):
@@ -334,7 +337,16 @@ def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(t
     cluster = scheduler_of(server)
     make_pass(cluster)
     assert cluster.pending["uid-p"].attempts == attempts
-    assert len(server.sent("GET", "/pods/p")) == 3
+    assert len(server.sent("GET", "/pods/p")) == 5
+
+
+def test_where_nobody_may_see_the_pod_a_binding_without_an_answer_has_failed(monkeypatch):
+    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    server = Server(node("n"), pod("p"))
+    server.failures |= {"binding": [0], "p": [403]}
+    cluster = scheduler_of(server)
+    make_pass(cluster)
+    assert cluster.pending["uid-p"].attempts == 1
 
 
 def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
@@ -638,6 +650,28 @@ def test_a_condition_whose_message_alone_changes_has_made_no_transition():
     make_pass(scheduler_of(server))
     [condition] = server.sent("PATCH", "/status")[0][3]["status"]["conditions"]
     assert "lastTransitionTime" not in condition
+
+
+def test_that_a_pod_waits_is_not_told_once_it_is_being_bound(clock):
+    """A condition that came after the Binding would stay, with no kubelet to correct it."""
+    server, told = Server(node("n", cpu="1"), pod("big", {"cpu": "2"})), threading.Event()
+    plain = server.request
+
+    def request(method, path, body=None, *more, **options):
+        if path.endswith("/events") and body["reason"] == "FailedScheduling":
+            told.wait(60)
+        return plain(method, path, body, *more, **options)
+
+    server.request = request
+    cluster, policies = scheduler_of(server), {"my-scheduler": POLICY}
+    scheduler.schedule_pending_pods(cluster, policies, Mock(), threading.Event())
+    server.put(node("m"))
+    clock.now += 100
+    scheduler.schedule_pending_pods(cluster, policies, Mock(), threading.Event())
+    wait_for("it is bound", server.places)
+    told.set()
+    wait_until_told(cluster)
+    assert server.sent("PATCH", "/status") == []
 
 
 def test_after_a_restart_nothing_is_written_again():
@@ -999,6 +1033,17 @@ def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_nod
     cluster.begin_pass(scheduler.waiting_pods(cluster, {"my-scheduler": POLICY}), {"my-scheduler": POLICY})
     nominated = cluster.snapshot({"my-scheduler": POLICY}).nominated
     assert {pod.name for pod in nominated} == {"ours", "gated", "others"}
+
+
+def test_a_nomination_that_a_rule_has_noted_and_could_not_write_ends_with_its_pod():
+    server = Server(node("n"), pod("p"))
+    cluster = scheduler_of(server)
+    snapshot = cluster.snapshot({"my-scheduler": POLICY})
+    noted = copy.copy(cluster.cache.pods["default/p"])
+    noted.update(nominated_node="n")
+    snapshot.nominated = [noted]
+    server.objects.pop(("pods", "default", "p"))
+    assert cluster.snapshot({"my-scheduler": POLICY}).nominated == []
 
 
 @table("function, code", {

@@ -317,6 +317,19 @@ def test_that_two_predicates_are_always_on_is_said_where_they_are_not_named(pred
     assert scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **named}).notices == notices
 
 
+@table("extender, said", {
+    "a field": ({"ignoreable": True}, 'extenders[0].ignoreable: unknown field, .*; did you mean "ignorable"?'),
+    "a field of a field": (
+        {"managedResources": [{"name": "a/b", "ignoredBySchedular": True}]},
+        'extenders[0].managedResources[0].ignoredBySchedular: unknown field, .*; did you mean "ignoredByScheduler"?'),
+    "whatever its case": ({"Weight": 1, "URLPREFIX": "http://x"}, None),
+})
+def test_what_is_misspelt_in_an_extender_is_said_and_passed_over(extender, said, caplog):
+    scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "extenders": [extender]})
+    texts = [text.replace("which is passed over, as in kube-scheduler", ".*") for text in caplog.messages]
+    assert texts == ([said] if said else [])
+
+
 def test_the_shipped_policy_loads_without_a_word():
     [built] = scheduler.load_policies(ROOT / "policy.json", "my-scheduler").values()
     assert built.notices == [] and len(built.predicates) > 4 and len(built.priorities) > 2

@@ -135,6 +135,12 @@ CASES = {
         f"0/3 nodes are available: 3 parsing pod: preferredAffinityTerms: {EMPTY}."),
     "inter-pod affinity of a pod there that no API server takes": (
         "MatchInterPodAffinity", pod("p"), [pod("odd", nodeName="a", **near({"matchLabels": {"app": None}}))], ALL),
+    "... whose terms are no list": (
+        "MatchInterPodAffinity", pod("p"), [pod("odd", nodeName="a", affinity={
+            "podAntiAffinity": {f"required{scheduler.WHEN}": {"topologyKey": ZONE}}})], ALL),
+    "... whose weight is a text": (
+        "MatchInterPodAffinity", pod("p"), [pod("odd", nodeName="a", affinity={
+            "podAffinity": {f"preferred{scheduler.WHEN}": [{"weight": "5"}]}})], ALL),
     "the first pod of a group that wants to be together": (
         "MatchInterPodAffinity", pod("p", labels=WEB, **near({"matchLabels": WEB})), [], ALL),
     "the second pod of such a group": (

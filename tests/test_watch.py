@@ -129,6 +129,15 @@ def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bou
     assert cluster.make_pass() == [] and cluster.bound() == ["a"] and cluster.on("n") == ["a"]
 
 
+def test_a_pod_that_cannot_be_read_any_more_while_it_is_being_bound_keeps_its_room(told):
+    cluster = told(node("n", cpu="1"))
+    cluster.comes(pod("a", ONE))
+    assert cluster.make_pass() == [("a", "n")]
+    cluster.tell("MODIFIED", cluster.stamp(pod("a", {"cpu": "much"})))
+    cluster.comes(pod("b", ONE))
+    assert cluster.make_pass() == [("b", None)]
+
+
 def test_the_watch_shows_a_pod_before_its_binding_is_answered(told):
     cluster = told(node("n", cpu="2"))
     plain = cluster.server.request
