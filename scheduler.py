@@ -3720,6 +3720,9 @@ class Writer:
         for request in requests:
             if record.written != message:
                 return  # there is news by now
+            if record.waits_for is WaitsFor.BINDING:
+                record.written = None
+                return  # or else it would say so even once the pod is bound
             if not self.write_note(self.attempt, request):
                 record.written = None
 
@@ -4060,7 +4063,6 @@ class PendingPods(dict):
             self.say(decision, "Warning", "FailedScheduling", decision.reason, decision.message)
         elif record.waits_for is WaitsFor.BINDING:
             if not self.writer.dry_run:
-                record.written = None  # if threads still have something to tell, it is out of date
                 self.under_way.add(decision.pod.uid)
                 self.writer.start(self.writer.bind_and_tell, decision, self.cache.snapshot.is_live)
         else:

@@ -248,6 +248,18 @@ def test_a_pod_whose_binding_is_refused_is_told_so(status, told):
     assert conditions == [("False", reason, f"binding rejected: status {status}") for reason in told]
 
 
+@table("status", {"as it is forbidden": (403,), "as the API server does": (500,)})
+def test_a_pod_whose_binding_always_fails_is_told_so_once(status, clock):
+    server = Server(node("n"), pod("p"))
+    server.failures["binding"] = [status[0]] * 30
+    cluster = scheduler_of(server)
+    for _ in range(5):
+        make_pass(cluster)
+        clock.now += 20
+    assert len(server.sent("POST", "/events")) == len(server.sent("PATCH", "/status")) == 1
+    assert cluster.pending["uid-p"].attempts == 5
+
+
 def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
     """The API server answers 409, as if somebody had been faster."""
     server = Server(node("n"), pod("p"))
