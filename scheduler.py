@@ -2581,10 +2581,23 @@ def decode_fields(value, schema, where, lenient):
             decoded[name] = decode(item, schema[name], place, lenient)
         elif not name and (not lenient or where.endswith("tlsConfig")):  # where nothing may be passed over
             raise InputError(f"{place}: unknown field{did_you_mean(key, names, '')}")
-        elif not name and where.startswith("extenders"):
-            meant = did_you_mean(key, schema, "")
-            warn_once(f"{place}: unknown field, which is passed over, as in kube-scheduler{meant}")
     return decoded
+
+
+def passed_over(value, schema, where):
+    """Yield the fields that a schema lacks in a value which was decoded as leniently as extenders are."""
+    if isinstance(schema, list):
+        for i, item in enumerate(value or ()):
+            yield from passed_over(item, schema[0], f"{where}[{i}]")
+    elif isinstance(schema, dict):
+        names = {name.lower(): name for name in schema}
+        for key, item in (value or {}).items():
+            place = f"{where}.{key}"
+            if key.lower() in names:
+                yield from passed_over(item, schema[names[key.lower()]], place)
+            else:
+                hint = did_you_mean(key, schema, "")
+                yield f"{place}: unknown field, which is passed over, as in kube-scheduler{hint}"
 
 
 ARGUMENTS = {  # member of a Policy's argument, which says what rule an entry of any name means -> an example
@@ -3237,6 +3250,7 @@ def read_policy(document):
     predicate_entries += [{"name": name} for name in unnamed]
     priority_entries = said.get("priorities", default_entries("priorities"))
     configs = said.get("extenders", [])
+    notices += passed_over(document.get("extenders"), [EXTENDER], "extenders")
     said_elsewhere = {  # rule -> its settings
         "PodFitsResources": {"excepted": left_to_extenders(configs)},
         "InterPodAffinityPriority": {"hard_weight": said.get("hardPodAffinitySymmetricWeight") or 1}}
