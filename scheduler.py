@@ -4507,12 +4507,23 @@ class Cache:
             self.has_changed = True
         if pod:
             self.pods[key] = pod
-        is_nominated = pod and pod.nominated_node and not pod.node_name
-        was_nominated = before and before.uid in [each.uid for each in self.snapshot.nominated]
-        if is_nominated or was_nominated:
+        if self.is_news_of_nominated(before, pod):
             self.snapshot.nominated = [
                 each for each in self.pods.values()
                 if each.nominated_node and not each.node_name and not each.terminating]
+
+    def is_news_of_nominated(self, before, pod):
+        """Say whether a pod as it is now, or was before, is one of those that are nominated to a node.
+
+        What a rule has noted of a pod, and the API server does not show, lasts as long as the pod waits.
+        """
+        if pod and pod.nominated_node and not pod.node_name:
+            return True
+        nominated = self.snapshot.nominated
+        still_waits = pod and before and pod.uid == before.uid and not pod.node_name
+        if still_waits or not before:
+            return before in nominated
+        return before.uid in [each.uid for each in nominated]
 
     def exchange(self, before, pod):
         """Have a pod count instead of the one of its name that was there before; None: there is none.
@@ -4532,7 +4543,8 @@ class Cache:
 
     def read_pod(self, key, raw, before):
         """Return a pod as it is by now; it is not parsed again if nothing that counts has changed."""
-        if self.unread.pop(key, None) is not None:
+        was_unread_on = self.unread.pop(key, None)
+        if was_unread_on is not None:
             self.are_nodes_others = True
         if before and raw and before.is_as_in(raw):
             before.update(raw=raw, spec=pick(raw, dict, "spec"), node_name=name_in(raw, "spec", "nodeName"),
@@ -4540,8 +4552,8 @@ class Cache:
             return before
         pod = read_or_warn(Pod, raw) if raw else None
         if raw and not pod:
-            assumed_on = self.places.get(before.uid, "") if before else ""
-            self.unread[key] = name_in(raw, "spec", "nodeName") or assumed_on
+            assumed_on = self.places.get(before.uid) if before else was_unread_on
+            self.unread[key] = name_in(raw, "spec", "nodeName") or assumed_on or ""
             self.are_nodes_others = True
         return pod
 

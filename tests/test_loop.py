@@ -1,7 +1,6 @@
 """The loop against a cluster in memory that misbehaves on purpose: what real ones do seldom, at the worst moment."""
 
 import contextlib
-import copy
 import functools
 import gc
 import json
@@ -1045,17 +1044,6 @@ def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_nod
     cluster.begin_pass(scheduler.waiting_pods(cluster, {"my-scheduler": POLICY}), {"my-scheduler": POLICY})
     nominated = cluster.snapshot({"my-scheduler": POLICY}).nominated
     assert {pod.name for pod in nominated} == {"ours", "gated", "others"}
-
-
-def test_a_nomination_that_a_rule_has_noted_and_could_not_write_ends_with_its_pod():
-    server = Server(node("n"), pod("p"))
-    cluster = scheduler_of(server)
-    snapshot = cluster.snapshot({"my-scheduler": POLICY})
-    noted = copy.copy(cluster.cache.pods["default/p"])
-    noted.update(nominated_node="n")
-    snapshot.nominated = [noted]
-    server.objects.pop(("pods", "default", "p"))
-    assert cluster.snapshot({"my-scheduler": POLICY}).nominated == []
 
 
 @table("function, code", {

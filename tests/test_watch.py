@@ -1,6 +1,7 @@
 """News at the worst moment: what Reflectors bring is told by hand; and Reflectors themselves, beside servers that fail."""
 
 import contextlib
+import copy
 import gc
 import itertools
 import threading
@@ -133,9 +134,11 @@ def test_a_pod_that_cannot_be_read_any_more_while_it_is_being_bound_keeps_its_ro
     cluster = told(node("n", cpu="1"))
     cluster.comes(pod("a", ONE))
     assert cluster.make_pass() == [("a", "n")]
-    cluster.tell("MODIFIED", cluster.stamp(pod("a", {"cpu": "much"})))
+    cluster.tell("MODIFIED", *(cluster.stamp(pod("a", {"cpu": amount})) for amount in ("much", "more")))
     cluster.comes(pod("b", ONE))
     assert cluster.make_pass() == [("b", None)]
+    cluster.tell("DELETED", cluster.stamp(pod("a", {"cpu": "more"})))
+    wait_for("its room is free", lambda: cluster.make_pass() == [("b", "n")])
 
 
 def test_the_watch_shows_a_pod_before_its_binding_is_answered(told):
@@ -574,6 +577,27 @@ def test_a_label_of_a_node_makes_it_be_asked_again_and_stuck_pods_be_tried(told,
     assert cluster.make_pass() == []
     cluster.tell("MODIFIED", cluster.stamp(node("m", labels={"disk": "ssd"})), resource="nodes")
     assert cluster.make_pass() == [("p", "m")]
+
+
+@table("ends", {
+    "goes": (lambda cluster, thing: cluster.tell("DELETED", thing),),
+    "is made again": (lambda cluster, thing: cluster.tell("MODIFIED", cluster.stamp(pod("p", ONE), uid="another")),),
+    "is bound": (lambda cluster, thing: cluster.tell("MODIFIED", cluster.stamp(pod("p", ONE, nodeName="n"))),),
+})
+def test_a_nomination_that_a_rule_has_noted_and_could_not_write_lasts_until_its_pod(ends, told):
+    cluster = told(node("n"))
+    cluster.comes(pod("p", ONE))
+    cluster.cache.take_news()
+    noted = copy.copy(cluster.cache.pods["default/p"])
+    noted.update(nominated_node="n")
+    cluster.cache.snapshot.nominated = [noted]
+    thing = cluster.stamp(pod("p", ONE, status={"conditions": [{"type": "PodScheduled", "status": "False"}]}))
+    cluster.tell("MODIFIED", thing)
+    cluster.cache.take_news()
+    assert cluster.cache.snapshot.nominated == [noted], "its own news are no end"
+    ends[0](cluster, thing)
+    cluster.cache.take_news()
+    assert cluster.cache.snapshot.nominated == []
 
 
 def test_reports_of_pods_that_run_where_they_were_nominated_have_no_others_looked_through(told):
