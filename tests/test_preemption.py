@@ -570,7 +570,10 @@ def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
 
 
 def test_in_the_end_the_most_important_pods_run(contested, tmp_path, start_scheduler):
-    """180 pods of four priorities, in no order, onto room for 60; the unimportant ones come first more often."""
+    """180 pods of four priorities, in no order, onto room for 60; the unimportant ones come first more often.
+
+    It takes over 10 s, as many are preempted, again and again.
+    """
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     contested.create(*(node(f"n{i}", cpu="10") for i in range(6)))
     chance, api = random.Random(1), scheduler.Proxy(contested.server)

@@ -36,6 +36,7 @@ def project(tmp_path_factory):
     "the README's exercises": ["tests/test_readme.py", "-k", "exercise"],
 })
 def test_what_is_left_passes_the_tests_of(tests, project):
+    """It takes over 10 s beside other tests, as each row is a pytest of its own."""
     run = subprocess.run([sys.executable, "-m", "pytest", "-q", *PLAIN, *tests],
                          cwd=project, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr
