@@ -732,7 +732,7 @@ NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 QUANTITY = re.compile(rf"({NUMBER})(?:[eE]([+-]?[0-9]{{1,9}})|([numkMGTPE]|[KMGTPE]i)?)")
 SUFFIXES = {suffix: Fraction(1000) ** i for i, suffix in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
 SUFFIXES |= {f"{suffix}i": 1024 ** power for power, suffix in enumerate("KMGTPE", 1)}
-# Reads at once a number of however many digits, however large or small. What is cut off rounds it up.
+# Reads a number of any length in no time: it keeps 100 digits, and rounds up what it cuts off.
 DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_UP, Emin=-999, Emax=999, traps=[])
 
 
@@ -3735,8 +3735,8 @@ class Writer:
             if record.written != message:
                 return  # there is news by now
             if record.waits_for is WaitsFor.BINDING:
-                record.written = None
-                return  # or else it would say so even once the pod is bound
+                record.written = None  # by now it may be bound; if it is not, that is told anew
+                return
             if not self.write_note(self.attempt, request):
                 record.written = None
 
@@ -4519,11 +4519,11 @@ class Cache:
         """
         if pod and pod.nominated_node and not pod.node_name:
             return True
-        nominated = self.snapshot.nominated
+        if before in self.snapshot.nominated:
+            return True
         still_waits = pod and before and pod.uid == before.uid and not pod.node_name
-        if still_waits or not before:
-            return before in nominated
-        return before.uid in [each.uid for each in nominated]
+        has_left = before and not still_waits
+        return bool(has_left) and before.uid in [each.uid for each in self.snapshot.nominated]
 
     def exchange(self, before, pod):
         """Have a pod count instead of the one of its name that was there before; None: there is none.

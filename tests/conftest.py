@@ -39,7 +39,10 @@ finish, timer = scheduler.PendingPods.finish, threading.Timer
 plain_wait = scheduler.Writer.wait_for_a_free_thread
 scheduler.PendingPods.finish = lambda pending, seconds, *more: finish(pending, 10 * seconds, *more)
 threading.Timer = lambda seconds, *more: timer(10 * seconds, *more)
-scheduler.Writer.wait_for_a_free_thread = lambda writer: plain_wait(vars(writer).update(patience=60) or writer)
+def wait_for_a_free_thread(writer):
+    writer.patience = 60
+    plain_wait(writer)
+scheduler.Writer.wait_for_a_free_thread = wait_for_a_free_thread
 sys.exit(scheduler.main())"""
 
 
