@@ -83,9 +83,9 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 try:
+    import requests
     import urllib3
     import yaml
-    from requests import Session
     from urllib3.exceptions import HTTPError, InsecureRequestWarning
 except ImportError as error:
     sys.exit(f"{error.name} is missing: pip install -r requirements.txt")
@@ -95,113 +95,96 @@ log = logging.getLogger("scheduler")
 
 ##########################################################################################################
 # PART I. A SCHEDULER                                                                                    #
-# Whoever stops after this part has seen a whole decision, the rules it rests on, the loop around it.    #
+# It is whole, and runs alone: sed '/^# PART II/,$d' scheduler.py. Nothing here is of a later part.      #
 ##########################################################################################################
 
 
 # ==== 1. The loop =======================================================================================
 
-# A pod that was tried in vain has to wait for a while, its *backoff*. One that need not wait is *due*. If a
-# Binding fails, the pod keeps its room on the node until it is known whether it is bound all the same; if it
-# is not, it is tried again: "The life of a pending pod". `policies` is {schedulerName: Policy}.
+# A pass lists the pods that wait, and makes a decision about each that is due. One that was tried in vain
+# is due again after its backoff: 1, 2, 4, ... 10 seconds. `policies` is {schedulerName: Policy}.
 
 
-def run(cluster, policy_file, report, stop, interval, once):
-    """Make passes until `stop` is set; if `once`, until no pod is due, or one fails. Return the exit code."""
+def run(cluster, read_policies, report, stop, interval, once):
+    """Make passes until `stop` is set; if `once`, until no pod is due. Return what went wrong last, or None.
+
+    `read_policies` is called in each pass, so that a Policy may be edited at any time.
+    """
     trouble = None
     while not stop.is_set():
         trouble = None
         try:
-            schedule_pending_pods(cluster, policy_file.current(), report, stop)
-        except ApiError as error:
-            trouble = None if stop.is_set() else error
-        pause = cluster.report_trouble(trouble)  # seconds to wait after trouble, else 0
-        if cluster.pending.due and not trouble:
-            continue  # the pass broke off, as other pods have come: one of them may be more important
-        report.sum_up()
+            schedule_pending_pods(cluster, read_policies(), report, stop)
+        except (ApiError, InputError) as error:
+            trouble = error
+        pause = cluster.end_pass(trouble)  # seconds to wait after trouble, else 0
+        if cluster.due and not trouble:
+            continue  # the pass took long: by now one of the pods that have come may be more important
         if once:
             break
-        cluster.rest(max(interval, pause), stop)  # ends early if a pod comes that names this scheduler
-    cluster.pending.finish(seconds=3 if stop.is_set() else 10)
-    has_failed = trouble or FAILURE.is_set() or cluster.pending.under_way or stop.is_set()
-    return 1 if once and has_failed else 0
+        cluster.rest(max(interval, pause), stop)
+    return trouble
 
 
 def schedule_pending_pods(cluster, policies, report, stop):
-    """Make a pass: list the pods that wait, and decide about those that are due, one after another."""
-    pending = cluster.pending
-    try:
-        waiting = waiting_pods(cluster, policies)
-        snapshot = cluster.begin_pass(waiting, policies)  # finds who is due
-        while pod := cluster.next_due(stop):  # takes in first what has changed on the cluster
-            decision = pod.record.decision  # from an earlier pass, if a rule still delays its binding
-            if not decision:
-                decision = schedule(pod, snapshot, policies[pod.scheduler])
-                assume(decision, cluster.cache)  # from now on the pod counts on its node, if it has one
-            ask_before_binding(decision, cluster.cache)  # whether rules are against it, or have it wait
-            pod.record.report_news(decision, report)
-            pending.carry_out(decision)  # has a thread POST its `binding`, or else say why it stays pending
-    finally:
-        pending.take_answers()  # which pods the API server has bound, and which not
-
-
-def waiting_pods(cluster, policies):
-    """List the pods that name one of these schedulers, and have no node yet: GET /api/v1/pods."""
-    waiting = {}
-    for name in policies:
-        pods = cluster.list_pods(name, f"spec.schedulerName={name},spec.nodeName=")
-        waiting |= {pod.uid: pod for pod in pods if pod.scheduler == name and not pod.node_name}
-    return list(waiting.values())
+    """Make a pass: decide about each pod that waits and is due, one after another."""
+    for pod in cluster.pods_to_try(policies, stop):  # LISTs them, nodes and placed pods: the snapshot
+        decision = cluster.decide(pod, policies[pod.scheduler])  # schedule(), by the snapshot
+        if cluster.is_news(decision):
+            report(decision)
+        cluster.carry_out(decision)  # POSTs its `binding`, or else says why it stays pending
 
 
 def schedule(pod, snapshot, policy):
     """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
     decision = Decision(pod, policy, snapshot.nodes)
     try:
-        feasible, decision.failed = nodes_that_fit(pod, snapshot, policy)
+        feasible, decision.failed = policy.nodes_that_fit(pod, snapshot)
         if not feasible:
             raise Unschedulable(decision.failed.message)
-        prioritize(decision, feasible, snapshot)
+        decision.total = policy.prioritize(decision, feasible, snapshot)
         decision.node = select_host(pod, decision.total)
     except (Exception, SystemExit) as error:  # no node fits, or a rule failed, even by sys.exit()
-        decision.give_up(error)  # this is why there is no node
-        seek_remedy(decision, snapshot)  # a rule may know one, such as preemption
+        policy.give_up(decision, error, snapshot)  # this is why there is no node
     return decision
 
 
-def nodes_that_fit(pod, snapshot, policy):
-    """Ask the predicates about each node, in kube-scheduler's order: the first that fails rules it out."""
-    predicates = prepare(policy.predicates_to_ask(), pod, snapshot.nodes, snapshot)
+@dataclass(eq=False)
+class Policy:
+    """The rules that are active, in the order in which they run, and how they are asked."""
 
-    def ask(rules, node):
-        """Return what is against the node: {predicate: its reasons}."""
-        against = {}
-        for rule in rules:
-            reasons = rule.reasons(pod, node)
-            if reasons:
-                against[rule.title] = reasons
-                if not policy.always_check_all:
+    predicates: list
+    priorities: list
+
+    def nodes_that_fit(self, pod, snapshot):
+        """Ask the predicates about each node: the first that has reasons against it rules the node out."""
+        feasible = {}
+        failed = Failures()
+        for name, node in snapshot.nodes.items():
+            for rule in self.predicates:
+                reasons = rule.reasons(pod, node)
+                if reasons:
+                    failed[name] = {rule.title: reasons}
                     break
-        return against
+            else:
+                feasible[name] = node
+        return feasible, failed
 
-    # Each node is asked, unless the answer is known from the last pod like this one: "What is remembered".
-    feasible, failed = recall_fits(ask, predicates, pod, snapshot, policy)
-    return policy.ask_extenders(pod, feasible, failed)  # web services that it names; they may refuse nodes
+    def prioritize(self, decision, feasible, snapshot):
+        """Return each node's total: the sum, over all priorities, of weight times points."""
+        total = dict.fromkeys(feasible, 0 if self.priorities else 1)
+        for rule in self.priorities:
+            points = rule.points(decision.pod, feasible)  # from 0 to 100
+            for name in feasible:
+                total[name] += rule.weight * points[name]
+        return total
 
-
-def prioritize(decision, feasible, snapshot):
-    """Score the nodes that fit: a node's total is the sum, over all votes, of weight times points."""
-    pod = decision.pod
-    policy = decision.policy
-    try:
-        for rule in prepare(policy.priorities, pod, feasible, snapshot):
-            decision.votes.append(rule.vote(pod, feasible, snapshot))  # points from 0 to 100
-    except Unschedulable:  # a priority has given a score that is not from 0 to 100, for example
-        if len(feasible) > 1:  # a single node is taken, whatever its points
-            raise
-    for extender in policy.extenders:
-        decision.votes += extender.prioritize(pod, feasible)
-    decision.total = decision.add_up(feasible, snapshot)
+    def give_up(self, decision, error, snapshot):
+        """Have the decision be to leave the pod pending. A rule that breaks fails this pod only."""
+        decision.node = None
+        decision.message = str(error)
+        if not isinstance(error, (Unschedulable, Malformed)):
+            decision.message = f"{type(error).__name__} in a rule: {error}"
 
 
 def select_host(pod, total):
@@ -211,7 +194,7 @@ def select_host(pod, total):
 
 
 def binding(pod, node_name):
-    """Return the request that binds the pod to the node; Writer.bind sends it, in a thread."""
+    """Return the request that binds the pod to the node."""
     return "POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {
         "apiVersion": "v1", "kind": "Binding",
         "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
@@ -230,66 +213,56 @@ def binding(pod, node_name):
 #         if node.labels.get("closed") == "yes":
 #             yield "node(s) were closed"
 #
-# A priority returns a score instead. Run with `--plugins FILE`, and name the rule in the Policy: one with
-# {"predicates": [{"name": "OnlyOpenNodes"}]} has this one asked, and those that are `always` active; one
-# without such a list has those asked that are active `by_default`. If a rule needs more than the pod and the
-# node, its `metadata`, a function of (pod, nodes, snapshot), works that out, once for each pod (`prepare`).
+# A priority returns a score from 0 to 100 instead; or any, if it has a `reduce`, which makes points of the
+# scores of all nodes. Options of the decorators that are not used here say more of a rule to later parts.
 
 
-PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, filled by the decorators
+PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, in kube-scheduler's order
 CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
-RULE_OF = {}  # the code of a rule's function -> the rule's name; if several rules share it, the last one's
+CHECKS = []  # functions of (where, name, options): what else is to be done with a rule that is registered
 
 
-@dataclass(eq=False)
 class Rule:
-    """A predicate or a priority: a function of a pod and a node, and what the Policy says about it."""
+    """A predicate or a priority: a function of a pod and a node, its name, and what else is said of it."""
 
-    # What its decorator says. Fields that this part does not use serve the Policy or the extension points.
-    name: str
-    function: Callable
-    metadata: Callable | None = None  # works out, once per pod, what the function takes as `metadata`
-    reduce: Callable | None = None  # turns the scores of all nodes into 0 to 100, where the function does not
-    argument: dict | None = None  # the fields of an entry's `argument`, {field: type}; None: it takes none
-    default: dict = field(default_factory=dict)  # the values of fields that an entry may leave out
-    member: str | None = None  # an entry whose argument has this field means this rule, whatever its name
-    check: Callable | None = None  # yields what is wrong with the arguments
-    hooks: dict = field(default_factory=dict)  # its functions for the other extension points
-    steady: bool = False  # for pods alike (`likeness`), its answer rests on the node and its metadata alone
-    is_own: bool = False  # it is one of --plugins, not a built-in one
-    # What a pod may ask for -> function(pod, its node or None), whether it does: to warn that nobody looks.
-    looks_at: dict = field(default_factory=dict)
-    aliases: list = field(default_factory=list)  # other names of it in a Policy; several rules may have one
-    always: bool = False  # it is active whatever a Policy names
-    by_default: int = 0  # 1, or a priority's weight: it is active where a Policy leaves the list out
-    plugin: str = ""  # the plugin that it is part of today; "": one of its own name
+    reduce = None
+    weight = 1
 
-    # What the Policy says:
-    title: str = ""  # what it calls the rule, by any of its names
-    settings: dict = field(default_factory=dict)  # what functions take by these names; else their defaults
-    weight: int = 1
+    def __init__(self, name, function, **said):
+        self.name = name
+        self.title = name  # what the Policy calls it
+        self.function = function
+        vars(self).update(said)
+
+    def but(self, **changes):
+        """Return a rule like this one of which something else is said."""
+        other = copy.copy(self)
+        vars(other).update(changes)
+        return other
+
+    def reasons(self, pod, node):
+        """Return the reasons that a predicate has against a node."""
+        return list(self.function(pod, node))
+
+    def points(self, pod, nodes):
+        """Return what a priority gives to these nodes, {name: Node}: {name: 0 to 100}."""
+        scores = {name: self.function(pod, node) for name, node in nodes.items()}
+        return self.reduce(scores) if self.reduce else scores
 
 
 def register(where, name=None, **options):
     """Return a decorator that makes a function the rule of this name."""
     if not isinstance(name, str) or not name:
-        raise no_name(where, name)
+        function = getattr(name, "__name__", "the rule")
+        noun = "predicate" if where == "predicates" else "priority"
+        raise InputError(f'expected the name that a Policy has for {function}, as in @{noun}("Name")')
 
     def decorate(function):
-        """Make the function a rule, as the options describe it; return it as it is."""
-        plain = getattr(function, "func", function)  # some built-in rules are made by functools.partial
-        is_built_in = plain.__module__ == __name__
-        given = {"function": function} | options
-        if not is_built_in:
-            check_rule(where, name, function, options)
-            given = Watch(name).over(given)
-        given = {option: value for option, value in given.items() if value is not None}
-        hooks = {option: given.pop(option) for option in given.keys() - Rule.__dataclass_fields__.keys()}
-        unless_given = {"steady": is_built_in, "is_own": not is_built_in, "plugin": name}
-        CATALOGUES[where][name] = Rule(name, hooks=hooks, **(unless_given | given))
-        for each in (function, *options.values()):
-            if hasattr(each, "__code__"):
-                RULE_OF[each.__code__] = name
+        """Make the function a rule; return it as it is."""
+        said = {"function": function} | options
+        for check in CHECKS:
+            said = check(where, name, said)
+        CATALOGUES[where][name] = Rule(name, **said)
         return function
 
     return decorate
@@ -297,34 +270,28 @@ def register(where, name=None, **options):
 
 # A predicate is a function of (pod, node) that yields the reasons why the pod does not fit; none, if it fits.
 predicate = functools.partial(register, "predicates")
-# A priority is a function of (pod, node) that returns a score from 0 to 100; or any, if it has a `reduce`.
+# A priority is a function of (pod, node) that returns a score.
 priority = functools.partial(register, "priorities")
 
 
-# ==== 3. The first predicates ===========================================================================
-
-# These look at the pod and the node, and at nothing else. What a Policy says of a rule, such as `excepted`,
-# is filled in when it is read (set_up). What else a decorator says is for the Policy, and for warnings that
-# no active rule looks at what a pod asks for.
+# ==== 3. Predicates =====================================================================================
 
 
-@predicate("CheckNodeUnschedulable", plugin="NodeUnschedulable", always=True)
+@predicate("CheckNodeUnschedulable")
 def check_node_unschedulable(pod, node):
     """The node is not cordoned, or the pod tolerates that."""
     if node.unschedulable and not tolerates(pod, Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")):
         yield "node(s) were unschedulable"
 
 
-@predicate("HostName", plugin="NodeName", by_default=1, aliases=["GeneralPredicates"])
+@predicate("HostName")
 def host_name(pod, node):
     """The pod asks for this node, or for none. (A pod that waits has none, so that it always passes.)"""
     if pod.node_name not in ("", node.name):
         yield "node(s) didn't match the requested hostname"
 
 
-@predicate("PodFitsHostPorts", plugin="NodePorts", by_default=1,
-           aliases=["PodFitsPorts", "GeneralPredicates"],
-           looks_at={"host ports": lambda pod, node: pod.host_ports})
+@predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
     """No pod there has a host port that this pod wants: protocol and number, on the same IP or on all."""
     for other in node.pods.values() if pod.host_ports else ():
@@ -336,11 +303,14 @@ def pod_fits_host_ports(pod, node):
                 return
 
 
-NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
+@predicate("MatchNodeSelector")
+def match_node_selector(pod, node):
+    """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity."""
+    if not wants_node(pod, node):
+        yield "node(s) didn't match Pod's node affinity"
 
 
-@predicate("PodFitsResources", plugin="NodeResourcesFit", by_default=1, aliases=["GeneralPredicates"],
-           looks_at={"resource requests": lambda pod, node: any(pod.requests.values())})
+@predicate("PodFitsResources")
 def pod_fits_resources(pod, node, excepted=()):
     """The node has room for one more pod, and enough free of all resources but those that are excepted."""
     if len(node.pods) + 1 > node.max_pods:
@@ -353,15 +323,25 @@ def pod_fits_resources(pod, node, excepted=()):
             yield f"Insufficient {name}"
 
 
-Taint = collections.namedtuple("Taint", "key value effect")
+@predicate("NoDiskConflict")
+def no_disk_conflict(pod, node):
+    """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
+    mine = disks_of(pod)
+    for other in node.pods.values() if mine else ():
+        theirs = disks_of(other)
+        if any(not (mine[disk] and theirs[disk]) for disk in mine.keys() & theirs.keys()):
+            yield "node(s) had no available disk"
+            return
 
 
-@predicate("PodToleratesNodeTaints", plugin="TaintToleration", always=True, looks_at={
-    "no toleration for taints there": lambda pod, node: node and hostile_taints(pod, node)})
+@predicate("PodToleratesNodeTaints")
 def pod_tolerates_node_taints(pod, node):
     """The pod tolerates the node's NoSchedule and NoExecute taints; the first that it does not, is named."""
     for taint in hostile_taints(pod, node)[:1]:
         yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
+
+
+Taint = collections.namedtuple("Taint", "key value effect")
 
 
 def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
@@ -386,7 +366,32 @@ def covers(toleration, taint):
     return covers_value and covers_key and toleration.get("effect") in (None, "", taint.effect)
 
 
-# ==== 4. The first priorities ===========================================================================
+def kept_with_pod(function):
+    """Have what a function returns of a pod kept as long as the pod is."""
+    return functools.wraps(function)(lambda pod: pod.kept(function))
+
+
+DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
+    "gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"],
+    "rbd": ["image", "pool"]}
+
+
+@kept_with_pod
+def disks_of(pod):
+    """The pod's network disks: {identity: whether it may be shared}. A Ceph image is one for each monitor."""
+    disks = {}
+    for volume in pod.volumes:
+        for source, fields in DISK_IDENTITIES.items():
+            disk = pick(volume, dict, source)
+            shared = pick(disk, bool, "readOnly") and source != "awsElasticBlockStore"
+            monitors = pick(disk, list, "monitors", of=str) if source == "rbd" else [""]
+            for monitor in monitors if disk else []:
+                identity = source, monitor, *(pick(disk, str, name) for name in fields)
+                disks[identity] = shared and disks.get(identity, True)
+    return disks
+
+
+# ==== 4. Priorities =====================================================================================
 
 
 DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}  # of a container that does not say, in scores
@@ -403,7 +408,7 @@ def usage(incoming, node, resources):
     return found
 
 
-@priority("LeastRequestedPriority", plugin="NodeResourcesFit", by_default=1)
+@priority("LeastRequestedPriority")
 def least_requested(pod, node):
     """The percentages of cpu and memory that stay free, averaged: spreads the load."""
     shares = usage(pod.nonzero_incoming, node, CPU_AND_MEMORY).values()
@@ -411,7 +416,7 @@ def least_requested(pod, node):
     return (cpu + memory) // 2
 
 
-@priority("MostRequestedPriority", plugin="NodeResourcesFit")
+@priority("MostRequestedPriority")
 def most_requested(pod, node):
     """The percentages of cpu and memory that are then requested, averaged: fills node after node."""
     shares = usage(pod.nonzero_incoming, node, CPU_AND_MEMORY).values()
@@ -419,7 +424,7 @@ def most_requested(pod, node):
     return (cpu + memory) // 2
 
 
-@priority("BalancedResourceAllocation", plugin="NodeResourcesBalancedAllocation", by_default=1)
+@priority("BalancedResourceAllocation")
 def balanced_resource_allocation(pod, node):
     """100 where cpu and memory are used to the same degree, else less; 0 where one is used up."""
     shares = usage(pod.nonzero_incoming, node, CPU_AND_MEMORY).values()
@@ -434,8 +439,13 @@ def normalize(raw, few_are_best=False):
     return {name: 100 - score for name, score in points.items()} if few_are_best else points
 
 
-@priority("TaintTolerationPriority", reduce=functools.partial(normalize, few_are_best=True),
-          plugin="TaintToleration", by_default=1)
+@priority("NodeAffinityPriority", reduce=normalize)
+def node_affinity(pod, node):
+    """The summed weights of the preferred node affinity terms that the node meets."""
+    return sum([weight for weight, term in preferred_terms(pod) if term_matches(term, node)])
+
+
+@priority("TaintTolerationPriority", reduce=functools.partial(normalize, few_are_best=True))
 def taint_toleration(pod, node):
     """The number of PreferNoSchedule taints that the pod does not tolerate; the fewer, the better."""
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
@@ -449,246 +459,134 @@ def dice(*names):
     return random if SEED is None else random.Random(f"{SEED} {' '.join(names)}")
 
 
-@priority("RandomPriority", steady=False)
+@priority("RandomPriority")
 def random_priority(pod, node):
     """Any score. With this priority alone, this is the random scheduler of the Bash tutorials."""
     return dice(pod.key, node.name).randint(0, 100)
 
 
-# ==== 5. How rules are asked ============================================================================
+# ==== 5. Node affinity ==================================================================================
 
 
-SKIP = object()  # what a `metadata` function returns to have its rule left out for the pod
+WHEN = "DuringSchedulingIgnoredDuringExecution"  # affinity is required, or preferred
+Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
+LABEL_VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+OPERATORS = {  # of label and node selectors; the value is None where the label is missing
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda value, values: value is not None,
+    "DoesNotExist": lambda value, values: value is None,
+    "Gt": lambda value, values: int64(value) is not None and int64(value) > int64(values[0]),
+    "Lt": lambda value, values: int64(value) is not None and int64(value) < int64(values[0]),
+}
 
 
-class Prepared:
-    """A rule that is ready to be asked about nodes: its metadata for a pod, or pods alike, is worked out."""
-
-    def __init__(self, rule, metadata):
-        self.rule = rule
-        self.metadata = metadata
-        self.function = rule.function
-        if rule.metadata:
-            self.function = functools.partial(rule.function, metadata=metadata)
-        self.title = rule.title
-
-    def __eq__(self, other):
-        """Say whether the other one says the same of a node: to pods that are alike, a steady rule does."""
-        same_rule = isinstance(other, Prepared) and self.rule is other.rule
-        return same_rule and self.rule.steady and self.metadata == other.metadata
-
-    def reasons(self, pod, node):
-        """Return the reasons that a predicate has against a node."""
-        reasons = self.function(pod, node)
-        if isinstance(reasons, types.GeneratorType):
-            reasons = list(reasons)
-        if reasons == []:  # the usual answer, so that this is to be fast
-            return reasons
-        return strings_of(self.rule, reasons, "the reasons")
-
-    def score(self, pod, node):
-        """Return the score that a priority gives a node."""
-        score = self.function(pod, node)
-        if not self.rule.reduce:
-            check_points(self.rule, {node.name: score})
-        return score
-
-    def vote(self, pod, nodes, snapshot):
-        """Return what a priority gives to these nodes, {name: Node}: a Vote."""
-        like = likeness(pod, [self.rule])
-        score = functools.partial(self.score, pod)
-        return recall(self.rule, like, snapshot, nodes, score, basis=self, then=self.make_vote)
-
-    def make_vote(self, nodes, raw):
-        """Make a Vote of raw scores. They may be of any size: `reduce` makes points from 0 to 100 of them."""
-        points = raw
-        if self.rule.reduce:
-            points = self.rule.reduce(dict(raw))
-            check_reduced(self.rule, raw, points)
-        return Vote(self.title, self.rule.weight, raw, points, self)
+def int64(text):
+    """Read a base-10 integer as Go's ParseInt does; None if it is none of 64 bits."""
+    number = int(text) if text and re.fullmatch("[+-]?[0-9]{1,63}", text) else 2**63
+    return number if -(2**63) <= number < 2**63 else None
 
 
-def prepare(rules, pod, nodes, snapshot):
-    """Return the rules as Prepared ones, without those that have nothing to say. Raises Unschedulable."""
-    prepared = []
-    node_list = list(nodes.values())
-    for rule in rules:
+def requirement(expression):
+    """Read an entry of matchExpressions as NewRequirement (apimachinery) does. Raises InvalidSelector."""
+    key = pick(expression, str, "key")
+    operator = pick(expression, str, "operator")
+    values = pick(expression, list, "values", of=str)
+    if operator not in OPERATORS:
+        raise InvalidSelector(f'"{operator}" is not a valid node selector operator')
+    if operator in ("In", "NotIn") and not values:
+        raise InvalidSelector("for 'in', 'notin' operators, values set can't be empty")
+    if operator in ("Exists", "DoesNotExist") and values:
+        raise InvalidSelector("values set must be empty for exists and does not exist")
+    if operator in ("Gt", "Lt") and len(values) != 1:
+        raise InvalidSelector("for 'Gt', 'Lt' operators, exactly one value is required")
+    if operator in ("Gt", "Lt") and int64(values[0]) is None:
+        raise InvalidSelector("for 'Gt', 'Lt' operators, the value must be an integer")
+    for value in values:
+        if len(value) > 63 or not LABEL_VALUE.fullmatch(value):
+            raise InvalidSelector(f'invalid label value: "{value}": at key: "{key}"')
+    return Requirement(key, operator, values)
+
+
+def satisfies(labels, requirements):
+    """Say whether labels meet all the requirements; None stands for those that nothing meets."""
+    for key, operator, values in requirements or ():
+        if not OPERATORS[operator](labels.get(key), values):
+            return False
+    return requirements is not None
+
+
+def node_selector_term(term):
+    """Read a term as requirements of labels, and of fields; None if empty. Raises InvalidSelector."""
+    on_labels = [requirement(expression) for expression in pick(term, list, "matchExpressions", of=dict)]
+    on_fields = []
+    for expression in pick(term, list, "matchFields", of=dict):
+        key = pick(expression, str, "key")
+        operator = pick(expression, str, "operator")
+        values = pick(expression, list, "values", of=str)
+        if operator not in ("In", "NotIn"):
+            raise InvalidSelector(f'"{operator}" is not a valid node field selector operator')
+        if len(values) != 1:
+            count = f"unexpected number of value ({len(values)})"
+            raise InvalidSelector(f'{count} for node field selector operator "{operator}"')
+        on_fields.append(Requirement(key, operator, values))
+    return (on_labels, on_fields) if on_labels or on_fields else None
+
+
+def term_matches(term, node):
+    """Say whether a node meets all of a term; the only field is metadata.name."""
+    on_labels, on_fields = term
+    return satisfies(node.labels, on_labels) and satisfies({"metadata.name": node.name}, on_fields)
+
+
+def valid_terms(raws):
+    """Read the terms of a node selector, without those that are empty or invalid: these match nothing."""
+    terms = []
+    for raw in raws:
+        with contextlib.suppress(InvalidSelector):
+            terms.append(node_selector_term(raw))
+    return [term for term in terms if term]
+
+
+@kept_with_pod
+def required_terms(pod):
+    """The terms of the pod's required node affinity, of which one must match; None without such affinity."""
+    required = pod.node_affinity.get(f"required{WHEN}")
+    return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
+
+
+def wants_node(pod, node):
+    """Say whether a node meets the pod's nodeSelector and required node affinity."""
+    terms = required_terms(pod)
+    return pod.node_selector.items() <= node.labels.items() and (
+        terms is None or any(term_matches(term, node) for term in terms))
+
+
+@kept_with_pod
+def preferred_terms(pod):
+    """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable."""
+    return weighted_terms(pick(pod.node_affinity, list, f"preferred{WHEN}", of=dict))
+
+
+def weighted_terms(raws):
+    """Return (weight, term) pairs of preferred terms that say something. Raises Unschedulable."""
+    pairs = []
+    problems = {}
+    for preferred in raws:
+        weight = pick(preferred, int, "weight")
         try:
-            metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
-        except Rejected as error:
-            error.title = rule.title
-            raise
-        if metadata is not SKIP:
-            prepared.append(Prepared(rule, metadata))
-    return prepared
+            term = weight and node_selector_term(pick(preferred, dict, "preference"))
+        except InvalidSelector as error:
+            problems[str(error)] = None  # once, as upstream's Aggregate does
+        else:
+            pairs += [(weight, term)] if term else []
+    if problems:
+        problem = f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems)
+        raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {problem}')
+    return pairs
 
 
-# ==== 6. The decision ===================================================================================
-
-
-class Unschedulable(Exception):
-    """The attempt to place a pod ends here, for this reason."""
-
-
-class Rejected(Unschedulable):
-    """The pod fits no node at all, for this reason: said by a `metadata` function."""
-
-    title = ""  # of the rule
-
-
-class Malformed(ValueError):
-    """An API object that cannot be understood; the text says which field, and why."""
-
-
-class ApiError(Exception):
-    """A request that did not succeed. status: the HTTP status, or 0 where no answer came."""
-
-    def __init__(self, status, message):
-        super().__init__(message)
-        self.status = status
-        if "etcdserver: request is too large" in message:  # answered with 500, or a Binding with 409
-            self.status = status = 413  # so that nobody takes it for trouble, or tries it again at once
-        self.is_trouble = status in (0, 429) or status >= 500  # whether other requests may well fail, too
-
-
-@dataclass
-class Vote:
-    """What a priority, or an extender, gives to the nodes that fit."""
-
-    title: str
-    weight: int
-    raw: dict  # node -> its score, as the function of the priority gave it; None for an extender
-    points: dict  # node -> 0 to 100, after `reduce`; an extender's are weighted already (weight: 1)
-    rule: Prepared | None = None  # whose vote it is; None for an extender
-
-
-@dataclass(eq=False)
-class Decision:
-    """What was decided about one pod, and all that it was decided from."""
-
-    pod: Pod
-    policy: Policy
-    nodes: dict  # name -> Node, of all nodes
-    node: str | None = None  # the name of the chosen node
-    failed: Failures = field(default_factory=lambda: Failures())  # why the other nodes do not fit
-    votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
-    total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
-    message: str | None = None  # without a node: why, in kube-scheduler's words
-    remedy: str = ""  # without a node: what a rule does about that
-    reason: str = "Unschedulable"  # without a node: that of the pod's condition
-    trouble: ApiError | None = None  # without a node: what was the matter with the API server
-    waits: str = ""  # with a node: why the pod is not bound to it yet
-    requests: list = field(default_factory=list)  # to be sent, as a remedy or to prepare the binding
-
-    @property
-    def raw(self):
-        """The scores as the priorities gave them, {priority: {node: score}}."""
-        return {vote.title: vote.raw for vote in self.votes if vote.raw is not None}
-
-    @property
-    def scores(self):
-        """The points times the weights, {priority or extender: {node: score}}."""
-        return {vote.title: {name: vote.weight * points for name, points in vote.points.items()}
-                for vote in self.votes}
-
-    @property
-    def fits_nowhere(self):
-        """Whether each node has been ruled out, or there is none."""
-        return self.node is None and len(self.failed) == len(self.nodes)
-
-    def add_up(self, nodes, snapshot):
-        """Return the sum of each node's points times their weights; 1 if nobody is to give points."""
-        is_unscored = not self.policy.priorities and not self.policy.extenders
-
-        def total(node):
-            """Add up what one node gets in all votes."""
-            return 1 if is_unscored else sum([vote.weight * vote.points[node.name] for vote in self.votes])
-
-        # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
-        basis = [(vote.rule, None if vote.points is vote.raw else vote.points) for vote in self.votes]
-        like = likeness(self.pod, self.policy.priorities)
-        return recall(("total", self.policy), like, snapshot, nodes, total, basis)
-
-    def give_up(self, error):
-        """Become a decision to leave the pod pending. A rule that breaks fails this pod only."""
-        if isinstance(error, ApiError) and error.is_trouble:
-            FAILURE.set()
-            self.trouble = error
-        if self.node and not isinstance(error, Unschedulable):
-            self.reason = "SchedulerError"  # as in kube-scheduler, of what breaks once a node is chosen
-        self.node = None
-        self.waits = ""
-        self.message = text_of(error)
-        if isinstance(error, Rejected):
-            why = {f"{error.title} (whatever the node)": [str(error)]}
-            self.failed = Failures(dict.fromkeys(self.nodes, why))
-            self.message = self.policy.rejection(error, self.failed)
-        if not isinstance(error, (Unschedulable, Malformed, ApiError)):
-            FAILURE.set()
-            self.message = what_broke(error)
-            log.debug("%s", self.pod.key, exc_info=error)
-
-
-class Failures(dict):
-    """What is against the nodes that do not fit: {node: {predicate: its reasons}}."""
-
-    @functools.cached_property
-    def message(self):
-        """The reasons where no node fits, summed up: "0/3 nodes are available: 3 Too many pods."."""
-        if not self:
-            return "no nodes available to schedule pods"
-        counts = collections.Counter(
-            reason for against in self.values() for reasons in against.values() for reason in reasons)
-        parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
-        return f"0/{len(self)} nodes are available: {parts}."
-
-
-def split_nodes(nodes, against):
-    """Return the nodes that fit, {name: Node}, and the Failures of the others."""
-    feasible = {name: node for name, node in nodes.items() if not against[name]}
-    return feasible, Failures({name: what for name, what in against.items() if what})
-
-
-# Set once a rule breaks, or a write fails (unless somebody else was faster). Then the exit code is 1, except
-# that of a loop which runs until a signal. It is global, as rules break in many places.
-FAILURE = threading.Event()
-
-
-@contextlib.contextmanager
-def warn_if_broken(text):
-    """If a rule breaks in this block, or calls sys.exit, end the block, warn in these words, and go on."""
-    try:
-        yield
-    except (Exception, SystemExit) as error:
-        FAILURE.set()
-        warn_once(f"{text}: {what_broke(error)}")
-
-
-def what_broke(error):
-    """Describe an unexpected exception in a line: its type, its text, the rule, the line in its file."""
-    place = about = ""
-    rule = file = None
-    if isinstance(error.__cause__, StopIteration):  # a generator has made a RuntimeError of it
-        error = error.__cause__
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        code = frame.f_code
-        if isinstance(frame.f_locals.get("node"), Node):
-            about = f", about node {frame.f_locals['node'].name}"
-        if code in RULE_OF:
-            rule = RULE_OF[code]
-            file = code.co_filename
-        if file == code.co_filename:  # the last line in the rule's own file
-            place = f" ({rule}: {Path(file).name}, line {line})"
-    return f"{type(error).__name__} in a rule: {one_line(error)}{place}{about}"
-
-
-##########################################################################################################
-# PART II. WHAT RULES LOOK AT                                                                            #
-# Fields and quantities, labels and selectors, pods and nodes.                                           #
-##########################################################################################################
-
-
-# ==== 7. Fields and quantities ==========================================================================
+# ==== 6. Fields and quantities ==========================================================================
 
 
 TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", float: "a number",
@@ -719,12 +617,6 @@ def name_in(thing, *path):
     for key in path:
         thing = thing.get(key) if isinstance(thing, dict) else None
     return thing if isinstance(thing, str) else ""
-
-
-def key_in(thing):
-    """Return an object's namespace/name, or name, even if it is malformed."""
-    parts = [name_in(thing, "metadata", "namespace"), name_in(thing, "metadata", "name")]
-    return "/".join(filter(None, parts))
 
 
 # Upstream: ParseQuantity in k8s.io/apimachinery/pkg/api/resource.
@@ -758,9 +650,7 @@ def read_quantity(text, unit):
 
 
 remembered_quantity = functools.lru_cache(maxsize=65536)(read_quantity)
-
-
-WHEN = "DuringSchedulingIgnoredDuringExecution"  # affinity is required, or preferred
+NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
 
 
 def amounts(thing, *path):
@@ -786,6 +676,442 @@ def raise_to(total, others):
     for name, amount in others.items():
         if amount > total.get(name, 0):
             total[name] = amount
+
+
+def amounts_of_pod(spec, default):
+    """Return what a pod requests: max(its containers together, each init container alone) + overhead.
+
+    `default`: for what a container does not name. Upstream: PodRequests.
+    """
+    total = {}
+    for container in pick(spec, list, "containers", of=dict):
+        add(total, default | amounts(container, "resources", "requests"))
+    for container in pick(spec, list, "initContainers", of=dict):
+        raise_to(total, default | amounts(container, "resources", "requests"))
+    add(total, amounts(spec, "overhead"))
+    return total
+
+
+# ==== 7. Pods and nodes =================================================================================
+
+
+READ_OF_PODS, READ_OF_NODES = [], []  # functions that read more of a pod, or of a node, for later parts
+
+
+class Pod:
+    """What the scheduler knows of a pod, read once from the API's JSON. Raises Malformed."""
+
+    def __init__(self, raw):
+        self.raw = raw
+        self.spec = spec = pick(raw, dict, "spec")
+        self.name = pick(raw, str, "metadata", "name")
+        self.namespace = pick(raw, str, "metadata", "namespace") or "default"
+        self.key = f"{self.namespace}/{self.name}"
+        self.uid = pick(raw, str, "metadata", "uid") or self.key
+        self.created = pick(raw, str, "metadata", "creationTimestamp")
+        self.terminating = bool(pick(raw, str, "metadata", "deletionTimestamp"))
+        self.pending_message = pending_message(raw)
+        self.priority = pick(spec, int, "priority")
+        self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
+        self.node_name = pick(spec, str, "nodeName")
+        self.labels = pick(raw, dict, "metadata", "labels", of=str)
+        self.node_selector = pick(spec, dict, "nodeSelector", of=str)
+        self.tolerations = pick(spec, list, "tolerations", of=dict)
+        self.volumes = pick(spec, list, "volumes", of=dict)
+        self.containers = pick(spec, list, "containers", of=dict)
+        self.host_ports = host_ports_of(self.containers)
+        self.requests = NO_REQUESTS | amounts_of_pod(spec, {})
+        # In scores it counts for `nonzero` on its node, and for `nonzero_incoming` while it has none.
+        self.nonzero = amounts_of_pod(spec, DEFAULT_REQUESTS)
+        overhead = amounts(spec, "overhead").get("cpu", 0)  # whose cores, rounded up, count as millicores
+        cpu = self.nonzero.get("cpu", 0) - overhead + math.ceil(overhead / 1000)
+        self.nonzero_incoming = self.nonzero | {"cpu": cpu}  # upstream: calculatePodResourceRequest
+        self.derived = {}  # what rules have worked out of it: see kept_with_pod
+        for read in READ_OF_PODS:
+            read(self)
+
+    @property
+    def node_affinity(self):
+        """Its affinity to nodes, in the API's JSON."""
+        return pick(self.spec, dict, "affinity", "nodeAffinity")
+
+    def kept(self, function):
+        """Return what a function returns of the pod. It is called once only."""
+        if function not in self.derived:
+            self.derived[function] = function(self)
+        return self.derived[function]
+
+
+def host_ports_of(containers):
+    """Return the host ports of containers, {(protocol, number): IPs}."""
+    ports = collections.defaultdict(set)
+    for port in itertools.chain(*(pick(container, list, "ports", of=dict) for container in containers)):
+        number = pick(port, int, "hostPort")
+        if number > 0:
+            key = pick(port, str, "protocol") or "TCP", number
+            ports[key].add(pick(port, str, "hostIP") or "0.0.0.0")
+    return dict(ports)
+
+
+def pending_message(raw):
+    """Return the message of a pod's condition PodScheduled, if that is False, or None. Raises Malformed."""
+    for condition in pick(raw, list, "status", "conditions", of=dict):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return name_in(condition, "message")
+    return None
+
+
+class Node:
+    """A node and the pods on it (kube-scheduler's NodeInfo), read from the API's JSON. Raises Malformed."""
+
+    def __init__(self, raw):
+        self.raw = raw
+        self.name = pick(raw, str, "metadata", "name")
+        self.labels = pick(raw, dict, "metadata", "labels", of=str)
+        self.unschedulable = pick(raw, bool, "spec", "unschedulable")
+        self.taints = [Taint(*(pick(taint, str, part) for part in Taint._fields))
+                       for taint in pick(raw, list, "spec", "taints", of=dict)]
+        room = "allocatable" if pick(raw, dict, "status").get("allocatable") is not None else "capacity"
+        self.allocatable = NO_REQUESTS | amounts(raw, "status", room)
+        self.max_pods = quantity(str(pick(raw, dict, "status", room).get("pods") or 0))
+        self.pods = {}  # uid -> Pod, of those on it
+        self.requested = dict(NO_REQUESTS)  # by all of these
+        self.nonzero = dict.fromkeys(DEFAULT_REQUESTS, 0)  # likewise, as it counts in scores
+        for read in READ_OF_NODES:
+            read(self)
+
+    def add(self, pod):
+        """Put a pod on the node."""
+        self.pods[pod.uid] = pod
+        add(self.requested, pod.requests)
+        add(self.nonzero, pod.nonzero)
+
+
+@dataclass(eq=False)
+class Snapshot:
+    """The cluster as rules see it, with what was placed so far."""
+
+    nodes: dict  # name -> Node
+
+
+# ==== 8. The decision ===================================================================================
+
+
+class Unschedulable(Exception):
+    """The attempt to place a pod ends here, for this reason."""
+
+
+class Malformed(ValueError):
+    """An API object that cannot be understood; the text says which field, and why."""
+
+
+class InvalidSelector(Malformed):
+    """A selector that kube-scheduler cannot parse; the text is kube-scheduler's."""
+
+
+@dataclass(eq=False)
+class Decision:
+    """What was decided about one pod, and all that it was decided from."""
+
+    pod: Pod
+    policy: Policy
+    nodes: dict  # name -> Node, of all nodes
+    node: str | None = None  # the name of the chosen node
+    failed: Failures = field(default_factory=lambda: Failures())  # why the other nodes do not fit
+    total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
+    message: str | None = None  # without a node: why, in kube-scheduler's words
+    reason: str = "Unschedulable"  # without a node: that of the pod's condition
+
+
+class Failures(dict):
+    """What is against the nodes that do not fit: {node: {predicate: its reasons}}."""
+
+    @functools.cached_property
+    def message(self):
+        """The reasons where no node fits, summed up: "0/3 nodes are available: 3 Too many pods."."""
+        if not self:
+            return "no nodes available to schedule pods"
+        counts = collections.Counter(
+            reason for against in self.values() for reasons in against.values() for reason in reasons)
+        parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+        return f"0/{len(self)} nodes are available: {parts}."
+
+
+# ==== 9. The API server =================================================================================
+
+
+class ApiError(Exception):
+    """A request that did not succeed. status: the HTTP status, or 0 where no answer came."""
+
+    def __init__(self, status, message):
+        super().__init__(message)
+        self.status = status
+        if "etcdserver: request is too large" in message:  # answered with 500, or a Binding with 409
+            self.status = status = 413  # so that nobody takes it for trouble, or tries it again at once
+        self.is_trouble = status in (0, 429) or status >= 500  # whether other requests may well fail, too
+
+
+class Proxy:
+    """The API server behind kubectl proxy."""
+
+    def __init__(self, server):
+        self.server = server.rstrip("/")
+        self.session = requests.Session()
+
+    def request(self, method, path, body=None, params=None):
+        """Send a request and return the answer's JSON. Raises ApiError."""
+        kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
+        try:
+            answer = self.session.request(method, self.server + path, params=params, json=body, timeout=30,
+                                          headers={"Content-Type": kind}, allow_redirects=False)
+            content = answer.json()
+        except (requests.RequestException, ValueError) as error:
+            raise ApiError(0, f"{self.server}: is `kubectl proxy` running there? {error}") from error
+        if not answer.ok:
+            raise ApiError(answer.status_code, f"{method} {path}: {name_in(content, 'message')}")
+        return content
+
+    def list(self, resource, selector=""):
+        """Return all objects of a resource, listed page by page. Raises ApiError."""
+        page = params = {"fieldSelector": selector, "limit": 500}
+        things = []
+        while params:
+            answer = self.request("GET", f"/api/v1/{resource}", params=params)
+            things += pick(answer, list, "items", of=dict)
+            token = pick(answer, str, "metadata", "continue")
+            params = token and page | {"continue": token}
+        return things
+
+
+def event(pod, kind, reason, message, by=None):
+    """Return the request that records an event about the pod, as `kubectl describe pod` shows it.
+
+    Its message has at most 1,024 bytes. Upstream: truncateMessage.
+    """
+    source = by or pod.scheduler
+    name = f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}"
+    message = at_most(1024, message)
+    about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+    return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": pod.namespace},
+        "involvedObject": about, "type": kind, "reason": reason, "message": message, "count": 1,
+        "firstTimestamp": now(), "lastTimestamp": now(), "source": {"component": source},
+        "reportingComponent": source}
+
+
+def pod_condition(pod, reason, message):
+    """Return the request that says in the pod's condition PodScheduled why it is not bound."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    if pod.pending_message is None:  # else the condition was False before
+        condition["lastTransitionTime"] = now()
+    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
+        "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+
+
+def now(microseconds=False):
+    """Return the time as the API writes it."""
+    return datetime.now(timezone.utc).strftime(f"%Y-%m-%dT%H:%M:%S{'.%f' if microseconds else ''}Z")
+
+
+def at_most(size, text):
+    """Return a text of no more than so many bytes; one that is longer ends with dots."""
+    data = text.encode(errors="surrogatepass")
+    return f"{data[:size - 4].decode(errors='ignore')} ..." if len(data) > size else text
+
+
+# ==== 10. The cluster ===================================================================================
+
+
+def backoff(attempts, most, initial=1):
+    """Return the seconds to wait after so many failed attempts, as in kube-scheduler: 1, 2, 4, ... `most`."""
+    return min(initial * 2 ** min(attempts - 1, 30), most)
+
+
+@dataclass
+class Attempts:
+    """What is remembered of a pod that was tried in vain."""
+
+    number: int = 0
+    retry_at: float = 0  # in monotonic seconds
+    told: str | None = None  # why, as last reported and written
+
+
+class Cluster:
+    """What the loop works with: what is read, which pods are due, what is written."""
+
+    LONG = 5  # seconds after which a pass ends, as what it has listed is too old to decide by
+
+    def __init__(self, api):
+        self.api = api
+        self.snapshot = Snapshot({})
+        self.due = []  # the pods to try in this pass; after it, those that are left as it broke off
+        self.attempts = {}  # uid of a pod that waits -> Attempts
+        self.trouble = None  # the error that ended the last pass
+        self.failures = 0  # how many passes in a row ended so
+
+    def pods_to_try(self, policies, stop):
+        """LIST what there is; yield the pods that are due, the most important first. Raises ApiError."""
+        waiting = self.waiting_pods(policies)
+        self.snapshot = Snapshot({node.name: node for node in self.read(Node, "nodes")})
+        for pod in self.read(Pod, "pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"):
+            if pod.node_name in self.snapshot.nodes:
+                self.snapshot.nodes[pod.node_name].add(pod)
+        self.attempts = {pod.uid: self.attempts.get(pod.uid, Attempts(told=pod.pending_message))
+                         for pod in waiting}
+        began = time.monotonic()
+        self.due = [pod for pod in waiting
+                    if self.attempts[pod.uid].retry_at <= began and not pod.terminating]
+        self.due.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
+        while self.due and not stop.is_set() and time.monotonic() < began + self.LONG:
+            yield self.due.pop(0)
+
+    def waiting_pods(self, policies):
+        """LIST the pods that name one of these schedulers, and have no node yet."""
+        waiting = {}
+        for name in policies:
+            for pod in self.list_waiting(name, f"spec.schedulerName={name},spec.nodeName="):
+                if pod.scheduler == name and not pod.node_name:
+                    waiting[pod.uid] = pod
+        return list(waiting.values())
+
+    def list_waiting(self, scheduler, selector):
+        """LIST the pods of a scheduler that a field selector selects."""
+        return self.read(Pod, "pods", selector)
+
+    def read(self, kind, resource, selector=""):
+        """Yield what is listed as Pods, or Nodes; what cannot be read is named, and left out."""
+        for raw in self.api.list(resource, selector):
+            try:
+                yield kind(raw)
+            except Malformed as error:
+                log.warning("%s %s is left out: %s", resource, name_in(raw, "metadata", "name"), error)
+
+    def decide(self, pod, policy):
+        """Decide about a pod by what was listed, and placed since."""
+        return schedule(pod, self.snapshot, policy)
+
+    def is_news(self, decision):
+        """Say whether a decision says something else than the last one about the pod."""
+        return bool(decision.node) or self.attempts[decision.pod.uid].told != decision.message
+
+    def carry_out(self, decision):
+        """Bind the pod; or put it off, and say why it stays pending. Raises ApiError if there is trouble."""
+        if decision.node:
+            self.bind(decision)
+        else:
+            self.put_off(decision)
+
+    def bind(self, decision):
+        """POST the Binding; from then on the pod counts on its node."""
+        pod = decision.pod
+        try:
+            self.api.request(*binding(pod, decision.node))
+        except ApiError as error:
+            if error.is_trouble:  # the next pass lists where the pod is, then
+                raise
+            decision.message = f"binding rejected: {error}"
+            self.put_off(decision)
+            return
+        self.snapshot.nodes[decision.node].add(pod)
+        self.write(event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {decision.node}"))
+
+    def put_off(self, decision):
+        """Have the pod back off; say why in an event and in its condition PodScheduled, if that is new."""
+        pod = decision.pod
+        attempts = self.attempts[pod.uid]
+        attempts.number += 1
+        attempts.retry_at = time.monotonic() + backoff(attempts.number, most=10)
+        if attempts.told != decision.message:
+            attempts.told = decision.message
+            self.write(event(pod, "Warning", "FailedScheduling", decision.message))
+            self.write(pod_condition(pod, decision.reason, decision.message))
+
+    def write(self, request):
+        """Send what only informs people: that it fails, changes nothing."""
+        try:
+            self.api.request(*request)
+        except ApiError as error:
+            log.warning("%s", error)
+
+    def end_pass(self, trouble):
+        """Say once what is wrong with the API server, and once that it is over; return how long to wait."""
+        if trouble and str(trouble) != str(self.trouble):
+            log.error("%s", trouble)
+        if isinstance(self.trouble, ApiError) and not trouble:
+            log.warning("the API server answers again")
+        self.trouble = trouble
+        self.failures = self.failures + 1 if trouble else 0
+        return backoff(self.failures, most=10) if trouble else 0
+
+    def rest(self, seconds, stop):
+        """Wait so long, or until `stop` is set."""
+        stop.wait(seconds)
+
+
+# ==== 11. The Policy file, and a command line ===========================================================
+
+
+class InputError(ValueError):
+    """A file cannot be used. The text is a line: the entry, what is wrong with it, what would be right."""
+
+
+MANDATORY = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]  # they are asked whatever a Policy names
+
+
+def plain_policies(path, scheduler_name):
+    """Return {schedulerName: Policy} of a Policy file that names rules and weights. Raises InputError."""
+    try:
+        document = yaml.safe_load(Path(path).read_text("utf-8"))
+        rules = {where: [CATALOGUES[where][entry["name"]].but(weight=entry.get("weight", 1))
+                         for entry in document.get(where) or []] for where in CATALOGUES}
+    except KeyError as error:
+        raise InputError(f"{path}: there is no rule {error}; there are {[*PREDICATES, *PRIORITIES]}") from None
+    except (OSError, ValueError, yaml.YAMLError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: {' '.join(str(error).split())}") from error
+    named = {rule.name: rule for rule in [*map(PREDICATES.get, MANDATORY), *rules["predicates"]]}
+    rules["predicates"] = [named[name] for name in PREDICATES if name in named]
+    return {scheduler_name: Policy(**rules)}
+
+
+def say(decision):
+    """Print a decision as a line."""
+    where = f"stays pending: {decision.message}"
+    if decision.node:
+        fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
+        where = f"-> {decision.node}  ({fit}, score {decision.total[decision.node]})"
+    print(f"{decision.pod.key} {where}", flush=True)
+
+
+def main():
+    """Run what this part is, until Ctrl-C; return the exit code."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--server", default="http://127.0.0.1:8001", help="of kubectl proxy (%(default)s)")
+    parser.add_argument("--policy", default="policy.json", help="a Policy file (%(default)s)")
+    parser.add_argument("--scheduler-name", default="my-scheduler", help="schedule its pods (%(default)s)")
+    parser.add_argument("--interval", type=float, default=1, help="seconds between passes (%(default)s)")
+    parser.add_argument("--once", action="store_true", help="make passes until no pod is due, then stop")
+    options = parser.parse_args()
+    read_policies = functools.partial(plain_policies, options.policy, options.scheduler_name)
+    stop = threading.Event()
+    signal.signal(signal.SIGINT, lambda *_: stop.set())
+    logging.basicConfig(format="%(message)s")
+    trouble = run(Cluster(Proxy(options.server)), read_policies, say, stop, options.interval, options.once)
+    return 1 if options.once and trouble else 0
+
+
+##########################################################################################################
+# PART II. WHAT RULES LOOK AT                                                                            #
+# Fields and quantities, labels and selectors, pods and nodes.                                           #
+##########################################################################################################
+
+
+# ==== 7. Fields and quantities ==========================================================================
+
+
+def key_in(thing):
+    """Return an object's namespace/name, or name, even if it is malformed."""
+    parts = [name_in(thing, "metadata", "namespace"), name_in(thing, "metadata", "name")]
+    return "/".join(filter(None, parts))
 
 
 def is_sidecar(init_container):
@@ -848,59 +1174,6 @@ def pod_amounts(containers, as_a_whole, overhead, default):
 # ==== 8. Selectors of labels and fields =================================================================
 
 
-Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
-
-
-class InvalidSelector(Malformed):
-    """A selector that kube-scheduler cannot parse; the text is kube-scheduler's."""
-
-
-LABEL_VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-OPERATORS = {  # of label and node selectors; the value is None where the label is missing
-    "In": lambda value, values: value in values,
-    "NotIn": lambda value, values: value not in values,
-    "Exists": lambda value, values: value is not None,
-    "DoesNotExist": lambda value, values: value is None,
-    "Gt": lambda value, values: int64(value) is not None and int64(value) > int64(values[0]),
-    "Lt": lambda value, values: int64(value) is not None and int64(value) < int64(values[0]),
-}
-
-
-def int64(text):
-    """Read a base-10 integer as Go's ParseInt does; None if it is none of 64 bits."""
-    number = int(text) if text and re.fullmatch("[+-]?[0-9]{1,63}", text) else 2**63
-    return number if -(2**63) <= number < 2**63 else None
-
-
-def requirement(expression):
-    """Read an entry of matchExpressions as NewRequirement (apimachinery) does. Raises InvalidSelector."""
-    key = pick(expression, str, "key")
-    operator = pick(expression, str, "operator")
-    values = pick(expression, list, "values", of=str)
-    if operator not in OPERATORS:
-        raise InvalidSelector(f'"{operator}" is not a valid node selector operator')
-    if operator in ("In", "NotIn") and not values:
-        raise InvalidSelector("for 'in', 'notin' operators, values set can't be empty")
-    if operator in ("Exists", "DoesNotExist") and values:
-        raise InvalidSelector("values set must be empty for exists and does not exist")
-    if operator in ("Gt", "Lt") and len(values) != 1:
-        raise InvalidSelector("for 'Gt', 'Lt' operators, exactly one value is required")
-    if operator in ("Gt", "Lt") and int64(values[0]) is None:
-        raise InvalidSelector("for 'Gt', 'Lt' operators, the value must be an integer")
-    for value in values:
-        if len(value) > 63 or not LABEL_VALUE.fullmatch(value):
-            raise InvalidSelector(f'invalid label value: "{value}": at key: "{key}"')
-    return Requirement(key, operator, values)
-
-
-def satisfies(labels, requirements):
-    """Say whether labels meet all the requirements; None stands for those that nothing meets."""
-    for key, operator, values in requirements or ():
-        if not OPERATORS[operator](labels.get(key), values):
-            return False
-    return requirements is not None
-
-
 def label_selector(selector):
     """Read a LabelSelector as requirements: {} has none, null is None. Raises InvalidSelector."""
     if selector is None:
@@ -921,56 +1194,143 @@ def pod_selector(thing, pod):
     return requirements
 
 
-def node_selector_term(term):
-    """Read a term as requirements of labels, and of fields; None if empty. Raises InvalidSelector."""
-    on_labels = [requirement(expression) for expression in pick(term, list, "matchExpressions", of=dict)]
-    on_fields = []
-    for expression in pick(term, list, "matchFields", of=dict):
-        key = pick(expression, str, "key")
-        operator = pick(expression, str, "operator")
-        values = pick(expression, list, "values", of=str)
-        if operator not in ("In", "NotIn"):
-            raise InvalidSelector(f'"{operator}" is not a valid node field selector operator')
-        if len(values) != 1:
-            count = f"unexpected number of value ({len(values)})"
-            raise InvalidSelector(f'{count} for node field selector operator "{operator}"')
-        on_fields.append(Requirement(key, operator, values))
-    return (on_labels, on_fields) if on_labels or on_fields else None
-
-
-def valid_terms(raws):
-    """Read the terms of a node selector, without those that are empty or invalid: these match nothing."""
-    terms = []
-    for raw in raws:
-        with contextlib.suppress(InvalidSelector):
-            terms.append(node_selector_term(raw))
-    return [term for term in terms if term]
-
-
-def term_matches(term, node):
-    """Say whether a node meets all of a term; the only field is metadata.name."""
-    on_labels, on_fields = term
-    return satisfies(node.labels, on_labels) and satisfies({"metadata.name": node.name}, on_fields)
-
-
 # ==== 9. Pods and nodes =================================================================================
 
 
-class Listed:
-    """What the API server has listed, and rules look at: see the class Watch."""
+def read_more_of_pod(pod):
+    """Read what the rules of later parts look at, and what today's fields say otherwise."""
+    raw, spec = pod.raw, pod.spec
+    owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
+    controllers = [(owner.get("kind"), owner.get("uid")) for owner in owners if owner.get("controller")]
+    pod.controller = controllers[0] if controllers else (None, None)  # its kind and uid
+    pod.phase = pick(raw, str, "status", "phase")
+    pod.gates = [pick(gate, str, "name") for gate in pick(spec, list, "schedulingGates", of=dict)]
+    pod.nominated_node = pick(raw, str, "status", "nominatedNodeName")  # where room is being made for it
+    pod.annotations = pick(raw, dict, "metadata", "annotations", of=str)
+    affinity = pick(spec, dict, "affinity")
+    pod.is_affine = any(pick(affinity, dict, side) for side in ("podAffinity", "podAntiAffinity"))
+    pod.claims = []
+    pod.named_claims = []  # without those that are made for its ephemeral volumes
+    for volume in pod.volumes:
+        if volume.get("ephemeral"):  # its claim is named after the pod and the volume
+            pod.claims.append(f"{pod.namespace}/{pod.name}-{pick(volume, str, 'name')}")
+        elif volume.get("persistentVolumeClaim"):
+            name = pick(volume, str, "persistentVolumeClaim", "claimName")
+            pod.claims.append(f"{pod.namespace}/{name}")
+            pod.named_claims.append(f"{pod.namespace}/{name}")
+    pod.init_containers = pick(spec, list, "initContainers", of=dict)
+    for container in [*pod.containers, *pod.init_containers]:
+        pick(container, str, "name")
+    sidecars = [*filter(is_sidecar, pod.init_containers)]
+    if sidecars:
+        pod.host_ports = host_ports_of([*pod.containers, *sidecars])
+    pod.uncounted_cpu = pod.nonzero.get("cpu", 0) - pod.nonzero_incoming["cpu"]
+    is_resized = any(status.get("resources") is not None for status in (
+        pick(raw, dict, "status"), *pick(raw, list, "status", "initContainerStatuses", of=dict),
+        *pick(raw, list, "status", "containerStatuses", of=dict)))
+    if sidecars or is_resized or spec.get("resources"):
+        read_requests_of_today(pod)
+    pod.record = None  # of a pending pod: its PodRecord
 
-    def update(self, **attributes):
-        """Set attributes, as only the scheduler itself should."""
-        vars(self).update(attributes)
 
-    def __deepcopy__(self, memo):
-        """Stay the same object where something that has it is copied, as a node has its pods."""
-        return self
+def read_requests_of_today(self):
+    """Read what a pod requests that has sidecars, is resized in place, or requests something as a whole."""
+    overhead = amounts(self.spec, "overhead")
+    wanted = amounts(self.spec, "resources", "requests")
+    status = pick(self.raw, dict, "status")
+    if wanted and status.get("resources") is not None:
+        resized = while_resized(wanted, status, self.raw)
+        wanted = {name: resized.get(name, 0) for name in wanted}
+    as_a_whole = {name: amount for name, amount in wanted.items()
+                  if name in DEFAULT_REQUESTS or name.startswith("hugepages-")}
+    containers = container_requests(self.raw)
+    said = pod_amounts(containers, as_a_whole, overhead, {})
+    self.requests = NO_REQUESTS | said
+    unsaid = DEFAULT_REQUESTS
+    if as_a_whole:
+        unsaid = {name: amount for name, amount in DEFAULT_REQUESTS.items() if name not in said}
+    # In scores it counts for `nonzero` on its node, and for `nonzero_incoming` while it has none.
+    self.nonzero = pod_amounts(containers, as_a_whole, overhead, unsaid)
+    self.nonzero_incoming = self.nonzero
+    if as_a_whole:
+        self.nonzero_incoming = pod_amounts(containers, {}, overhead, DEFAULT_REQUESTS)
+    self.uncounted_cpu = 0
+    if "cpu" in overhead:  # whose cores, rounded up, count as millicores (calculatePodResourceRequest)
+        self.uncounted_cpu = overhead["cpu"] - math.ceil(overhead["cpu"] / 1000)
+        cpu = self.nonzero_incoming["cpu"] - self.uncounted_cpu
+        self.nonzero_incoming = self.nonzero_incoming | {"cpu": cpu}
 
-    def shown(self):
-        """Return a copy of its attributes, to be compared later, except of those that no rule looks at."""
-        same = [vars(self).get(name) for name in ("record", "changes", "derived")]
-        return copy.deepcopy(vars(self), {id(value): value for value in same})
+
+READ_OF_PODS.append(read_more_of_pod)
+
+
+def read_more_of_node(node):
+    """Read what the rules of later parts look at."""
+    raw = node.raw
+    node.annotations = pick(raw, dict, "metadata", "annotations", of=str)
+    node.images = {}  # name -> bytes
+    for image in pick(raw, list, "status", "images", of=dict):
+        node.images |= dict.fromkeys(pick(image, list, "names", of=str), pick(image, int, "sizeBytes"))
+    conditions = pick(raw, list, "status", "conditions", of=dict)
+    node.conditions = {str(each.get("type")): str(each.get("status")) for each in conditions}
+    node.changes = []  # takes the name of each node that changes; all nodes of a snapshot have one list
+    node.exists = True  # False: the API server shows no node of this name, only pods that are on it
+
+
+READ_OF_NODES.append(read_more_of_node)
+
+
+def put(pod, node):
+    """Put a pod on a node, and note that the node has changed."""
+    node.add(pod)
+    note_change(node)
+
+
+def take_off(pod, node):
+    """Take a pod off a node again, if it is there."""
+    pod = node.pods.pop(pod.uid, None)
+    if pod:
+        add(node.requested, pod.requests, -1)
+        add(node.nonzero, pod.nonzero, -1)
+        note_change(node)
+
+
+def hold(node, pods):
+    """Have these pods on a node, {uid: Pod}, and no others."""
+    node.pods = {}
+    node.requested = dict(NO_REQUESTS)
+    node.nonzero = dict.fromkeys(DEFAULT_REQUESTS, 0)
+    for pod in pods.values():
+        node.add(pod)
+    note_change(node)
+
+
+def note_change(node):
+    """Have what was known of a node found out anew."""
+    vars(node).pop("by_kind", None)
+    node.changes.append(node.name)
+
+
+def pods_by_kind(node):
+    """Return the pods on a node by their kinds, {kind: [Pod]}."""
+    if "by_kind" not in vars(node):
+        node.by_kind = collections.defaultdict(list)
+        for pod in node.pods.values():
+            node.by_kind[kind_of(pod)].append(pod)
+    return node.by_kind
+
+
+@dataclass(eq=False)
+class FullSnapshot(Snapshot):
+    """The cluster as all rules see it. It is as the cache is: up to date."""
+
+    objects: Objects  # resource -> {namespace/name or name: the API's JSON}
+    is_live: bool = False  # whether controllers act on what we write: no dry run, and no manifests
+    changes: list = field(default_factory=list)  # the names of nodes that have changed, one after another
+    memory: dict = field(default_factory=dict)  # what was found out of the nodes: `recall`
+    bonds: dict = field(default_factory=dict)  # kind of pods -> kind of others -> what is between them
+    policies: dict = field(default_factory=dict)  # schedulerName -> Policy
+    nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
 
 
 def digest(text):
@@ -978,157 +1338,59 @@ def digest(text):
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-class Pod(Listed):
-    """What the scheduler knows of a pod, read once from the API's JSON. Raises Malformed."""
-
-    def __init__(self, raw):
-        self.raw = raw
-        self.spec = spec = pick(raw, dict, "spec")
-        self.name = pick(raw, str, "metadata", "name")
-        self.namespace = pick(raw, str, "metadata", "namespace") or "default"
-        self.key = f"{self.namespace}/{self.name}"
-        self.uid = pick(raw, str, "metadata", "uid") or self.key
-        self.created = pick(raw, str, "metadata", "creationTimestamp")
-        self.terminating = bool(pick(raw, str, "metadata", "deletionTimestamp"))
-        owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
-        controllers = [(owner.get("kind"), owner.get("uid")) for owner in owners if owner.get("controller")]
-        self.controller = controllers[0] if controllers else (None, None)  # its kind and uid
-        self.phase = pick(raw, str, "status", "phase")
-        self.pending_message = pending_message(raw)
-        self.priority = pick(spec, int, "priority")
-        self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
-        self.gates = [pick(gate, str, "name") for gate in pick(spec, list, "schedulingGates", of=dict)]
-        self.node_name = pick(spec, str, "nodeName")
-        self.nominated_node = pick(raw, str, "status", "nominatedNodeName")  # where room is being made for it
-        self.labels = pick(raw, dict, "metadata", "labels", of=str)
-        self.annotations = pick(raw, dict, "metadata", "annotations", of=str)
-        self.node_selector = pick(spec, dict, "nodeSelector", of=str)
-        self.tolerations = pick(spec, list, "tolerations", of=dict)
-        affinity = pick(spec, dict, "affinity")
-        self.is_affine = any(pick(affinity, dict, side) for side in ("podAffinity", "podAntiAffinity"))
-        self.volumes = pick(spec, list, "volumes", of=dict)
-        self.claims = []
-        self.named_claims = []  # without those that are made for its ephemeral volumes
-        for volume in self.volumes:
-            if volume.get("ephemeral"):  # its claim is named after the pod and the volume
-                self.claims.append(f"{self.namespace}/{self.name}-{pick(volume, str, 'name')}")
-            elif volume.get("persistentVolumeClaim"):
-                name = pick(volume, str, "persistentVolumeClaim", "claimName")
-                self.claims.append(f"{self.namespace}/{name}")
-                self.named_claims.append(f"{self.namespace}/{name}")
-        self.containers = pick(spec, list, "containers", of=dict)
-        self.init_containers = pick(spec, list, "initContainers", of=dict)
-        running = [*self.containers, *filter(is_sidecar, self.init_containers)]
-        self.host_ports = {}  # (protocol, number) -> IPs
-        for port in itertools.chain(*(pick(container, list, "ports", of=dict) for container in running)):
-            number = pick(port, int, "hostPort")
-            if number > 0:
-                addresses = self.host_ports.setdefault((pick(port, str, "protocol") or "TCP", number), set())
-                addresses.add(pick(port, str, "hostIP") or "0.0.0.0")
-        self.read_requests()
-        self.record = None  # of a pending pod: its PodRecord
-        self.derived = {}  # what rules have worked out of it: see kept_with_pod
-
-    def read_requests(self):
-        """Read what the pod requests; and for what it counts in scores, where each container counts."""
-        overhead = amounts(self.spec, "overhead")
-        wanted = amounts(self.spec, "resources", "requests")
-        status = pick(self.raw, dict, "status")
-        if wanted and status.get("resources") is not None:
-            resized = while_resized(wanted, status, self.raw)
-            wanted = {name: resized.get(name, 0) for name in wanted}
-        as_a_whole = {name: amount for name, amount in wanted.items()
-                      if name in DEFAULT_REQUESTS or name.startswith("hugepages-")}
-        containers = container_requests(self.raw)
-        said = pod_amounts(containers, as_a_whole, overhead, {})
-        self.requests = NO_REQUESTS | said
-        unsaid = DEFAULT_REQUESTS
-        if as_a_whole:
-            unsaid = {name: amount for name, amount in DEFAULT_REQUESTS.items() if name not in said}
-        # In scores it counts for `nonzero` on its node, and for `nonzero_incoming` while it has none.
-        self.nonzero = pod_amounts(containers, as_a_whole, overhead, unsaid)
-        self.nonzero_incoming = self.nonzero
-        if as_a_whole:
-            self.nonzero_incoming = pod_amounts(containers, {}, overhead, DEFAULT_REQUESTS)
-        self.uncounted_cpu = 0
-        if "cpu" in overhead:  # whose cores, rounded up, count as millicores (calculatePodResourceRequest)
-            self.uncounted_cpu = overhead["cpu"] - math.ceil(overhead["cpu"] / 1000)
-            cpu = self.nonzero_incoming["cpu"] - self.uncounted_cpu
-            self.nonzero_incoming = self.nonzero_incoming | {"cpu": cpu}
-
-    def is_as_in(self, raw):
-        """Say whether other JSON of the pod says the same of all that is looked at, except its node.
-
-        That it is bound, and most of what its kubelet reports, changes nothing of what was read.
-        """
-        with contextlib.suppress(Malformed):
-            return what_counts(self.raw) == what_counts(raw)
-        return False
-
-    @property
-    def node_affinity(self):
-        """Its affinity to nodes, in the API's JSON."""
-        return pick(self.spec, dict, "affinity", "nodeAffinity")
-
-    # What built-in rules look at when they are asked about a node; a test holds them to that. All else, such
-    # as labels, they look at in their `metadata` only.
-    SIGNED = ("requests", "nonzero_incoming", "uncounted_cpu", "host_ports", "tolerations", "node_selector",
-              "node_affinity", "controller")
-
-    @functools.cached_property
-    def is_large(self):
-        """Whether the pod says more than some thirty others do together."""
-        return len(repr(self.spec)) > 30_000
-
-    @functools.cached_property
-    def signature(self):
-        """What pods that are alike to the built-in rules have in common. Upstream: SignPod."""
-        return digest(repr([getattr(self, name) for name in self.SIGNED]))
-
-    @functools.cached_property
-    def kind(self):
-        """What pods that are alike have in common: what rules may look at, except name, status and node."""
-        return digest(repr((
-            self.plain_spec(), self.namespace, self.labels, self.annotations, self.controller,
-            self.terminating, self.requests, self.nonzero)))  # as they are while the pod is resized in place
-
-    def plain_spec(self):
-        """Return the spec without the node, and without the random name of the volume with the token."""
-        projected = {name_in(volume, "name") for volume in self.volumes if "projected" in volume}
-        tokens = {name for name in projected if re.fullmatch("kube-api-access-[a-z0-9]{5}", name)}
-
-        def renamed(things):
-            """Return volumes, or mounts of them, with one name for a token's."""
-            return [thing | {"name": "kube-api-access-*"} if name_in(thing, "name") in tokens else thing
-                    for thing in things]
-
-        plain = self.spec | {"nodeName": "", "volumes": renamed(self.volumes)}
-        for kind in ("containers", "initContainers"):
-            containers = pick(self.spec, list, kind, of=dict)
-            plain[kind] = [each | {"volumeMounts": renamed(pick(each, list, "volumeMounts", of=dict))}
-                           for each in containers]
-        return plain
+# What built-in rules look at when they are asked about a node; a test holds them to that. All else, such
+# as labels, they look at in their `metadata` only.
+SIGNED = ("requests", "nonzero_incoming", "uncounted_cpu", "host_ports", "tolerations", "node_selector",
+          "node_affinity", "controller")
 
 
-def kept_with_pod(function):
-    """Have what a function returns of a pod kept as long as the pod is."""
-
-    @functools.wraps(function)
-    def kept(pod):
-        """Call the function, unless it has returned something of this pod."""
-        if function not in pod.derived:
-            pod.derived[function] = function(pod)
-        return pod.derived[function]
-
-    return kept
+@kept_with_pod
+def is_large(pod):
+    """Whether the pod says more than some thirty others do together."""
+    return len(repr(pod.spec)) > 30_000
 
 
-def pending_message(raw):
-    """Return the message of a pod's condition PodScheduled, if that is False, or None. Raises Malformed."""
-    for condition in pick(raw, list, "status", "conditions", of=dict):
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return name_in(condition, "message")
-    return None
+@kept_with_pod
+def signature_of(pod):
+    """What pods that are alike to the built-in rules have in common. Upstream: SignPod."""
+    disks = [volume for volume in pod.volumes if not DISK_IDENTITIES.keys().isdisjoint(volume)]
+    return digest(repr([disks, *(getattr(pod, name) for name in SIGNED)]))
+
+
+@kept_with_pod
+def kind_of(pod):
+    """What pods that are alike have in common: what rules may look at, except name, status and node."""
+    return digest(repr((
+        plain_spec(pod), pod.namespace, pod.labels, pod.annotations, pod.controller,
+        pod.terminating, pod.requests, pod.nonzero)))  # as they are while the pod is resized in place
+
+
+def plain_spec(pod):
+    """Return the spec without the node, and without the random name of the volume with the token."""
+    projected = {name_in(volume, "name") for volume in pod.volumes if "projected" in volume}
+    tokens = {name for name in projected if re.fullmatch("kube-api-access-[a-z0-9]{5}", name)}
+
+    def renamed(things):
+        """Return volumes, or mounts of them, with one name for a token's."""
+        return [thing | {"name": "kube-api-access-*"} if name_in(thing, "name") in tokens else thing
+                for thing in things]
+
+    plain = pod.spec | {"nodeName": "", "volumes": renamed(pod.volumes)}
+    for kind in ("containers", "initContainers"):
+        containers = pick(pod.spec, list, kind, of=dict)
+        plain[kind] = [each | {"volumeMounts": renamed(pick(each, list, "volumeMounts", of=dict))}
+                       for each in containers]
+    return plain
+
+
+def is_as_in(pod, raw):
+    """Say whether other JSON of the pod says the same of all that is looked at, except its node.
+
+    That it is bound, and most of what its kubelet reports, changes nothing of what was read.
+    """
+    with contextlib.suppress(Malformed):
+        return what_counts(pod.raw) == what_counts(raw)
+    return False
 
 
 def what_counts(raw):
@@ -1148,97 +1410,252 @@ def what_counts(raw):
          if condition.get("type") == "PodResizePending"]]
 
 
-class Node(Listed):
-    """A node and the pods on it (kube-scheduler's NodeInfo), read from the API's JSON. Raises Malformed."""
-
-    def __init__(self, raw):
-        self.name = pick(raw, str, "metadata", "name")
-        self.labels = pick(raw, dict, "metadata", "labels", of=str)
-        self.annotations = pick(raw, dict, "metadata", "annotations", of=str)
-        self.unschedulable = pick(raw, bool, "spec", "unschedulable")
-        self.taints = [Taint(*(pick(taint, str, part) for part in Taint._fields))
-                       for taint in pick(raw, list, "spec", "taints", of=dict)]
-        room = "allocatable" if pick(raw, dict, "status").get("allocatable") is not None else "capacity"
-        self.allocatable = NO_REQUESTS | amounts(raw, "status", room)
-        self.max_pods = quantity(str(pick(raw, dict, "status", room).get("pods") or 0))
-        self.images = {}  # name -> bytes
-        for image in pick(raw, list, "status", "images", of=dict):
-            self.images |= dict.fromkeys(pick(image, list, "names", of=str), pick(image, int, "sizeBytes"))
-        conditions = pick(raw, list, "status", "conditions", of=dict)
-        self.conditions = {str(each.get("type")): str(each.get("status")) for each in conditions}
-        self.raw = raw
-        self.changes = []  # takes the name of each node that changes; all nodes of a snapshot have one list
-        self.exists = True  # False: the API server shows no node of this name, only pods that are on it
-        self.hold({})
-
-    def become(self, other):
-        """Be what another reading of the node says; the pods on it stay."""
-        kept = {name: vars(self)[name] for name in ("changes", "exists", "pods", "requested", "nonzero")}
-        self.update(**vars(other) | kept)
-        self.note_change()
-
-    def hold(self, pods):
-        """Have these pods on the node, {uid: Pod}, also assumed ones, and no others."""
-        self.update(pods=pods, requested=dict(NO_REQUESTS), nonzero=dict.fromkeys(DEFAULT_REQUESTS, 0))
-        for pod in pods.values():
-            self.count(pod, 1)
-        self.note_change()
-
-    def add(self, pod):
-        """Put a pod on the node."""
-        self.pods[pod.uid] = pod
-        self.count(pod, 1)
-        self.note_change()
-
-    def remove(self, pod):
-        """Take a pod off the node again, if it is there."""
-        pod = self.pods.pop(pod.uid, None)
-        if pod:
-            self.count(pod, -1)
-            self.note_change()
-
-    def count(self, pod, sign):
-        """Add to the node's sums a pod that came, or take away one that went."""
-        add(self.requested, pod.requests, sign)
-        add(self.nonzero, pod.nonzero, sign)
-
-    def note_change(self):
-        """Have what was known of the node found out anew."""
-        vars(self).pop("pods_by_kind", None)
-        self.changes.append(self.name)
-
-    @functools.cached_property
-    def pods_by_kind(self):
-        """The pods on the node by their kinds, {kind: [Pod]}."""
-        kinds = collections.defaultdict(list)
-        for pod in self.pods.values():
-            kinds[pod.kind].append(pod)
-        return kinds
-
-    def scheduling_properties(self):
-        """Return what decides which pods fit; not heartbeats. Upstream: nodeSchedulingPropertiesChange."""
-        return (self.labels, self.annotations, self.unschedulable, self.taints, self.allocatable,
-                self.max_pods, self.images, self.conditions)
-
-
-@dataclass(eq=False)
-class Snapshot:
-    """The cluster as rules see it, with what was placed so far. It is as the cache is: up to date."""
-
-    nodes: dict  # name -> Node, of those that can take pods, by their names
-    objects: Objects  # resource -> {namespace/name or name: the API's JSON}
-    is_live: bool = False  # whether controllers act on what we write: no dry run, and no manifests
-    changes: list = field(default_factory=list)  # the names of nodes that have changed, one after another
-    memory: dict = field(default_factory=dict)  # what was found out of the nodes: `recall`
-    bonds: dict = field(default_factory=dict)  # kind of pods -> kind of others -> what is between them
-    policies: dict = field(default_factory=dict)  # schedulerName -> Policy
-    nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
-
-
 ##########################################################################################################
 # PART III. RULES THAT LOOK FURTHER                                                                      #
 # At labels, images, other pods, services, volumes; and at what comes after the decision.                #
 ##########################################################################################################
+
+
+# ==== 9a. How more is said of a rule =====================================================================
+
+# What a rule may have beside its function, by options of its decorator. It stands where a rule does not say.
+# `metadata` is a function of (pod, nodes, snapshot), which works out, once per pod, what the function then
+# takes as `metadata`. `steady`: for pods alike (`likeness`), its answer rests on the node and on that alone.
+
+
+SAID = {
+    "metadata": None, "argument": None,  # the fields of an entry's `argument`, {field: type}
+    "default": {},  # the values of fields that an entry may leave out
+    "member": None,  # an entry whose argument has this field means this rule, whatever its name
+    "check": None,  # yields what is wrong with the arguments
+    "hooks": {},  # its functions for the other extension points
+    "steady": False, "is_own": False,  # it is one of --plugins, not a built-in one
+    "looks_at": {},  # what a pod may ask for -> function(pod, its node or None), whether it does
+    "aliases": [],  # other names of it in a Policy; several rules may have one
+    "always": False,  # it is active whatever a Policy names
+    "by_default": 0,  # 1, or a priority's weight: it is active where a Policy leaves the list out
+    "plugin": "",  # the plugin that it is part of today; "": one of its own name
+    "settings": {}}  # what functions take by these names; else their defaults
+for option, value in SAID.items():
+    setattr(Rule, option, value)
+RULE_OF = {}  # the code of a rule's function -> the rule's name; if several rules share it, the last one's
+
+
+def look_over(where, name, said):
+    """Check a rule of the user's own. Return all that is said of a rule. Raises InputError."""
+    function = said["function"]
+    plain = getattr(function, "func", function)  # some built-in rules are made by functools.partial
+    is_built_in = plain.__module__ == __name__
+    for each in said.values():
+        if hasattr(each, "__code__"):
+            RULE_OF[each.__code__] = name
+    if not is_built_in:
+        options = {option: value for option, value in said.items() if option != "function"}
+        check_rule(where, name, function, options)
+        said = Watch(name).over(said)
+    said = {option: value for option, value in said.items() if value is not None}
+    hooks = {option: said.pop(option) for option in said.keys() - SAID.keys() - {"function", "reduce"}}
+    return {"hooks": hooks, "steady": is_built_in, "is_own": not is_built_in, "plugin": name} | said
+
+
+CHECKS.append(look_over)
+
+
+def requires(side, pod, node):
+    """Say whether the pod has required affinity of a kind, such as podAntiAffinity."""
+    return pick(pod.spec, dict, "affinity", side).get(f"required{WHEN}")
+
+
+GENERAL = {"by_default": 1, "aliases": ["GeneralPredicates"]}
+SAID_OF_PART_I = {
+        "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True},
+        "HostName": {"plugin": "NodeName", **GENERAL},
+        "PodFitsHostPorts": {
+            "plugin": "NodePorts", "by_default": 1, "aliases": ["PodFitsPorts", "GeneralPredicates"],
+            "looks_at": {"host ports": lambda pod, node: pod.host_ports}},
+        "MatchNodeSelector": {
+            "plugin": "NodeAffinity", **GENERAL,
+            "looks_at": {"a node selector": lambda pod, node: pod.node_selector,
+                         "required node affinity": functools.partial(requires, "nodeAffinity")}},
+        "PodFitsResources": {
+            "plugin": "NodeResourcesFit", **GENERAL,
+            "looks_at": {"resource requests": lambda pod, node: any(pod.requests.values())}},
+        "NoDiskConflict": {"plugin": "VolumeRestrictions", "by_default": 1,
+                           "looks_at": {"a network disk": lambda pod, node: disks_of(pod)}},
+        "PodToleratesNodeTaints": {
+            "plugin": "TaintToleration", "always": True,
+            "looks_at": {"no toleration for taints there":
+                         lambda pod, node: node and hostile_taints(pod, node)}},
+        "LeastRequestedPriority": {"plugin": "NodeResourcesFit", "by_default": 1},
+        "MostRequestedPriority": {"plugin": "NodeResourcesFit"},
+        "BalancedResourceAllocation": {"plugin": "NodeResourcesBalancedAllocation", "by_default": 1},
+        "NodeAffinityPriority": {"plugin": "NodeAffinity", "by_default": 1},
+        "TaintTolerationPriority": {"plugin": "TaintToleration", "by_default": 1},
+        "RandomPriority": {"steady": False}}
+for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
+    vars(rule).update({"steady": True, "plugin": rule.name} | SAID_OF_PART_I.get(rule.name, {}))
+    RULE_OF[rule.function.__code__] = rule.name
+
+
+SKIP = object()  # what a `metadata` function returns to have its rule left out for the pod
+
+
+class Prepared:
+    """A rule that is ready to be asked about nodes: its metadata for a pod, or pods alike, is worked out."""
+
+    def __init__(self, rule, metadata):
+        self.rule = rule
+        self.metadata = metadata
+        self.function = rule.function
+        if rule.metadata:
+            self.function = functools.partial(rule.function, metadata=metadata)
+        self.title = rule.title
+        self.weight = rule.weight
+
+    def __eq__(self, other):
+        """Say whether the other one says the same of a node: to pods that are alike, a steady rule does."""
+        same_rule = isinstance(other, Prepared) and self.rule is other.rule
+        return same_rule and self.rule.steady and self.metadata == other.metadata
+
+    def reasons(self, pod, node):
+        """Return the reasons that a predicate has against a node."""
+        reasons = self.function(pod, node)
+        if isinstance(reasons, types.GeneratorType):
+            reasons = list(reasons)
+        if reasons == []:  # the usual answer, so that this is to be fast
+            return reasons
+        return strings_of(self.rule, reasons, "the reasons")
+
+    def score(self, pod, node):
+        """Return the score that a priority gives a node."""
+        score = self.function(pod, node)
+        if not self.rule.reduce:
+            check_points(self.rule, {node.name: score})
+        return score
+
+    def points(self, pod, nodes):
+        """Return {name: 0 to 100}, as a Rule does: the memory is held to these."""
+        return self.make_vote(nodes, {name: self.score(pod, node) for name, node in nodes.items()}).points
+
+    def vote(self, pod, nodes, snapshot):
+        """Return what a priority gives to these nodes, {name: Node}: a Vote."""
+        like = likeness(pod, [self.rule])
+        score = functools.partial(self.score, pod)
+        return recall(self.rule, like, snapshot, nodes, score, basis=self, then=self.make_vote)
+
+    def make_vote(self, nodes, raw):
+        """Make a Vote of raw scores. They may be of any size: `reduce` makes points from 0 to 100 of them."""
+        points = raw
+        if self.rule.reduce:
+            points = self.rule.reduce(dict(raw))
+            check_reduced(self.rule, raw, points)
+        return Vote(self.title, self.rule.weight, raw, points, self)
+
+
+def prepare(rules, pod, nodes, snapshot):
+    """Return the rules as Prepared ones, without those that have nothing to say. Raises Unschedulable."""
+    prepared = []
+    node_list = list(nodes.values())
+    for rule in rules:
+        try:
+            metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
+        except Rejected as error:
+            error.title = rule.title
+            raise
+        if metadata is not SKIP:
+            prepared.append(Prepared(rule, metadata))
+    return prepared
+
+
+class Rejected(Unschedulable):
+    """The pod fits no node at all, for this reason: said by a `metadata` function."""
+
+    title = ""  # of the rule
+
+
+@dataclass
+class Vote:
+    """What a priority, or an extender, gives to the nodes that fit."""
+
+    title: str
+    weight: int
+    raw: dict  # node -> its score, as the function of the priority gave it; None for an extender
+    points: dict  # node -> 0 to 100, after `reduce`; an extender's are weighted already (weight: 1)
+    rule: Prepared | None = None  # whose vote it is; None for an extender
+
+
+# What more there is of a decision, for the other extension points.
+Decision.votes = ()  # of each priority and each extender, on the nodes that fit
+Decision.remedy = ""  # without a node: what a rule does about that
+Decision.trouble = None  # without a node: what was the matter with the API server, an ApiError
+Decision.waits = ""  # with a node: why the pod is not bound to it yet
+Decision.requests = []  # never changed in place: to be sent, as a remedy or to prepare the binding
+Decision.raw = property(  # the scores as the priorities gave them, {priority: {node: score}}
+    lambda decision: {vote.title: vote.raw for vote in decision.votes if vote.raw is not None})
+Decision.scores = property(  # the points times the weights, {priority or extender: {node: score}}
+    lambda decision: {vote.title: {name: vote.weight * points for name, points in vote.points.items()}
+                      for vote in decision.votes})
+Decision.fits_nowhere = property(  # whether each node has been ruled out, or there is none
+    lambda decision: decision.node is None and len(decision.failed) == len(decision.nodes))
+
+
+def give_up(decision, error):
+    """Have the decision be to leave the pod pending, and say which rule has broken."""
+    if isinstance(error, ApiError) and error.is_trouble:
+        FAILURE.set()
+        decision.trouble = error
+    if decision.node and not isinstance(error, Unschedulable):
+        decision.reason = "SchedulerError"  # as in kube-scheduler, of what breaks once a node is chosen
+    decision.node = None
+    decision.waits = ""
+    decision.message = text_of(error)
+    if isinstance(error, Rejected):
+        why = {f"{error.title} (whatever the node)": [str(error)]}
+        decision.failed = Failures(dict.fromkeys(decision.nodes, why))
+        decision.message = decision.policy.rejection(error, decision.failed)
+    if not isinstance(error, (Unschedulable, Malformed, ApiError)):
+        FAILURE.set()
+        decision.message = what_broke(error)
+        log.debug("%s", decision.pod.key, exc_info=error)
+
+
+def split_nodes(nodes, against):
+    """Return the nodes that fit, {name: Node}, and the Failures of the others."""
+    feasible = {name: node for name, node in nodes.items() if not against[name]}
+    return feasible, Failures({name: what for name, what in against.items() if what})
+
+
+# Set once a rule breaks, or a write fails (unless somebody else was faster). Then the exit code is 1, except
+# that of a loop which runs until a signal. It is global, as rules break in many places.
+FAILURE = threading.Event()
+
+
+@contextlib.contextmanager
+def warn_if_broken(text):
+    """If a rule breaks in this block, or calls sys.exit, end the block, warn in these words, and go on."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        FAILURE.set()
+        warn_once(f"{text}: {what_broke(error)}")
+
+
+def what_broke(error):
+    """Describe an unexpected exception in a line: its type, its text, the rule, the line in its file."""
+    place = about = ""
+    rule = file = None
+    if isinstance(error.__cause__, StopIteration):  # a generator has made a RuntimeError of it
+        error = error.__cause__
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if isinstance(frame.f_locals.get("node"), Node):
+            about = f", about node {frame.f_locals['node'].name}"
+        if code in RULE_OF:
+            rule = RULE_OF[code]
+            file = code.co_filename
+        if file == code.co_filename:  # the last line in the rule's own file
+            place = f" ({rule}: {Path(file).name}, line {line})"
+    return f"{type(error).__name__} in a rule: {one_line(error)}{place}{about}"
 
 
 # ==== 10. Labels, images, shapes ========================================================================
@@ -1383,64 +1800,6 @@ def image_locality(pod, node, metadata):
 
 
 # ==== 11. Node affinity =================================================================================
-
-
-def requires(side, pod, node):
-    """Say whether the pod has required affinity of a kind, such as podAntiAffinity."""
-    return pick(pod.spec, dict, "affinity", side).get(f"required{WHEN}")
-
-
-@kept_with_pod
-def required_terms(pod):
-    """The terms of the pod's required node affinity, of which one must match; None without such affinity."""
-    required = pod.node_affinity.get(f"required{WHEN}")
-    return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
-
-
-def wants_node(pod, node):
-    """Say whether a node meets the pod's nodeSelector and required node affinity."""
-    terms = required_terms(pod)
-    return pod.node_selector.items() <= node.labels.items() and (
-        terms is None or any(term_matches(term, node) for term in terms))
-
-
-@predicate("MatchNodeSelector", plugin="NodeAffinity", by_default=1, aliases=["GeneralPredicates"],
-           looks_at={"a node selector": lambda pod, node: pod.node_selector,
-                     "required node affinity": functools.partial(requires, "nodeAffinity")})
-def match_node_selector(pod, node):
-    """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity."""
-    if not wants_node(pod, node):
-        yield "node(s) didn't match Pod's node affinity"
-
-
-@kept_with_pod
-def preferred_terms(pod):
-    """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable."""
-    return weighted_terms(pick(pod.node_affinity, list, f"preferred{WHEN}", of=dict))
-
-
-def weighted_terms(raws):
-    """Return (weight, term) pairs of preferred terms that say something. Raises Unschedulable."""
-    pairs = []
-    problems = {}
-    for preferred in raws:
-        weight = pick(preferred, int, "weight")
-        try:
-            term = weight and node_selector_term(pick(preferred, dict, "preference"))
-        except InvalidSelector as error:
-            problems[str(error)] = None  # once, as upstream's Aggregate does
-        else:
-            pairs += [(weight, term)] if term else []
-    if problems:
-        problem = f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems)
-        raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {problem}')
-    return pairs
-
-
-@priority("NodeAffinityPriority", reduce=normalize, plugin="NodeAffinity", by_default=1)
-def node_affinity(pod, node):
-    """The summed weights of the preferred node affinity terms that the node meets."""
-    return sum([weight for weight, term in preferred_terms(pod) if term_matches(term, node)])
 
 
 # ==== 12. Services and spreading ========================================================================
@@ -1745,7 +2104,7 @@ def bonds(pod, other, snapshot):
 def affinity_at(pod, node, snapshot, bonds_by_kind):
     """Return (what, (topology key, value), weight) of all that is between the pod and those on the node."""
     found = []
-    for kind, others in node.pods_by_kind.items():
+    for kind, others in pods_by_kind(node).items():
         if kind not in bonds_by_kind:
             bonds_by_kind[kind] = bonds(pod, others[0], snapshot)
         by_key = bonds_by_kind[kind]
@@ -1760,9 +2119,9 @@ def affinity_around(pod, snapshot):
     nodes = snapshot.nodes if pod.is_affine else affine_nodes(snapshot)
     if not nodes:
         return sum_up_affinity(nodes, {})
-    bonds_by_kind = snapshot.bonds.setdefault(pod.kind, {})
+    bonds_by_kind = snapshot.bonds.setdefault(kind_of(pod), {})
     return recall(
-        "affinity", pod.kind, snapshot, nodes, lambda node: affinity_at(pod, node, snapshot, bonds_by_kind),
+        "affinity", kind_of(pod), snapshot, nodes, lambda node: affinity_at(pod, node, snapshot, bonds_by_kind),
         basis=snapshot.objects["namespaces"], then=sum_up_affinity)
 
 
@@ -1882,54 +2241,24 @@ def storage_class_of(claim, snapshot):
     return snapshot.objects["storageclasses"].get(class_name_of(claim), {})
 
 
-DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
-    "gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"],
-    "rbd": ["image", "pool"]}
-
-
-@kept_with_pod
-def disks_of(pod):
-    """The pod's network disks: {identity: whether it may be shared}. A Ceph image is one for each monitor."""
-    disks = {}
-    for volume in pod.volumes:
-        for source, fields in DISK_IDENTITIES.items():
-            disk = pick(volume, dict, source)
-            shared = pick(disk, bool, "readOnly") and source != "awsElasticBlockStore"
-            monitors = pick(disk, list, "monitors", of=str) if source == "rbd" else [""]
-            for monitor in monitors if disk else []:
-                identity = source, monitor, *(pick(disk, str, name) for name in fields)
-                disks[identity] = shared and disks.get(identity, True)
-    return disks
-
-
-DisksAndClaims = collections.namedtuple("DisksAndClaims", "disks claim_in_use")
-
-
-def disks_and_claims(pod, nodes, snapshot):
-    """Its network disks; and whether a claim of it that is for one pod (ReadWriteOncePod) is in use."""
+def claim_in_use(pod, nodes, snapshot):
+    """Whether a claim of the pod that is for one pod (ReadWriteOncePod) is in use."""
     exclusive = set()
     for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
         if "ReadWriteOncePod" in pick(claim, list, "spec", "accessModes"):
             exclusive.add(f"{pod.namespace}/{name}")
     in_use = (claim for node in nodes for other in node.pods.values() for claim in other.named_claims)
-    claim_in_use = bool(exclusive) and not exclusive.isdisjoint(in_use)
-    disks = disks_of(pod)
-    return DisksAndClaims(disks, claim_in_use) if disks or claim_in_use else SKIP
+    return True if exclusive and not exclusive.isdisjoint(in_use) else SKIP
 
 
-@predicate("NoDiskConflict", metadata=disks_and_claims, plugin="VolumeRestrictions", by_default=1,
-           looks_at={"a network disk": lambda pod, node: disks_of(pod)})
-def no_disk_conflict(pod, node, metadata):
-    """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
-    mine = metadata.disks
-    for other in node.pods.values() if mine else ():
-        theirs = disks_of(other)
-        if any(not (mine[disk] and theirs[disk]) for disk in mine.keys() & theirs.keys()):
-            yield "node(s) had no available disk"
-            return
-    if metadata.claim_in_use:
-        yield ("node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
-               "already in-use by another pod")
+def claims_for_one_pod(pod, node, metadata):
+    """No pod has a claim of this pod that is for one pod only."""
+    yield ("node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+           "already in-use by another pod")
+
+
+CLAIMS_FOR_ONE_POD = Rule("ClaimsForOnePod", claims_for_one_pod, metadata=claim_in_use, steady=True,
+                          title="NoDiskConflict")
 
 
 # The field `identity` of a volume's `source` identifies a disk, and a node can have `limit` of them.
@@ -2484,8 +2813,8 @@ def reasons_supposing(pod, node, snapshot, gone=(), there=()):
     """Return why the predicates refuse the node to the pod if some pods were gone and others there."""
     changes = list(snapshot.changes)
     changed = copy.copy(node)
-    changed.update(changes=changes)
-    changed.hold({each.uid: each for each in [*node.pods.values(), *there] if each not in gone})
+    changed.changes = changes
+    hold(changed, {each.uid: each for each in [*node.pods.values(), *there] if each not in gone})
     supposed = replace(snapshot, nodes=snapshot.nodes | {node.name: changed}, changes=changes,
                        memory=dict(snapshot.memory))
     try:
@@ -2537,10 +2866,6 @@ ALWAYS_ASKED = [  # whatever the Policy
 
 
 # ==== 18. Files =========================================================================================
-
-
-class InputError(ValueError):
-    """A file cannot be used. The text is a line: the entry, what is wrong with it, what would be right."""
 
 
 def decode(value, schema, where, lenient=False):
@@ -2751,12 +3076,6 @@ def text_of(error):
         return "no text"
 
 
-def at_most(size, text):
-    """Return a text of no more than so many bytes; one that is longer ends with dots."""
-    data = text.encode(errors="surrogatepass")
-    return f"{data[:size - 4].decode(errors='ignore')} ..." if len(data) > size else text
-
-
 def one_line(error):
     """Return an error's text on a short line; of a connection's, the cause that requests has wrapped up."""
     text = text_of(error)
@@ -2781,13 +3100,6 @@ OPTIONS = {"argument", "default", *DESCRIPTION, *PARAMETERS} - {"function"}
 NOUNS = {"predicates": "predicate", "priorities": "priority"}
 OPTION_MEANT = {"pre_filter": "metadata", "pre_score": "metadata", "normalize": "reduce"}
 PLUGGED_IN = {}  # the name of a rule of --plugins -> its file
-
-
-def no_name(where, name):
-    """Return the error that says that a decorator lacks the name of its rule."""
-    function = getattr(name, "__name__", "the rule")
-    example = f'@{NOUNS[where]}("Name")'
-    return InputError(f"expected the name that a Policy has for {function}, as in {example}")
 
 
 def check_rule(where, name, function, options):
@@ -2847,6 +3159,13 @@ def check_schema(schema, place):
         raise InputError(f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}")
 
 
+def shown(thing):
+    """Return a copy of a pod's or a node's attributes, to be compared later, but of those no rule looks at."""
+    same = [vars(thing).get(name) for name in ("record", "changes", "derived", "by_kind")]
+    same += getattr(thing, "pods", {}).values()
+    return copy.deepcopy(vars(thing), {id(value): value for value in same})
+
+
 class Watch:
     """What a rule of the user's own does beside its answers, which is to be nothing, and to take no time.
 
@@ -2877,7 +3196,7 @@ class Watch:
             """Raise TypeError if the rule has changed something, now or before."""
             if self.refusal:
                 raise TypeError(self.refusal)
-            before = [(thing, thing.shown()) for thing in self.to_compare(function, pod, things)]
+            before = [(thing, shown(thing)) for thing in self.to_compare(function, pod, things)]
             began = time.monotonic()
             answer = function(pod, *things, **more)
             if isinstance(answer, types.GeneratorType):
@@ -2905,13 +3224,13 @@ class Watch:
         if self.pods[function] > self.PODS or self.calls[function] > self.CALLS:
             return []
         lists = [thing[:self.CALLS] for thing in things if isinstance(thing, list)]
-        return [thing for thing in [pod, *things, *itertools.chain(*lists)] if isinstance(thing, Listed)]
+        return [thing for thing in [pod, *things, *itertools.chain(*lists)] if isinstance(thing, (Pod, Node))]
 
     def compare(self, thing, before, function):
         """Raise TypeError if a pod or a node is not as it was before, and make it so again."""
         changed = [name for name, value in before.items() if vars(thing).get(name) != value]
         if changed:
-            thing.update(**before)
+            vars(thing).update(before)
             [name, *_] = [name for name in changed if name not in ("raw", "spec")] or changed
             what = f"{type(thing).__name__.lower()}.{name} ({place_of(self, function)})"
             self.refusal = f"rules must not change what they look at: {what}"
@@ -3074,11 +3393,9 @@ def default_entries(where):
 
 
 @dataclass(eq=False)
-class Policy:
-    """The rules that are active, in the order in which they run."""
+class FullPolicy(Policy):
+    """A Policy that remembers what rules have said, has extenders, and rules for all extension points."""
 
-    predicates: list
-    priorities: list
     extenders: list = field(default_factory=list)
     always_check_all: bool = False
     notices: list = field(default_factory=list)  # what the file says without effect here, a line each
@@ -3086,10 +3403,61 @@ class Policy:
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
     initial_backoff: int = 1  # seconds that a pod waits after the first attempt; then twice that, and so on
     max_backoff: int = 10  # seconds
+    asked_behind = {"NoDiskConflict": [CLAIMS_FOR_ONE_POD]}  # rule -> those that are asked with it
+
+    def nodes_that_fit(self, pod, snapshot):
+        """Ask about each node, unless the answer is known from the last pod like this one; and extenders."""
+        predicates = prepare(self.predicates_to_ask(), pod, snapshot.nodes, snapshot)
+        feasible, failed = recall_fits(self.reasons_against, predicates, pod, snapshot, self)
+        return self.ask_extenders(pod, feasible, failed)
+
+    def reasons_against(self, pod, rules, node):
+        """Return what is against the node: {predicate: its reasons}."""
+        against = {}
+        for rule in rules:
+            reasons = rule.reasons(pod, node)
+            if reasons:
+                against[rule.title] = reasons
+                if not self.always_check_all:
+                    break
+        return against
+
+    def prioritize(self, decision, feasible, snapshot):
+        """Return each node's total of what priorities and extenders give, unless it is known."""
+        pod = decision.pod
+        decision.votes = []
+        try:
+            for rule in prepare(self.priorities, pod, feasible, snapshot):
+                decision.votes.append(rule.vote(pod, feasible, snapshot))  # points from 0 to 100
+        except Unschedulable:  # a priority has given a score that is not from 0 to 100, for example
+            if len(feasible) > 1:  # a single node is taken, whatever its points
+                raise
+        for extender in self.extenders:
+            decision.votes += extender.prioritize(pod, feasible)
+        return self.add_up(decision, feasible, snapshot)
+
+    def add_up(self, decision, nodes, snapshot):
+        """Return the sum of each node's points times their weights; 1 if nobody is to give points."""
+        is_unscored = not self.priorities and not self.extenders
+
+        def total(node):
+            """Add up what one node gets in all votes."""
+            return 1 if is_unscored else sum([vote.weight * vote.points[node.name] for vote in decision.votes])
+
+        # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
+        basis = [(vote.rule, None if vote.points is vote.raw else vote.points) for vote in decision.votes]
+        like = likeness(decision.pod, self.priorities)
+        return recall(("total", self), like, snapshot, nodes, total, basis)
+
+    def give_up(self, decision, error, snapshot):
+        """Say why there is no node; a rule may know a remedy, such as preemption."""
+        give_up(decision, error)
+        seek_remedy(decision, snapshot)
 
     def predicates_to_ask(self):
         """Return the predicates as they are asked: those that it names, and those that are always asked."""
-        return self.predicates + ALWAYS_ASKED
+        rules = self.predicates + ALWAYS_ASKED
+        return [each for rule in rules for each in (rule, *self.asked_behind.get(rule.name, ()))]
 
     def ask_extenders(self, pod, feasible, failed):
         """Have extenders refuse nodes. Return those that still fit, and the Failures of the others."""
@@ -3128,7 +3496,7 @@ class Policy:
         lines += [f"{extender.title} {json.dumps(extender.config)}" for extender in self.extenders]
         if self.always_check_all:
             lines.append("alwaysCheckAllPredicates")
-        if (self.initial_backoff, self.max_backoff) != (Policy.initial_backoff, Policy.max_backoff):
+        if (self.initial_backoff, self.max_backoff) != (FullPolicy.initial_backoff, FullPolicy.max_backoff):
             lines.append(f"backoff from {self.initial_backoff} to {self.max_backoff} s")
         if self.election.get("leaderElect"):
             lines.append(f"leaderElection {json.dumps(self.election)}")
@@ -3259,7 +3627,7 @@ def read_policy(document):
     order = [*(GENERAL_FIRST if has_general else []), *PREDICATE_ORDER, *PREDICATES]
     predicates.sort(key=lambda rule: order.index(rule.name))
     check_all = said.get("alwaysCheckAllPredicates", False)
-    return Policy(predicates, priorities, extenders_of(configs), check_all, notices)
+    return FullPolicy(predicates, priorities, extenders_of(configs), check_all, notices)
 
 
 def rules_named(where, entries, said_elsewhere, notices):
@@ -3379,7 +3747,7 @@ def set_up(rule, title, entry, weight, settings):
 
     hooks = {point: fill_in(hook) for point, hook in rule.hooks.items()}
     functions = {option: fill_in(getattr(rule, option)) for option in ("function", "metadata", "reduce")}
-    return replace(rule, title=title, weight=weight, settings=settings, hooks=hooks, **functions)
+    return rule.but(title=title, weight=weight, settings=settings, hooks=hooks, **functions)
 
 
 def check_arguments(rule, arguments, entry):
@@ -3426,8 +3794,8 @@ THREADS = 64  # that write at a time
 JSON = "application/json"
 
 
-class Proxy:
-    """The API server behind kubectl proxy."""
+class PooledProxy(Proxy):
+    """The API server behind kubectl proxy, for many threads, and to watch."""
 
     def __init__(self, server):
         self.server = server.rstrip("/")
@@ -3498,12 +3866,13 @@ class Proxy:
 def read_json(data):
     """Return what bytes of the API server say, without managedFields. Raises ValueError, RecursionError.
 
-    No rule looks at these, and anybody can nest those of an object deeper than `json` reads.
+    No rule looks at these, and anybody can nest those of an object deeper than `json` reads. Anybody can also
+    have an object hold bytes that are no UTF-8, which would hide all others of its list: these are replaced.
     """
     try:
-        content = json.loads(data)
+        content = json.loads(data.decode(errors="replace"))
     except RecursionError:
-        content = json.loads(without_managed_fields(data))
+        content = json.loads(without_managed_fields(data).decode(errors="replace"))
     with contextlib.suppress(Malformed):  # whoever asked for it says so
         for thing in [pick(content, dict, "object"), *pick(content, list, "items")]:  # of a watch, of a list
             pick(thing, dict, "metadata").pop("managedFields", None)
@@ -3774,36 +4143,6 @@ def call_in_time(rule, point, *things):
     return within(HOOK_SECONDS, call_hook, rule, point, *things, late=late)
 
 
-def pod_condition(pod, reason, message):
-    """Return the request that says in the pod's condition PodScheduled why it is not bound."""
-    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-    if pod.pending_message is None:  # else the condition was False before
-        condition["lastTransitionTime"] = now()
-    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
-        "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-
-
-def event(pod, kind, reason, message, by=None):
-    """Return the request that records an event about the pod, as `kubectl describe pod` shows it.
-
-    Its message has at most 1,024 bytes. Upstream: truncateMessage.
-    """
-    source = by or pod.scheduler
-    name = f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}"
-    message = at_most(1024, message)
-    about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-    return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
-        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": pod.namespace},
-        "involvedObject": about, "type": kind, "reason": reason, "message": message, "count": 1,
-        "firstTimestamp": now(), "lastTimestamp": now(), "source": {"component": source},
-        "reportingComponent": source}
-
-
-def now(microseconds=False):
-    """Return the time as the API writes it."""
-    return datetime.now(timezone.utc).strftime(f"%Y-%m-%dT%H:%M:%S{'.%f' if microseconds else ''}Z")
-
-
 # ==== 23. The life of a pending pod =====================================================================
 
 # A pending pod waits for one of four things:
@@ -3827,11 +4166,6 @@ class WaitsFor(enum.Enum):
     PERMIT = "permit"
     PRE_BIND = "pre_bind"
     BINDING = "binding"
-
-
-def backoff(attempts, most, initial=1):
-    """Return the seconds to wait after so many failed attempts, as in kube-scheduler: 1, 2, 4, ... `most`."""
-    return min(initial * 2 ** min(attempts - 1, 30), most)
 
 
 UNSCHEDULABLE_SECONDS = 60  # after which a pod that fits nowhere is tried again all the same
@@ -3868,7 +4202,7 @@ class PodRecord:
     def renew(self, pod):
         """Take the pod as it is by now."""
         self.pod = pod
-        pod.update(record=self)
+        pod.record = self
         if self.decision:
             self.decision.pod = pod
 
@@ -3905,12 +4239,12 @@ class PodRecord:
             return time.monotonic() >= self.retry_at
         return self.waits_for is not WaitsFor.BINDING
 
-    def report_news(self, decision, report):
-        """Report a decision, unless it says what was last reported of the pod."""
+    def is_news(self, decision):
+        """Say whether a decision says something else than what was last reported of the pod."""
         news = (decision.node or decision.message, decision.remedy, decision.waits)
-        if self.reported != news:
-            self.reported = news
-            report(decision)
+        is_other = self.reported != news
+        self.reported = news
+        return is_other
 
 
 def assume(decision, cache):
@@ -3924,7 +4258,7 @@ def assume(decision, cache):
         for rule in decision.policy.rules_with["reserve"]:
             call_hook(rule, "reserve", decision.pod, node, cache.snapshot)
     except (Exception, SystemExit) as error:
-        decision.give_up(error)
+        give_up(decision, error)
 
 
 def ask_before_binding(decision, cache):
@@ -3956,7 +4290,7 @@ def ask_before_binding(decision, cache):
             decision.trouble = error
             decision.waits = decision.waits or one_line(error)
         else:
-            decision.give_up(error)
+            give_up(decision, error)
 
 
 def why_held(decision, node, snapshot):
@@ -4050,7 +4384,7 @@ class PendingPods(dict):
                 self.fall_back(decision)
             if has_gone and uid not in self.under_way:
                 del self[uid]
-                record.pod.update(record=None)  # else they keep each other
+                record.pod.record = None  # else they keep each other
 
     def end_backoff(self):
         """Have all pods tried again."""
@@ -4065,7 +4399,7 @@ class PendingPods(dict):
     def choose_due(self, pods):
         """Choose those of the pods that are due, for this pass."""
         self.failing_now.clear()
-        self.due = [pod for pod in pods if pod.record.is_due()]
+        self.due[:] = [pod for pod in pods if pod.record.is_due()]
 
     def carry_out(self, decision):
         """Begin to do what was decided. Raises ApiError if several pods have met trouble."""
@@ -4412,6 +4746,19 @@ def read_or_warn(kind, raw):
         return None
 
 
+def become(node, other):
+    """Have a node be what another reading of it says; the pods on it stay."""
+    kept = {name: vars(node)[name] for name in ("changes", "exists", "pods", "requested", "nonzero")}
+    vars(node).update(vars(other) | kept)
+    note_change(node)
+
+
+def scheduling_properties(node):
+    """Return what decides which pods fit; not heartbeats. Upstream: nodeSchedulingPropertiesChange."""
+    return (node.labels, node.annotations, node.unschedulable, node.taints, node.allocatable,
+            node.max_pods, node.images, node.conditions)
+
+
 class Cache:
     """What follows for nodes and pods from what is known of them; and where pods are assumed to be.
 
@@ -4421,7 +4768,7 @@ class Cache:
 
     def __init__(self, api, is_watched, is_live):
         self.objects = Objects(api, is_watched, self.take)
-        self.snapshot = Snapshot({}, self.objects, is_live)
+        self.snapshot = FullSnapshot({}, self.objects, is_live)
         self.nodes = {}  # name -> Node; also of nodes that do not exist, but have pods
         self.pods = {}  # namespace/name -> Pod, of those that have not ended
         self.unread = {}  # namespace/name of pods that cannot be read -> name of the node
@@ -4459,20 +4806,21 @@ class Cache:
         """Take in a node; None: it has gone. The pods on it stay, as it may come again."""
         node = self.node_named(name)
         read = read_or_warn(Node, raw) if raw else None
-        if read and read.scheduling_properties() == node.scheduling_properties():
-            node.update(raw=raw)  # a heartbeat, for example
+        if read and scheduling_properties(read) == scheduling_properties(node):
+            node.raw = raw  # a heartbeat, for example
         elif read:
-            node.become(read)
+            become(node, read)
             self.has_changed = True
         if node.exists != bool(read):
-            node.update(exists=bool(read))
+            node.exists = bool(read)
             self.are_nodes_others = True
 
     def node_named(self, name):
         """Return the Node of this name; if there is none, one that does not exist, but may have pods."""
         if name not in self.nodes:
             node = self.nodes[name] = Node({"metadata": {"name": name}})
-            node.update(exists=False, changes=self.snapshot.changes)
+            node.exists = False
+            node.changes = self.snapshot.changes
         return self.nodes[name]
 
     def renew_snapshot_nodes(self):
@@ -4546,9 +4894,12 @@ class Cache:
         was_unread_on = self.unread.pop(key, None)
         if was_unread_on is not None:
             self.are_nodes_others = True
-        if before and raw and before.is_as_in(raw):
-            before.update(raw=raw, spec=pick(raw, dict, "spec"), node_name=name_in(raw, "spec", "nodeName"),
-                          phase=name_in(raw, "status", "phase"), pending_message=pending_message(raw))
+        if before and raw and is_as_in(before, raw):
+            before.raw = raw
+            before.spec = pick(raw, dict, "spec")
+            before.node_name = name_in(raw, "spec", "nodeName")
+            before.phase = name_in(raw, "status", "phase")
+            before.pending_message = pending_message(raw)
             return before
         pod = read_or_warn(Pod, raw) if raw else None
         if raw and not pod:
@@ -4566,11 +4917,11 @@ class Cache:
             return
         if was_on:
             node = self.nodes[was_on]
-            node.remove(pod)
+            take_off(pod, node)
             if not (node.exists or node.pods):  # pods may name nodes that there never were
                 del self.nodes[was_on]
         if name:
-            self.node_named(name).add(pod)
+            put(pod, self.node_named(name))
 
     def forget(self, pod, is_change=False):
         """Take a pod off the node on which it is assumed, unless the API server shows it on one by now.
@@ -4594,32 +4945,58 @@ class Cache:
         return has_changed
 
 
-class Cluster:
-    """What the loop works with: what is read, what waits, what is written; and when to look."""
+class LiveCluster(Cluster):
+    """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
 
-    def __init__(self, api, options=None, is_watched=False):
-        self.api = api
+    def __init__(self, api, options=None, is_watched=False, at_rest=lambda: None):
+        super().__init__(api)
+        self.at_rest = at_rest  # is called when a pass is over
         self.options = options or read_arguments([])  # of the command line
         is_live = isinstance(api, Proxy) and not self.options.dry_run
         self.cache = Cache(api, is_watched, is_live)
+        self.snapshot = self.cache.snapshot
         self.writer = Writer(api, self.options.dry_run)
         self.pending = PendingPods(self.cache, self.writer)
+        self.due = self.pending.due
         self.listed_at = 0  # when the pods that wait were last listed, in monotonic seconds
         self.breaks_off_at = 0  # when the pass ends if pods have come
-        self.trouble = None  # the ApiError that ended the last pass
-        self.failures = 0  # how many passes in a row ended so
 
-    def report_trouble(self, trouble):
-        """Say once what is wrong with the API server, and once that it is over; return how long to wait."""
-        if trouble and str(trouble) != str(self.trouble):
-            log.error("%s", trouble)
-        if self.trouble and not trouble:
-            log.warning("the API server answers again")
-        self.trouble = trouble
-        self.failures = self.failures + 1 if trouble else 0
-        return backoff(self.failures, most=10) if trouble else 0
+    def pods_to_try(self, policies, stop):
+        """Yield the pods that are due; before each, take in what has changed. Raises ApiError."""
+        try:
+            self.begin_pass(self.waiting_pods(policies), policies)
+            while pod := self.next_due(stop):
+                yield pod
+        except ApiError:
+            self.pending.take_answers()
+            raise
+        self.pending.take_answers()  # which pods the API server has bound, and which not
 
-    def list_pods(self, scheduler, selector):
+    def decide(self, pod, policy):
+        """Decide, unless a rule still delays the binding; then ask rules whether they are against it."""
+        decision = pod.record.decision  # from an earlier pass
+        if not decision:
+            decision = schedule(pod, self.snapshot, policy)
+            assume(decision, self.cache)  # from now on the pod counts on its node, if it has one
+        ask_before_binding(decision, self.cache)
+        return decision
+
+    def is_news(self, decision):
+        """Say whether a decision says something else than the last one about the pod."""
+        return decision.pod.record.is_news(decision)
+
+    def carry_out(self, decision):
+        """Have a thread bind the pod, or say why it stays pending. Raises ApiError if several meet trouble."""
+        self.pending.carry_out(decision)
+
+    def end_pass(self, trouble):
+        """Take in which pods are bound where the pass has ended too early to do so; see Cluster."""
+        with contextlib.suppress(ApiError):
+            if trouble:
+                self.pending.take_answers()
+        return super().end_pass(None if STOP.is_set() else trouble)
+
+    def list_waiting(self, scheduler, selector):
         """List the pods of a scheduler, by its name and a field selector.
 
         That list tells names only, and may lag: the pods themselves are as the cache has them, and those are
@@ -4635,7 +5012,7 @@ class Cluster:
     def begin_pass(self, waiting, policies):
         """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
         are_policies_others = self.cache.snapshot.policies != policies
-        snapshot = self.snapshot(policies)
+        snapshot = self.look(policies)
         self.cache.arrived &= policies.keys()  # pods may name as many other schedulers as they like
         pods = self.pending_pods(waiting, policies)
         if self.cache.collect_changes():
@@ -4647,7 +5024,7 @@ class Cluster:
         self.breaks_off_at = ready_at + max(1, ready_at - self.listed_at)
         return snapshot
 
-    def snapshot(self, policies=()):
+    def look(self, policies=()):
         """Return the cluster as it is by now. Raises ApiError."""
         self.cache.refresh()
         self.cache.snapshot.policies = dict(policies)
@@ -4697,6 +5074,7 @@ class Cluster:
 
     def rest(self, seconds, stop):
         """Wait so long, or until `stop` is set; unless there is trouble, only until a pod has come."""
+        self.at_rest()
         if self.trouble or not self.cache.objects.is_watched:
             stop.wait(seconds)
             return
@@ -4738,9 +5116,9 @@ def likeness(pod, rules):
 
     None: it says so much that what is found out would take up too much room.
     """
-    if pod.is_large:
+    if is_large(pod):
         return None
-    like = pod.kind if any(rule.is_own for rule in rules) else pod.signature
+    like = kind_of(pod) if any(rule.is_own for rule in rules) else signature_of(pod)
     return like, pod.node_name
 
 
@@ -4783,7 +5161,7 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
 
 
 def recall_fits(ask, predicates, pod, snapshot, policy):
-    """Return the nodes that fit, {name: Node}, and the Failures of the others, by ask(predicates, node).
+    """Return the nodes that fit, {name: Node}, and the Failures of the others, by ask(pod, predicates, node).
 
     Predicates of which one is not steady are remembered apart, and so are those of one's own.
     """
@@ -4795,7 +5173,7 @@ def recall_fits(ask, predicates, pod, snapshot, policy):
         groups = [list(group) for _, group in by_steadiness]
     for place, group in enumerate(groups):
         like = likeness(pod, [each.rule for each in group])
-        feasible, refused = recall((policy, place), like, snapshot, feasible, functools.partial(ask, group),
+        feasible, refused = recall((policy, place), like, snapshot, feasible, functools.partial(ask, pod, group),
                                    basis=group, then=split_nodes)
         if not failed:
             failed = refused  # the very object, whose message is summed up once
@@ -4862,7 +5240,7 @@ class Extender:
         self.names_only = config.get("nodeCacheCapable", False)
         self.resources = {resource.get("name") for resource in config.get("managedResources", [])}
         self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
-        self.session = Session()
+        self.session = requests.Session()
         self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
         self.session.headers["Accept-Encoding"] = "identity"  # some megabytes may unpack to some gigabytes
         for adapter in self.session.adapters.values():
@@ -5843,7 +6221,7 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     return options
 
 
-def main(argv=None):
+def command_line(argv=None):
     """Run the command line; return the exit code."""
     global SEED
     FAILURE.clear()
@@ -5880,18 +6258,22 @@ def main(argv=None):
         ended.set()
 
 
+main = command_line  # for scripts of one's own; part I has a smaller one
+
+
 def run_command(options, screen):
     """Do what the command line asks for; return whether something failed. Raises ApiError, InputError."""
     shipped = str(Path(__file__).with_name("policy.json")).removeprefix(os.getcwd() + os.sep)
     files = [PolicyFile(path, options.scheduler_name, options.plugins)
              for path in (options.policy or shipped, *options.compare) if path]
     policies = files[0].policies
-    api = Manifests(options.cluster) if options.cluster else Proxy(options.server)
+    api = Manifests(options.cluster) if options.cluster else PooledProxy(options.server)
     stop = stop_on_signals()
     if options.compare:
         return compare(api, files, stop, options, screen)
     is_explained = isinstance(options.explain, str)
-    cluster = Cluster(api, options, is_watched=not (options.cluster or is_explained))
+    report = Reporter(options, screen)
+    cluster = LiveCluster(api, options, not (options.cluster or is_explained), report.sum_up)
     if is_explained:
         return explain_pod(cluster, files[0], options, screen)
     if options.dry_run:
@@ -5899,13 +6281,12 @@ def run_command(options, screen):
     if not options.cluster:
         log.info("%s: polling %s by %s", ", ".join(policies), options.server, files[0].path)
     with contextlib.suppress(ApiError):  # which the loop will meet, too
-        waiting = waiting_pods(cluster, policies)
+        waiting = cluster.waiting_pods(policies)
         if not cluster.pending_pods(waiting, policies):
             why = "none without a node has this spec.schedulerName"
             if waiting:
                 why = "those without a node have scheduling gates, are being deleted, or a rule says no"
             log.info("no pod waits for %s: %s", ", ".join(policies), why)
-    report = Reporter(options, screen)
     if options.cluster:
         return schedule_manifests(cluster, policies, report, stop, options, screen)
     return poll(cluster, files[0], report, stop, options)
@@ -5991,18 +6372,27 @@ def poll(cluster, policy_file, report, stop, options):
             return int(options.once)
     limit = election.renew_deadline if elected else 60
     in_background(watch_rules, threading.get_ident(), stop, limit / 10, limit)
-    code = run(cluster, policy_file, report, stop, options.interval, options.once)
+    code = run_to_the_end(cluster, policy_file, report, stop, options.interval, options.once)
     stop.set()
     if elected:
         election.release()
     return 1 if election.lost else code
 
 
+def run_to_the_end(cluster, policy_file, report, stop, interval, once):
+    """Run the loop, and wait until all is written. Return the exit code."""
+    trouble = run(cluster, policy_file.current, report, stop, interval, once)
+    report.sum_up()
+    cluster.pending.finish(seconds=3 if stop.is_set() else 10)
+    has_failed = trouble or FAILURE.is_set() or cluster.pending.under_way or stop.is_set()
+    return 1 if once and has_failed else 0
+
+
 def schedule_manifests(cluster, policies, report, stop, options, screen):
     """Schedule the pods of manifests, and show where they are then. Return whether something failed."""
-    waiting = {pod.uid for pod in waiting_pods(cluster, policies)}
+    waiting = {pod.uid for pod in cluster.waiting_pods(policies)}
     if options.step:
-        snapshot = cluster.snapshot(policies)
+        snapshot = cluster.look(policies)
         screen.print(*pods_without_node(cluster.cache.pods.values(), snapshot, screen, {}))
     snapshot = make_passes(cluster, policies, report, stop, options.once)
     report.sum_up()
@@ -6025,7 +6415,7 @@ def make_passes(cluster, policies, report, stop, once):
             break
         cluster.pending.end_backoff()  # there is nothing to wait for: nobody else changes manifests
     cluster.pending.give_up_held()
-    return cluster.snapshot(policies)
+    return cluster.look(policies)
 
 
 def explain_pod(cluster, policy_file, options, screen):
@@ -6039,7 +6429,7 @@ def explain_pod(cluster, policy_file, options, screen):
     pod = pods[0]
     path = policy_file.path
     policies = policy_file.policies
-    snapshot = cluster.snapshot(policies)
+    snapshot = cluster.look(policies)
     stands = where_it_stands(pod, snapshot)
     read = READERS.get("KubeSchedulerConfiguration")
     if read and pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:
@@ -6047,8 +6437,9 @@ def explain_pod(cluster, policy_file, options, screen):
         policies = read({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
     policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
     if pod.node_name in snapshot.nodes:
-        snapshot.nodes[pod.node_name].remove(pod)
-    pod.update(node_name="", record=PodRecord(pod))
+        take_off(pod, snapshot.nodes[pod.node_name])
+    pod.node_name = ""
+    pod.record = PodRecord(pod)
     decision = schedule(pod, snapshot, policy)
     answers = [*say_what_follows(decision, cluster.cache)] if decision.node else []
     show(decision, options, screen, f"{pod.key} {stands}. If scheduled now, by {path}")
@@ -6081,7 +6472,7 @@ def say_what_follows(decision, cache):
             if decision.waits:
                 return
     except (Exception, SystemExit) as error:
-        decision.give_up(error)
+        give_up(decision, error)
         yield f"  {point:8}  {rule.title}: {decision.message}"
     finally:
         cache.forget(pod)
@@ -6095,7 +6486,7 @@ def compare(manifests, files, stop, options, screen):
         title = file.path
         while title in outcomes:
             title += ", again"
-        outcomes[title] = outcome_of(Cluster(copy.deepcopy(manifests), options), file, stop, options)
+        outcomes[title] = outcome_of(LiveCluster(copy.deepcopy(manifests), options), file, stop, options)
     if stop.is_set():  # what it has by now is no comparison
         return True
     screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
@@ -6106,7 +6497,7 @@ def outcome_of(cluster, policy_file, stop, options):
     """Schedule manifests under a Policy. Return where the pods that waited are, and how full the nodes."""
     policies = policy_file.policies
     report = functools.partial(warn_of_unheeded, under=f"{policy_file.path}: ")
-    waiting = waiting_pods(cluster, policies)
+    waiting = cluster.waiting_pods(policies)
     pending = sorted(pod.key for pod in cluster.pending_pods(waiting, policies))
     snapshot = make_passes(cluster, policies, report, stop, options.once)
     nodes = snapshot.nodes.values()
@@ -6359,13 +6750,12 @@ def affine_scores_today(pod, nodes, snapshot, hard_weight=1, ignores_others=Fals
 today("InterPodAffinityPriority", "reduce")(functools.partial(normalize_affinity, among=()))
 
 
-@today("NoDiskConflict", "metadata")
-def disks_and_claims_today(pod, nodes, snapshot):
+def claims_today(pod, nodes, snapshot):
     """A claim that is not there rejects the pod."""
     for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
         if not claim:
             raise Rejected(f'persistentvolumeclaim "{name}" not found')
-    return disks_and_claims(pod, nodes, snapshot)
+    return claim_in_use(pod, nodes, snapshot)
 
 
 # The CSI driver that has taken a provisioner's place identifies the disk by the field `identity` of `source`.
@@ -6466,8 +6856,10 @@ def volume_zone(pod, node, metadata):
             return
 
 
-class Profile(Policy):
+class Profile(FullPolicy):
     """What a profile of a KubeSchedulerConfiguration says: a Policy that decides as 1.36 does."""
+
+    asked_behind = {"NoDiskConflict": [CLAIMS_FOR_ONE_POD.but(metadata=claims_today)]}
 
     def predicates_to_ask(self):
         """Return the predicates as they are asked: first of all, which nodes the pod names."""
@@ -6672,11 +7064,11 @@ def read_profile(profile, place, left_out, notices):
         for plugin, weight in running[point].items():
             for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
                 if name in catalogue:
-                    rule = replace(catalogue[name], **TODAY.get(name, {}))
+                    rule = catalogue[name].but(**TODAY.get(name, {}))
                     hooks = {hook: function for hook, function in rule.hooks.items()
                              if plugin in running[EXTENSION_POINTS[hook].in_configuration]}
                     entry = f"{place}.plugins.{point}: {plugin}"
-                    rules[name] = set_up(replace(rule, hooks=hooks), plugin, entry, weight or 1, given)
+                    rules[name] = set_up(rule.but(hooks=hooks), plugin, entry, weight or 1, given)
         return rules
 
     predicates = rules_at("filter", PREDICATES)
@@ -6805,7 +7197,7 @@ READERS["KubeSchedulerConfiguration"] = read_configuration
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        sys.exit(command_line())
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:  # the reader of our output has ended, as head does, or the disk is full

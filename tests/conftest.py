@@ -43,7 +43,7 @@ def wait_for_a_free_thread(writer):
     writer.patience = 60
     plain_wait(writer)
 scheduler.Writer.wait_for_a_free_thread = wait_for_a_free_thread
-sys.exit(scheduler.main())"""
+sys.exit(scheduler.command_line())"""
 
 
 def on_any_machine(text):
@@ -160,7 +160,7 @@ def wait_for(what, condition, seconds=60):
 
 def pending_pods(cluster, policies):
     """The pods that are to be tried, each with its record."""
-    return cluster.pending_pods(scheduler.waiting_pods(cluster, policies), policies)
+    return cluster.pending_pods(cluster.waiting_pods(policies), policies)
 
 
 def wait_until_told(cluster):
@@ -174,14 +174,14 @@ def cluster_of(*objects):
     for thing in objects:
         with contextlib.suppress(scheduler.Malformed):  # of an API server that let it pass
             manifests.add(thing)
-    return scheduler.Cluster(manifests)
+    return scheduler.LiveCluster(manifests)
 
 
 def decide(policies, incoming, *objects):
     """The decision about a pod among these objects."""
     cluster = cluster_of(incoming, *objects)
     [waiting] = [waiting for waiting in pending_pods(cluster, policies) if waiting.raw is incoming]
-    return scheduler.schedule(waiting, cluster.snapshot(policies), policies[waiting.scheduler])
+    return scheduler.schedule(waiting, cluster.look(policies), policies[waiting.scheduler])
 
 
 def table(names, rows):

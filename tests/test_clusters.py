@@ -27,7 +27,7 @@ def test_the_pod_goes_where_kube_scheduler_sent_it_or_is_told_the_same(name):
     policies = scheduler.read_configuration(CONFIGURATION, "my-scheduler")
     cluster = cluster_of(*case["cluster"])
     [pod] = [pod for pod in pending_pods(cluster, policies) if pod.key == case["key"]]
-    decision = scheduler.schedule(pod, cluster.snapshot(policies), policies["kube"])
+    decision = scheduler.schedule(pod, cluster.look(policies), policies["kube"])
     highest = max(decision.total.values(), default=None)
     best = [node for node, total in decision.total.items() if total == highest]
     assert case["node"] in (best or [None]), (best, decision.message)

@@ -548,7 +548,7 @@ def test_the_end_by_force_comes_after_four_seconds(monkeypatch):
 
 IMPATIENT = """import sys, scheduler
 scheduler.watch_rules.__defaults__ = (0.5, scheduler.math.inf)
-sys.exit(scheduler.main())"""
+sys.exit(scheduler.command_line())"""
 
 
 def test_a_rule_that_does_not_return_is_named_and_an_end_by_force_is_exit_code_1(tmp_path):
@@ -722,7 +722,7 @@ def test_limits_count_as_requests_that_are_not_given(thing, requests):
     once = thing["spec"]
     manifests.add(thing)
     assert thing["spec"] == once, "what is complete stays as it is"
-    [read] = scheduler.Cluster(manifests).list_pods("", "")
+    [read] = scheduler.LiveCluster(manifests).list_waiting("", "")
     assert {name: read.requests[name] for name in requests} == requests
 
 
@@ -758,7 +758,7 @@ def test_a_priority_class_gives_its_priority(spec, priority, said, tmp_path, cap
     path = tmp_path / "cluster.yaml"
     path.write_text(yaml.safe_dump_all([
         node("n"), pod("p", **spec), priority_class("high", 1000), priority_class("usual", 7, globalDefault=True)]))
-    [read] = scheduler.Cluster(scheduler.Manifests([path])).list_pods("", "")
+    [read] = scheduler.LiveCluster(scheduler.Manifests([path])).list_waiting("", "")
     assert (read.priority, caplog.messages) == (priority, [said] if said else [])
 
 

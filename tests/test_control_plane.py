@@ -22,7 +22,7 @@ def policy_file(tmp_path, predicates, **priorities):
 
 def live_cluster(control_plane):
     """The scheduler's own view of the control plane, for a test that steps in between."""
-    return scheduler.Cluster(scheduler.Proxy(control_plane.server))
+    return scheduler.LiveCluster(scheduler.PooledProxy(control_plane.server))
 
 
 def make_pass(cluster, report=lambda decision: None):
@@ -123,8 +123,8 @@ def test_a_pod_that_somebody_else_binds_or_deletes_during_the_pass_is_no_error(c
             control_plane.request("DELETE", "namespaces/default/pods/c-gone", params={"gracePeriodSeconds": 0})
 
     cluster, snapshots = live_cluster(control_plane), []
-    take = cluster.snapshot
-    cluster.snapshot = lambda policies: snapshots.append(take(policies)) or snapshots[-1]
+    take = cluster.look
+    cluster.look = lambda policies: snapshots.append(take(policies)) or snapshots[-1]
     make_pass(cluster, meddle)
     assert control_plane.places().keys() == {"default/a-mine", "default/b-taken", "default/d-mine"}
     assert control_plane.places()["default/b-taken"] == "node-b"
@@ -219,7 +219,7 @@ def test_what_rbac_forbids_is_said_with_verb_and_resource(control_plane):
 def test_an_idle_poll_is_one_request_that_the_watch_cache_answers(control_plane, caplog, monkeypatch):
     monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     control_plane.create(node("node-a"), pod("done", nodeName="node-a"), pod("others", schedulerName="other"))
-    cluster = scheduler.Cluster(scheduler.Proxy(control_plane.server), is_watched=True)
+    cluster = scheduler.LiveCluster(scheduler.PooledProxy(control_plane.server), is_watched=True)
     make_pass(cluster)
     caplog.set_level("DEBUG", "scheduler")
     make_pass(cluster)
@@ -231,7 +231,7 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
     control_plane.create(node("node-a"), pod("gated"), pod("claims"), pod("plain"),
                          pod("going", metadata={"finalizers": ["example.com/wait"]}))
     control_plane.request("DELETE", "namespaces/default/pods/going", params={"gracePeriodSeconds": 0})
-    proxy = scheduler.Proxy(control_plane.server)
+    proxy = scheduler.PooledProxy(control_plane.server)
 
     class NewerApiServer:
         def request(self, method, path, body=None, params=None):
@@ -243,7 +243,7 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
                     item["spec"]["resourceClaims"] = [{"name": "gpu"}]
             return answer
 
-    cluster = scheduler.Cluster(NewerApiServer())
+    cluster = scheduler.LiveCluster(NewerApiServer())
     make_pass(cluster)
     make_pass(cluster)
     assert control_plane.places() == {"default/plain": "node-a"}

@@ -156,7 +156,7 @@ def golden_decisions():
     decisions = []
     for case in (line["case"] for line in GOLDEN[::3]):
         policies, cluster = {"my-scheduler": policy_of(case)}, cluster_of(*case["objects"])
-        decisions += [scheduler.schedule(waiting, cluster.snapshot(policies), policies["my-scheduler"])
+        decisions += [scheduler.schedule(waiting, cluster.look(policies), policies["my-scheduler"])
                       for waiting in pending_pods(cluster, policies)]
     assert len(decisions) > 300
     return decisions
@@ -538,7 +538,7 @@ def test_a_bar_is_red_above_nine_tenths(wants, red, capsys):
     cluster = cluster_of(node("a"), pod("p", {"cpu": wants}, nodeName="a"))
     screen = scheduler.Screen()
     screen.width, screen.colours = 60, True
-    lines = scheduler.picture(cluster.snapshot().nodes.values(), cluster.list_pods("", ""), screen, set())
+    lines = scheduler.picture(cluster.look().nodes.values(), cluster.list_waiting("", ""), screen, set())
     assert re.findall("\033.91m(█+)", "\n".join(lines)) == red
 
 
@@ -551,7 +551,7 @@ def test_a_picture_fits_the_screen(width):
     cluster = cluster_of(*nodes, *pods, *(pod(f"waits-for-ever-{i}") for i in range(99)))
     screen = scheduler.Screen()
     screen.width = width
-    pods, snapshot = cluster.list_pods("", ""), cluster.snapshot()
+    pods, snapshot = cluster.list_waiting("", ""), cluster.look()
     lines = [*scheduler.picture(snapshot.nodes.values(), pods, screen, set()),
              *scheduler.pods_without_node(pods, snapshot, screen, {})]
     assert max(map(len, lines)) <= width and len(lines) < 70
@@ -890,7 +890,7 @@ def test_a_seed_gives_each_pod_the_same_node_whoever_came_before_it(monkeypatch)
     policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
     monkeypatch.setattr(scheduler, "SEED", "1")
     pods = pending_pods(cluster, policies)
-    places = [{pod.key: scheduler.schedule(pod, cluster.snapshot(policies), policies["my-scheduler"]).node
+    places = [{pod.key: scheduler.schedule(pod, cluster.look(policies), policies["my-scheduler"]).node
                for pod in order} for order in (pods, pods[::-1])]
     assert places[0] == places[1] and len(set(places[0].values())) > 2
 

@@ -457,7 +457,8 @@ def test_a_rule_that_has_changed_what_it_looks_at_is_asked_no_more_and_what_it_c
 
 def test_only_the_first_calls_are_looked_at(mine, spy, monkeypatch):
     looks = []
-    monkeypatch.setattr(scheduler.Node, "shown", lambda node: looks.append(node.name) or {})
+    monkeypatch.setattr(scheduler, "shown", lambda thing: (
+        looks.append(thing.name) if isinstance(thing, scheduler.Node) else None) or {})
     policies = mine()
     for i in range(50):
         decide(policies, pod(f"p{i}"), *(node(f"n{i}") for i in range(30)))
@@ -745,7 +746,7 @@ class Spy:
         rules = [scheduler.Rule("Spy", function, metadata=hook("pre_filter"), title="Spy",
                                 hooks={"queue_sort": self.sort} | {point: hook(point) for point in points}),
                  scheduler.Rule("Spy", score, metadata=hook("pre_score"), reduce=reduce, title="Spy")]
-        self.policies = {"my-scheduler": scheduler.Policy(rules[:1], rules[1:])}
+        self.policies = {"my-scheduler": scheduler.FullPolicy(rules[:1], rules[1:])}
 
     def sort(self, pod):
         """Sort by name, backwards."""
@@ -759,7 +760,7 @@ def spy():
 
 def make_pass(server, spy, cluster=None):
     """Make a pass; return the cluster and the decisions."""
-    cluster, decisions = cluster or scheduler.Cluster(server), []
+    cluster, decisions = cluster or scheduler.LiveCluster(server), []
     scheduler.schedule_pending_pods(cluster, spy.policies, decisions.append, threading.Event())
     cluster.pending.take_answers(patience=60)
     wait_until_told(cluster)
@@ -776,17 +777,17 @@ def test_extension_points_are_called_in_the_frameworks_order(spy):
 
 def test_to_choose_a_node_is_not_to_act_on_it(spy):
     """As --explain relies on. What would help a pod that fits nowhere is found out, and not sent."""
-    cluster = scheduler.Cluster(Server(node("n"), node("m"), pod("p")))
+    cluster = scheduler.LiveCluster(Server(node("n"), node("m"), pod("p")))
     for reasons in ([], ["node(s) were full"]):
         spy.answers["filter"] = reasons
         [waiting] = pending_pods(cluster, spy.policies)
-        scheduler.schedule(waiting, cluster.snapshot(spy.policies), spy.policies["my-scheduler"])
+        scheduler.schedule(waiting, cluster.look(spy.policies), spy.policies["my-scheduler"])
     assert set(spy.seen) == {"pre_enqueue", "pre_filter", "filter", "pre_score", "score", "reduce", "post_filter"}
 
 
 def test_a_dry_run_calls_no_rule_that_binds(spy):
     server = Server(node("n"), pod("p"))
-    make_pass(server, spy, scheduler.Cluster(server, scheduler.read_arguments(["--dry-run"])))
+    make_pass(server, spy, scheduler.LiveCluster(server, scheduler.read_arguments(["--dry-run"])))
     assert "pre_bind" in spy.seen and not {"bind", "post_bind"} & set(spy.seen)
     assert server.places() == {}
 
@@ -851,7 +852,7 @@ def test_what_post_filter_does_to_what_it_is_shown_changes_nothing_for_others(sp
 def test_no_reservation_is_made_twice_if_the_api_server_fails(spy, point, calls):
     spy.answers[point] = scheduler.ApiError(500, "away")
     server = Server(node("n"), pod("p"))
-    cluster = scheduler.Cluster(server)
+    cluster = scheduler.LiveCluster(server)
     make_pass(server, spy, cluster)
     assert server.places() == {} and scheduler.FAILURE.is_set()
     del spy.answers[point]
@@ -869,7 +870,7 @@ def test_a_reservation_that_cannot_be_made_is_forgotten_once(spy, status, messag
 
 def live_cluster(server):
     """A cluster on whose objects others act."""
-    cluster = scheduler.Cluster(server)
+    cluster = scheduler.LiveCluster(server)
     cluster.cache.snapshot.is_live = True
     return cluster
 
@@ -956,7 +957,7 @@ def test_what_a_prepared_pod_has_to_have_undone_is_sent_once_when_its_policy_cha
     server = Server(node("n"), pod("p"))
     cluster = live_cluster(server)
     make_pass(server, spy, cluster)
-    spy.policies = {"my-scheduler": scheduler.Policy([], [])}
+    spy.policies = {"my-scheduler": scheduler.FullPolicy([], [])}
     make_pass(server, spy, cluster)
     calls = [(method, path) for method, path, *_ in server.requests]
     assert server.places() == {"p": "n"} and calls.count(undo[:2]) == 1
@@ -972,7 +973,7 @@ def test_a_rule_that_notes_its_own_reservation_does_not_refuse_its_own_pod(spy):
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     server = Server(node("n"), pod("p", volumes=volumes), claim, {
         "kind": "PersistentVolume", "metadata": {"name": "pv"}})
-    spy.policies = {"my-scheduler": scheduler.Policy([rule, *built(["CheckVolumeBinding"])["my-scheduler"].predicates], [])}
+    spy.policies = {"my-scheduler": scheduler.FullPolicy([rule, *built(["CheckVolumeBinding"])["my-scheduler"].predicates], [])}
     make_pass(server, spy, live_cluster(server))
     assert server.places() == {"p": "n"}
 
@@ -981,7 +982,7 @@ def test_a_prepared_pod_is_reserved_once(spy):
     wanted = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], None]
     spy.answers["pre_bind"] = lambda *_: wanted.pop(0)
     server = Server(node("n"), pod("p"))
-    cluster = scheduler.Cluster(server)
+    cluster = scheduler.LiveCluster(server)
     cluster.cache.snapshot.is_live = True
     for _ in range(3):
         make_pass(server, spy, cluster)
@@ -1059,7 +1060,7 @@ def test_pre_bind_sends_its_requests_and_is_asked_again_before_the_binding(spy):
     requests = [[("PATCH", "/api/v1/namespaces/default/pods/p", {"metadata": {"labels": {"prepared": "yes"}}})], None]
     spy.answers["pre_bind"] = lambda *_: requests.pop(0)
     server = Server(node("n"), pod("p"))
-    cluster = scheduler.Cluster(server)
+    cluster = scheduler.LiveCluster(server)
     cluster.cache.snapshot.is_live = True
     make_pass(server, spy, cluster)
     assert server.places() == {} and "bind" not in spy.seen
@@ -1360,7 +1361,7 @@ def test_a_gang_of_another_namespace_is_another_gang():
     group = {"group": "g", "group-size": "2"}
     server = Server(node("n"), pod("ours", {"cpu": "1"}, labels=group),
                     pod("theirs", {"cpu": "100"}, namespace="other", labels=group))
-    cluster, decided = scheduler.Cluster(server), {}
+    cluster, decided = scheduler.LiveCluster(server), {}
     policies = {"my-scheduler": scheduler.read_policy(policy(["PodFitsResources", "Coscheduling"]))}
     for _ in range(2):
         scheduler.schedule_pending_pods(cluster, policies, lambda decision: decided.update(
@@ -1392,7 +1393,7 @@ def test_a_held_pod_is_decided_about_anew_when_its_policy_changes(spy):
     server = Server(node("n"), pod("p"))
     spy.answers["permit"] = 60
     cluster, _ = make_pass(server, spy)
-    spy.policies = {"my-scheduler": scheduler.Policy([], [])}
+    spy.policies = {"my-scheduler": scheduler.FullPolicy([], [])}
     make_pass(server, spy, cluster)
     assert server.places() == {"p": "n"} and spy.seen[-1] == "unreserve"
 

@@ -215,7 +215,7 @@ def test_a_pod_holds_up_nobody(kinds, fault, serve, start):
 IN_HASTE = """import sys, scheduler
 plain = scheduler.backoff
 scheduler.backoff = lambda *arguments, **more: plain(*arguments, **more) / 10
-sys.exit(scheduler.main())"""
+sys.exit(scheduler.command_line())"""
 
 
 @table("kinds, fault", {
@@ -737,7 +737,7 @@ UNDER_WAY = {  # a sentence: (what is asked, the fault that befalls it, argument
 }
 
 
-CALLER = "import sys, scheduler; scheduler.main(sys.argv[1:]); sys.exit(7)"
+CALLER = "import sys, scheduler; scheduler.command_line(sys.argv[1:]); sys.exit(7)"
 
 
 def test_a_script_that_calls_it_ends_though_something_is_under_way(serve, start):
@@ -761,7 +761,7 @@ ENDS_SOON = """import sys, scheduler
 plain = scheduler.watch_rules
 scheduler.watch_rules = lambda thread, ended, seconds=5, limit=scheduler.math.inf: plain(
     thread, ended, seconds / 30, limit / 30)
-sys.exit(scheduler.main())"""
+sys.exit(scheduler.command_line())"""
 
 
 @table("arguments, limit", {"of a leader, for the renew deadline": (["--leader-elect"], 10 / 30),

@@ -66,7 +66,7 @@ def test_the_decision_is_kube_schedulers(name):
     pods = {pod.key: pod for pod in pending_pods(cluster, {"my-scheduler": policy})}
     assert pods.keys() == {key for key, pod in expected.items() if not pod.get("skipped")}
     for key, pod in pods.items():
-        decision = scheduler.schedule(pod, cluster.snapshot({"my-scheduler": policy}), policy)
+        decision = scheduler.schedule(pod, cluster.look({"my-scheduler": policy}), policy)
         assert max(map(len, scheduler.explain(decision, scheduler.Screen()))) <= 80
         assert not differences(expected[key], scheduler.in_json(decision)), f"{key} (theirs, ours)"
         if "error" not in expected[key] and not expected[key]["prefilter"]:
@@ -132,7 +132,7 @@ def test_nonsense_in_the_objects_raises_nothing(seed):
         for thing in case["objects"]:
             with contextlib.suppress(scheduler.Malformed):
                 manifests.add(thing)
-        decisions, cluster = [], scheduler.Cluster(manifests)
+        decisions, cluster = [], scheduler.LiveCluster(manifests)
         try:
             scheduler.schedule_pending_pods(
                 cluster, {"my-scheduler": policy_of(case)}, decisions.append, threading.Event())

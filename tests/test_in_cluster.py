@@ -28,7 +28,7 @@ def election(folder, **times):
 def lease(control_plane, method="GET", body=None):
     """Read or replace the Lease, or None."""
     try:
-        return scheduler.Proxy(control_plane.server).request(method, f"{LEASES}/my-scheduler", body)
+        return scheduler.PooledProxy(control_plane.server).request(method, f"{LEASES}/my-scheduler", body)
     except scheduler.ApiError as error:
         assert error.status == 404
         return None

@@ -87,7 +87,7 @@ def clock(monkeypatch):
 
 
 def scheduler_of(server):
-    return scheduler.Cluster(server)
+    return scheduler.LiveCluster(server)
 
 
 def make_pass(cluster, decisions=None, policy=POLICY, patience=60):
@@ -127,7 +127,7 @@ def test_a_binding_names_the_pod_by_its_uid():
 def test_an_idle_pass_asks_once_and_asks_the_watch_cache(monkeypatch):
     monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     server = Server(node("n"), pod("running", nodeName="n"))
-    cluster = scheduler.Cluster(server, is_watched=True)
+    cluster = scheduler.LiveCluster(server, is_watched=True)
     make_pass(cluster)
     server.requests.clear()
     make_pass(cluster)
@@ -169,7 +169,7 @@ def test_a_rule_may_look_at_what_it_likes_and_what_it_may_not_fails_its_pods_onl
     rule, decisions = scheduler.Rule("Nosy", lambda pod, node, metadata: (), metadata=nosy), []
     server = Server(node("n"), pod("curious"), pod("discreet"))
     server.failures["secrets"] = [403]
-    make_pass(scheduler_of(server), decisions, scheduler.Policy([rule], []))
+    make_pass(scheduler_of(server), decisions, scheduler.FullPolicy([rule], []))
     assert [(decision.pod.name, decision.node, decision.message) for decision in decisions] == [
         ("curious", None, "status 403"), ("discreet", "n", None)]
 
@@ -188,7 +188,7 @@ def test_lists_are_paged_and_a_page_that_has_expired_ends_the_pass():
 
 def test_a_pass_over_manifests_goes_on_however_long_it_takes(monkeypatch):
     clock = Clock(monkeypatch)
-    cluster, decided = scheduler.Cluster(Server(node("n"), *(pod(name) for name in "abc"))), []
+    cluster, decided = scheduler.LiveCluster(Server(node("n"), *(pod(name) for name in "abc"))), []
 
     def tick(decision):
         decided.append(decision.pod.name)
@@ -201,7 +201,7 @@ def test_a_pass_over_manifests_goes_on_however_long_it_takes(monkeypatch):
 def test_only_the_pending_pods_are_listed_from_the_watch_cache(monkeypatch):
     monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     server = Server(node("n"), pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
-    make_pass(scheduler.Cluster(server, is_watched=True))
+    make_pass(scheduler.LiveCluster(server, is_watched=True))
     cached = [params["fieldSelector"] for _, _, params, _ in server.requests if "resourceVersion" in params]
     assert cached == ["spec.schedulerName=my-scheduler,spec.nodeName="]
     assert len(server.sent("GET", "")) == 4
@@ -218,7 +218,7 @@ def test_only_the_pending_pods_are_listed_from_the_watch_cache(monkeypatch):
 def test_a_single_pass_tells_by_its_exit_code_whether_all_could_be_written(status, code):
     server = Server(node("n"), pod("p"))
     server.failures["binding"] = [] if status == 201 else [status] * 3
-    run = functools.partial(scheduler.run, scheduler_of(server), SimpleNamespace(
+    run = functools.partial(scheduler.run_to_the_end, scheduler_of(server), SimpleNamespace(
         current=lambda: {"my-scheduler": POLICY}), Mock(), threading.Event(), 1)
     assert run(once=True) == code
 
@@ -227,7 +227,7 @@ def test_a_single_pass_tells_by_its_exit_code_whether_all_could_be_written(statu
 def test_if_a_signal_ends_it(once, code):
     server, stop = Server(node("n"), pod("p"), pod("q")), threading.Event()
     policies, report = SimpleNamespace(current=lambda: {"my-scheduler": POLICY}), Mock(side_effect=lambda _: stop.set())
-    assert scheduler.run(scheduler_of(server), policies, report, stop, 1, once) == code and len(server.places()) == 1
+    assert scheduler.run_to_the_end(scheduler_of(server), policies, report, stop, 1, once) == code and len(server.places()) == 1
 
 
 @table("status, told", {
@@ -299,11 +299,11 @@ def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
     cluster = scheduler_of(server)
     make_pass(cluster)
     if carried_out:
-        assert cluster.pending["uid-first"].attempts == 0 and "uid-first" in cluster.snapshot().nodes["n"].pods
+        assert cluster.pending["uid-first"].attempts == 0 and "uid-first" in cluster.look().nodes["n"].pods
         assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
     else:
         assert cluster.pending["uid-first"].attempts == 1, "it backs off"
-        assert not cluster.snapshot().nodes["n"].pods, "its room is free, as it is known not to be bound"
+        assert not cluster.look().nodes["n"].pods, "its room is free, as it is known not to be bound"
     if status == 404:
         del server.objects["pods", "default", "first"]
     server.put(pod("second", {"cpu": "1"}))
@@ -322,7 +322,7 @@ def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_
     rule = scheduler.Rule("Notes", lambda pod, node: (), hooks={
         "post_bind": lambda *_: seen.append("post_bind"), "unreserve": lambda *_: seen.append("unreserve")})
     cluster = scheduler_of(server)
-    make_pass(cluster, policy=scheduler.Policy([rule], []))
+    make_pass(cluster, policy=scheduler.FullPolicy([rule], []))
     assert server.places() == {"p": "n"} and seen == ["post_bind"] and not cluster.pending.under_way
     assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
 
@@ -390,7 +390,7 @@ def test_many_pods_in_a_row_whose_writes_fail_mean_that_the_api_server_is_in_tro
 
 def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
     server, decisions = Server(node("n", cpu="1"), pod("first", {"cpu": "1"})), []
-    cluster = scheduler.Cluster(server, scheduler.read_arguments(["--dry-run"]))
+    cluster = scheduler.LiveCluster(server, scheduler.read_arguments(["--dry-run"]))
     make_pass(cluster, decisions)
     server.put(pod("second", {"cpu": "1"}, priority=10))
     for _ in range(3):
@@ -406,7 +406,7 @@ def test_a_dry_run_needs_no_lease():
     options = scheduler.read_arguments(["--dry-run", "--leader-elect", "--once"])
     policies, decisions = scheduler.PolicyFile(ROOT / "policy.json", options.scheduler_name), []
     code = scheduler.poll(
-        scheduler.Cluster(server, scheduler.read_arguments(["--dry-run"])), policies,
+        scheduler.LiveCluster(server, scheduler.read_arguments(["--dry-run"])), policies,
         Mock(side_effect=decisions.append), threading.Event(), options)
     assert (code, [decision.node for decision in decisions]) == (0, ["n"])
     assert not any("leases" in path for _, path, _, _ in server.requests)
@@ -518,7 +518,7 @@ def test_what_is_no_matter_of_nodes_is_tried_again_after_its_backoff_alone(clock
         raise KeyError("surprise")
 
     server = Server(node("n"), pod("p"))
-    policy, cluster, tried = scheduler.Policy([scheduler.Rule("Broken", broken)], []), scheduler_of(server), []
+    policy, cluster, tried = scheduler.FullPolicy([scheduler.Rule("Broken", broken)], []), scheduler_of(server), []
     for _ in range(40):
         make_pass(cluster, policy=policy)
         tried.append(cluster.pending["uid-p"].attempts)
@@ -531,7 +531,7 @@ def test_a_configuration_says_how_long_pods_back_off(clock):
     def broken(pod, node):
         raise KeyError("surprise")
 
-    policy = scheduler.Policy([scheduler.Rule("Broken", broken)], [], initial_backoff=3, max_backoff=7)
+    policy = scheduler.FullPolicy([scheduler.Rule("Broken", broken)], [], initial_backoff=3, max_backoff=7)
     cluster, tried = scheduler_of(server), []
     for _ in range(23):
         make_pass(cluster, policy=policy)
@@ -547,7 +547,7 @@ def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_l
         return ["no"]
 
     server, change, tried = Server(node("n"), pod("odd", priority=9)), itertools.count(), []
-    policy, cluster = scheduler.Policy([scheduler.Rule("Slow", slow)], []), scheduler_of(server)
+    policy, cluster = scheduler.FullPolicy([scheduler.Rule("Slow", slow)], []), scheduler_of(server)
     for _ in range(100):
         server.put(node("n", labels={"change": str(next(change))}))
         make_pass(cluster, policy=policy)
@@ -563,10 +563,10 @@ def test_a_pod_does_not_back_off_longer_for_an_api_server_that_answers_late(cloc
         clock.now += 60
         raise scheduler.ApiError(0, "no answer")
 
-    policy, cluster = scheduler.Policy([scheduler.Rule("Asks", asks_in_vain)], []), scheduler_of(Server(node("n"), pod("p")))
+    policy, cluster = scheduler.FullPolicy([scheduler.Rule("Asks", asks_in_vain)], []), scheduler_of(Server(node("n"), pod("p")))
     for _ in range(2):
         make_pass(cluster, policy=policy)
-        clock.now += scheduler.Policy([], []).max_backoff
+        clock.now += scheduler.FullPolicy([], []).max_backoff
     assert cluster.pending["uid-p"].attempts == 2 and not [line for line in caplog.messages if "takes" in line]
 
 
@@ -744,7 +744,7 @@ def test_a_rule_that_fails_on_a_pod_fails_that_pod_only():
             raise KeyError("surprise")
         return ()
 
-    policy = scheduler.Policy([scheduler.Rule("Broken", broken)], [])
+    policy = scheduler.FullPolicy([scheduler.Rule("Broken", broken)], [])
     server = Server(node("n"), pod("fine"), pod("odd"), pod("later"))
     decisions = []
     make_pass(scheduler_of(server), decisions, policy)
@@ -760,7 +760,7 @@ def test_no_nodes_is_said_as_kube_scheduler_says_it():
 
 def test_ties_are_broken_at_random():
     server = Server(*(node(f"n-{i}") for i in range(4)), *(pod(f"p-{i}") for i in range(80)))
-    make_pass(scheduler_of(server), policy=scheduler.Policy([], []))
+    make_pass(scheduler_of(server), policy=scheduler.FullPolicy([], []))
     counts = Counter(server.places().values())
     assert len(counts) == 4 and len({server.places()[f"p-{i}"] for i in range(8)}) > 1
 
@@ -785,7 +785,7 @@ def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
 
     monkeypatch.setattr(stop, "wait", wait)
     policy_file = scheduler.PolicyFile(ROOT / "policy.json", "my-scheduler")
-    assert scheduler.run(scheduler_of(server), policy_file, Mock(), stop, 0.5, False) == 0
+    assert scheduler.run_to_the_end(scheduler_of(server), policy_file, Mock(), stop, 0.5, False) == 0
     assert waits == [1, 2, 4, 8, 0.5, 0.5]
     assert caplog.messages == ["status 500", "status 429", "status 500", "the API server answers again"]
     assert server.places() == {"a": "n"}
@@ -837,7 +837,7 @@ def test_when_many_writes_fail_at_once_no_request_is_lost(clock):
     cluster, failed = scheduler_of(server), 0
     for _ in range(4):
         try:
-            make_pass(cluster, policy=scheduler.Policy([rule], []))
+            make_pass(cluster, policy=scheduler.FullPolicy([rule], []))
         except scheduler.ApiError:
             failed += 1
             wait_until_told(cluster)
@@ -848,7 +848,7 @@ def test_when_many_writes_fail_at_once_no_request_is_lost(clock):
 def test_an_extender_that_fails_to_bind_is_no_trouble_of_the_api_servers(monkeypatch, caplog):
     server = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(30)))
     rule = scheduler.Rule("Binder", lambda pod, node: (), hooks={"bind": lambda pod, node_name: 1 / 0})
-    assert make_pass(scheduler_of(server), policy=scheduler.Policy([rule], [])) == 30
+    assert make_pass(scheduler_of(server), policy=scheduler.FullPolicy([rule], [])) == 30
     assert len(caplog.messages) == 30 and caplog.messages[0].endswith(": division by zero")
 
 
@@ -859,7 +859,7 @@ def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkey
     rule = scheduler.Rule("Prepare", lambda pod, node: (), hooks={
         "pre_bind": lambda pod, node, snapshot: prepared.pop(0) if pod.name == "big" else None})
     fits = {rule.name: rule for rule in POLICY.predicates}["PodFitsResources"]
-    policy, cluster = scheduler.Policy([fits, rule], []), scheduler_of(server)
+    policy, cluster = scheduler.FullPolicy([fits, rule], []), scheduler_of(server)
 
     def tick(decision):
         clock.now += 0.2  # so that all is read again
@@ -885,18 +885,18 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
     fits = {rule.name: rule for rule in POLICY.predicates}["PodFitsResources"]
     cluster, decisions = scheduler_of(server), []
     for _ in range(4):
-        make_pass(cluster, decisions, scheduler.Policy([fits, rule], []), patience=0)
+        make_pass(cluster, decisions, scheduler.FullPolicy([fits, rule], []), patience=0)
         clock.now += 20
     server.put(pod("other", {"cpu": "1"}))
-    make_pass(cluster, decisions, scheduler.Policy([fits, rule], []), patience=0)
+    make_pass(cluster, decisions, scheduler.FullPolicy([fits, rule], []), patience=0)
     answer.set()
     wait_for("the Binding is answered", lambda: not cluster.writer.answered.empty())
-    make_pass(cluster, decisions, scheduler.Policy([fits, rule], []))
+    make_pass(cluster, decisions, scheduler.FullPolicy([fits, rule], []))
     assert server.places() == {"p": "n"} and len(server.sent("POST", "/binding")) == 1
 
 
 def test_a_connection_has_five_seconds_and_an_answer_a_minute():
-    timeout = scheduler.Proxy("http://127.0.0.1:1").pool.timeout.clone()
+    timeout = scheduler.PooledProxy("http://127.0.0.1:1").pool.timeout.clone()
     assert (timeout.connect_timeout, timeout.read_timeout) == (5, 60)
 
 
@@ -904,7 +904,7 @@ def test_a_pod_that_fits_nowhere_backs_off_while_others_are_put_and_taken_back(c
     """What this script itself puts on nodes and takes back in each pass is no change of the cluster."""
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}), pod("denied"))
     rule = scheduler.Rule("Denies", lambda pod, node: (), hooks={"reserve": deny})
-    policy = scheduler.Policy([*POLICY.predicates, rule], [])
+    policy = scheduler.FullPolicy([*POLICY.predicates, rule], [])
     cluster, tried = scheduler_of(server), []
     for _second in range(16):
         make_pass(cluster, policy=policy)
@@ -947,7 +947,7 @@ def test_a_post_bind_that_takes_long_makes_no_bound_pod_count_as_failed_and_hold
     server, go_on, seen = Server(node("n"), *(pod(f"p-{i:02}") for i in range(20))), threading.Event(), []
     rule = scheduler.Rule("Slow", lambda pod, node: (), hooks={
         "post_bind": lambda pod, node_name: go_on.wait(3600), "unreserve": lambda pod, snapshot: seen.append(pod)})
-    cluster, policy = scheduler_of(server), scheduler.Policy([rule], [])
+    cluster, policy = scheduler_of(server), scheduler.FullPolicy([rule], [])
     for _ in range(2):
         scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, lambda decision: None, threading.Event())
         clock.now += 100
@@ -974,7 +974,7 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reas
     answers = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], [], None]
     answers = [(answer, reason) if answer is not None and reason else answer for answer in answers]
     rule = scheduler.Rule("Licence", lambda pod, node: (), hooks={"pre_bind": lambda *_: answers.pop(0)})
-    cluster, policy = scheduler_of(server), scheduler.Policy([rule], [])
+    cluster, policy = scheduler_of(server), scheduler.FullPolicy([rule], [])
     for _ in range(5):
         scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
             (decision.node, decision.waits)), threading.Event())
@@ -992,12 +992,12 @@ def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(caps
     """A pod that a rule holds comes last in each pass, and there is nothing new to be said of it."""
     rule = scheduler.Rule("Licence", lambda pod, node: ["no licence"] * ("big" in pod.name), hooks={"permit": lambda *_: 600})
     server = Server(node("n"), pod("held"))
-    cluster, policies = scheduler_of(server), SimpleNamespace(current=lambda: {"my-scheduler": scheduler.Policy([rule], [])})
+    cluster, policies = scheduler_of(server), SimpleNamespace(current=lambda: {"my-scheduler": scheduler.FullPolicy([rule], [])})
     report = scheduler.Reporter(cluster.options, scheduler.Screen())
     said = []
     for names in ([], ["big-1", "big-2", "big-3"], [], ["big-4"]):
         server.put(*(pod(name) for name in names))
-        scheduler.run(cluster, policies, report, threading.Event(), 1, once=True)
+        scheduler.run_to_the_end(cluster, policies, report, threading.Event(), 1, once=True)
         said.append(capsys.readouterr().out.splitlines())
     why = "stays pending: 0/1 nodes are available: 1 no licence."
     assert said[1:] == [[f"default/big-1 {why}", f"2 other pods {why.replace('stays', 'stay')}"], [], [f"default/big-4 {why}"]]
@@ -1007,7 +1007,7 @@ def test_a_pod_that_is_held_says_by_which_rule_once():
     server, decisions = Server(node("n"), pod("p")), []
     rules = [scheduler.Rule(name, lambda pod, node: (), hooks={"permit": lambda *_, wait=wait: wait})
              for name, wait in (("Patient", 900), ("Impatient", (600, "it is early")), ("Approves", None))]
-    cluster, policy = scheduler_of(server), scheduler.Policy(rules, [])
+    cluster, policy = scheduler_of(server), scheduler.FullPolicy(rules, [])
     for _ in range(3):
         make_pass(cluster, decisions, policy)
     waits = "Impatient does not permit the binding to n yet: it is early"
@@ -1024,7 +1024,7 @@ def test_a_condition_that_cannot_be_written_costs_a_held_pod_neither_its_room_no
     server = Server(node("n"), pod("p"))
     server.failures["status"] = [500] * 3
     rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
-    cluster, policy = scheduler_of(server), scheduler.Policy([rule], [])
+    cluster, policy = scheduler_of(server), scheduler.FullPolicy([rule], [])
     decisions = []
     for _ in range(3):
         make_pass(cluster, policy=policy)
@@ -1041,8 +1041,8 @@ def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_nod
         pod("going", schedulerName="other", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}, **nominated),
         pod("bound", schedulerName="other", nodeName="n", **nominated))
     cluster = scheduler_of(server)
-    cluster.begin_pass(scheduler.waiting_pods(cluster, {"my-scheduler": POLICY}), {"my-scheduler": POLICY})
-    nominated = cluster.snapshot({"my-scheduler": POLICY}).nominated
+    cluster.begin_pass(cluster.waiting_pods({"my-scheduler": POLICY}), {"my-scheduler": POLICY})
+    nominated = cluster.look({"my-scheduler": POLICY}).nominated
     assert {pod.name for pod in nominated} == {"ours", "gated", "others"}
 
 
@@ -1051,9 +1051,9 @@ def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_nod
     "a rule that breaks": (lambda pod, node: 1 / 0, 1),
     "a rule that answers nonsense": (lambda pod, node: 7, 1)})
 def test_a_single_pass_in_which_a_rule_breaks_has_failed(function, code):
-    policies = SimpleNamespace(current=lambda: {"my-scheduler": scheduler.Policy([scheduler.Rule("R", function)], [])})
+    policies = SimpleNamespace(current=lambda: {"my-scheduler": scheduler.FullPolicy([scheduler.Rule("R", function)], [])})
     cluster = scheduler_of(Server(node("n"), pod("p")))
-    assert scheduler.run(cluster, policies, Mock(), threading.Event(), 1, once=True) == code
+    assert scheduler.run_to_the_end(cluster, policies, Mock(), threading.Event(), 1, once=True) == code
 
 
 def test_a_request_that_the_api_server_fails_to_answer_is_sent_three_times():
@@ -1073,7 +1073,7 @@ def bound_in_the_end(server, rule, clock, passes=12):
     cluster = scheduler_of(server)
     for _ in range(passes):
         with contextlib.suppress(scheduler.ApiError):
-            make_pass(cluster, policy=scheduler.Policy([rule], []))
+            make_pass(cluster, policy=scheduler.FullPolicy([rule], []))
         clock.now += 2
     wait_until_told(cluster)
     return {*server.places()}
@@ -1142,7 +1142,7 @@ def test_rules_follow_up_a_binding_of_which_nobody_can_be_told(monkeypatch):
     server, seen = Server(node("n"), pod("p")), []
     server.failures["events"] = [503] * 100
     rule = scheduler.Rule("Counts", lambda pod, node: (), hooks={"post_bind": lambda pod, node_name: seen.append(pod.name)})
-    make_pass(scheduler_of(server), policy=scheduler.Policy([rule], []))
+    make_pass(scheduler_of(server), policy=scheduler.FullPolicy([rule], []))
     assert seen == ["p"] and not scheduler.FAILURE.is_set()
 
 
@@ -1158,7 +1158,7 @@ def test_a_binding_that_fails_late_is_a_failure_of_a_single_pass_too(caplog):
 
     server.request = request
     policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
-    code = scheduler.run(scheduler_of(server), policies, Mock(), threading.Event(), 1, once=True)
+    code = scheduler.run_to_the_end(scheduler_of(server), policies, Mock(), threading.Event(), 1, once=True)
     assert (code, caplog.messages) == (1, ["default/p: no right to bind"])
 
 
@@ -1168,7 +1168,7 @@ def test_a_leader_that_is_none_any_more_asks_no_further_rule_to_bind():
              for name in ("First", "Second")]
     cluster = scheduler_of(server)
     cluster.writer.may_write = lambda: not asked
-    make_pass(cluster, policy=scheduler.Policy(rules, []))
+    make_pass(cluster, policy=scheduler.FullPolicy(rules, []))
     assert asked == ["First"] and server.places() == {}
 
 
@@ -1182,7 +1182,7 @@ def test_old_nodes_are_not_kept():
         server.put(*(node(f"n{i}-{generation}") for i in range(5)))
         server.put(pod("p", {"cpu": "1m"}, labels={"job": str(generation)}, metadata={"uid": f"uid-{generation}"}))
         make_pass(cluster)
-        alive += map(weakref.ref, cluster.snapshot().nodes.values())
+        alive += map(weakref.ref, cluster.look().nodes.values())
     gc.collect()
     assert sum(seen() is not None for seen in alive) < 250, "of 500"
 
@@ -1205,7 +1205,7 @@ def test_a_binding_without_an_answer_is_said_once_and_a_failure_of_a_single_pass
     server = Server(node("n"), *(pod(f"p-{i}") for i in range(4)))
     server.failures["binding"] = [0] * 4
     policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
-    code = scheduler.run(scheduler_of(server), policies, Mock(), threading.Event(), 1, once=True)
+    code = scheduler.run_to_the_end(scheduler_of(server), policies, Mock(), threading.Event(), 1, once=True)
     assert (code, len(caplog.messages)) == (1, 1) and caplog.messages[0].endswith(": status 0")
 
 

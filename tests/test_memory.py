@@ -193,9 +193,9 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
     policies |= {title: scheduler.read_configuration({
         "kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION, **body}, "my-scheduler")
         for title, body in CONFIGURATIONS.items()}
-    cluster, title = scheduler.Cluster(server), dice.choice([*policies])
+    cluster, title = scheduler.LiveCluster(server), dice.choice([*policies])
     cluster.cache.snapshot.is_live = True
-    snapshot, remembered = cluster.snapshot(policies[title]), 0
+    snapshot, remembered = cluster.look(policies[title]), 0
     for step in range(STEPS):
         if dice.random() < 0.25:
             change_something(dice, server, moody)
@@ -205,12 +205,12 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
         incoming = pod(f"p{step}", **kind)
         server.put(incoming)
         waiting = server.objects["pods", kind["namespace"], f"p{step}"]
-        snapshot = cluster.snapshot(policies[title])
-        without = scheduler.Cluster(server)
-        plain = scheduler.schedule(scheduler.Pod(waiting), without.snapshot(policies[title]), policy)
+        snapshot = cluster.look(policies[title])
+        without = scheduler.LiveCluster(server)
+        plain = scheduler.schedule(scheduler.Pod(waiting), without.look(policies[title]), policy)
         remembered += bool(snapshot.memory)
         thing = cluster.cache.pods[f"{kind['namespace']}/p{step}"]
-        thing.update(record=scheduler.PodRecord(thing))
+        vars(thing).update(record=scheduler.PodRecord(thing))
         decision = scheduler.schedule(thing, snapshot, policy)
         assert everything(decision) == everything(plain), f"seed {seed}, step {step}, {title}: {kind}"
         scheduler.assume(decision, cluster.cache)
@@ -261,7 +261,7 @@ def test_of_the_pod_itself_built_in_rules_look_at_what_is_signed_and_nothing_els
     asked = collections.defaultdict(set)  # Policy or Profile -> the rules that were asked
     for policies, objects, raws in golden_cases():
         [policy] = policies.values()
-        snapshot = cluster_of(*objects).snapshot(policies)
+        snapshot = cluster_of(*objects).look(policies)
         questions = [(rule, "reasons") for rule in policy.predicates_to_ask()]
         questions += [(rule, "score") for rule in policy.priorities]
         for raw, (rule, question) in itertools.product(raws, questions):
@@ -279,9 +279,9 @@ def test_of_the_pod_itself_built_in_rules_look_at_what_is_signed_and_nothing_els
                         looked_at[attribute].add(rule.name)
     built_in = [rule for catalogue in scheduler.CATALOGUES.values() for rule in catalogue.values() if not rule.is_own]
     steady = {rule.name for rule in built_in if rule.steady}
-    assert asked[scheduler.Policy] >= steady
+    assert asked[scheduler.FullPolicy] >= steady
     assert asked[scheduler.Profile] >= steady & scheduler.TODAY.keys()
-    assert looked_at.keys() - {"node_name", "derived"} == {*scheduler.Pod.SIGNED}, dict(looked_at)
+    assert looked_at.keys() - {"node_name", "derived"} == {*scheduler.SIGNED, "volumes", "kept"}, dict(looked_at)
 
 
 def one_name_for_two(dice):
@@ -339,12 +339,12 @@ def test_an_odd_rule_of_ones_own_is_asked_as_if_nothing_were_remembered(register
         policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **{
             part: [{"name": "Odd", "weight": 1} if part == "priorities" else {"name": "Odd"}] * ("Odd" in catalogue)
             for part, catalogue in scheduler.CATALOGUES.items()}})}
-        cluster, decisions = scheduler.Cluster(server), []
+        cluster, decisions = scheduler.LiveCluster(server), []
         cluster.cache.snapshot.is_live = True
         for name in ("n0", "n1", "n0"):
             dice[0] = name
-            with_memory, without = (scheduler.schedule(scheduler.Pod(pod("p")), of.snapshot(policies), policies[
-                "my-scheduler"]) for of in (cluster, scheduler.Cluster(server)))
+            with_memory, without = (scheduler.schedule(scheduler.Pod(pod("p")), of.look(policies), policies[
+                "my-scheduler"]) for of in (cluster, scheduler.LiveCluster(server)))
             assert everything(with_memory) == everything(without), f"{name}: {with_memory.message}"
             decisions.append(with_memory)
             server.put(pod(f"new-{name}", nodeName="n0"))
@@ -368,13 +368,13 @@ def test_a_rule_is_not_asked_again_before_those_ahead_of_it_whatever_it_has_said
         policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
             {"name": "zoned", "argument": {"labelsPresence": {"labels": ["zone"], "presence": True}}},
             {"name": "ZoneQuota"}]})}
-        cluster = scheduler.Cluster(server)
+        cluster = scheduler.LiveCluster(server)
         cluster.cache.snapshot.is_live = True
         for labels in ({"zone": "a"}, {}, {}):
             server.put(node("n0", labels=labels))
             server.put(node("n1", labels={"zone": "b"}))
             full["c"] = full.get("c", 0) + 1  # so that the rule's metadata is another one
-            decision = scheduler.schedule(scheduler.Pod(pod("p")), cluster.snapshot(policies), policies["my-scheduler"])
+            decision = scheduler.schedule(scheduler.Pod(pod("p")), cluster.look(policies), policies["my-scheduler"])
             assert decision.node == "n1", decision.message
     finally:
         scheduler.PREDICATES.pop("ZoneQuota", None)
@@ -394,7 +394,7 @@ TOKEN = "kube-api-access-%s"
     "a resource": ({"volumes": [{"name": TOKEN, "projected": {}}], "overhead": {TOKEN: "1"}}, False),
 })
 def test_pods_are_alike_whatever_their_tokens_volumes_are_called(spec, alike):
-    kinds = {scheduler.Pod(json.loads(json.dumps(pod("p", **spec)).replace("%s", end))).kind
+    kinds = {scheduler.kind_of(scheduler.Pod(json.loads(json.dumps(pod("p", **spec)).replace("%s", end))))
              for end in ("aaaaa", "bbbbb")}
     assert (len(kinds) == 1) == alike
 
@@ -414,7 +414,7 @@ def test_a_pod_that_leaves_no_domain_full_has_no_nodes_asked_again_about_spreadi
     nodes = [node(f"n{i}", labels={ZONE: "abc"[i % 3]}) for i in range(9)]
     found = []
     for there in ([], [pod("there", labels={"a": "b"}, nodeName="n0")]):
-        snapshot = cluster_of(*nodes, *there).snapshot(policies)
+        snapshot = cluster_of(*nodes, *there).look(policies)
         waiting = scheduler.Pod(pod("p", labels={"a": "b"}, topologySpreadConstraints=spread))
         found.append(scheduler.hard_spread(waiting, [*snapshot.nodes.values()], snapshot))
     assert [one == other for one, other in zip(*found, strict=True)] == [True], "what the answers rest on is the same"
@@ -445,20 +445,20 @@ def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_th
     cluster = cluster_of(*(node(f"n{i}") for i in range(8)), storage_class("local", "example.com/disks"), claim("data-1"))
     nodes = set()
     tolerates = scheduler.PREDICATES["PodToleratesNodeTaints"]
-    monkeypatch.setitem(scheduler.PREDICATES, "PodToleratesNodeTaints", dataclasses.replace(
-        tolerates, function=lambda pod, node: nodes.add(node.name) or []))
+    monkeypatch.setitem(scheduler.PREDICATES, "PodToleratesNodeTaints", tolerates.but(
+        function=lambda pod, node: nodes.add(node.name) or []))
     policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
-    snapshot = cluster.snapshot(policies)
+    snapshot = cluster.look(policies)
     for each in (pod("first"), pod("second", **other)):
         nodes.clear()
         waiting = scheduler.Pod(each)
-        waiting.update(record=scheduler.PodRecord(waiting))
+        vars(waiting).update(record=scheduler.PodRecord(waiting))
         scheduler.assume(scheduler.schedule(waiting, snapshot, policies["my-scheduler"]), cluster.cache)
     assert len(nodes) == asked
 
 
 def test_pods_are_alike_by_the_names_of_their_tokens_volumes_only():
-    kinds = {scheduler.Pod(pod("p", **spec)).kind for suffix in ("aaaaa", "bbbbb") for spec in (
+    kinds = {scheduler.kind_of(scheduler.Pod(pod("p", **spec))) for suffix in ("aaaaa", "bbbbb") for spec in (
         {"volumes": [{"name": f"kube-api-access-{suffix}", "projected": {}}]},
         {"nodeSelector": {"x": f"kube-api-access-{suffix}"}})}
     assert len(kinds) == 3
@@ -472,7 +472,7 @@ def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name
     policy.extenders, server = [extender], Server()
     server.put(node("n0"))
     server.put(node("n1"))
-    snapshot = scheduler.Cluster(server).snapshot({"my-scheduler": policy})
+    snapshot = scheduler.LiveCluster(server).look({"my-scheduler": policy})
     assert scheduler.schedule(scheduler.Pod(pod("p")), snapshot, policy).node == "n1"
     scores.update(n0=100, n1=0)
     assert scheduler.schedule(scheduler.Pod(pod("p")), snapshot, policy).node == "n0"
@@ -481,11 +481,11 @@ def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name
 def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
     """Nodes come, as an autoscaler's do; each time it is another kind of pods that looks at all of them."""
     server = Server()
-    cluster, policies = scheduler.Cluster(server), {"my-scheduler": scheduler.read_policy(
+    cluster, policies = scheduler.LiveCluster(server), {"my-scheduler": scheduler.read_policy(
         {"kind": "Policy", "apiVersion": "v1"})}
     for i in range(6):
         server.put(node(f"n{i}", labels={ZONE: "a"}))
-        snapshot = cluster.snapshot(policies)
+        snapshot = cluster.look(policies)
         assert (snapshot.memory, snapshot.changes) == ({}, [])
         assert scheduler.schedule(scheduler.Pod(pod("p", labels={"i": str(i)})), snapshot, policies["my-scheduler"]).node
         assert snapshot.memory
@@ -502,7 +502,7 @@ def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
 def test_what_is_remembered_takes_100_mib_at_most(policy, more):
     """Measured: what an answer about a node takes, of pods of many kinds; so many may be remembered."""
     policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
-    snapshot = cluster_of(*(node(f"n{i}", labels={ZONE: "abc"[i % 3]}) for i in range(500))).snapshot(policies)
+    snapshot = cluster_of(*(node(f"n{i}", labels={ZONE: "abc"[i % 3]}) for i in range(500))).look(policies)
     tracemalloc.start()
     try:
         for i in range(5):
@@ -521,7 +521,7 @@ def test_what_is_remembered_takes_100_mib_at_most(policy, more):
 
 def test_what_is_remembered_is_known_by_a_short_key_however_long_the_pod_is():
     long = scheduler.Pod(pod("p", metadata={"annotations": {"a": "x" * 100_000}}, nodeSelector={"a": "x" * 100_000}))
-    assert len(long.kind) == len(long.signature) == 16
+    assert len(scheduler.kind_of(long)) == len(scheduler.signature_of(long)) == 16
 
 
 def test_copies_of_one_object_in_manifests_are_all_there():
@@ -532,9 +532,9 @@ def test_copies_of_one_object_in_manifests_are_all_there():
         server.add({**node(name), "metadata": {"name": name, **same}})
         server.add(pod(name, metadata=dict(same)))
         server.add(pod(f"placed-{name}", nodeName="a", metadata={"uid": "placed"}))
-    cluster = scheduler.Cluster(server)
+    cluster = scheduler.LiveCluster(server)
     waiting = pending_pods(cluster, scheduler.load_policies(ROOT / "policy.json", "my-scheduler"))
-    assert [*cluster.snapshot().nodes] == ["a", "b"] and [each.name for each in waiting] == ["a", "b"]
+    assert [*cluster.look().nodes] == ["a", "b"] and [each.name for each in waiting] == ["a", "b"]
     assert sorted(each.name for each in cluster.cache.nodes["a"].pods.values()) == ["placed-a", "placed-b"]
 
 
@@ -551,11 +551,11 @@ def test_a_node_that_was_read_anew_has_changed_whatever_has():
     try:
         policies = {"my-scheduler": scheduler.read_policy(
             {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "CoolNodes"}]})}
-        cluster, fits = scheduler.Cluster(server), []
+        cluster, fits = scheduler.LiveCluster(server), []
         cluster.cache.snapshot.is_live = True
         for status in ("False", "True", "False"):
             server.put(node("n", status={"conditions": [{"type": "TooHot", "status": status}]}))
-            snapshot = cluster.snapshot(policies)
+            snapshot = cluster.look(policies)
             fits.append(scheduler.schedule(scheduler.Pod(pod("p")), snapshot, policies["my-scheduler"]).node)
         assert fits == ["n", None, "n"]
     finally:
@@ -574,7 +574,7 @@ def at_most_two_pods(pod, node):
 
 def test_a_predicate_is_added_by_one_function_in_one_place(tmp_path):
     """It is written among the others, and heard whenever a pod has come; there is no list of rules to add it to."""
-    chapter = next(line for line in (ROOT / "scheduler.py").read_text().splitlines() if re.match("# ==.* The first priorities", line))
+    chapter = next(line for line in (ROOT / "scheduler.py").read_text().splitlines() if re.match("# ==.* Priorities", line))
     (tmp_path / "with_one_more.py").write_text(
         (ROOT / "scheduler.py").read_text().replace(chapter, NEW_PREDICATE + chapter))
     specification = importlib.util.spec_from_file_location("with_one_more", tmp_path / "with_one_more.py")
@@ -586,7 +586,7 @@ def test_a_predicate_is_added_by_one_function_in_one_place(tmp_path):
     policies = {"my-scheduler": module.read_policy(
         {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "AtMostTwoPods"}]})}
     decisions = []
-    module.schedule_pending_pods(module.Cluster(manifests), policies, decisions.append, threading.Event())
+    module.schedule_pending_pods(module.LiveCluster(manifests), policies, decisions.append, threading.Event())
     assert sorted(str(decision.node) for decision in decisions) == ["None", "a", "a", "b", "b"]
     assert decisions[-1].message == "0/2 nodes are available: 2 node(s) had two pods."
     del sys.modules["with_one_more"]
@@ -607,7 +607,7 @@ def test_a_priority_that_falls_silent_has_no_say_any_more():
         server = Server()
         server.put(node("a"))
         server.put(node("b"))
-        snapshot, chosen = scheduler.Cluster(server).snapshot({"my-scheduler": policy}), []
+        snapshot, chosen = scheduler.LiveCluster(server).look({"my-scheduler": policy}), []
         for loud[0] in (True, False, True):
             chosen.append(scheduler.schedule(scheduler.Pod(pod("p")), snapshot, policy).node)
         assert chosen == ["a", "b", "a"]
@@ -627,7 +627,7 @@ def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once():
         server.put(pod(f"p{i}", labels={"kind": str(i)}, nodeName=f"n{i % 11}"))
     policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
         {"name": "InterPodAffinityPriority", "weight": 1}]})
-    snapshot = scheduler.Cluster(server).snapshot({"my-scheduler": policy})
+    snapshot = scheduler.LiveCluster(server).look({"my-scheduler": policy})
     plain = scheduler.affinity_at
     try:
         scheduler.affinity_at = lambda pod, node, *more: asked.append(node.name) or plain(pod, node, *more)
@@ -640,7 +640,7 @@ def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once():
 
 def test_pods_that_are_resized_are_not_alike_if_they_count_differently_in_scores():
     two = [{"name": name, "image": "i", "resources": {"requests": {"memory": "1Gi"}}} for name in "ab"]
-    kinds = {scheduler.Pod(pod("p", containers=two, status={"containerStatuses": [
-        {"name": name, "resources": {"requests": {"cpu": cpu}}} for name, cpu in given.items()]})).kind
+    kinds = {scheduler.kind_of(scheduler.Pod(pod("p", containers=two, status={"containerStatuses": [
+        {"name": name, "resources": {"requests": {"cpu": cpu}}} for name, cpu in given.items()]})))
         for given in ({"a": "2"}, {"a": "1m", "b": "1999m"})}
     assert len(kinds) == 2

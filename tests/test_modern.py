@@ -23,10 +23,10 @@ def test_every_step_is_decided_as_kube_scheduler_does(name):
     manifests = scheduler.Manifests()
     for thing in sequence["objects"]:
         manifests.add(thing)
-    cluster, differences = scheduler.Cluster(manifests), []
+    cluster, differences = scheduler.LiveCluster(manifests), []
     for step in sequence["steps"]:
         pod = scheduler.Pod(step["pod"])
-        decision = scheduler.schedule(pod, cluster.snapshot(policies), policies["my-scheduler"])
+        decision = scheduler.schedule(pod, cluster.look(policies), policies["my-scheduler"])
         highest = max(decision.total.values(), default=None)
         best = {node for node, total in decision.total.items() if total == highest} or {None}
         if step["node"] not in best or decision.message != step.get("message"):
@@ -136,7 +136,7 @@ def test_a_pod_that_is_resized_as_a_whole(policies, spec, status, reason, fits):
 
 
 def test_pods_that_differ_in_their_size_only_are_of_different_kinds():
-    kinds = {scheduler.Pod(resized("1", actual)).kind for actual in ("1", "2", "2")}
+    kinds = {scheduler.kind_of(scheduler.Pod(resized("1", actual))) for actual in ("1", "2", "2")}
     assert len(kinds) == 2
 
 
@@ -190,7 +190,7 @@ def test_room_for_pods_that_are_nominated(policies, other, node_name):
     objects = [node("n", labels={"kubernetes.io/hostname": "n"}), pod("there", nodeName="n"),
                pod("p", {"cpu": "2"}, priority=10)]
     cluster = cluster_of(*objects)
-    [incoming], snapshot = pending_pods(cluster, policies), cluster.snapshot(policies)
+    [incoming], snapshot = pending_pods(cluster, policies), cluster.look(policies)
     snapshot.nominated = [scheduler.Pod(other)]
     decision = scheduler.schedule(incoming, snapshot, policies["my-scheduler"])
     assert decision.node == node_name, decision.message
@@ -288,7 +288,7 @@ def test_storage_capacity(monkeypatch, policies, tells, capacities, fits):
         "csidrivers": {"csi.example.com": {"spec": {"storageCapacity": tells}}}, "persistentvolumes": {},
         "csistoragecapacities": {f"default/{i}": thing for i, thing in enumerate(capacities)}}
     cluster = cluster_of(node("n", labels={"zone": "a"}), pod("p", volumes=CLAIMED))
-    [incoming], snapshot = pending_pods(cluster, policies), cluster.snapshot(policies)
+    [incoming], snapshot = pending_pods(cluster, policies), cluster.look(policies)
     snapshot.objects.update(objects)
     decision = scheduler.schedule(incoming, snapshot, policies["my-scheduler"])
     assert (decision.node is not None) == fits
@@ -411,7 +411,7 @@ def test_storage_capacities_of_an_old_api_server(status, known):
         def request(self, *_):
             raise scheduler.ApiError(status, "no")
 
-    objects = scheduler.Cluster(Old()).cache.objects
+    objects = scheduler.LiveCluster(Old()).cache.objects
     if known:
         assert objects["csistoragecapacities"] == {} == dict(objects)["csistoragecapacities"]
     else:

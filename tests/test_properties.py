@@ -95,7 +95,7 @@ def run(*arguments):
     logging.root.handlers = []
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), leaving_nothing():
-            code = scheduler.main([*map(str, arguments)])
+            code = scheduler.command_line([*map(str, arguments)])
     except SystemExit as exit:
         code = exit.code
     finally:

@@ -227,7 +227,7 @@ def test_the_shortest_rules_work_as_they_stand(blocks, tmp_path):
 
 @pastes("This is all of")
 def test_a_script_beside_the_schedulers_may_call_it(blocks, tmp_path):
-    own_rules(tmp_path, f"import scheduler\n{blocks[0]}scheduler.main()\n")
+    own_rules(tmp_path, f"import scheduler\n{blocks[0]}scheduler.command_line()\n")
     shutil.copy(ROOT / "scheduler.py", tmp_path)
     run = run_afresh("--cluster", "cluster.json", script="my_rules.py", cwd=tmp_path)
     assert run.stdout.startswith("default/p -> c "), run.stderr

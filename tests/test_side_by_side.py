@@ -118,10 +118,10 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
         "kube-scheduler", f"--kubeconfig={control_plane.kubeconfig()}", "--leader-elect=false", "--port=0",
         "--secure-port=0", "--scheduler-name=kube", "--kube-api-qps=5000", "--kube-api-burst=5000", *theirs)
     policies = scheduler.load_policies(ours, "kube")
-    cluster = scheduler.Cluster(scheduler.Proxy(control_plane.server))
+    cluster = scheduler.LiveCluster(scheduler.PooledProxy(control_plane.server))
     unique = pending = 0
     for i in range(count):
-        snapshot = cluster.snapshot(policies)
+        snapshot = cluster.look(policies)
         place = "namespaces/default/pods"
         created = control_plane.request("POST", place, random_pod(chance, f"pod-{i:03}"))
         decision = scheduler.schedule(scheduler.Pod(created), snapshot, policies["kube"])

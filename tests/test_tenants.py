@@ -40,7 +40,7 @@ def steps(function, *arguments):
 
 def decide_all(cluster):
     """Decide about the pods of a cluster that wait."""
-    snapshot = cluster.snapshot(PROVIDER)
+    snapshot = cluster.look(PROVIDER)
     for each in pending_pods(cluster, PROVIDER):
         scheduler.assume(scheduler.schedule(each, snapshot, PROVIDER["my-scheduler"]), cluster.cache)
 
@@ -144,7 +144,7 @@ def test_nothing_is_kept_of_pods_that_are_gone():
     target["metadata"] |= {"uid": "n", "resourceVersion": "1"}
     pods = [affine(1, "a", volumes=[disk], nodeSelector={"zone": "x"}), affine(1, "b", volumes=[disk])]
     cluster = cluster_of(target, *pods)
-    snapshot = cluster.snapshot(PROVIDER)
+    snapshot = cluster.look(PROVIDER)
     seen = []
     for waiting in pending_pods(cluster, PROVIDER):
         seen.append(weakref.ref(waiting))
@@ -152,7 +152,7 @@ def test_nothing_is_kept_of_pods_that_are_gone():
         scheduler.assume(decision, cluster.cache)
     assert [pod().key for pod in seen] == ["default/a", "default/b"] and decision.node == "n"
     cluster.api.objects = {key: thing for key, thing in cluster.api.objects.items() if key[0] == "nodes"}
-    cluster.snapshot(PROVIDER)
+    cluster.look(PROVIDER)
     assert pending_pods(cluster, PROVIDER) == []
     del waiting, decision
     gc.collect()
@@ -164,7 +164,7 @@ def test_an_event_and_a_line_have_a_bound():
     wants = {f"example.com/resource-{i}": "1" for i in range(500)}
     cluster = cluster_of(node("n"), pod("p", wants))
     [waiting] = pending_pods(cluster, PROVIDER)
-    decision = scheduler.schedule(waiting, cluster.snapshot(PROVIDER), PROVIDER["my-scheduler"])
+    decision = scheduler.schedule(waiting, cluster.look(PROVIDER), PROVIDER["my-scheduler"])
     *_, body = scheduler.event(waiting, "Warning", "FailedScheduling", decision.message)
     assert body["message"] == decision.message[:1020] + " ..."
     assert decision.message.count("example.com") == 500 and len(scheduler.in_words(decision)) < 1100

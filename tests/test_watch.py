@@ -24,12 +24,12 @@ class Told:
         monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
         self.version = itertools.count(1)
         self.server = Server()
-        self.cluster = scheduler.Cluster(self.server, is_watched=True)
+        self.cluster = scheduler.LiveCluster(self.server, is_watched=True)
         self.cluster.cache.snapshot.is_live = True
         self.policies, self.decided = {"my-scheduler": policy}, []
         for thing in objects:
             self.put(thing)
-        self.cluster.snapshot(self.policies)
+        self.cluster.look(self.policies)
 
     @property
     def cache(self):
@@ -120,7 +120,7 @@ def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_sho
 def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bound_twice(told):
     why = []
     rule = scheduler.Rule("Gates", lambda pod, node: (), hooks={"pre_enqueue": lambda pod: why[0] if why else None})
-    cluster = told(node("n", cpu="2"), policy=scheduler.Policy([*POLICY.predicates, rule], []))
+    cluster = told(node("n", cpu="2"), policy=scheduler.FullPolicy([*POLICY.predicates, rule], []))
     cluster.comes(pod("a", ONE))
     assert cluster.make_pass() == [("a", "n")]
     cluster.server.pending = [cluster.stamp(pod("a", ONE))]  # a list that lags
@@ -220,7 +220,7 @@ def test_a_pod_whose_labels_change_while_it_is_being_bound_counts_once(told):
 
 def test_a_held_pod_that_somebody_binds_after_its_labels_changed_keeps_the_place_where_it_is(told):
     rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
-    cluster = told(node("m"), node("n"), policy=scheduler.Policy([rule], []))
+    cluster = told(node("m"), node("n"), policy=scheduler.FullPolicy([rule], []))
     cluster.comes(pod("a", ONE))
     [(_, place)] = cluster.make_pass()
     other = {"m": "n", "n": "m"}[place]
@@ -376,7 +376,7 @@ def test_a_pod_that_is_missing_in_a_list_once_stays_held(told):
     asked = []
     rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={
         "permit": lambda *_: 60, "reserve": lambda *_: asked.append("reserve"), "unreserve": lambda *_: asked.append("unreserve")})
-    cluster = told(node("n"), policy=scheduler.Policy([rule], []))
+    cluster = told(node("n"), policy=scheduler.FullPolicy([rule], []))
     cluster.comes(pod("a"), pod("b"))
     cluster.make_pass()
     cluster.server.shown = {"b"}
@@ -390,7 +390,7 @@ def test_a_held_pod_that_goes_is_called_off(told):
     undone = []
     rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={
         "permit": lambda *_: 60, "unreserve": lambda pod, snapshot: undone.append(pod.name)})
-    cluster = told(node("n"), policy=scheduler.Policy([rule], []))
+    cluster = told(node("n"), policy=scheduler.FullPolicy([rule], []))
     cluster.comes(pod("a"))
     cluster.make_pass()
     assert cluster.on("n") == ["a"]
@@ -404,7 +404,7 @@ def test_a_held_pod_that_is_not_to_be_tried_any_more_is_called_off_and_another_g
     clock, why = Clock(monkeypatch), []
     rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={
         "permit": lambda *_: 60, "pre_enqueue": lambda pod: why[0] if why and pod.name == "a" else None})
-    cluster = told(node("n", cpu="1"), policy=scheduler.Policy([*POLICY.predicates, rule], []))
+    cluster = told(node("n", cpu="1"), policy=scheduler.FullPolicy([*POLICY.predicates, rule], []))
     cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
     cluster.make_pass()
     assert cluster.on("n") == ["a"]
@@ -471,7 +471,7 @@ def test_a_pod_that_comes_while_the_pods_of_another_scheduler_are_listed_ends_th
 def test_lists_that_come_again_keep_no_garbage(told):
     cluster = told(node("n"))
     gc.disable()
-    garbage = scheduler.Listed()
+    garbage = scheduler.Failures()
     garbage.itself = garbage
     seen = weakref.ref(garbage)
     del garbage
@@ -520,7 +520,7 @@ def test_a_pod_that_gives_up_its_room_has_others_tried_again(told, monkeypatch):
         return limits.get(pod.name, [None])[0]
 
     rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={"permit": permit})
-    cluster = told(node("n", cpu="1"), policy=scheduler.Policy([*POLICY.predicates, rule], []))
+    cluster = told(node("n", cpu="1"), policy=scheduler.FullPolicy([*POLICY.predicates, rule], []))
     cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
     assert cluster.make_pass() == [("a", "n"), ("b", None)]
     clock.now += 2
@@ -546,11 +546,11 @@ def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
     """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
     asked, read = [], []
     fits = scheduler.Rule("Notes", lambda pod, node: asked.append(node.name) or (), steady=True)
-    cluster = told(*(node(f"n{i}", cpu="1") for i in range(4)), policy=scheduler.Policy([fits], []))
+    cluster = told(*(node(f"n{i}", cpu="1") for i in range(4)), policy=scheduler.FullPolicy([fits], []))
     cluster.comes(pod("a", ONE))
     [(_, place)] = cluster.make_pass()
-    plain = scheduler.Pod.read_requests
-    scheduler.Pod.read_requests = lambda self: read.append(self.name) or plain(self)
+    watch = lambda pod: read.append(pod.name)  # noqa: E731
+    scheduler.READ_OF_PODS.append(watch)
     try:
         shown = pod("a", ONE, nodeName=place)
         cluster.tell("MODIFIED", cluster.stamp(shown), cluster.stamp(shown | {"status": {
@@ -560,7 +560,7 @@ def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
         cluster.cache.take_news()
         assert read == []
     finally:
-        scheduler.Pod.read_requests = plain
+        scheduler.READ_OF_PODS.remove(watch)
     asked.clear()
     cluster.comes(pod("b", ONE))
     cluster.make_pass()
@@ -589,7 +589,7 @@ def test_a_nomination_that_a_rule_has_noted_and_could_not_write_lasts_until_its_
     cluster.comes(pod("p", ONE))
     cluster.cache.take_news()
     noted = copy.copy(cluster.cache.pods["default/p"])
-    noted.update(nominated_node="n")
+    noted.nominated_node = "n"
     cluster.cache.snapshot.nominated = [noted]
     thing = cluster.stamp(pod("p", ONE, status={"conditions": [{"type": "PodScheduled", "status": "False"}]}))
     cluster.tell("MODIFIED", thing)
@@ -659,7 +659,7 @@ def refusing(error):
             raise errors.pop()
 
     rule = scheduler.Rule("Prepares", lambda pod, node: (), hooks={"pre_bind": prepare})
-    return scheduler.Policy([*DEFAULTS.predicates, rule], DEFAULTS.priorities)
+    return scheduler.FullPolicy([*DEFAULTS.predicates, rule], DEFAULTS.priorities)
 
 
 @table("error", {"refuses": scheduler.Unschedulable("no"), "trouble": scheduler.ApiError(503, "status 503")})
@@ -761,7 +761,7 @@ def test_a_resource_of_which_nothing_is_heard_fails_only_whom_it_concerns(told, 
     clock = Clock(monkeypatch)
     looks = scheduler.Rule("Looks", lambda pod, node, metadata: (), metadata=lambda pod, nodes, snapshot: (
         pod.name == "b" and snapshot.objects["services"]))
-    cluster = told(node("n"), policy=scheduler.Policy([looks], []))
+    cluster = told(node("n"), policy=scheduler.FullPolicy([looks], []))
     cluster.cache.objects["services"]
     cluster.comes(pod("a"), pod("b"))
     clock.now += 46
@@ -866,7 +866,7 @@ def test_a_line_that_is_cut_in_the_middle_breaks_the_stream_and_loses_nothing():
             lines.append(b"closed")
 
     try:
-        events = scheduler.Proxy(server.url).lines(Answer(), "/api/v1/pods")
+        events = scheduler.PooledProxy(server.url).lines(Answer(), "/api/v1/pods")
         assert [event["object"]["metadata"]["name"] for event in events] == ["a"], "the rest is told by the next stream"
         assert lines[-1] == b"closed"
     finally:
@@ -879,7 +879,7 @@ def test_a_line_that_is_cut_in_the_middle_breaks_the_stream_and_loses_nothing():
 def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
     """Pods come, are bound, change and go, while streams end all the time."""
     server = ApiServer(*(node(f"n{i}", pods="20") for i in range(5)))
-    cluster = scheduler.Cluster(scheduler.Proxy(server.url), is_watched=True)
+    cluster = scheduler.LiveCluster(scheduler.PooledProxy(server.url), is_watched=True)
     try:
         for step in range(60):
             server.create(pod(f"p{step}", {"cpu": "10m"}))
@@ -888,7 +888,7 @@ def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
             scheduler.schedule_pending_pods(cluster, {"my-scheduler": POLICY}, lambda decision: None, threading.Event())
         wait_for("all pods are bound", lambda: scheduler.schedule_pending_pods(
             cluster, {"my-scheduler": POLICY}, lambda decision: None, threading.Event()) or len(server.places()) == 40)
-        fresh = scheduler.Cluster(scheduler.Proxy(server.url))
+        fresh = scheduler.LiveCluster(scheduler.PooledProxy(server.url))
         wait_for("the news are there", lambda: where_pods_are(cluster) == where_pods_are(fresh))
         assert len(cluster.cache.places) == 40
     finally:
@@ -898,7 +898,7 @@ def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
 def where_pods_are(cluster):
     """{node: the keys of its pods}, with what they request."""
     return {name: (sorted(pod.key for pod in node.pods.values()), node.requested)
-            for name, node in cluster.snapshot().nodes.items()}
+            for name, node in cluster.look().nodes.items()}
 
 
 def test_objects_that_have_gone_are_not_kept(told):
