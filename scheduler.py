@@ -6,87 +6,36 @@
 """A Kubernetes scheduler to read, to run and to change.
 
 It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler and have no node yet, applies
-the predicates and priorities that a legacy Policy file names, and has a thread POST a Binding for each. A
-predicate says whether a pod fits a node, a priority how good the node is for it. Under the same Policy this
-script gives the answers of kube-scheduler 1.20, among the last releases to read such files; under a
-KubeSchedulerConfiguration it gives those of 1.36.
+the predicates and priorities that a legacy Policy file names, and POSTs a Binding for each. A predicate says
+whether a pod fits a node, a priority how good the node is for it. The answers are those of kube-scheduler
+1.20, among the last releases that read such files. Part I is the script, whole: it runs alone. All else adds.
 
-A *pass* lists the pods that wait, and makes a *decision* about each that is due, by a *snapshot* of the
-cluster. That is kept up to date: nodes, pods and all else are listed once, and then watched.
-
-It has seven parts. A reader may stop after any of them, and knows a whole:
-
-    policy.json ----------------> the rules     (part IV reads the file; the rules are in I and III)
-                                      |
-    kubectl proxy -> news ------> cache ---> decision -> room on the node -> Binding -> kubectl proxy
-    functions:       Reflector    take_news  schedule    assume, carry_out   bind
-    part:            V            V          I           V                   V
-    thread:          one for      the loop's, for all pods,                  one of 64,
-                     a resource   one after another                          for each pod
-
-I. A scheduler: The loop. A rule. The first predicates. The first priorities. How rules are asked. The
-    decision.
-II. What rules look at: Fields and quantities. Selectors of labels and fields. Pods and nodes.
-III. Rules that look further: Labels, images, shapes. Node affinity. Services and spreading. Affinity between
-    pods. Disks, and how many a node can attach. Claims and their volumes. The other extension points. What is
-    asked whatever the Policy.
-IV. What people write: Files. Rules of one's own. The Policy.
-V. The cluster: Requests and threads. What is written. The life of a pending pod. List and watch. The cache.
-    What is remembered. Extenders. Several replicas, of which one leads.
-VI. People: A cluster made of manifests. What people see. The picture of a cluster. The command line.
-VII. Today: What 1.36 says otherwise. KubeSchedulerConfiguration. (The script works without this part.)
+    (sed '/^# PART II\\./,$d' scheduler.py; echo 'sys.exit(main())') > small.py && python small.py
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import collections
 import contextlib
-import copy
-import ctypes
 import decimal
-import difflib
-import enum
 import functools
-import gc
-import hashlib
-import inspect
-import itertools
 import json
 import logging
 import math
-import os
-import queue
 import random
 import re
-import runpy
-import select
-import shutil
 import signal
-import socket
-import statistics
 import sys
-import textwrap
 import threading
 import time
-import traceback
-import types
-import uuid
 from collections.abc import Callable
-from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
-from fractions import Fraction
-from numbers import Real
-from pathlib import Path
-from urllib.parse import urlencode, urlsplit
+from types import MappingProxyType as read_only
 
 try:
     import requests
-    import urllib3
     import yaml
-    from urllib3.exceptions import HTTPError, InsecureRequestWarning
 except ImportError as error:
     sys.exit(f"{error.name} is missing: pip install -r requirements.txt")
 
@@ -94,58 +43,49 @@ log = logging.getLogger("scheduler")
 
 
 ##########################################################################################################
-# PART I. A SCHEDULER                                                                                    #
-# It is whole, and runs alone: sed '/^# PART II/,$d' scheduler.py. Nothing here is of a later part.      #
+# PART I. THE SCRIPT                                                                                     #
+# The loop; the cluster; rules; the decision; then what is looked up: pods, selectors, quantities.       #
 ##########################################################################################################
-
 
 # ==== 1. The loop =======================================================================================
 
-# A pass lists the pods that wait, and makes a decision about each that is due. One that was tried in vain
-# is due again after its backoff: 1, 2, 4, ... 10 seconds. `policies` is {schedulerName: Policy}.
-
-
-def run(cluster, read_policies, report, stop, interval, once):
-    """Make passes until `stop` is set; if `once`, until no pod is due. Return what went wrong last, or None.
-
-    `read_policies` is called in each pass, so that a Policy may be edited at any time.
-    """
-    trouble = None
+def run(cluster, read_policies, stop, interval, once):
+    """Make passes until `stop` is set; if `once`, until no pod is due, or one fails."""
     while not stop.is_set():
-        trouble = None
         try:
-            schedule_pending_pods(cluster, read_policies(), report, stop)
-        except (ApiError, InputError) as error:
-            trouble = error
-        pause = cluster.end_pass(trouble)  # seconds to wait after trouble, else 0
-        if cluster.due and not trouble:
-            continue  # the pass took long: by now one of the pods that have come may be more important
+            schedule_pending_pods(cluster, read_policies(), stop)  # in each pass: they may be edited
+            cluster.tell_trouble(None)
+        except (ApiError, InputError, Malformed) as error:
+            cluster.tell_trouble(error)
+        if cluster.due and not cluster.trouble:
+            continue  # the pass took long: by now a pod may have come that is more important
         if once:
             break
-        cluster.rest(max(interval, pause), stop)
-    return trouble
+        cluster.rest(interval, stop)
 
 
-def schedule_pending_pods(cluster, policies, report, stop):
-    """Make a pass: decide about each pod that waits and is due, one after another."""
-    for pod in cluster.pods_to_try(policies, stop):  # LISTs them, nodes and placed pods: the snapshot
-        decision = cluster.decide(pod, policies[pod.scheduler])  # schedule(), by the snapshot
-        if cluster.is_news(decision):
-            report(decision)
-        cluster.carry_out(decision)  # POSTs its `binding`, or else says why it stays pending
+def schedule_pending_pods(cluster, policies, stop):
+    """Make a pass: decide about each pod that waits and is due. `policies` is {schedulerName: Policy}."""
+    for pod in cluster.pods_to_try(policies, stop):  # LISTs pods and nodes; the most important pod is first
+        decision = schedule(pod, cluster.snapshot, policies[pod.scheduler])
+        if decision.node:
+            cluster.bind(decision)  # POSTs its `binding`; from now on the pod counts on its node
+        else:
+            cluster.put_off(decision)  # the pod is due again after its backoff
+        cluster.report(decision)  # says where the pod goes, or why it stays pending
 
 
 def schedule(pod, snapshot, policy):
     """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
-    decision = Decision(pod, policy, snapshot.nodes)
+    decision = policy.new_decision(pod, snapshot)
     try:
         feasible, decision.failed = policy.nodes_that_fit(pod, snapshot)
         if not feasible:
             raise Unschedulable(decision.failed.message)
         decision.total = policy.prioritize(decision, feasible, snapshot)
         decision.node = select_host(pod, decision.total)
-    except (Exception, SystemExit) as error:  # no node fits, or a rule failed, even by sys.exit()
-        policy.give_up(decision, error, snapshot)  # this is why there is no node
+    except (Exception, SystemExit) as error:  # no node fits, or a rule has failed, even by sys.exit()
+        decision.give_up(error)  # this is why there is no node
     return decision
 
 
@@ -156,15 +96,19 @@ class Policy:
     predicates: list
     priorities: list
 
+    def new_decision(self, pod, snapshot):
+        """Return a decision about a pod, in which nothing is decided yet."""
+        return Decision(pod, self, snapshot.nodes)
+
     def nodes_that_fit(self, pod, snapshot):
         """Ask the predicates about each node: the first that has reasons against it rules the node out."""
         feasible = {}
         failed = Failures()
         for name, node in snapshot.nodes.items():
             for rule in self.predicates:
-                reasons = rule.reasons(pod, node)
+                reasons = list(rule.function(pod, node))
                 if reasons:
-                    failed[name] = {rule.title: reasons}
+                    failed[name] = {rule.name: reasons}
                     break
             else:
                 feasible[name] = node
@@ -173,18 +117,12 @@ class Policy:
     def prioritize(self, decision, feasible, snapshot):
         """Return each node's total: the sum, over all priorities, of weight times points."""
         total = dict.fromkeys(feasible, 0 if self.priorities else 1)
-        for rule in self.priorities:
-            points = rule.points(decision.pod, feasible)  # from 0 to 100
+        for rule in self.priorities if len(feasible) > 1 else ():  # a single node is taken in any case
+            scores = {name: rule.function(decision.pod, node) for name, node in feasible.items()}
+            points = rule.reduce(scores) if rule.reduce else scores  # from 0 to 100
             for name in feasible:
                 total[name] += rule.weight * points[name]
         return total
-
-    def give_up(self, decision, error, snapshot):
-        """Have the decision be to leave the pod pending. A rule that breaks fails this pod only."""
-        decision.node = None
-        decision.message = str(error)
-        if not isinstance(error, (Unschedulable, Malformed)):
-            decision.message = f"{type(error).__name__} in a rule: {error}"
 
 
 def select_host(pod, total):
@@ -201,81 +139,242 @@ def binding(pod, node_name):
         "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}}
 
 
-# ==== 2. A rule =========================================================================================
+# ==== 2. The cluster ====================================================================================
 
-# A rule is a function of a pod and a node. This is a whole predicate; if it yields no reason, the node fits:
-#
-#     from scheduler import predicate
-#
-#     @predicate("OnlyOpenNodes")
-#     def only_open_nodes(pod, node):
-#         """No pod goes to a node that is closed."""
-#         if node.labels.get("closed") == "yes":
-#             yield "node(s) were closed"
-#
-# A priority returns a score from 0 to 100 instead; or any, if it has a `reduce`, which makes points of the
-# scores of all nodes. Options of the decorators that are not used here say more of a rule to later parts.
+# A pod that was tried in vain is due again after its backoff, as kube-scheduler's: 1, 2, 4, 8, then 10 s.
 
 
-PREDICATES, PRIORITIES = {}, {}  # legacy name -> Rule, in kube-scheduler's order
-CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
-CHECKS = []  # functions of (where, name, options): what else is to be done with a rule that is registered
+class Cluster:
+    """What the loop works with: what is listed, which pods are due, what is written."""
+
+    LONG = 5  # seconds after which a pass ends, as what it has listed is too old to decide by
+
+    def __init__(self, api, show):
+        self.api = api
+        self.show = show  # prints a decision
+        self.snapshot = Snapshot({})
+        self.due = []  # the pods to try in this pass; after it, those that are left as it took long
+        self.attempts = {}  # uid of a pod that waits -> Attempts
+        self.trouble = None  # the error that ended the last pass
+        self.failures = 0  # how many passes in a row ended so
+
+    def pods_to_try(self, policies, stop):
+        """LIST what there is; yield the pods that are due, the most important first. Raises ApiError."""
+        waiting = self.waiting_pods(policies)
+        self.snapshot = Snapshot({node.name: node for node in self.read(Node, "nodes")})
+        for pod in self.read(Pod, "pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"):
+            if pod.node_name in self.snapshot.nodes:
+                self.snapshot.nodes[pod.node_name].add(pod)
+        self.attempts = {pod.uid: self.attempts.get(pod.uid, Attempts()) for pod in waiting}
+        began = time.monotonic()
+        self.due = [pod for pod in waiting if self.attempts[pod.uid].retry_at <= began]
+        self.due.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
+        while self.due and not stop.is_set() and time.monotonic() < began + self.LONG:
+            yield self.due.pop(0)
+
+    def waiting_pods(self, policies):
+        """LIST the pods that name one of these schedulers, and have no node yet."""
+        selectors = [f"spec.schedulerName={name},spec.nodeName=" for name in policies]
+        pods = [pod for selector in selectors for pod in self.read(Pod, "pods", selector)]
+        return [pod for pod in pods if not (pod.node_name or pod.terminating)]
+
+    def read(self, kind, resource, selector=""):
+        """Yield what is listed, as Pods or Nodes; what cannot be read is named, and left out."""
+        for raw in self.api.list(resource, selector):
+            try:
+                yield kind(raw)
+            except Malformed as error:
+                log.warning("%s %s is left out: %s", resource, name_in(raw, "metadata", "name"), error)
+
+    def bind(self, decision):
+        """POST the Binding; from then on the pod counts on its node. Raises Trouble."""
+        try:
+            self.api.request(*binding(decision.pod, decision.node))
+            self.snapshot.nodes[decision.node].add(decision.pod)
+        except ApiError as error:
+            decision.give_up(Unschedulable(f"binding rejected: {error}"))
+            self.put_off(decision)
+            if isinstance(error, Trouble):
+                raise  # the pass ends here; the next one lists where the pod is
+
+    def put_off(self, decision):
+        """Have the pod back off."""
+        attempts = self.attempts[decision.pod.uid]
+        attempts.number += 1
+        attempts.retry_at = time.monotonic() + backoff(attempts.number, most=10)
+
+    def report(self, decision):
+        """Show the decision, and write an event; of a pod that stays pending, only what is news."""
+        pod = decision.pod
+        attempts = self.attempts[pod.uid]
+        if decision.node:
+            self.show(decision)
+            message = f"Successfully assigned {pod.key} to {decision.node}"
+            self.write(event(pod, "Normal", "Scheduled", message))
+        elif attempts.told != decision.message:
+            attempts.told = decision.message
+            self.show(decision)
+            self.write(event(pod, "Warning", "FailedScheduling", decision.message))
+            self.write(pod_condition(pod, decision.reason, decision.message))
+
+    def write(self, request):
+        """Send what only informs people: that it fails, changes nothing."""
+        try:
+            self.api.request(*request)
+        except ApiError as error:
+            log.warning("%s", error)
+
+    def tell_trouble(self, trouble):
+        """Say once what has ended a pass, such as no answer of the API server; and once that it is over."""
+        if trouble and str(trouble) != str(self.trouble):
+            log.error("%s", trouble)
+        if isinstance(self.trouble, ApiError) and not trouble:
+            log.warning("the API server answers again")
+        self.trouble = trouble
+        self.failures = self.failures + 1 if trouble else 0
+
+    def rest(self, seconds, stop):
+        """Wait so long, after trouble longer, or until `stop` is set."""
+        pause = backoff(self.failures, most=10) if self.trouble else 0
+        stop.wait(max(seconds, pause))
 
 
+@dataclass
+class Attempts:
+    """What is remembered of a pod that was tried in vain."""
+
+    number: int = 0
+    retry_at: float = 0  # in monotonic seconds
+    told: str | None = None  # why it stays pending, as was last told
+
+
+def backoff(attempts, most, initial=1):
+    """Return the seconds to wait after so many failed attempts: twice as long each time, up to `most`."""
+    return min(initial * 2 ** min(attempts - 1, 30), most)
+
+
+class Proxy:
+    """The API server behind kubectl proxy."""
+
+    def __init__(self, server):
+        self.server = server.rstrip("/")
+        self.session = requests.Session()
+        self.session.trust_env = False  # kubectl proxy is asked, not a proxy that the environment names
+
+    def request(self, method, path, body=None, params=None):
+        """Send a request and return the answer's JSON. Raises ApiError."""
+        kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
+        try:
+            answer = self.session.request(method, self.server + path, params=params, json=body, timeout=30,
+                                          headers={"Content-Type": kind}, allow_redirects=False)
+            content = json.loads(answer.content.decode(errors="replace"))
+        except (requests.RequestException, ValueError) as error:
+            raise Trouble(0, f"{self.server}: is `kubectl proxy` running there? {error}") from error
+        if not answer.ok:
+            raise api_error(answer.status_code, f"{method} {path}: {name_in(content, 'message')}")
+        return content
+
+    def list(self, resource, selector=""):
+        """Return all objects of a resource, listed page by page. Raises ApiError."""
+        page = params = {"fieldSelector": selector, "limit": 500}
+        things = []
+        while params:
+            answer = self.request("GET", f"/api/v1/{resource}", params=params)
+            things += pick(answer, list, "items", of=dict)
+            token = pick(answer, str, "metadata", "continue")
+            params = token and page | {"continue": token}
+        return things
+
+
+class ApiError(Exception):
+    """A request that did not succeed. status: the HTTP status, or 0 where no answer came."""
+
+    def __init__(self, status, message):
+        super().__init__(message)
+        self.status = status
+
+
+class Trouble(ApiError):
+    """No answer came, or 429, or 5xx: other requests may well fail, too."""
+
+
+def api_error(status, message):
+    """Return the ApiError that an answer with this status means."""
+    if "etcdserver: request is too large" in message:  # answered with 500, or a Binding with 409
+        return ApiError(413, message)
+    return (Trouble if status in (0, 429) or status >= 500 else ApiError)(status, message)
+
+
+def event(pod, kind, reason, message, by=None):
+    """Return the request that records an event about the pod, as `kubectl describe pod` shows it."""
+    name = f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}"
+    source = by or pod.scheduler
+    about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+    return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": pod.namespace},
+        "involvedObject": about, "type": kind, "reason": reason, "message": at_most(1024, message),
+        "count": 1, "firstTimestamp": now(), "lastTimestamp": now(), "source": {"component": source},
+        "reportingComponent": source}
+
+
+def pod_condition(pod, reason, message):
+    """Return the request that says in the pod's condition PodScheduled why it is not bound."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    if not pod.is_said_to_wait:  # else the condition was False before
+        condition["lastTransitionTime"] = now()
+    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
+        "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+
+
+def now():
+    """Return the time as the API writes it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def at_most(size, text):
+    """Return a text of no more than so many bytes; a longer one ends with dots. Upstream: truncateMessage."""
+    data = text.encode(errors="surrogatepass")
+    return f"{data[:size - 4].decode(errors='ignore')} ..." if len(data) > size else text
+
+
+# ==== 3. A rule =========================================================================================
+
+    """Return a text of at most so many bytes; a longer one ends with dots. Upstream: truncateMessage."""
+# a score from 0 to 100; or any, if its `reduce` makes 0 to 100 of the scores of all nodes, {name: score}.
+
+
+@dataclass(eq=False)
 class Rule:
-    """A predicate or a priority: a function of a pod and a node, its name, and what else is said of it."""
+    """A predicate or a priority: a function of a pod and a node, under the name that a Policy has for it."""
 
-    reduce = None
-    weight = 1
+    where: str  # which list of a Policy names it: predicates or priorities
+    name: str
+    function: Callable
+    reduce: Callable | None = None
+    weight: int = 1  # of a priority, as the Policy says it
 
-    def __init__(self, name, function, **said):
-        self.name = name
-        self.title = name  # what the Policy calls it
-        self.function = function
-        vars(self).update(said)
 
-    def but(self, **changes):
-        """Return a rule like this one of which something else is said."""
-        other = copy.copy(self)
-        vars(other).update(changes)
-        return other
-
-    def reasons(self, pod, node):
-        """Return the reasons that a predicate has against a node."""
-        return list(self.function(pod, node))
-
-    def points(self, pod, nodes):
-        """Return what a priority gives to these nodes, {name: Node}: {name: 0 to 100}."""
-        scores = {name: self.function(pod, node) for name, node in nodes.items()}
-        return self.reduce(scores) if self.reduce else scores
+PREDICATES, PRIORITIES = {}, {}  # name -> Rule, filled by the decorators, in kube-scheduler's order
+CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
+RULE_MAKERS = [Rule]  # the last one makes what a decorator registers: a later part can say more of a rule
 
 
 def register(where, name=None, **options):
     """Return a decorator that makes a function the rule of this name."""
-    if not isinstance(name, str) or not name:
-        function = getattr(name, "__name__", "the rule")
-        noun = "predicate" if where == "predicates" else "priority"
-        raise InputError(f'expected the name that a Policy has for {function}, as in @{noun}("Name")')
-
+    if not name or not isinstance(name, str):
+        raise InputError('a rule needs the name that a Policy has for it, as in @predicate("Name")')
     def decorate(function):
-        """Make the function a rule; return it as it is."""
-        said = {"function": function} | options
-        for check in CHECKS:
-            said = check(where, name, said)
-        CATALOGUES[where][name] = Rule(name, **said)
+        CATALOGUES[where][name] = RULE_MAKERS[-1](where, name, function, **options)
         return function
 
     return decorate
 
 
-# A predicate is a function of (pod, node) that yields the reasons why the pod does not fit; none, if it fits.
 predicate = functools.partial(register, "predicates")
-# A priority is a function of (pod, node) that returns a score.
 priority = functools.partial(register, "priorities")
 
 
-# ==== 3. Predicates =====================================================================================
-
+# ==== 4. Predicates =====================================================================================
 
 @predicate("CheckNodeUnschedulable")
 def check_node_unschedulable(pod, node):
@@ -323,6 +422,39 @@ def pod_fits_resources(pod, node, excepted=()):
             yield f"Insufficient {name}"
 
 
+def kept_with_pod(function):
+    """Have what a function returns of a pod kept as long as the pod is."""
+
+    @functools.wraps(function)
+    def kept(pod):
+        """Call the function, unless it has returned something of this pod."""
+        if function not in pod.derived:
+            pod.derived[function] = function(pod)
+        return pod.derived[function]
+
+    return kept
+
+
+DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
+    "gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"],
+    "rbd": ["image", "pool"]}
+
+
+@kept_with_pod
+def disks_of(pod):
+    """The pod's network disks: {identity: whether it may be shared}. A Ceph image is one for each monitor."""
+    disks = {}
+    for volume in pod.volumes:
+        for source, fields in DISK_IDENTITIES.items():
+            disk = pick(volume, dict, source)
+            shared = pick(disk, bool, "readOnly") and source != "awsElasticBlockStore"
+            monitors = pick(disk, list, "monitors", of=str) if source == "rbd" else [""]
+            for monitor in monitors if disk else []:
+                identity = source, monitor, *(pick(disk, str, name) for name in fields)
+                disks[identity] = shared and disks.get(identity, True)
+    return disks
+
+
 @predicate("NoDiskConflict")
 def no_disk_conflict(pod, node):
     """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
@@ -351,7 +483,7 @@ def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
 
 def tolerates(pod, taint):
     """Say whether one of the pod's tolerations covers the taint."""
-    known = pod.derived.setdefault("taints", {})  # as many nodes have the same ones
+    known = pod.derived.setdefault(tolerates, {})  # as many nodes have the same ones
     if taint not in known:
         known[taint] = any(covers(toleration, taint) for toleration in pod.tolerations)
     return known[taint]
@@ -366,33 +498,7 @@ def covers(toleration, taint):
     return covers_value and covers_key and toleration.get("effect") in (None, "", taint.effect)
 
 
-def kept_with_pod(function):
-    """Have what a function returns of a pod kept as long as the pod is."""
-    return functools.wraps(function)(lambda pod: pod.kept(function))
-
-
-DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
-    "gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"],
-    "rbd": ["image", "pool"]}
-
-
-@kept_with_pod
-def disks_of(pod):
-    """The pod's network disks: {identity: whether it may be shared}. A Ceph image is one for each monitor."""
-    disks = {}
-    for volume in pod.volumes:
-        for source, fields in DISK_IDENTITIES.items():
-            disk = pick(volume, dict, source)
-            shared = pick(disk, bool, "readOnly") and source != "awsElasticBlockStore"
-            monitors = pick(disk, list, "monitors", of=str) if source == "rbd" else [""]
-            for monitor in monitors if disk else []:
-                identity = source, monitor, *(pick(disk, str, name) for name in fields)
-                disks[identity] = shared and disks.get(identity, True)
-    return disks
-
-
-# ==== 4. Priorities =====================================================================================
-
+# ==== 5. Priorities =====================================================================================
 
 DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}  # of a container that does not say, in scores
 CPU_AND_MEMORY = ["cpu", "memory"]
@@ -465,94 +571,160 @@ def random_priority(pod, node):
     return dice(pod.key, node.name).randint(0, 100)
 
 
-# ==== 5. Node affinity ==================================================================================
+# ==== 6. The decision ===================================================================================
 
+class Unschedulable(Exception):
+    """The attempt to place a pod ends here, for this reason."""
+
+
+class Malformed(ValueError):
+    """An API object that cannot be understood; the text says which field, and why."""
+
+
+class InvalidSelector(Malformed):
+    """A selector that kube-scheduler cannot parse; the text is kube-scheduler's."""
+
+
+@dataclass(eq=False)
+class Decision:
+    """What was decided about one pod, and what it was decided from."""
+
+    pod: Pod
+    policy: Policy
+    nodes: dict  # name -> Node, of all nodes
+    node: str | None = None  # the name of the chosen node
+    failed: Failures = field(default_factory=lambda: Failures())  # why the other nodes do not fit
+    total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
+    message: str | None = None  # without a node: why, in kube-scheduler's words
+    reason: str = "Unschedulable"  # without a node: that of the pod's condition
+
+    def give_up(self, error):
+        """Become a decision to leave the pod pending. A rule that breaks fails this pod only."""
+        self.node = None
+        self.message = str(error)
+        if not isinstance(error, (Unschedulable, Malformed)):
+            self.message = f"{type(error).__name__} in a rule: {error}"
+
+
+class Failures(dict):
+    """What is against the nodes that do not fit: {node: {predicate: its reasons}}."""
+
+    @functools.cached_property
+    def message(self):
+        """The reasons where no node fits, summed up: "0/3 nodes are available: 3 Too many pods."."""
+        if not self:
+            return "no nodes available to schedule pods"
+        counts = collections.Counter(
+            reason for against in self.values() for reasons in against.values() for reason in reasons)
+        parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+        return f"0/{len(self)} nodes are available: {parts}."
+
+
+# ==== 7. Pods and nodes =================================================================================
+
+# They are read from the API's JSON. Rules only look at them, and what a rule looks at cannot be changed.
+
+READ_OF_PODS, READ_OF_NODES = [], []  # functions that read more of a pod, or of a node, for later parts
+
+
+class Pod:
+    """What the scheduler knows of a pod. Raises Malformed."""
+
+    def __init__(self, raw):
+        self.raw = raw
+        self.spec = spec = pick(raw, dict, "spec")
+        self.name = pick(raw, str, "metadata", "name")
+        self.namespace = pick(raw, str, "metadata", "namespace") or "default"
+        self.key = f"{self.namespace}/{self.name}"
+        self.uid = pick(raw, str, "metadata", "uid") or self.key
+        self.created = pick(raw, str, "metadata", "creationTimestamp")
+        self.terminating = bool(pick(raw, str, "metadata", "deletionTimestamp"))
+        conditions = pick(raw, list, "status", "conditions", of=dict)
+        said = {str(each.get("type")): each.get("status") for each in conditions}
+        self.is_said_to_wait = said.get("PodScheduled") == "False"  # by `pod_condition`
+        self.priority = pick(spec, int, "priority")
+        self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
+        self.node_name = pick(spec, str, "nodeName")
+        self.labels = read_only(pick(raw, dict, "metadata", "labels", of=str))
+        self.node_selector = read_only(pick(spec, dict, "nodeSelector", of=str))
+        self.node_affinity = pick(spec, dict, "affinity", "nodeAffinity")
+        self.tolerations = tuple(pick(spec, list, "tolerations", of=dict))
+        self.volumes = tuple(pick(spec, list, "volumes", of=dict))
+        self.containers = tuple(pick(spec, list, "containers", of=dict))
+        self.host_ports = read_only(host_ports_of(self.containers))
+        self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
+        # In scores it counts for `nonzero` on its node, and for `nonzero_incoming` while it has none.
+        self.nonzero = read_only(amounts_of_pod(spec, DEFAULT_REQUESTS))
+        overhead = amounts(spec, "overhead").get("cpu", 0)  # whose cores, rounded up, count as millicores
+        cpu = self.nonzero.get("cpu", 0) - overhead + math.ceil(overhead / 1000)
+        self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # calculatePodResourceRequest
+        self.derived = {}  # what rules have worked out of it: see kept_with_pod
+        for read in READ_OF_PODS:
+            read(self)
+
+
+def host_ports_of(containers):
+    """Return the host ports of containers, {(protocol, number): IPs}."""
+    ports = collections.defaultdict(set)
+    for container in containers:
+        for port in pick(container, list, "ports", of=dict):
+            number = pick(port, int, "hostPort")
+            if number > 0:
+                key = pick(port, str, "protocol") or "TCP", number
+                ports[key].add(pick(port, str, "hostIP") or "0.0.0.0")
+    return dict(ports)
+
+
+def amounts_of_pod(spec, default):
+    """Return what a pod requests: max(its containers together, each init container alone) + overhead."""
+    total = {}  # upstream: PodRequests; `default` is for what a container does not name
+    for container in pick(spec, list, "containers", of=dict):
+        add(total, default | amounts(container, "resources", "requests"))
+    for container in pick(spec, list, "initContainers", of=dict):
+        raise_to(total, default | amounts(container, "resources", "requests"))
+    add(total, amounts(spec, "overhead"))
+    return total
+
+
+class Node:
+    """A node and the pods on it (kube-scheduler's NodeInfo). Raises Malformed."""
+
+    def __init__(self, raw):
+        self.raw = raw
+        self.name = pick(raw, str, "metadata", "name")
+        self.labels = read_only(pick(raw, dict, "metadata", "labels", of=str))
+        self.unschedulable = pick(raw, bool, "spec", "unschedulable")
+        self.taints = tuple(Taint(*(pick(taint, str, part) for part in Taint._fields))
+                            for taint in pick(raw, list, "spec", "taints", of=dict))
+        room = "allocatable" if pick(raw, dict, "status").get("allocatable") is not None else "capacity"
+        self.allocatable = read_only(NO_REQUESTS | amounts(raw, "status", room))
+        self.max_pods = quantity(str(pick(raw, dict, "status", room).get("pods") or 0))
+        self._pods = {}
+        self._requested = dict(NO_REQUESTS)
+        self._nonzero = dict.fromkeys(DEFAULT_REQUESTS, 0)
+        self.pods = read_only(self._pods)  # uid -> Pod, of those on it
+        self.requested = read_only(self._requested)  # by all of these
+        self.nonzero = read_only(self._nonzero)  # likewise, as it counts in scores
+        for read in READ_OF_NODES:
+            read(self)
+
+    def add(self, pod):
+        """Put a pod on the node."""
+        self._pods[pod.uid] = pod
+        add(self._requested, pod.requests)
+        add(self._nonzero, pod.nonzero)
+
+
+@dataclass(eq=False)
+class Snapshot:
+    """The cluster as rules see it, with what was placed so far."""
+
+    nodes: dict  # name -> Node
+
+
+# ==== 8. Node affinity ==================================================================================
 
 WHEN = "DuringSchedulingIgnoredDuringExecution"  # affinity is required, or preferred
-Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
-LABEL_VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-OPERATORS = {  # of label and node selectors; the value is None where the label is missing
-    "In": lambda value, values: value in values,
-    "NotIn": lambda value, values: value not in values,
-    "Exists": lambda value, values: value is not None,
-    "DoesNotExist": lambda value, values: value is None,
-    "Gt": lambda value, values: int64(value) is not None and int64(value) > int64(values[0]),
-    "Lt": lambda value, values: int64(value) is not None and int64(value) < int64(values[0]),
-}
-
-
-def int64(text):
-    """Read a base-10 integer as Go's ParseInt does; None if it is none of 64 bits."""
-    number = int(text) if text and re.fullmatch("[+-]?[0-9]{1,63}", text) else 2**63
-    return number if -(2**63) <= number < 2**63 else None
-
-
-def requirement(expression):
-    """Read an entry of matchExpressions as NewRequirement (apimachinery) does. Raises InvalidSelector."""
-    key = pick(expression, str, "key")
-    operator = pick(expression, str, "operator")
-    values = pick(expression, list, "values", of=str)
-    if operator not in OPERATORS:
-        raise InvalidSelector(f'"{operator}" is not a valid node selector operator')
-    if operator in ("In", "NotIn") and not values:
-        raise InvalidSelector("for 'in', 'notin' operators, values set can't be empty")
-    if operator in ("Exists", "DoesNotExist") and values:
-        raise InvalidSelector("values set must be empty for exists and does not exist")
-    if operator in ("Gt", "Lt") and len(values) != 1:
-        raise InvalidSelector("for 'Gt', 'Lt' operators, exactly one value is required")
-    if operator in ("Gt", "Lt") and int64(values[0]) is None:
-        raise InvalidSelector("for 'Gt', 'Lt' operators, the value must be an integer")
-    for value in values:
-        if len(value) > 63 or not LABEL_VALUE.fullmatch(value):
-            raise InvalidSelector(f'invalid label value: "{value}": at key: "{key}"')
-    return Requirement(key, operator, values)
-
-
-def satisfies(labels, requirements):
-    """Say whether labels meet all the requirements; None stands for those that nothing meets."""
-    for key, operator, values in requirements or ():
-        if not OPERATORS[operator](labels.get(key), values):
-            return False
-    return requirements is not None
-
-
-def node_selector_term(term):
-    """Read a term as requirements of labels, and of fields; None if empty. Raises InvalidSelector."""
-    on_labels = [requirement(expression) for expression in pick(term, list, "matchExpressions", of=dict)]
-    on_fields = []
-    for expression in pick(term, list, "matchFields", of=dict):
-        key = pick(expression, str, "key")
-        operator = pick(expression, str, "operator")
-        values = pick(expression, list, "values", of=str)
-        if operator not in ("In", "NotIn"):
-            raise InvalidSelector(f'"{operator}" is not a valid node field selector operator')
-        if len(values) != 1:
-            count = f"unexpected number of value ({len(values)})"
-            raise InvalidSelector(f'{count} for node field selector operator "{operator}"')
-        on_fields.append(Requirement(key, operator, values))
-    return (on_labels, on_fields) if on_labels or on_fields else None
-
-
-def term_matches(term, node):
-    """Say whether a node meets all of a term; the only field is metadata.name."""
-    on_labels, on_fields = term
-    return satisfies(node.labels, on_labels) and satisfies({"metadata.name": node.name}, on_fields)
-
-
-def valid_terms(raws):
-    """Read the terms of a node selector, without those that are empty or invalid: these match nothing."""
-    terms = []
-    for raw in raws:
-        with contextlib.suppress(InvalidSelector):
-            terms.append(node_selector_term(raw))
-    return [term for term in terms if term]
-
-
-@kept_with_pod
-def required_terms(pod):
-    """The terms of the pod's required node affinity, of which one must match; None without such affinity."""
-    required = pod.node_affinity.get(f"required{WHEN}")
-    return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
 
 
 def wants_node(pod, node):
@@ -560,6 +732,13 @@ def wants_node(pod, node):
     terms = required_terms(pod)
     return pod.node_selector.items() <= node.labels.items() and (
         terms is None or any(term_matches(term, node) for term in terms))
+
+
+@kept_with_pod
+def required_terms(pod):
+    """The terms of the pod's required node affinity, of which one must match; None without such affinity."""
+    required = pod.node_affinity.get(f"required{WHEN}")
+    return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
 
 
 @kept_with_pod
@@ -586,8 +765,85 @@ def weighted_terms(raws):
     return pairs
 
 
-# ==== 6. Fields and quantities ==========================================================================
+def valid_terms(raws):
+    """Read the terms of a node selector, without those that are empty or invalid: these match nothing."""
+    terms = []
+    for raw in raws:
+        with contextlib.suppress(InvalidSelector):
+            terms.append(node_selector_term(raw))
+    return [term for term in terms if term]
 
+
+def node_selector_term(term):
+    """Read a term as requirements of labels, and of fields; None if empty. Raises InvalidSelector."""
+    on_labels = [requirement(expression) for expression in pick(term, list, "matchExpressions", of=dict)]
+    on_fields = []
+    for expression in pick(term, list, "matchFields", of=dict):
+        key = pick(expression, str, "key")
+        operator = pick(expression, str, "operator")
+        values = pick(expression, list, "values", of=str)
+        if operator not in ("In", "NotIn"):
+            raise InvalidSelector(f'"{operator}" is not a valid node field selector operator')
+        if len(values) != 1:
+            count = f"unexpected number of value ({len(values)})"
+            raise InvalidSelector(f'{count} for node field selector operator "{operator}"')
+        on_fields.append(Requirement(key, operator, values))
+    return (on_labels, on_fields) if on_labels or on_fields else None
+
+
+def term_matches(term, node):
+    """Say whether a node meets all of a term; the only field is metadata.name."""
+    on_labels, on_fields = term
+    return satisfies(node.labels, on_labels) and satisfies({"metadata.name": node.name}, on_fields)
+
+
+Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
+LABEL_VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+OPERATORS = {  # of label and node selectors; the value is None where the label is missing
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda value, values: value is not None,
+    "DoesNotExist": lambda value, values: value is None,
+    "Gt": lambda value, values: int64(value) is not None and int64(value) > int64(values[0]),
+    "Lt": lambda value, values: int64(value) is not None and int64(value) < int64(values[0])}
+
+
+def satisfies(labels, requirements):
+    """Say whether labels meet all the requirements; None stands for those that nothing meets."""
+    for key, operator, values in requirements or ():
+        if not OPERATORS[operator](labels.get(key), values):
+            return False
+    return requirements is not None
+
+
+def requirement(expression):
+    """Read an entry of matchExpressions as NewRequirement (apimachinery) does. Raises InvalidSelector."""
+    key = pick(expression, str, "key")
+    operator = pick(expression, str, "operator")
+    values = pick(expression, list, "values", of=str)
+    if operator not in OPERATORS:
+        raise InvalidSelector(f'"{operator}" is not a valid node selector operator')
+    if operator in ("In", "NotIn") and not values:
+        raise InvalidSelector("for 'in', 'notin' operators, values set can't be empty")
+    if operator in ("Exists", "DoesNotExist") and values:
+        raise InvalidSelector("values set must be empty for exists and does not exist")
+    if operator in ("Gt", "Lt") and len(values) != 1:
+        raise InvalidSelector("for 'Gt', 'Lt' operators, exactly one value is required")
+    if operator in ("Gt", "Lt") and int64(values[0]) is None:
+        raise InvalidSelector("for 'Gt', 'Lt' operators, the value must be an integer")
+    for value in values:
+        if len(value) > 63 or not LABEL_VALUE.fullmatch(value):
+            raise InvalidSelector(f'invalid label value: "{value}": at key: "{key}"')
+    return Requirement(key, operator, values)
+
+
+def int64(text):
+    """Read a base-10 integer as Go's ParseInt does; None if it is none of 64 bits."""
+    number = int(text) if text and re.fullmatch("[+-]?[0-9]{1,63}", text) else 2**63
+    return number if -(2**63) <= number < 2**63 else None
+
+
+# ==== 9. Fields and quantities ==========================================================================
 
 TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", float: "a number",
               bool: "true or false"}
@@ -622,8 +878,8 @@ def name_in(thing, *path):
 # Upstream: ParseQuantity in k8s.io/apimachinery/pkg/api/resource.
 NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 QUANTITY = re.compile(rf"({NUMBER})(?:[eE]([+-]?[0-9]{{1,9}})|([numkMGTPE]|[KMGTPE]i)?)")
-SUFFIXES = {suffix: Fraction(1000) ** i for i, suffix in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
-SUFFIXES |= {f"{suffix}i": 1024 ** power for power, suffix in enumerate("KMGTPE", 1)}
+SUFFIXES = {s: decimal.Decimal(1000) ** i for i, s in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
+SUFFIXES |= {f"{s}i": decimal.Decimal(1024) ** i for i, s in enumerate("KMGTPE", 1)}
 # Reads a number of any length in no time: it keeps 100 digits, and rounds up what it cuts off.
 DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_UP, Emin=-999, Emax=999, traps=[])
 
@@ -644,9 +900,8 @@ def read_quantity(text, unit):
     if value < 0:  # no API server takes it, but a file of manifests may say so
         raise Malformed(f'"{text:.60}" is a negative quantity: it must be greater than or equal to 0')
     most = 2**63 - 1  # what exceeds 64 bits is their maximum
-    if value.is_infinite():
-        return most
-    return min(math.ceil(Fraction(value) * SUFFIXES[suffix] * unit), most)
+    in_units = DIGITS.multiply(value, SUFFIXES[suffix] * unit)
+    return most if in_units > most else math.ceil(in_units)
 
 
 remembered_quantity = functools.lru_cache(maxsize=65536)(read_quantity)
@@ -654,21 +909,18 @@ NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
 
 
 def amounts(thing, *path):
-    """Read a resource list: cpu in millicores, all else in units; without names that do not count.
-
-    Upstream: Resource.Add in pkg/scheduler/framework/types.go, which calls all others scalars.
-    """
-    counted = {}
+    """Read a resource list: cpu in millicores, all else in units; without names that do not count."""
+    counted = {}  # upstream: Resource.Add in pkg/scheduler/framework/types.go
     for name, text in pick(thing, dict, *path).items():
         if name in NO_REQUESTS or "/" in name or name.startswith(("hugepages-", "attachable-volumes-")):
             counted[name] = quantity(str(text), 1000 if name == "cpu" else 1)
     return counted
 
 
-def add(total, more, sign=1):
-    """Add resource amounts to others, in place; or take them away."""
+def add(total, more):
+    """Add resource amounts to others, in place."""
     for name, amount in more.items():
-        total[name] = total.get(name, 0) + sign * amount
+        total[name] = total.get(name, 0) + amount
 
 
 def raise_to(total, others):
@@ -678,378 +930,7 @@ def raise_to(total, others):
             total[name] = amount
 
 
-def amounts_of_pod(spec, default):
-    """Return what a pod requests: max(its containers together, each init container alone) + overhead.
-
-    `default`: for what a container does not name. Upstream: PodRequests.
-    """
-    total = {}
-    for container in pick(spec, list, "containers", of=dict):
-        add(total, default | amounts(container, "resources", "requests"))
-    for container in pick(spec, list, "initContainers", of=dict):
-        raise_to(total, default | amounts(container, "resources", "requests"))
-    add(total, amounts(spec, "overhead"))
-    return total
-
-
-# ==== 7. Pods and nodes =================================================================================
-
-
-READ_OF_PODS, READ_OF_NODES = [], []  # functions that read more of a pod, or of a node, for later parts
-
-
-class Pod:
-    """What the scheduler knows of a pod, read once from the API's JSON. Raises Malformed."""
-
-    def __init__(self, raw):
-        self.raw = raw
-        self.spec = spec = pick(raw, dict, "spec")
-        self.name = pick(raw, str, "metadata", "name")
-        self.namespace = pick(raw, str, "metadata", "namespace") or "default"
-        self.key = f"{self.namespace}/{self.name}"
-        self.uid = pick(raw, str, "metadata", "uid") or self.key
-        self.created = pick(raw, str, "metadata", "creationTimestamp")
-        self.terminating = bool(pick(raw, str, "metadata", "deletionTimestamp"))
-        self.pending_message = pending_message(raw)
-        self.priority = pick(spec, int, "priority")
-        self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
-        self.node_name = pick(spec, str, "nodeName")
-        self.labels = pick(raw, dict, "metadata", "labels", of=str)
-        self.node_selector = pick(spec, dict, "nodeSelector", of=str)
-        self.tolerations = pick(spec, list, "tolerations", of=dict)
-        self.volumes = pick(spec, list, "volumes", of=dict)
-        self.containers = pick(spec, list, "containers", of=dict)
-        self.host_ports = host_ports_of(self.containers)
-        self.requests = NO_REQUESTS | amounts_of_pod(spec, {})
-        # In scores it counts for `nonzero` on its node, and for `nonzero_incoming` while it has none.
-        self.nonzero = amounts_of_pod(spec, DEFAULT_REQUESTS)
-        overhead = amounts(spec, "overhead").get("cpu", 0)  # whose cores, rounded up, count as millicores
-        cpu = self.nonzero.get("cpu", 0) - overhead + math.ceil(overhead / 1000)
-        self.nonzero_incoming = self.nonzero | {"cpu": cpu}  # upstream: calculatePodResourceRequest
-        self.derived = {}  # what rules have worked out of it: see kept_with_pod
-        for read in READ_OF_PODS:
-            read(self)
-
-    @property
-    def node_affinity(self):
-        """Its affinity to nodes, in the API's JSON."""
-        return pick(self.spec, dict, "affinity", "nodeAffinity")
-
-    def kept(self, function):
-        """Return what a function returns of the pod. It is called once only."""
-        if function not in self.derived:
-            self.derived[function] = function(self)
-        return self.derived[function]
-
-
-def host_ports_of(containers):
-    """Return the host ports of containers, {(protocol, number): IPs}."""
-    ports = collections.defaultdict(set)
-    for port in itertools.chain(*(pick(container, list, "ports", of=dict) for container in containers)):
-        number = pick(port, int, "hostPort")
-        if number > 0:
-            key = pick(port, str, "protocol") or "TCP", number
-            ports[key].add(pick(port, str, "hostIP") or "0.0.0.0")
-    return dict(ports)
-
-
-def pending_message(raw):
-    """Return the message of a pod's condition PodScheduled, if that is False, or None. Raises Malformed."""
-    for condition in pick(raw, list, "status", "conditions", of=dict):
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return name_in(condition, "message")
-    return None
-
-
-class Node:
-    """A node and the pods on it (kube-scheduler's NodeInfo), read from the API's JSON. Raises Malformed."""
-
-    def __init__(self, raw):
-        self.raw = raw
-        self.name = pick(raw, str, "metadata", "name")
-        self.labels = pick(raw, dict, "metadata", "labels", of=str)
-        self.unschedulable = pick(raw, bool, "spec", "unschedulable")
-        self.taints = [Taint(*(pick(taint, str, part) for part in Taint._fields))
-                       for taint in pick(raw, list, "spec", "taints", of=dict)]
-        room = "allocatable" if pick(raw, dict, "status").get("allocatable") is not None else "capacity"
-        self.allocatable = NO_REQUESTS | amounts(raw, "status", room)
-        self.max_pods = quantity(str(pick(raw, dict, "status", room).get("pods") or 0))
-        self.pods = {}  # uid -> Pod, of those on it
-        self.requested = dict(NO_REQUESTS)  # by all of these
-        self.nonzero = dict.fromkeys(DEFAULT_REQUESTS, 0)  # likewise, as it counts in scores
-        for read in READ_OF_NODES:
-            read(self)
-
-    def add(self, pod):
-        """Put a pod on the node."""
-        self.pods[pod.uid] = pod
-        add(self.requested, pod.requests)
-        add(self.nonzero, pod.nonzero)
-
-
-@dataclass(eq=False)
-class Snapshot:
-    """The cluster as rules see it, with what was placed so far."""
-
-    nodes: dict  # name -> Node
-
-
-# ==== 8. The decision ===================================================================================
-
-
-class Unschedulable(Exception):
-    """The attempt to place a pod ends here, for this reason."""
-
-
-class Malformed(ValueError):
-    """An API object that cannot be understood; the text says which field, and why."""
-
-
-class InvalidSelector(Malformed):
-    """A selector that kube-scheduler cannot parse; the text is kube-scheduler's."""
-
-
-@dataclass(eq=False)
-class Decision:
-    """What was decided about one pod, and all that it was decided from."""
-
-    pod: Pod
-    policy: Policy
-    nodes: dict  # name -> Node, of all nodes
-    node: str | None = None  # the name of the chosen node
-    failed: Failures = field(default_factory=lambda: Failures())  # why the other nodes do not fit
-    total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
-    message: str | None = None  # without a node: why, in kube-scheduler's words
-    reason: str = "Unschedulable"  # without a node: that of the pod's condition
-
-
-class Failures(dict):
-    """What is against the nodes that do not fit: {node: {predicate: its reasons}}."""
-
-    @functools.cached_property
-    def message(self):
-        """The reasons where no node fits, summed up: "0/3 nodes are available: 3 Too many pods."."""
-        if not self:
-            return "no nodes available to schedule pods"
-        counts = collections.Counter(
-            reason for against in self.values() for reasons in against.values() for reason in reasons)
-        parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
-        return f"0/{len(self)} nodes are available: {parts}."
-
-
-# ==== 9. The API server =================================================================================
-
-
-class ApiError(Exception):
-    """A request that did not succeed. status: the HTTP status, or 0 where no answer came."""
-
-    def __init__(self, status, message):
-        super().__init__(message)
-        self.status = status
-        if "etcdserver: request is too large" in message:  # answered with 500, or a Binding with 409
-            self.status = status = 413  # so that nobody takes it for trouble, or tries it again at once
-        self.is_trouble = status in (0, 429) or status >= 500  # whether other requests may well fail, too
-
-
-class Proxy:
-    """The API server behind kubectl proxy."""
-
-    def __init__(self, server):
-        self.server = server.rstrip("/")
-        self.session = requests.Session()
-
-    def request(self, method, path, body=None, params=None):
-        """Send a request and return the answer's JSON. Raises ApiError."""
-        kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
-        try:
-            answer = self.session.request(method, self.server + path, params=params, json=body, timeout=30,
-                                          headers={"Content-Type": kind}, allow_redirects=False)
-            content = answer.json()
-        except (requests.RequestException, ValueError) as error:
-            raise ApiError(0, f"{self.server}: is `kubectl proxy` running there? {error}") from error
-        if not answer.ok:
-            raise ApiError(answer.status_code, f"{method} {path}: {name_in(content, 'message')}")
-        return content
-
-    def list(self, resource, selector=""):
-        """Return all objects of a resource, listed page by page. Raises ApiError."""
-        page = params = {"fieldSelector": selector, "limit": 500}
-        things = []
-        while params:
-            answer = self.request("GET", f"/api/v1/{resource}", params=params)
-            things += pick(answer, list, "items", of=dict)
-            token = pick(answer, str, "metadata", "continue")
-            params = token and page | {"continue": token}
-        return things
-
-
-def event(pod, kind, reason, message, by=None):
-    """Return the request that records an event about the pod, as `kubectl describe pod` shows it.
-
-    Its message has at most 1,024 bytes. Upstream: truncateMessage.
-    """
-    source = by or pod.scheduler
-    name = f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}"
-    message = at_most(1024, message)
-    about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-    return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
-        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": pod.namespace},
-        "involvedObject": about, "type": kind, "reason": reason, "message": message, "count": 1,
-        "firstTimestamp": now(), "lastTimestamp": now(), "source": {"component": source},
-        "reportingComponent": source}
-
-
-def pod_condition(pod, reason, message):
-    """Return the request that says in the pod's condition PodScheduled why it is not bound."""
-    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-    if pod.pending_message is None:  # else the condition was False before
-        condition["lastTransitionTime"] = now()
-    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
-        "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-
-
-def now(microseconds=False):
-    """Return the time as the API writes it."""
-    return datetime.now(timezone.utc).strftime(f"%Y-%m-%dT%H:%M:%S{'.%f' if microseconds else ''}Z")
-
-
-def at_most(size, text):
-    """Return a text of no more than so many bytes; one that is longer ends with dots."""
-    data = text.encode(errors="surrogatepass")
-    return f"{data[:size - 4].decode(errors='ignore')} ..." if len(data) > size else text
-
-
-# ==== 10. The cluster ===================================================================================
-
-
-def backoff(attempts, most, initial=1):
-    """Return the seconds to wait after so many failed attempts, as in kube-scheduler: 1, 2, 4, ... `most`."""
-    return min(initial * 2 ** min(attempts - 1, 30), most)
-
-
-@dataclass
-class Attempts:
-    """What is remembered of a pod that was tried in vain."""
-
-    number: int = 0
-    retry_at: float = 0  # in monotonic seconds
-    told: str | None = None  # why, as last reported and written
-
-
-class Cluster:
-    """What the loop works with: what is read, which pods are due, what is written."""
-
-    LONG = 5  # seconds after which a pass ends, as what it has listed is too old to decide by
-
-    def __init__(self, api):
-        self.api = api
-        self.snapshot = Snapshot({})
-        self.due = []  # the pods to try in this pass; after it, those that are left as it broke off
-        self.attempts = {}  # uid of a pod that waits -> Attempts
-        self.trouble = None  # the error that ended the last pass
-        self.failures = 0  # how many passes in a row ended so
-
-    def pods_to_try(self, policies, stop):
-        """LIST what there is; yield the pods that are due, the most important first. Raises ApiError."""
-        waiting = self.waiting_pods(policies)
-        self.snapshot = Snapshot({node.name: node for node in self.read(Node, "nodes")})
-        for pod in self.read(Pod, "pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"):
-            if pod.node_name in self.snapshot.nodes:
-                self.snapshot.nodes[pod.node_name].add(pod)
-        self.attempts = {pod.uid: self.attempts.get(pod.uid, Attempts(told=pod.pending_message))
-                         for pod in waiting}
-        began = time.monotonic()
-        self.due = [pod for pod in waiting
-                    if self.attempts[pod.uid].retry_at <= began and not pod.terminating]
-        self.due.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
-        while self.due and not stop.is_set() and time.monotonic() < began + self.LONG:
-            yield self.due.pop(0)
-
-    def waiting_pods(self, policies):
-        """LIST the pods that name one of these schedulers, and have no node yet."""
-        waiting = {}
-        for name in policies:
-            for pod in self.list_waiting(name, f"spec.schedulerName={name},spec.nodeName="):
-                if pod.scheduler == name and not pod.node_name:
-                    waiting[pod.uid] = pod
-        return list(waiting.values())
-
-    def list_waiting(self, scheduler, selector):
-        """LIST the pods of a scheduler that a field selector selects."""
-        return self.read(Pod, "pods", selector)
-
-    def read(self, kind, resource, selector=""):
-        """Yield what is listed as Pods, or Nodes; what cannot be read is named, and left out."""
-        for raw in self.api.list(resource, selector):
-            try:
-                yield kind(raw)
-            except Malformed as error:
-                log.warning("%s %s is left out: %s", resource, name_in(raw, "metadata", "name"), error)
-
-    def decide(self, pod, policy):
-        """Decide about a pod by what was listed, and placed since."""
-        return schedule(pod, self.snapshot, policy)
-
-    def is_news(self, decision):
-        """Say whether a decision says something else than the last one about the pod."""
-        return bool(decision.node) or self.attempts[decision.pod.uid].told != decision.message
-
-    def carry_out(self, decision):
-        """Bind the pod; or put it off, and say why it stays pending. Raises ApiError if there is trouble."""
-        if decision.node:
-            self.bind(decision)
-        else:
-            self.put_off(decision)
-
-    def bind(self, decision):
-        """POST the Binding; from then on the pod counts on its node."""
-        pod = decision.pod
-        try:
-            self.api.request(*binding(pod, decision.node))
-        except ApiError as error:
-            if error.is_trouble:  # the next pass lists where the pod is, then
-                raise
-            decision.message = f"binding rejected: {error}"
-            self.put_off(decision)
-            return
-        self.snapshot.nodes[decision.node].add(pod)
-        self.write(event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {decision.node}"))
-
-    def put_off(self, decision):
-        """Have the pod back off; say why in an event and in its condition PodScheduled, if that is new."""
-        pod = decision.pod
-        attempts = self.attempts[pod.uid]
-        attempts.number += 1
-        attempts.retry_at = time.monotonic() + backoff(attempts.number, most=10)
-        if attempts.told != decision.message:
-            attempts.told = decision.message
-            self.write(event(pod, "Warning", "FailedScheduling", decision.message))
-            self.write(pod_condition(pod, decision.reason, decision.message))
-
-    def write(self, request):
-        """Send what only informs people: that it fails, changes nothing."""
-        try:
-            self.api.request(*request)
-        except ApiError as error:
-            log.warning("%s", error)
-
-    def end_pass(self, trouble):
-        """Say once what is wrong with the API server, and once that it is over; return how long to wait."""
-        if trouble and str(trouble) != str(self.trouble):
-            log.error("%s", trouble)
-        if isinstance(self.trouble, ApiError) and not trouble:
-            log.warning("the API server answers again")
-        self.trouble = trouble
-        self.failures = self.failures + 1 if trouble else 0
-        return backoff(self.failures, most=10) if trouble else 0
-
-    def rest(self, seconds, stop):
-        """Wait so long, or until `stop` is set."""
-        stop.wait(seconds)
-
-
-# ==== 11. The Policy file, and a command line ===========================================================
-
+# ==== 10. The Policy file, and a command line ===========================================================
 
 class InputError(ValueError):
     """A file cannot be used. The text is a line: the entry, what is wrong with it, what would be right."""
@@ -1060,20 +941,23 @@ MANDATORY = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]  # they are ask
 
 def plain_policies(path, scheduler_name):
     """Return {schedulerName: Policy} of a Policy file that names rules and weights. Raises InputError."""
+    rules = {"predicates": {name: PREDICATES[name] for name in MANDATORY}, "priorities": {}}
     try:
-        document = yaml.safe_load(Path(path).read_text("utf-8"))
-        rules = {where: [CATALOGUES[where][entry["name"]].but(weight=entry.get("weight", 1))
-                         for entry in document.get(where) or []] for where in CATALOGUES}
-    except KeyError as error:
-        raise InputError(f"{path}: there is no rule {error}; there are {[*PREDICATES, *PRIORITIES]}") from None
-    except (OSError, ValueError, yaml.YAMLError, TypeError, AttributeError) as error:
+        with open(path, encoding="utf-8") as file:
+            document = yaml.safe_load(file)
+        for where, catalogue in CATALOGUES.items():
+            for entry in pick(document, list, where, of=dict):
+                name = pick(entry, str, "name")
+                if name not in catalogue:
+                    raise InputError(f'{where}: unknown rule "{name}"; there are {", ".join(catalogue)}')
+                rules[where][name] = replace(catalogue[name], weight=pick(entry, int, "weight") or 1)
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise InputError(f"{path}: {' '.join(str(error).split())}") from error
-    named = {rule.name: rule for rule in [*map(PREDICATES.get, MANDATORY), *rules["predicates"]]}
-    rules["predicates"] = [named[name] for name in PREDICATES if name in named]
-    return {scheduler_name: Policy(**rules)}
+    in_order = [rules["predicates"][name] for name in PREDICATES if name in rules["predicates"]]
+    return {scheduler_name: Policy(in_order, list(rules["priorities"].values()))}
 
 
-def say(decision):
+def print_decision(decision):
     """Print a decision as a line."""
     where = f"stays pending: {decision.message}"
     if decision.node:
@@ -1082,31 +966,69 @@ def say(decision):
     print(f"{decision.pod.key} {where}", flush=True)
 
 
-def main():
-    """Run what this part is, until Ctrl-C; return the exit code."""
+def run_script(argv=None):
+    """Run this part, until Ctrl-C. Return the exit code: 0 fine, 1 failed, 2 wrong usage or Policy."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--server", default="http://127.0.0.1:8001", help="of kubectl proxy (%(default)s)")
     parser.add_argument("--policy", default="policy.json", help="a Policy file (%(default)s)")
     parser.add_argument("--scheduler-name", default="my-scheduler", help="schedule its pods (%(default)s)")
     parser.add_argument("--interval", type=float, default=1, help="seconds between passes (%(default)s)")
     parser.add_argument("--once", action="store_true", help="make passes until no pod is due, then stop")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
+    logging.basicConfig(format="%(message)s")
     read_policies = functools.partial(plain_policies, options.policy, options.scheduler_name)
+    try:
+        read_policies()
+    except InputError as error:
+        parser.exit(2, f"{error}\n")
     stop = threading.Event()
     signal.signal(signal.SIGINT, lambda *_: stop.set())
-    logging.basicConfig(format="%(message)s")
-    trouble = run(Cluster(Proxy(options.server)), read_policies, say, stop, options.interval, options.once)
-    return 1 if options.once and trouble else 0
+    cluster = Cluster(Proxy(options.server), print_decision)
+    run(cluster, read_policies, stop, options.interval, options.once)
+    return 1 if options.once and (cluster.trouble or stop.is_set()) else 0
+
+
+COMMAND_LINES = [run_script]  # the last one is run: a later part has one that can do more
+
+
+def main(argv=None):
+    """Run the command line; return the exit code."""
+    return COMMAND_LINES[-1](argv)
 
 
 ##########################################################################################################
-# PART II. WHAT RULES LOOK AT                                                                            #
-# Fields and quantities, labels and selectors, pods and nodes.                                           #
+# PART II. WHAT ELSE RULES LOOK AT                                                                       #
+# The map of all parts; labels; sidecars and resizing; claims, images, and what pods have in common.     #
 ##########################################################################################################
 
+# The script is a whole. What follows makes of it what people run in earnest: it adds, and takes nothing back.
+# It is the same loop, the same `schedule`, the same rules. Under a KubeSchedulerConfiguration the answers are
+# those of today's kube-scheduler.
+#
+#     policy.json ----------------> the rules     (Part IV reads the file; the rules are in I and III)
+#                                       |
+#     kubectl proxy -> news ------> cache ---> decision -> room on the node -> Binding -> kubectl proxy
+#     functions:       Reflector    take_news  schedule    LiveCluster.bind    Writer.bind
+#     part:            V            V          I           V                   V
+#     thread:          one for      the loop's, for all pods,                  one of 64,
+#                      a resource   one after another                          for each pod
+#
+# II. What else rules look at: what more is read of pods and nodes.
+# III. Rules that look further: How more is said of a rule. Labels, images, shapes. Services and spreading.
+#     Affinity between pods. Disks, and how many a node can attach. Claims and their volumes. The other
+#     extension points. What is asked whatever the Policy.
+# IV. What people write: Files. Rules of one's own. The Policy.
+# V. The live cluster: Requests and threads. What is written. The life of a pending pod. List and watch. The
+#     cache. What is remembered. Extenders. Several replicas, of which one leads.
+# VI. People: A cluster made of manifests. What people see. The picture of a cluster. The command line.
+# VII. Today: What today's kube-scheduler says otherwise. KubeSchedulerConfiguration. (All works without it.)
+#
+# What a part imports stands at its head, so that the script begins with what it needs itself.
 
-# ==== 7. Fields and quantities ==========================================================================
+import hashlib
 
+
+# ==== 11. Fields ========================================================================================
 
 def key_in(thing):
     """Return an object's namespace/name, or name, even if it is malformed."""
@@ -1171,8 +1093,7 @@ def pod_amounts(containers, as_a_whole, overhead, default):
     return total
 
 
-# ==== 8. Selectors of labels and fields =================================================================
-
+# ==== 12. Selectors of labels ===========================================================================
 
 def label_selector(selector):
     """Read a LabelSelector as requirements: {} has none, null is None. Raises InvalidSelector."""
@@ -1194,71 +1115,87 @@ def pod_selector(thing, pod):
     return requirements
 
 
-# ==== 9. Pods and nodes =================================================================================
-
+# ==== 13. Pods and nodes ================================================================================
 
 def read_more_of_pod(pod):
     """Read what the rules of later parts look at, and what today's fields say otherwise."""
-    raw, spec = pod.raw, pod.spec
+    raw = pod.raw
+    spec = pod.spec
     owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
     controllers = [(owner.get("kind"), owner.get("uid")) for owner in owners if owner.get("controller")]
     pod.controller = controllers[0] if controllers else (None, None)  # its kind and uid
     pod.phase = pick(raw, str, "status", "phase")
-    pod.gates = [pick(gate, str, "name") for gate in pick(spec, list, "schedulingGates", of=dict)]
+    pod.gates = tuple(pick(gate, str, "name") for gate in pick(spec, list, "schedulingGates", of=dict))
     pod.nominated_node = pick(raw, str, "status", "nominatedNodeName")  # where room is being made for it
-    pod.annotations = pick(raw, dict, "metadata", "annotations", of=str)
+    pod.annotations = read_only(pick(raw, dict, "metadata", "annotations", of=str))
     affinity = pick(spec, dict, "affinity")
     pod.is_affine = any(pick(affinity, dict, side) for side in ("podAffinity", "podAntiAffinity"))
-    pod.claims = []
-    pod.named_claims = []  # without those that are made for its ephemeral volumes
-    for volume in pod.volumes:
-        if volume.get("ephemeral"):  # its claim is named after the pod and the volume
-            pod.claims.append(f"{pod.namespace}/{pod.name}-{pick(volume, str, 'name')}")
-        elif volume.get("persistentVolumeClaim"):
-            name = pick(volume, str, "persistentVolumeClaim", "claimName")
-            pod.claims.append(f"{pod.namespace}/{name}")
-            pod.named_claims.append(f"{pod.namespace}/{name}")
-    pod.init_containers = pick(spec, list, "initContainers", of=dict)
+    pod.init_containers = tuple(pick(spec, list, "initContainers", of=dict))
+    pod.pending_message = pending_message(raw)
     for container in [*pod.containers, *pod.init_containers]:
         pick(container, str, "name")
-    sidecars = [*filter(is_sidecar, pod.init_containers)]
-    if sidecars:
-        pod.host_ports = host_ports_of([*pod.containers, *sidecars])
+    read_claims(pod)
     pod.uncounted_cpu = pod.nonzero.get("cpu", 0) - pod.nonzero_incoming["cpu"]
-    is_resized = any(status.get("resources") is not None for status in (
-        pick(raw, dict, "status"), *pick(raw, list, "status", "initContainerStatuses", of=dict),
-        *pick(raw, list, "status", "containerStatuses", of=dict)))
-    if sidecars or is_resized or spec.get("resources"):
+    sidecars = [container for container in pod.init_containers if is_sidecar(container)]
+    if sidecars:
+        pod.host_ports = read_only(host_ports_of([*pod.containers, *sidecars]))
+    if sidecars or spec.get("resources") or is_resized(raw):
         read_requests_of_today(pod)
     pod.record = None  # of a pending pod: its PodRecord
 
 
-def read_requests_of_today(self):
+def pending_message(raw):
+    """Return the message of a pod's condition PodScheduled, if that is False, or None. Raises Malformed."""
+    for condition in pick(raw, list, "status", "conditions", of=dict):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return name_in(condition, "message")
+    return None
+
+
+def read_claims(pod):
+    """Read which claims a pod has, by their namespace/name."""
+    claims = []
+    named_claims = []  # without those that are made for its ephemeral volumes
+    for volume in pod.volumes:
+        if volume.get("ephemeral"):  # its claim is named after the pod and the volume
+            claims.append(f"{pod.namespace}/{pod.name}-{pick(volume, str, 'name')}")
+        elif volume.get("persistentVolumeClaim"):
+            name = pick(volume, str, "persistentVolumeClaim", "claimName")
+            claims.append(f"{pod.namespace}/{name}")
+            named_claims.append(f"{pod.namespace}/{name}")
+    pod.claims = tuple(claims)
+    pod.named_claims = tuple(named_claims)
+
+
+def is_resized(raw):
+    """Say whether a kubelet has reported the resources of a pod, or of one of its containers."""
+    statuses = [pick(raw, dict, "status")]
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        statuses += pick(raw, list, "status", kind, of=dict)
+    return any(status.get("resources") is not None for status in statuses)
+
+
+def read_requests_of_today(pod):
     """Read what a pod requests that has sidecars, is resized in place, or requests something as a whole."""
-    overhead = amounts(self.spec, "overhead")
-    wanted = amounts(self.spec, "resources", "requests")
-    status = pick(self.raw, dict, "status")
+    overhead = amounts(pod.spec, "overhead")
+    wanted = amounts(pod.spec, "resources", "requests")
+    status = pick(pod.raw, dict, "status")
     if wanted and status.get("resources") is not None:
-        resized = while_resized(wanted, status, self.raw)
+        resized = while_resized(wanted, status, pod.raw)
         wanted = {name: resized.get(name, 0) for name in wanted}
     as_a_whole = {name: amount for name, amount in wanted.items()
                   if name in DEFAULT_REQUESTS or name.startswith("hugepages-")}
-    containers = container_requests(self.raw)
+    containers = container_requests(pod.raw)
     said = pod_amounts(containers, as_a_whole, overhead, {})
-    self.requests = NO_REQUESTS | said
     unsaid = DEFAULT_REQUESTS
+    incoming = pod_amounts(containers, {}, overhead, DEFAULT_REQUESTS)
     if as_a_whole:
         unsaid = {name: amount for name, amount in DEFAULT_REQUESTS.items() if name not in said}
-    # In scores it counts for `nonzero` on its node, and for `nonzero_incoming` while it has none.
-    self.nonzero = pod_amounts(containers, as_a_whole, overhead, unsaid)
-    self.nonzero_incoming = self.nonzero
-    if as_a_whole:
-        self.nonzero_incoming = pod_amounts(containers, {}, overhead, DEFAULT_REQUESTS)
-    self.uncounted_cpu = 0
-    if "cpu" in overhead:  # whose cores, rounded up, count as millicores (calculatePodResourceRequest)
-        self.uncounted_cpu = overhead["cpu"] - math.ceil(overhead["cpu"] / 1000)
-        cpu = self.nonzero_incoming["cpu"] - self.uncounted_cpu
-        self.nonzero_incoming = self.nonzero_incoming | {"cpu": cpu}
+    if "cpu" in incoming:
+        incoming["cpu"] -= pod.uncounted_cpu
+    pod.requests = read_only(NO_REQUESTS | said)
+    pod.nonzero = read_only(pod_amounts(containers, as_a_whole, overhead, unsaid))
+    pod.nonzero_incoming = read_only(incoming)
 
 
 READ_OF_PODS.append(read_more_of_pod)
@@ -1267,57 +1204,57 @@ READ_OF_PODS.append(read_more_of_pod)
 def read_more_of_node(node):
     """Read what the rules of later parts look at."""
     raw = node.raw
-    node.annotations = pick(raw, dict, "metadata", "annotations", of=str)
-    node.images = {}  # name -> bytes
+    node.annotations = read_only(pick(raw, dict, "metadata", "annotations", of=str))
+    images = {}
     for image in pick(raw, list, "status", "images", of=dict):
-        node.images |= dict.fromkeys(pick(image, list, "names", of=str), pick(image, int, "sizeBytes"))
+        images |= dict.fromkeys(pick(image, list, "names", of=str), pick(image, int, "sizeBytes"))
+    node.images = read_only(images)  # name -> bytes
     conditions = pick(raw, list, "status", "conditions", of=dict)
-    node.conditions = {str(each.get("type")): str(each.get("status")) for each in conditions}
-    node.changes = []  # takes the name of each node that changes; all nodes of a snapshot have one list
+    node.conditions = read_only({str(each.get("type")): str(each.get("status")) for each in conditions})
     node.exists = True  # False: the API server shows no node of this name, only pods that are on it
+    node.derived = {}  # what was worked out of the pods on it
 
 
 READ_OF_NODES.append(read_more_of_node)
 
 
-def put(pod, node):
-    """Put a pod on a node, and note that the node has changed."""
-    node.add(pod)
-    note_change(node)
-
-
 def take_off(pod, node):
-    """Take a pod off a node again, if it is there."""
-    pod = node.pods.pop(pod.uid, None)
+    """Take a pod off a node again; return whether it was there."""
+    pod = node._pods.pop(pod.uid, None)
     if pod:
-        add(node.requested, pod.requests, -1)
-        add(node.nonzero, pod.nonzero, -1)
-        note_change(node)
+        add(node._requested, {name: -amount for name, amount in pod.requests.items()})
+        add(node._nonzero, {name: -amount for name, amount in pod.nonzero.items()})
+    return pod is not None
 
 
-def hold(node, pods):
-    """Have these pods on a node, {uid: Pod}, and no others."""
-    node.pods = {}
-    node.requested = dict(NO_REQUESTS)
-    node.nonzero = dict.fromkeys(DEFAULT_REQUESTS, 0)
-    for pod in pods.values():
-        node.add(pod)
-    note_change(node)
+def with_pods(node, pods):
+    """Return a node like this one with other pods on it."""
+    other = Node(node.raw)
+    for pod in pods:
+        other.add(pod)
+    return other
 
 
-def note_change(node):
-    """Have what was known of a node found out anew."""
-    vars(node).pop("by_kind", None)
-    node.changes.append(node.name)
+def become(node, other):
+    """Have a node be what another reading of it says; the pods on it stay."""
+    kept = {name: vars(node)[name] for name in (
+        "exists", "derived", "pods", "requested", "nonzero", "_pods", "_requested", "_nonzero")}
+    vars(node).update(vars(other) | kept)
+
+
+def scheduling_properties(node):
+    """Return what decides which pods fit; not heartbeats. Upstream: nodeSchedulingPropertiesChange."""
+    return (node.labels, node.annotations, node.unschedulable, node.taints, node.allocatable,
+            node.max_pods, node.images, node.conditions)
 
 
 def pods_by_kind(node):
     """Return the pods on a node by their kinds, {kind: [Pod]}."""
-    if "by_kind" not in vars(node):
-        node.by_kind = collections.defaultdict(list)
+    if pods_by_kind not in node.derived:
+        kinds = node.derived[pods_by_kind] = collections.defaultdict(list)
         for pod in node.pods.values():
-            node.by_kind[kind_of(pod)].append(pod)
-    return node.by_kind
+            kinds[kind_of(pod)].append(pod)
+    return node.derived[pods_by_kind]
 
 
 @dataclass(eq=False)
@@ -1326,11 +1263,25 @@ class FullSnapshot(Snapshot):
 
     objects: Objects  # resource -> {namespace/name or name: the API's JSON}
     is_live: bool = False  # whether controllers act on what we write: no dry run, and no manifests
-    changes: list = field(default_factory=list)  # the names of nodes that have changed, one after another
-    memory: dict = field(default_factory=dict)  # what was found out of the nodes: `recall`
+    memory: Memory = field(default_factory=lambda: Memory())  # what was found out of the nodes
     bonds: dict = field(default_factory=dict)  # kind of pods -> kind of others -> what is between them
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
+
+    def put(self, pod, node):
+        """Put a pod on a node."""
+        node.add(pod)
+        self.note_change(node)
+
+    def take_off(self, pod, node):
+        """Take a pod off a node again, if it is there."""
+        if take_off(pod, node):
+            self.note_change(node)
+
+    def note_change(self, node):
+        """Have what was known of the node found out anew."""
+        node.derived.clear()
+        self.memory.note(node.name)
 
 
 def digest(text):
@@ -1353,8 +1304,7 @@ def is_large(pod):
 @kept_with_pod
 def signature_of(pod):
     """What pods that are alike to the built-in rules have in common. Upstream: SignPod."""
-    disks = [volume for volume in pod.volumes if not DISK_IDENTITIES.keys().isdisjoint(volume)]
-    return digest(repr([disks, *(getattr(pod, name) for name in SIGNED)]))
+    return digest(repr([getattr(pod, name) for name in SIGNED]))
 
 
 @kept_with_pod
@@ -1415,50 +1365,60 @@ def what_counts(raw):
 # At labels, images, other pods, services, volumes; and at what comes after the decision.                #
 ##########################################################################################################
 
+import copy
+import itertools
+import os
+import traceback
+import types
+from pathlib import Path
 
-# ==== 9a. How more is said of a rule =====================================================================
 
-# What a rule may have beside its function, by options of its decorator. It stands where a rule does not say.
-# `metadata` is a function of (pod, nodes, snapshot), which works out, once per pod, what the function then
-# takes as `metadata`. `steady`: for pods alike (`likeness`), its answer rests on the node and on that alone.
+# ==== 14. How more is said of a rule ====================================================================
+
+@dataclass(eq=False)
+class FullRule(Rule):
+    """A rule, and all that decorators and the Policy say of it."""
+
+    # What its decorator says:
+    metadata: Callable | None = None  # works out, once per pod, what the function takes as `metadata`
+    argument: dict | None = None  # the fields of an entry's `argument`, {field: type}; None: it takes none
+    default: dict = field(default_factory=dict)  # the values of fields that an entry may leave out
+    member: str | None = None  # an entry whose argument has this field means this rule, whatever its name
+    check: Callable | None = None  # yields what is wrong with the arguments
+    hooks: dict = field(default_factory=dict)  # its functions for the other extension points
+    steady: bool = False  # for pods alike (`likeness`), its answer rests on the node and its metadata alone
+    is_own: bool = False  # it is one of --plugins, not a built-in one
+    # What a pod may ask for -> function(pod, its node or None), whether it does: to warn that nobody looks.
+    looks_at: dict = field(default_factory=dict)
+    aliases: list = field(default_factory=list)  # other names of it in a Policy; several rules may have one
+    always: bool = False  # it is active whatever a Policy names
+    by_default: int = 0  # 1, or a priority's weight: it is active where a Policy leaves the list out
+    plugin: str = ""  # the plugin that it is part of today; "": one of its own name
+
+    # What the Policy says:
+    title: str = ""  # what it calls the rule, by any of its names
+    settings: dict = field(default_factory=dict)  # what functions take by these names; else their defaults
 
 
-SAID = {
-    "metadata": None, "argument": None,  # the fields of an entry's `argument`, {field: type}
-    "default": {},  # the values of fields that an entry may leave out
-    "member": None,  # an entry whose argument has this field means this rule, whatever its name
-    "check": None,  # yields what is wrong with the arguments
-    "hooks": {},  # its functions for the other extension points
-    "steady": False, "is_own": False,  # it is one of --plugins, not a built-in one
-    "looks_at": {},  # what a pod may ask for -> function(pod, its node or None), whether it does
-    "aliases": [],  # other names of it in a Policy; several rules may have one
-    "always": False,  # it is active whatever a Policy names
-    "by_default": 0,  # 1, or a priority's weight: it is active where a Policy leaves the list out
-    "plugin": "",  # the plugin that it is part of today; "": one of its own name
-    "settings": {}}  # what functions take by these names; else their defaults
-for option, value in SAID.items():
-    setattr(Rule, option, value)
 RULE_OF = {}  # the code of a rule's function -> the rule's name; if several rules share it, the last one's
 
 
-def look_over(where, name, said):
-    """Check a rule of the user's own. Return all that is said of a rule. Raises InputError."""
-    function = said["function"]
+def full_rule(where, name, function, **options):
+    """Return the rule that a decorator registers. Raises InputError if it is one's own, and cannot work."""
     plain = getattr(function, "func", function)  # some built-in rules are made by functools.partial
-    is_built_in = plain.__module__ == __name__
-    for each in said.values():
+    is_own = plain.__module__ != __name__
+    if is_own:
+        check_rule(where, name, function, options)
+    for each in (function, *options.values()):
         if hasattr(each, "__code__"):
             RULE_OF[each.__code__] = name
-    if not is_built_in:
-        options = {option: value for option, value in said.items() if option != "function"}
-        check_rule(where, name, function, options)
-        said = Watch(name).over(said)
-    said = {option: value for option, value in said.items() if value is not None}
-    hooks = {option: said.pop(option) for option in said.keys() - SAID.keys() - {"function", "reduce"}}
-    return {"hooks": hooks, "steady": is_built_in, "is_own": not is_built_in, "plugin": name} | said
+    given = {option: value for option, value in options.items() if value is not None}
+    hooks = {option: given.pop(option) for option in given.keys() - FullRule.__dataclass_fields__.keys()}
+    unless_given = {"steady": not is_own, "is_own": is_own, "plugin": name}
+    return FullRule(where, name, function, hooks=hooks, **(unless_given | given))
 
 
-CHECKS.append(look_over)
+RULE_MAKERS.append(full_rule)
 
 
 def requires(side, pod, node):
@@ -1467,34 +1427,37 @@ def requires(side, pod, node):
 
 
 GENERAL = {"by_default": 1, "aliases": ["GeneralPredicates"]}
-SAID_OF_PART_I = {
-        "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True},
-        "HostName": {"plugin": "NodeName", **GENERAL},
-        "PodFitsHostPorts": {
-            "plugin": "NodePorts", "by_default": 1, "aliases": ["PodFitsPorts", "GeneralPredicates"],
-            "looks_at": {"host ports": lambda pod, node: pod.host_ports}},
-        "MatchNodeSelector": {
-            "plugin": "NodeAffinity", **GENERAL,
-            "looks_at": {"a node selector": lambda pod, node: pod.node_selector,
-                         "required node affinity": functools.partial(requires, "nodeAffinity")}},
-        "PodFitsResources": {
-            "plugin": "NodeResourcesFit", **GENERAL,
-            "looks_at": {"resource requests": lambda pod, node: any(pod.requests.values())}},
-        "NoDiskConflict": {"plugin": "VolumeRestrictions", "by_default": 1,
-                           "looks_at": {"a network disk": lambda pod, node: disks_of(pod)}},
-        "PodToleratesNodeTaints": {
-            "plugin": "TaintToleration", "always": True,
-            "looks_at": {"no toleration for taints there":
-                         lambda pod, node: node and hostile_taints(pod, node)}},
-        "LeastRequestedPriority": {"plugin": "NodeResourcesFit", "by_default": 1},
-        "MostRequestedPriority": {"plugin": "NodeResourcesFit"},
-        "BalancedResourceAllocation": {"plugin": "NodeResourcesBalancedAllocation", "by_default": 1},
-        "NodeAffinityPriority": {"plugin": "NodeAffinity", "by_default": 1},
-        "TaintTolerationPriority": {"plugin": "TaintToleration", "by_default": 1},
-        "RandomPriority": {"steady": False}}
-for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
-    vars(rule).update({"steady": True, "plugin": rule.name} | SAID_OF_PART_I.get(rule.name, {}))
-    RULE_OF[rule.function.__code__] = rule.name
+SAID_OF_THE_SCRIPTS_RULES = {
+    "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True},
+    "HostName": {"plugin": "NodeName", **GENERAL},
+    "PodFitsHostPorts": {
+        "plugin": "NodePorts", "by_default": 1, "aliases": ["PodFitsPorts", "GeneralPredicates"],
+        "looks_at": {"host ports": lambda pod, node: pod.host_ports}},
+    "MatchNodeSelector": {
+        "plugin": "NodeAffinity", **GENERAL,
+        "looks_at": {"a node selector": lambda pod, node: pod.node_selector,
+                     "required node affinity": functools.partial(requires, "nodeAffinity")}},
+    "PodFitsResources": {
+        "plugin": "NodeResourcesFit", **GENERAL,
+        "looks_at": {"resource requests": lambda pod, node: any(pod.requests.values())}},
+    "NoDiskConflict": {
+        "plugin": "VolumeRestrictions", "by_default": 1,
+        "looks_at": {"a network disk": lambda pod, node: disks_of(pod)}},
+    "PodToleratesNodeTaints": {
+        "plugin": "TaintToleration", "always": True,
+        "looks_at": {"no toleration for taints there": lambda pod, node: node and hostile_taints(pod, node)}},
+    "LeastRequestedPriority": {"plugin": "NodeResourcesFit", "by_default": 1},
+    "MostRequestedPriority": {"plugin": "NodeResourcesFit"},
+    "BalancedResourceAllocation": {"plugin": "NodeResourcesBalancedAllocation", "by_default": 1},
+    "NodeAffinityPriority": {"plugin": "NodeAffinity", "by_default": 1},
+    "TaintTolerationPriority": {"plugin": "TaintToleration", "by_default": 1},
+    "RandomPriority": {"steady": False}}
+
+
+for catalogue in CATALOGUES.values():
+    for rule in [*catalogue.values()]:
+        said = SAID_OF_THE_SCRIPTS_RULES.get(rule.name, {})
+        register(rule.where, rule.name, reduce=rule.reduce, **said)(rule.function)
 
 
 SKIP = object()  # what a `metadata` function returns to have its rule left out for the pod
@@ -1510,7 +1473,6 @@ class Prepared:
         if rule.metadata:
             self.function = functools.partial(rule.function, metadata=metadata)
         self.title = rule.title
-        self.weight = rule.weight
 
     def __eq__(self, other):
         """Say whether the other one says the same of a node: to pods that are alike, a steady rule does."""
@@ -1532,10 +1494,6 @@ class Prepared:
         if not self.rule.reduce:
             check_points(self.rule, {node.name: score})
         return score
-
-    def points(self, pod, nodes):
-        """Return {name: 0 to 100}, as a Rule does: the memory is held to these."""
-        return self.make_vote(nodes, {name: self.score(pod, node) for name, node in nodes.items()}).points
 
     def vote(self, pod, nodes, snapshot):
         """Return what a priority gives to these nodes, {name: Node}: a Vote."""
@@ -1584,39 +1542,50 @@ class Vote:
     rule: Prepared | None = None  # whose vote it is; None for an extender
 
 
-# What more there is of a decision, for the other extension points.
-Decision.votes = ()  # of each priority and each extender, on the nodes that fit
-Decision.remedy = ""  # without a node: what a rule does about that
-Decision.trouble = None  # without a node: what was the matter with the API server, an ApiError
-Decision.waits = ""  # with a node: why the pod is not bound to it yet
-Decision.requests = []  # never changed in place: to be sent, as a remedy or to prepare the binding
-Decision.raw = property(  # the scores as the priorities gave them, {priority: {node: score}}
-    lambda decision: {vote.title: vote.raw for vote in decision.votes if vote.raw is not None})
-Decision.scores = property(  # the points times the weights, {priority or extender: {node: score}}
-    lambda decision: {vote.title: {name: vote.weight * points for name, points in vote.points.items()}
-                      for vote in decision.votes})
-Decision.fits_nowhere = property(  # whether each node has been ruled out, or there is none
-    lambda decision: decision.node is None and len(decision.failed) == len(decision.nodes))
+@dataclass(eq=False)
+class FullDecision(Decision):
+    """A decision, with what the other extension points and the extenders add."""
 
+    votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
+    remedy: str = ""  # without a node: what a rule does about that
+    trouble: Trouble | None = None  # without a node: what was the matter with the API server
+    waits: str = ""  # with a node: why the pod is not bound to it yet
+    requests: list = field(default_factory=list)  # to be sent, as a remedy or to prepare the binding
 
-def give_up(decision, error):
-    """Have the decision be to leave the pod pending, and say which rule has broken."""
-    if isinstance(error, ApiError) and error.is_trouble:
-        FAILURE.set()
-        decision.trouble = error
-    if decision.node and not isinstance(error, Unschedulable):
-        decision.reason = "SchedulerError"  # as in kube-scheduler, of what breaks once a node is chosen
-    decision.node = None
-    decision.waits = ""
-    decision.message = text_of(error)
-    if isinstance(error, Rejected):
-        why = {f"{error.title} (whatever the node)": [str(error)]}
-        decision.failed = Failures(dict.fromkeys(decision.nodes, why))
-        decision.message = decision.policy.rejection(error, decision.failed)
-    if not isinstance(error, (Unschedulable, Malformed, ApiError)):
-        FAILURE.set()
-        decision.message = what_broke(error)
-        log.debug("%s", decision.pod.key, exc_info=error)
+    @property
+    def raw(self):
+        """The scores as the priorities gave them, {priority: {node: score}}."""
+        return {vote.title: vote.raw for vote in self.votes if vote.raw is not None}
+
+    @property
+    def scores(self):
+        """The points times the weights, {priority or extender: {node: score}}."""
+        return {vote.title: {name: vote.weight * points for name, points in vote.points.items()}
+                for vote in self.votes}
+
+    @property
+    def fits_nowhere(self):
+        """Whether each node has been ruled out, or there is none."""
+        return self.node is None and len(self.failed) == len(self.nodes)
+
+    def give_up(self, error):
+        """Become a decision to leave the pod pending, and say which rule has broken."""
+        if isinstance(error, Trouble):
+            FAILURE.set()
+            self.trouble = error
+        if self.node and not isinstance(error, Unschedulable):
+            self.reason = "SchedulerError"  # as in kube-scheduler, of what breaks once a node is chosen
+        self.node = None
+        self.waits = ""
+        self.message = text_of(error)
+        if isinstance(error, Rejected):
+            why = {f"{error.title} (whatever the node)": [str(error)]}
+            self.failed = Failures(dict.fromkeys(self.nodes, why))
+            self.message = self.policy.rejection(error, self.failed)
+        if not isinstance(error, (Unschedulable, Malformed, ApiError)):
+            FAILURE.set()
+            self.message = what_broke(error)
+            log.debug("%s", self.pod.key, exc_info=error)
 
 
 def split_nodes(nodes, against):
@@ -1659,7 +1628,6 @@ def what_broke(error):
 
 
 # ==== 10. Labels, images, shapes ========================================================================
-
 
 def label_conflicts(arguments):
     """Yield what is wrong with labelsPresence and labelPreference: a label wanted both present and absent."""
@@ -1803,7 +1771,6 @@ def image_locality(pod, node, metadata):
 
 
 # ==== 12. Services and spreading ========================================================================
-
 
 HOSTNAME = "kubernetes.io/hostname"
 DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
@@ -2121,7 +2088,8 @@ def affinity_around(pod, snapshot):
         return sum_up_affinity(nodes, {})
     bonds_by_kind = snapshot.bonds.setdefault(kind_of(pod), {})
     return recall(
-        "affinity", kind_of(pod), snapshot, nodes, lambda node: affinity_at(pod, node, snapshot, bonds_by_kind),
+        "affinity", kind_of(pod), snapshot, nodes,
+        lambda node: affinity_at(pod, node, snapshot, bonds_by_kind),
         basis=snapshot.objects["namespaces"], then=sum_up_affinity)
 
 
@@ -2219,7 +2187,6 @@ def inter_pod_affinity(pod, node, metadata):
 
 # ==== 14. Disks, and how many a node can attach =========================================================
 
-
 def claims_of(pod, snapshot, keys=None):
     """Yield (name, claim, volume) for each claim of the pod, or each of these; what is not there is empty."""
     for key in pod.claims if keys is None else keys:
@@ -2241,24 +2208,32 @@ def storage_class_of(claim, snapshot):
     return snapshot.objects["storageclasses"].get(class_name_of(claim), {})
 
 
-def claim_in_use(pod, nodes, snapshot):
-    """Whether a claim of the pod that is for one pod (ReadWriteOncePod) is in use."""
+DisksAndClaims = collections.namedtuple("DisksAndClaims", "disks claim_in_use")
+
+
+def disks_and_claims(pod, nodes, snapshot):
+    """Its network disks; and whether a claim of it that is for one pod (ReadWriteOncePod) is in use."""
     exclusive = set()
     for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
         if "ReadWriteOncePod" in pick(claim, list, "spec", "accessModes"):
             exclusive.add(f"{pod.namespace}/{name}")
     in_use = (claim for node in nodes for other in node.pods.values() for claim in other.named_claims)
-    return True if exclusive and not exclusive.isdisjoint(in_use) else SKIP
+    claim_in_use = bool(exclusive) and not exclusive.isdisjoint(in_use)
+    disks = disks_of(pod)
+    return DisksAndClaims(disks, claim_in_use) if disks or claim_in_use else SKIP
 
 
-def claims_for_one_pod(pod, node, metadata):
-    """No pod has a claim of this pod that is for one pod only."""
-    yield ("node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
-           "already in-use by another pod")
+def no_conflict_of_disks_or_claims(pod, node, metadata):
+    """NoDiskConflict also says that no other pod has a claim that is for one pod only."""
+    conflicts = list(no_disk_conflict(pod, node))
+    yield from conflicts
+    if metadata.claim_in_use and not conflicts:
+        yield ("node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+               "already in-use by another pod")
 
 
-CLAIMS_FOR_ONE_POD = Rule("ClaimsForOnePod", claims_for_one_pod, metadata=claim_in_use, steady=True,
-                          title="NoDiskConflict")
+PREDICATES["NoDiskConflict"] = replace(
+    PREDICATES["NoDiskConflict"], function=no_conflict_of_disks_or_claims, metadata=disks_and_claims)
 
 
 # The field `identity` of a volume's `source` identifies a disk, and a node can have `limit` of them.
@@ -2380,7 +2355,6 @@ for name, cloud, plugin in [("MaxEBSVolumeCount", "aws-ebs", "EBSLimits"),
 
 
 # ==== 15. Claims and their volumes ======================================================================
-
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 ZONE_LABELS = {f"{prefix}.kubernetes.io/{what}"  # of volumes and nodes
@@ -2793,30 +2767,13 @@ def unreserve(decision, snapshot):
     return requests
 
 
-def seek_remedy(decision, snapshot):
-    """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""
-    if not (decision.failed and decision.fits_nowhere):
-        return  # there are no nodes; or some fit, and what failed was another rule
-    with warn_if_broken(decision.pod.key):
-        for rule in decision.policy.rules_with["post_filter"]:
-            failed = copy.deepcopy(dict(decision.failed))  # the rule may change it
-            remedy = call_hook(rule, "post_filter", decision.pod, failed, snapshot)
-            if remedy:
-                decision.requests, decision.remedy = remedy
-                return
-
-
 # ==== 17. What is asked whatever the Policy =============================================================
-
 
 def reasons_supposing(pod, node, snapshot, gone=(), there=()):
     """Return why the predicates refuse the node to the pod if some pods were gone and others there."""
-    changes = list(snapshot.changes)
-    changed = copy.copy(node)
-    changed.changes = changes
-    hold(changed, {each.uid: each for each in [*node.pods.values(), *there] if each not in gone})
-    supposed = replace(snapshot, nodes=snapshot.nodes | {node.name: changed}, changes=changes,
-                       memory=dict(snapshot.memory))
+    changed = with_pods(node, [each for each in [*node.pods.values(), *there] if each not in gone])
+    supposed = replace(snapshot, nodes=snapshot.nodes | {node.name: changed}, memory=snapshot.memory.copy())
+    supposed.note_change(changed)
     try:
         predicates = snapshot.policies[pod.scheduler].predicates_to_ask()
         for rule in prepare(predicates, pod, supposed.nodes, supposed):
@@ -2854,9 +2811,10 @@ def room_for_nominated(pod, node, metadata):
 
 
 ALWAYS_ASKED = [  # whatever the Policy
-    Rule("Devices", lambda pod, node: (), metadata=claims_of_devices, title="devices", steady=True),
-    Rule("NominatedPods", room_for_nominated, metadata=nominated_elsewhere, title="room for nominated pods"),
-]
+    FullRule("predicates", "Devices", lambda pod, node: (), metadata=claims_of_devices, title="devices",
+             steady=True),
+    FullRule("predicates", "NominatedPods", room_for_nominated, metadata=nominated_elsewhere,
+             title="room for nominated pods")]
 
 
 ##########################################################################################################
@@ -2864,9 +2822,14 @@ ALWAYS_ASKED = [  # whatever the Policy
 # Files, rules of one's own, and the Policy.                                                             #
 ##########################################################################################################
 
+import ast
+import difflib
+import inspect
+import runpy
+from numbers import Real
+
 
 # ==== 18. Files =========================================================================================
-
 
 def decode(value, schema, where, lenient=False):
     """Check a value against a schema, and return it without nulls. Raises InputError.
@@ -3159,84 +3122,6 @@ def check_schema(schema, place):
         raise InputError(f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}")
 
 
-def shown(thing):
-    """Return a copy of a pod's or a node's attributes, to be compared later, but of those no rule looks at."""
-    same = [vars(thing).get(name) for name in ("record", "changes", "derived", "by_kind")]
-    same += getattr(thing, "pods", {}).values()
-    return copy.deepcopy(vars(thing), {id(value): value for value in same})
-
-
-class Watch:
-    """What a rule of the user's own does beside its answers, which is to be nothing, and to take no time.
-
-    A rule that changes what it looks at is not asked any more. That is looked for as it is first asked.
-    """
-
-    PODS, CALLS = 20, 5  # for which each of its functions is looked after
-
-    def __init__(self, name):
-        self.name = name
-        self.refusal = ""
-        self.pods = collections.Counter()  # function -> pods about which it was asked
-        self.pod = None  # the last one of these
-        self.calls = collections.Counter()  # function -> calls about this one
-        self.seconds = 0  # that these took
-
-    def over(self, options):
-        """Return a decorator's options with the functions watched that the loop asks about a pod."""
-        asked = PARAMETERS.keys() - {"reduce", "check", "bind", "post_bind"}
-        return {option: self.watched(value) if value and option in asked else value
-                for option, value in options.items()}
-
-    def watched(self, function):
-        """Return a function that does the same as this one, under watch."""
-
-        @functools.wraps(function)
-        def ask(pod, *things, **more):
-            """Raise TypeError if the rule has changed something, now or before."""
-            if self.refusal:
-                raise TypeError(self.refusal)
-            before = [(thing, shown(thing)) for thing in self.to_compare(function, pod, things)]
-            began = time.monotonic()
-            answer = function(pod, *things, **more)
-            if isinstance(answer, types.GeneratorType):
-                answer = list(answer)
-            self.seconds += time.monotonic() - began
-            if self.seconds > 1:
-                calls = "call" if self.calls.total() == 1 else "calls"
-                took = f"{self.seconds:.1f} s for {self.calls.total()} {calls} about {pod.key} so far"
-                place = place_of(self, function)
-                warn_once(f"{self.name} takes long: {took} ({place})", about=f"{self.name} takes long")
-            for thing, attributes in before:
-                self.compare(thing, attributes, function)
-            return answer
-
-        return ask
-
-    def to_compare(self, function, pod, things):
-        """Return the pods and nodes to compare before and after a call; none after the first calls."""
-        if pod is not self.pod:
-            self.pod = pod
-            self.calls.clear()
-            self.seconds = 0
-        self.calls[function] += 1
-        self.pods[function] += self.calls[function] == 1
-        if self.pods[function] > self.PODS or self.calls[function] > self.CALLS:
-            return []
-        lists = [thing[:self.CALLS] for thing in things if isinstance(thing, list)]
-        return [thing for thing in [pod, *things, *itertools.chain(*lists)] if isinstance(thing, (Pod, Node))]
-
-    def compare(self, thing, before, function):
-        """Raise TypeError if a pod or a node is not as it was before, and make it so again."""
-        changed = [name for name, value in before.items() if vars(thing).get(name) != value]
-        if changed:
-            vars(thing).update(before)
-            [name, *_] = [name for name in changed if name not in ("raw", "spec")] or changed
-            what = f"{type(thing).__name__.lower()}.{name} ({place_of(self, function)})"
-            self.refusal = f"rules must not change what they look at: {what}"
-            raise TypeError(self.refusal)
-
-
 def load_plugins(paths):
     """Run files that register rules, maybe again. Return {path: its text}. Raises InputError."""
     sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
@@ -3403,7 +3288,10 @@ class FullPolicy(Policy):
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
     initial_backoff: int = 1  # seconds that a pod waits after the first attempt; then twice that, and so on
     max_backoff: int = 10  # seconds
-    asked_behind = {"NoDiskConflict": [CLAIMS_FOR_ONE_POD]}  # rule -> those that are asked with it
+
+    def new_decision(self, pod, snapshot):
+        """Return a decision about a pod, in which nothing is decided yet."""
+        return FullDecision(pod, self, snapshot.nodes)
 
     def nodes_that_fit(self, pod, snapshot):
         """Ask about each node, unless the answer is known from the last pod like this one; and extenders."""
@@ -3425,7 +3313,6 @@ class FullPolicy(Policy):
     def prioritize(self, decision, feasible, snapshot):
         """Return each node's total of what priorities and extenders give, unless it is known."""
         pod = decision.pod
-        decision.votes = []
         try:
             for rule in prepare(self.priorities, pod, feasible, snapshot):
                 decision.votes.append(rule.vote(pod, feasible, snapshot))  # points from 0 to 100
@@ -3442,22 +3329,30 @@ class FullPolicy(Policy):
 
         def total(node):
             """Add up what one node gets in all votes."""
-            return 1 if is_unscored else sum([vote.weight * vote.points[node.name] for vote in decision.votes])
+            if is_unscored:
+                return 1
+            return sum([vote.weight * vote.points[node.name] for vote in decision.votes])
 
         # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
         basis = [(vote.rule, None if vote.points is vote.raw else vote.points) for vote in decision.votes]
         like = likeness(decision.pod, self.priorities)
         return recall(("total", self), like, snapshot, nodes, total, basis)
 
-    def give_up(self, decision, error, snapshot):
-        """Say why there is no node; a rule may know a remedy, such as preemption."""
-        give_up(decision, error)
-        seek_remedy(decision, snapshot)
+    def seek_remedy(self, decision, snapshot):
+        """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""
+        if not (decision.failed and decision.fits_nowhere):
+            return  # there are no nodes; or some fit, and what failed was another rule
+        with warn_if_broken(decision.pod.key):
+            for rule in self.rules_with["post_filter"]:
+                failed = copy.deepcopy(dict(decision.failed))  # the rule may change it
+                remedy = call_hook(rule, "post_filter", decision.pod, failed, snapshot)
+                if remedy:
+                    decision.requests, decision.remedy = remedy
+                    return
 
     def predicates_to_ask(self):
         """Return the predicates as they are asked: those that it names, and those that are always asked."""
-        rules = self.predicates + ALWAYS_ASKED
-        return [each for rule in rules for each in (rule, *self.asked_behind.get(rule.name, ()))]
+        return self.predicates + ALWAYS_ASKED
 
     def ask_extenders(self, pod, feasible, failed):
         """Have extenders refuse nodes. Return those that still fit, and the Failures of the others."""
@@ -3747,7 +3642,7 @@ def set_up(rule, title, entry, weight, settings):
 
     hooks = {point: fill_in(hook) for point, hook in rule.hooks.items()}
     functions = {option: fill_in(getattr(rule, option)) for option in ("function", "metadata", "reduce")}
-    return rule.but(title=title, weight=weight, settings=settings, hooks=hooks, **functions)
+    return replace(rule, title=title, weight=weight, settings=settings, hooks=hooks, **functions)
 
 
 def check_arguments(rule, arguments, entry):
@@ -3772,9 +3667,21 @@ def check_arguments(rule, arguments, entry):
 # What is read, what waits, what is written, and by which thread.                                        #
 ##########################################################################################################
 
+import ctypes
+import enum
+import gc
+import queue
+import socket
+import uuid
+from concurrent.futures import Future, wait
+from datetime import datetime, timezone
+from urllib.parse import urlencode, urlsplit
+
+import urllib3
+from urllib3.exceptions import HTTPError, InsecureRequestWarning
+
 
 # ==== 21. Requests and threads ==========================================================================
-
 
 WARNED = {}  # what warnings were about -> when they were logged, in monotonic seconds
 
@@ -3796,6 +3703,8 @@ JSON = "application/json"
 
 class PooledProxy(Proxy):
     """The API server behind kubectl proxy, for many threads, and to watch."""
+
+    is_live = True  # controllers act on what is written
 
     def __init__(self, server):
         self.server = server.rstrip("/")
@@ -3827,7 +3736,7 @@ class PooledProxy(Proxy):
                 *lines, rest = (rest + part).split(b"\n")
                 yield from map(read_json, lines)
         except (HTTPError, ValueError, RecursionError) as error:
-            raise ApiError(0, f"the watch of {path} has broken off: {one_line(error)}") from error
+            raise Trouble(0, f"the watch of {path} has broken off: {one_line(error)}") from error
         finally:
             answer.close()
 
@@ -3841,7 +3750,7 @@ class PooledProxy(Proxy):
             answer = self.pool.urlopen(method, url, data, headers, redirect=False, **options)
         except HTTPError as error:
             hint = "is `kubectl proxy` running there? Without it: --cluster tests/clusters/demo.yaml"
-            raise ApiError(0, f"cannot reach {self.server}: {one_line(error)}; {hint}") from error
+            raise Trouble(0, f"cannot reach {self.server}: {one_line(error)}; {hint}") from error
         log.debug("%s %s %s: %d", method, path, params or "", answer.status)
         return answer
 
@@ -3860,7 +3769,7 @@ class PooledProxy(Proxy):
         else:
             hint = "RBAC does not allow it: " if status == 403 else ""
             message = f"{hint}{content.get('message')}"
-        raise ApiError(0 if succeeded else status, f"{method} {path}: {status} {answer.reason}: {message}")
+        raise api_error(0 if succeeded else status, f"{method} {path}: {status} {answer.reason}: {message}")
 
 
 def read_json(data):
@@ -3939,9 +3848,9 @@ def within(seconds, function, *arguments, late=None, whom="", stop=None):
     waited = 0
     while not future.done():
         if waited >= seconds:
-            raise late or ApiError(0, f"no answer within {seconds:.3g} s")
+            raise late or Trouble(0, f"no answer within {seconds:.3g} s")
         if stop and stop.is_set():
-            raise ApiError(0, "a signal ended the script")
+            raise Trouble(0, "a signal ended the script")
         if whom and waited >= SLOW_SECONDS:
             warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
         pause = min(0.1, seconds - waited)
@@ -3989,7 +3898,7 @@ class Writer:
         self.dry_run = dry_run
         self.may_write = lambda: True
         # Seconds to wait for a free thread. Where manifests are written, nobody but rules takes long.
-        self.patience = 5 if isinstance(api, Proxy) else 2 * HOOK_SECONDS
+        self.patience = 5 if api.is_live else 2 * HOOK_SECONDS
         self.threads = 0  # that have been started
         self.tasks = queue.Queue()  # what threads are to do: (function, arguments)
         # For the loop: (decision, why its Binding has failed, or None). Before Python 3.11 a SimpleQueue that
@@ -4028,7 +3937,7 @@ class Writer:
         while self.is_busy():
             if time.monotonic() > until:
                 what = f"no answer to {THREADS} writes, or to what rules do after them"
-                raise ApiError(0, f"{what}, for {self.patience} s")
+                raise Trouble(0, f"{what}, for {self.patience} s")
             time.sleep(0.002)
 
     def bind_and_tell(self, decision, is_live):
@@ -4070,7 +3979,7 @@ class Writer:
                 raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
             raise
         if is_live and not name_in(answer, "kind"):  # which all has that an API server says
-            raise ApiError(0, "its Binding was answered, but by no API server")
+            raise Trouble(0, "its Binding was answered, but by no API server")
 
     def is_bound(self, pod, node_name):
         """Say whether a pod is bound to a node, whatever was answered: the answer may have been lost.
@@ -4114,7 +4023,7 @@ class Writer:
         try:
             patiently(send, *request)
         except ApiError as error:
-            if error.is_trouble:
+            if isinstance(error, Trouble):
                 return False
             if error.status != 409:  # it was written after all; or we do not lead any more
                 warn_once(str(error))
@@ -4127,7 +4036,7 @@ class Writer:
         """
         for request in requests if not self.dry_run else ():
             if time.monotonic() > until:
-                raise ApiError(0, "what was sent before it took too long")
+                raise Trouble(0, "what was sent before it took too long")
             patiently(self.attempt, *request)
 
     def attempt(self, *request):
@@ -4211,6 +4120,10 @@ class PodRecord:
         self.renew(pod)
         self.began_at = time.monotonic()
 
+    def end_turn(self):
+        """Note how long the loop has spent on the pod."""
+        self.took = time.monotonic() - self.began_at
+
     def wait_for(self, what, decision=None):
         """Have the pod wait for something; nothing else changes that. A decision is kept for rules only."""
         if what is not self.waits_for:
@@ -4239,18 +4152,15 @@ class PodRecord:
             return time.monotonic() >= self.retry_at
         return self.waits_for is not WaitsFor.BINDING
 
-    def is_news(self, decision):
-        """Say whether a decision says something else than what was last reported of the pod."""
-        news = (decision.node or decision.message, decision.remedy, decision.waits)
-        is_other = self.reported != news
-        self.reported = news
-        return is_other
+    def take_note(self, decision):
+        """Take note of what is reported of the pod; return whether that is news."""
+        last = self.reported
+        self.reported = (decision.node or decision.message, decision.remedy, decision.waits)
+        return self.reported != last
 
 
 def assume(decision, cache):
-    """Put the pod on its node, if it has one, and have the rules take note of that (reserve)."""
-    if decision.node is None:
-        return
+    """Put the pod on its node, and have the rules take note of that (reserve)."""
     node = cache.snapshot.nodes[decision.node]
     cache.place(decision.pod, node.name)
     decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
@@ -4258,7 +4168,7 @@ def assume(decision, cache):
         for rule in decision.policy.rules_with["reserve"]:
             call_hook(rule, "reserve", decision.pod, node, cache.snapshot)
     except (Exception, SystemExit) as error:
-        give_up(decision, error)
+        decision.give_up(error)
 
 
 def ask_before_binding(decision, cache):
@@ -4285,12 +4195,12 @@ def ask_before_binding(decision, cache):
             record.wait_for(WaitsFor.BINDING)
     except (Exception, SystemExit) as error:
         record.put_back()  # what rules have set aside in memory is not written
-        if getattr(error, "is_trouble", False):  # of the API server: then it waits, as it stands
+        if isinstance(error, Trouble):  # of the API server: then it waits, as it stands
             FAILURE.set()
             decision.trouble = error
             decision.waits = decision.waits or one_line(error)
         else:
-            give_up(decision, error)
+            decision.give_up(error)
 
 
 def why_held(decision, node, snapshot):
@@ -4357,10 +4267,10 @@ class PendingPods(dict):
         super().__init__()
         self.cache = cache
         self.writer = writer
-        self.due = []  # Pods to try in this pass; after it, those that are left as it broke off
         self.under_way = set()  # the uids of pods whose Bindings are being written
         self.failing = set()  # the uids of pods that have met trouble since one was bound
         self.failing_now = set()  # likewise, in this pass
+        self.trouble = None  # that which the last of them has met
 
     def renew_records(self, pods, policies):
         """Give these pods their records. Forget all others, unless one only lacks in this list.
@@ -4396,29 +4306,29 @@ class PendingPods(dict):
         for record in self.values():
             record.hasten(record.backoff_ends)
 
-    def choose_due(self, pods):
-        """Choose those of the pods that are due, for this pass."""
-        self.failing_now.clear()
-        self.due[:] = [pod for pod in pods if pod.record.is_due()]
-
-    def carry_out(self, decision):
-        """Begin to do what was decided. Raises ApiError if several pods have met trouble."""
+    def put_off(self, decision):
+        """Have a pod that has no node back off, and say why it stays pending."""
         record = decision.pod.record
-        record.took = time.monotonic() - record.began_at
-        if decision.node is None:
-            self.fall_back(decision, was_met=record.since < record.began_at)  # its room is not of this turn
-            self.try_to_send(decision.requests)
-            self.say(decision, "Warning", "FailedScheduling", decision.reason, decision.message)
-        elif record.waits_for is WaitsFor.BINDING:
+        record.end_turn()
+        self.fall_back(decision, was_met=record.since < record.began_at)  # its room is not of this turn
+        self.try_to_send(decision.requests)
+        self.say(decision, "Warning", "FailedScheduling", decision.reason, decision.message)
+        self.note_trouble(decision, decision.trouble)
+
+    def bind(self, decision):
+        """Have a thread bind a pod that has its node; or send first what rules want sent."""
+        record = decision.pod.record
+        record.end_turn()
+        if record.waits_for is WaitsFor.BINDING:
             if not self.writer.dry_run:
                 self.under_way.add(decision.pod.uid)
                 self.writer.start(self.writer.bind_and_tell, decision, self.cache.snapshot.is_live)
-        else:
-            try:
-                self.send(decision.requests)
-                self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
-            except Exception as error:
-                self.take_failure(decision, error)
+            return
+        try:
+            self.send(decision.requests)
+            self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
+        except Exception as error:
+            self.take_failure(decision, error)
         self.note_trouble(decision, decision.trouble)
 
     def fall_back(self, decision, was_met=True):
@@ -4440,13 +4350,17 @@ class PendingPods(dict):
                 self.fall_back(record.decision)
 
     def note_trouble(self, decision, error):
-        """Note whether a pod has met trouble of the API server. Raises it if several have in this pass."""
-        if getattr(error, "is_trouble", False):
+        """Note that a pod has met trouble of the API server."""
+        if isinstance(error, Trouble):
             self.failing.add(decision.pod.uid)
             self.failing_now.add(decision.pod.uid)
+            self.trouble = error
+
+    def raise_trouble(self):
+        """Raise what several pods have met in this pass: then it is not up to them."""
         if len(self.failing_now) >= self.SEVERAL:
             self.failing_now.clear()
-            raise error
+            raise self.trouble
 
     def send(self, requests):
         """Send what rules want sent; no pod is tried meanwhile, so it may not take long. Raises ApiError."""
@@ -4473,7 +4387,7 @@ class PendingPods(dict):
             self.writer.start(self.writer.tell, pod.record, message, requests)
 
     def take_answers(self, patience=0.5):
-        """Take in how Bindings have ended; for those under way wait so many seconds. Raises ApiError."""
+        """Take in how Bindings have ended; for those under way wait so many seconds."""
         until = time.monotonic() + patience
         while self.under_way:
             try:
@@ -4488,13 +4402,13 @@ class PendingPods(dict):
                 self.failing_now.clear()
 
     def take_failure(self, decision, error, heading=""):
-        """Have a pod fall back for which something could not be written. Raises ApiError if many do."""
+        """Have a pod fall back for which something could not be written."""
         pod = decision.pod
         self.fall_back(decision)
         is_known = isinstance(error, (ApiError, Unschedulable))
         why = one_line(error) if is_known else what_broke(error)
         is_failure = warn_of_failure(error, f"{pod.key}: {why}")
-        is_answered = getattr(error, "status", None) not in (0, 429)
+        is_answered = not is_answer(error, 0, 429)
         if is_failure and is_answered:  # else it might well not be told either
             self.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
         self.note_trouble(decision, error)
@@ -4505,8 +4419,7 @@ class PendingPods(dict):
         while self.under_way or self.writer.tasks.unfinished_tasks:
             if time.monotonic() > until or (stop and stop.is_set()):
                 break
-            with contextlib.suppress(ApiError):
-                self.take_answers(patience=0.02)
+            self.take_answers(patience=0.02)
             time.sleep(0.002)
 
 
@@ -4515,12 +4428,16 @@ def warn_of_failure(error, text):
 
     That no answer came, is said once for all pods.
     """
-    status = getattr(error, "status", None)  # None: a rule's or an extender's error
-    if status in (404, 409):
+    if is_answer(error, 404, 409):
         return False
     FAILURE.set()
-    warn_once(text, about="no answer to a write" if status == 0 else None)
+    warn_once(text, about="no answer to a write" if is_answer(error, 0) else None)
     return True
+
+
+def is_answer(error, *statuses):
+    """Say whether an error is that of a request, and has one of these statuses; 0: no answer came."""
+    return isinstance(error, ApiError) and error.status in statuses
 
 
 # ==== 24. List and watch ================================================================================
@@ -4545,7 +4462,7 @@ def list_all(api, resource, selector="", names_only=False):
     page = {"fieldSelector": selector, "limit": 500}
     params = page | {"resourceVersion": "0"} if names_only else page
     ask = api.request
-    if isinstance(api, Proxy):
+    if api.is_live:
         request = functools.partial(api.request, accept=METADATA if names_only else JSON)
         ask = functools.partial(within, 60, request, whom=api.server, stop=STOP)
     things = []
@@ -4556,7 +4473,7 @@ def list_all(api, resource, selector="", names_only=False):
             version = pick(answer, str, "metadata", "resourceVersion")
             token = pick(answer, str, "metadata", "continue")
         except Malformed as error:
-            raise ApiError(0, f"the list of {resource} is not as expected: {error}") from error
+            raise Trouble(0, f"the list of {resource} is not as expected: {error}") from error
         params = token and page | {"continue": token}
     return things, version
 
@@ -4598,9 +4515,9 @@ class Reflector:
                     self.news.put((self.resource, "LISTED", self.list()))
                 self.watch()
             except Exception as error:
-                if not getattr(error, "is_trouble", False):
+                if not isinstance(error, Trouble):
                     self.version = ""
-                if getattr(error, "status", None) == 403:
+                if is_answer(error, 403):
                     warn_once(f"{error}; until that is allowed, {self.resource} are listed every 10 s")
                 self.failures += 1
                 self.trouble = error
@@ -4711,7 +4628,7 @@ class Objects(dict):
                 continue
             if resource in ("nodes", "pods"):
                 why = reflector.trouble or "no answer"
-                raise ApiError(0, f"nothing was heard of {resource} for {SILENCE_SECONDS} s: {why}")
+                raise Trouble(0, f"nothing was heard of {resource} for {SILENCE_SECONDS} s: {why}")
             self.pop(resource, None)
 
     def take(self, resource, thing, has_gone):
@@ -4746,19 +4663,6 @@ def read_or_warn(kind, raw):
         return None
 
 
-def become(node, other):
-    """Have a node be what another reading of it says; the pods on it stay."""
-    kept = {name: vars(node)[name] for name in ("changes", "exists", "pods", "requested", "nonzero")}
-    vars(node).update(vars(other) | kept)
-    note_change(node)
-
-
-def scheduling_properties(node):
-    """Return what decides which pods fit; not heartbeats. Upstream: nodeSchedulingPropertiesChange."""
-    return (node.labels, node.annotations, node.unschedulable, node.taints, node.allocatable,
-            node.max_pods, node.images, node.conditions)
-
-
 class Cache:
     """What follows for nodes and pods from what is known of them; and where pods are assumed to be.
 
@@ -4780,8 +4684,6 @@ class Cache:
     def refresh(self):
         """Take in what there is by now: the news, or else lists. Raises ApiError."""
         self.snapshot.bonds.clear()
-        if len(self.snapshot.changes) > 4 * len(self.snapshot.nodes) + 1000:
-            self.forget_findings()
         self.objects.list_what_is_not_watched()
         self.take_news()
 
@@ -4810,6 +4712,7 @@ class Cache:
             node.raw = raw  # a heartbeat, for example
         elif read:
             become(node, read)
+            self.snapshot.note_change(node)
             self.has_changed = True
         if node.exists != bool(read):
             node.exists = bool(read)
@@ -4820,7 +4723,6 @@ class Cache:
         if name not in self.nodes:
             node = self.nodes[name] = Node({"metadata": {"name": name}})
             node.exists = False
-            node.changes = self.snapshot.changes
         return self.nodes[name]
 
     def renew_snapshot_nodes(self):
@@ -4834,14 +4736,9 @@ class Cache:
                  if node.exists and name not in closed}
         if nodes != self.snapshot.nodes:  # a node of a name may be another one by now
             self.snapshot.nodes = nodes
-            self.forget_findings()
+            self.snapshot.memory.forget()
             self.has_changed = True
         self.nodes = {name: node for name, node in self.nodes.items() if node.exists or node.pods}
-
-    def forget_findings(self):
-        """Forget what was found out about nodes, and which have changed since."""
-        self.snapshot.changes.clear()
-        self.snapshot.memory.clear()
 
     def take_pod(self, key, raw):
         """Take in a pod; None: it has gone."""
@@ -4900,6 +4797,7 @@ class Cache:
             before.node_name = name_in(raw, "spec", "nodeName")
             before.phase = name_in(raw, "status", "phase")
             before.pending_message = pending_message(raw)
+            before.is_said_to_wait = before.pending_message is not None
             return before
         pod = read_or_warn(Pod, raw) if raw else None
         if raw and not pod:
@@ -4917,11 +4815,11 @@ class Cache:
             return
         if was_on:
             node = self.nodes[was_on]
-            take_off(pod, node)
+            self.snapshot.take_off(pod, node)
             if not (node.exists or node.pods):  # pods may name nodes that there never were
                 del self.nodes[was_on]
         if name:
-            put(pod, self.node_named(name))
+            self.snapshot.put(pod, self.node_named(name))
 
     def forget(self, pod, is_change=False):
         """Take a pod off the node on which it is assumed, unless the API server shows it on one by now.
@@ -4948,66 +4846,83 @@ class Cache:
 class LiveCluster(Cluster):
     """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
 
-    def __init__(self, api, options=None, is_watched=False, at_rest=lambda: None):
-        super().__init__(api)
-        self.at_rest = at_rest  # is called when a pass is over
+    def __init__(self, api, show=lambda decision: None, options=None, is_watched=False, at_rest=lambda: None):
+        super().__init__(api, show)
         self.options = options or read_arguments([])  # of the command line
-        is_live = isinstance(api, Proxy) and not self.options.dry_run
+        is_live = api.is_live and not self.options.dry_run
         self.cache = Cache(api, is_watched, is_live)
         self.snapshot = self.cache.snapshot
         self.writer = Writer(api, self.options.dry_run)
         self.pending = PendingPods(self.cache, self.writer)
-        self.due = self.pending.due
+        self.at_rest = at_rest  # is called when a pass is over
         self.listed_at = 0  # when the pods that wait were last listed, in monotonic seconds
         self.breaks_off_at = 0  # when the pass ends if pods have come
 
     def pods_to_try(self, policies, stop):
-        """Yield the pods that are due; before each, take in what has changed. Raises ApiError."""
+        """Yield the pods that are due; before each, take in what has changed. Raises ApiError.
+
+        Of those that have a node and wait for rules, these are asked again.
+        """
         try:
             self.begin_pass(self.waiting_pods(policies), policies)
             while pod := self.next_due(stop):
-                yield pod
-        except ApiError:
-            self.pending.take_answers()
-            raise
-        self.pending.take_answers()  # which pods the API server has bound, and which not
+                if pod.record.decision:
+                    self.ask_again(pod.record.decision)
+                else:
+                    yield pod
+        finally:
+            self.pending.take_answers()  # which pods the API server has bound, and which not
+        self.pending.raise_trouble()
 
-    def decide(self, pod, policy):
-        """Decide, unless a rule still delays the binding; then ask rules whether they are against it."""
-        decision = pod.record.decision  # from an earlier pass
-        if not decision:
-            decision = schedule(pod, self.snapshot, policy)
-            assume(decision, self.cache)  # from now on the pod counts on its node, if it has one
+    def ask_again(self, decision):
+        """Ask rules once more whether a pod may be bound by now to the node that it has."""
         ask_before_binding(decision, self.cache)
-        return decision
+        self.bind_or_put_off(decision)
+        self.report(decision)
 
-    def is_news(self, decision):
-        """Say whether a decision says something else than the last one about the pod."""
-        return decision.pod.record.is_news(decision)
+    def bind(self, decision):
+        """Give the pod its room, and ask the rules; if none is against it, have a thread POST the Binding."""
+        assume(decision, self.cache)
+        ask_before_binding(decision, self.cache)
+        self.bind_or_put_off(decision)
 
-    def carry_out(self, decision):
-        """Have a thread bind the pod, or say why it stays pending. Raises ApiError if several meet trouble."""
-        self.pending.carry_out(decision)
+    def bind_or_put_off(self, decision):
+        """Do what rules have made of a decision."""
+        if decision.node:
+            self.pending.bind(decision)
+        else:
+            self.pending.put_off(decision)
 
-    def end_pass(self, trouble):
-        """Take in which pods are bound where the pass has ended too early to do so; see Cluster."""
-        with contextlib.suppress(ApiError):
-            if trouble:
-                self.pending.take_answers()
-        return super().end_pass(None if STOP.is_set() else trouble)
+    def put_off(self, decision):
+        """Have rules do something about a pod that fits nowhere; it backs off."""
+        decision.policy.seek_remedy(decision, self.snapshot)
+        self.pending.put_off(decision)
 
-    def list_waiting(self, scheduler, selector):
-        """List the pods of a scheduler, by its name and a field selector.
+    def report(self, decision):
+        """Show a decision, unless it says what was last said of the pod."""
+        if decision.pod.record.take_note(decision):
+            self.show(decision)
 
-        That list tells names only, and may lag: the pods themselves are as the cache has them, and those are
+    def tell_trouble(self, trouble):
+        """Say once what has ended a pass, unless a signal has."""
+        super().tell_trouble(None if STOP.is_set() else trouble)
+
+    def waiting_pods(self, policies):
+        """List the pods that name one of these schedulers, and have no node yet.
+
+        The lists tell names only, and may lag: the pods themselves are as the cache has them, and those are
         left out that are known to have gone, or of which no news came yet.
         """
-        self.cache.arrived.discard(scheduler)
+        keys = {}
         self.listed_at = time.monotonic()
-        raws, _ = list_all(self.api, "pods", selector, names_only=True)
+        for name in policies:
+            self.cache.arrived.discard(name)
+            selector = f"spec.schedulerName={name},spec.nodeName="
+            raws, _ = list_all(self.api, "pods", selector, names_only=True)
+            keys |= dict.fromkeys(map(key_in, raws))
         self.cache.refresh()
-        pods = [self.cache.pods.get(key_in(raw)) for raw in raws]
-        return [pod for pod in pods if pod]
+        pods = [self.cache.pods.get(key) for key in keys]
+        return [pod for pod in pods if pod and pod.scheduler in policies and not pod.node_name]
 
     def begin_pass(self, waiting, policies):
         """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
@@ -5019,7 +4934,8 @@ class LiveCluster(Cluster):
             self.pending.hasten()
         if are_policies_others:
             self.pending.end_backoff()
-        self.pending.choose_due(pods)
+        self.pending.failing_now.clear()
+        self.due = [pod for pod in pods if pod.record.is_due()]
         ready_at = time.monotonic()
         self.breaks_off_at = ready_at + max(1, ready_at - self.listed_at)
         return snapshot
@@ -5051,13 +4967,14 @@ class LiveCluster(Cluster):
         If pods have come meanwhile, the pass ends after a second, as one of them may be more important; after
         lists that took longer, it takes as long as these, so that at least half of the time is for decisions.
         """
-        due = self.pending.due
+        due = self.due
         while due and not (self.has_come() and time.monotonic() > self.breaks_off_at):
             if self.options.step:
                 wait_for_enter(due, self.cache.snapshot, stop)
             if stop.is_set():
                 return None
             self.pending.take_answers(patience=0)
+            self.pending.raise_trouble()
             self.writer.wait_for_a_free_thread()
             pod = due.pop(0)
             self.cache.take_news()
@@ -5076,7 +4993,7 @@ class LiveCluster(Cluster):
         """Wait so long, or until `stop` is set; unless there is trouble, only until a pod has come."""
         self.at_rest()
         if self.trouble or not self.cache.objects.is_watched:
-            stop.wait(seconds)
+            super().rest(seconds, stop)
             return
         until = time.monotonic() + seconds
         with contextlib.suppress(ApiError):  # which the next pass meets, too
@@ -5097,9 +5014,6 @@ class LiveCluster(Cluster):
 # nothing against the node. Rules that follow claims to volumes, which may change at any time, are not steady.
 
 
-MOST_REMEMBERED = 2_000_000  # answers about nodes, of some 50 bytes each: 100 MiB
-
-
 @dataclass
 class Finding:
     """What was found out about nodes, and what it rests on."""
@@ -5108,7 +5022,55 @@ class Finding:
     nodes: dict  # name -> Node
     answers: dict  # name -> what was found out about the node
     result: object  # what `then` has made of the answers
-    heeded: int  # how many of the snapshot's changes were known by then
+    version: int  # of the memory, by then
+
+
+class Memory:
+    """What was found out about nodes, and which of them have changed since."""
+
+    MOST = 2_000_000  # answers about nodes, of some 50 bytes each: 100 MiB
+
+    def __init__(self):
+        self.version = 0  # grows with each change
+        self.changed_at = {}  # name of a node -> the version that its last change made; the newest is last
+        self.findings = {}  # (subject, what pods share) -> Finding
+
+    def note(self, name):
+        """Note that a node has changed."""
+        self.version += 1
+        self.changed_at.pop(name, None)
+        self.changed_at[name] = self.version
+
+    def changed_since(self, version):
+        """Return the names of the nodes that have changed since a version."""
+        names = set()
+        for name, changed_at in reversed(self.changed_at.items()):
+            if changed_at <= version:
+                break
+            names.add(name)
+        return names
+
+    def forget(self):
+        """Forget all that was found out."""
+        self.changed_at.clear()
+        self.findings.clear()
+
+    def copy(self):
+        """Return another memory that knows the same."""
+        other = Memory()
+        other.version = self.version
+        other.changed_at = dict(self.changed_at)
+        other.findings = dict(self.findings)
+        return other
+
+    def keep(self, key, finding, size):
+        """Keep a finding. If so many, about so many nodes, are too much, forget any others.
+
+        Any: if more kinds of pods take turns than there is room for, the oldest is asked for next.
+        """
+        self.findings[key] = finding
+        while len(self.findings) * (size + 500) > self.MOST:  # 500 for what is not of a node
+            del self.findings[random.choice([*self.findings])]
 
 
 def likeness(pod, rules):
@@ -5129,10 +5091,9 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
     changed since the last time; on another basis, or if `like` is None, for all.
     """
     memory = snapshot.memory
-    changes = snapshot.changes
     key = subject, like
-    last = memory.pop(key, None) or Finding(None, {}, {}, None, len(changes))
-    changed = set(changes[last.heeded:])
+    last = memory.findings.pop(key, None) or Finding(None, {}, {}, None, memory.version)
+    changed = memory.changed_since(last.version)
     is_other_basis = last.basis != basis
     if is_other_basis:
         asked = list(nodes)
@@ -5153,10 +5114,7 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
             answers = {name: answers[name] for name in nodes}
         result = then(nodes, answers)
     if like is not None:
-        memory[key] = Finding(basis, nodes, answers, result, len(changes))
-    while len(memory) * (len(snapshot.nodes) + 500) > MOST_REMEMBERED:  # 500 for all that is not of a node
-        # Any one: if more kinds of pods take turns than there is room for, the oldest is asked for next.
-        del memory[random.choice([*memory])]
+        memory.keep(key, Finding(basis, nodes, answers, result, memory.version), len(snapshot.nodes))
     return result
 
 
@@ -5173,8 +5131,9 @@ def recall_fits(ask, predicates, pod, snapshot, policy):
         groups = [list(group) for _, group in by_steadiness]
     for place, group in enumerate(groups):
         like = likeness(pod, [each.rule for each in group])
-        feasible, refused = recall((policy, place), like, snapshot, feasible, functools.partial(ask, pod, group),
-                                   basis=group, then=split_nodes)
+        reasons_against = functools.partial(ask, pod, group)
+        feasible, refused = recall(
+            (policy, place), like, snapshot, feasible, reasons_against, basis=group, then=split_nodes)
         if not failed:
             failed = refused  # the very object, whose message is summed up once
         elif refused:
@@ -5183,7 +5142,6 @@ def recall_fits(ask, predicates, pod, snapshot, policy):
 
 
 # ==== 27. Extenders =====================================================================================
-
 
 def extenders_of(configs):
     """Return the extenders, ignorable ones last. Raises InputError. Upstream: validateExtenders."""
@@ -5351,8 +5309,12 @@ class Extender:
 
 # ==== 28. Several replicas, of which one leads ==========================================================
 
-
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
+
+
+def now_in_microseconds():
+    """Return the time as the API writes it in a Lease."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class LeaderElection:
@@ -5424,7 +5386,7 @@ class LeaderElection:
                 return within(self.renew_deadline, self.write_lease, holder, self.tries, stop=STOP)
             return within(max(left, self.retry_period), self.write_lease, holder, self.tries)
         except Exception as error:
-            if getattr(error, "status", None) != 409:  # another one was faster
+            if not is_answer(error, 409):  # another one was faster
                 warn_once(f"leader election: {error}")
             return False
 
@@ -5457,7 +5419,7 @@ class LeaderElection:
         is_old = asked - self.observed_at >= self.lease_duration
         if spec.get("holderIdentity") and not is_ours and not is_old:
             return False
-        spec = {**spec, "holderIdentity": holder, "renewTime": now(microseconds=True),
+        spec = {**spec, "holderIdentity": holder, "renewTime": now_in_microseconds(),
                 "leaseDurationSeconds": math.ceil(self.lease_duration)}
         if not is_ours:
             spec["acquireTime"] = spec["renewTime"]
@@ -5472,6 +5434,11 @@ class LeaderElection:
 # PART VI. PEOPLE                                                                                        #
 # Manifests in place of a cluster, what people see, the command line.                                    #
 ##########################################################################################################
+
+import select
+import shutil
+import statistics
+import textwrap
 
 
 # ==== 29. A cluster made of manifests ===================================================================
@@ -5550,6 +5517,7 @@ def completed(spec):
 class Manifests:
     """A cluster made of manifests, which answers like the API server; bindings are kept in memory."""
 
+    is_live = False  # no controllers act on what is written
     COMMAND = ("kubectl get nodes,pods,ns,svc,rc,rs,sts,pv,pvc,sc,csinodes,csidrivers,csistoragecapacities,"
                "volumeattachments,pdb,pc -A -o yaml")  # copies a live cluster
 
@@ -5651,7 +5619,6 @@ class Manifests:
 
 
 # ==== 30. What people see ===============================================================================
-
 
 class Screen:
     """What is printed on: a terminal, with colours unless NO_COLOR is set, or 80 columns without colours."""
@@ -5944,7 +5911,6 @@ def comparison(outcomes):
 
 # ==== 31. The picture of a cluster ======================================================================
 
-
 MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
 
 
@@ -6150,7 +6116,6 @@ def why_it_waits(pod, snapshot):
 
 # ==== 32. The command line ==============================================================================
 
-
 FLAGS_PASSED_OVER = re.compile(  # of kube-scheduler, from 1.20 on
     "--(add-dir-header|address|allow-metric-labels.*|alsologtostderr|authentication-.*|authorization-.*"
     "|bind-address|cert-dir|client-ca-file|contention-profiling|disable-http2-serving|disabled-metrics"
@@ -6258,7 +6223,7 @@ def command_line(argv=None):
         ended.set()
 
 
-main = command_line  # for scripts of one's own; part I has a smaller one
+COMMAND_LINES.append(command_line)
 
 
 def run_command(options, screen):
@@ -6273,7 +6238,8 @@ def run_command(options, screen):
         return compare(api, files, stop, options, screen)
     is_explained = isinstance(options.explain, str)
     report = Reporter(options, screen)
-    cluster = LiveCluster(api, options, not (options.cluster or is_explained), report.sum_up)
+    is_watched = not (options.cluster or is_explained)
+    cluster = LiveCluster(api, report, options, is_watched, at_rest=report.sum_up)
     if is_explained:
         return explain_pod(cluster, files[0], options, screen)
     if options.dry_run:
@@ -6288,8 +6254,8 @@ def run_command(options, screen):
                 why = "those without a node have scheduling gates, are being deleted, or a rule says no"
             log.info("no pod waits for %s: %s", ", ".join(policies), why)
     if options.cluster:
-        return schedule_manifests(cluster, policies, report, stop, options, screen)
-    return poll(cluster, files[0], report, stop, options)
+        return schedule_manifests(cluster, policies, stop, options, screen)
+    return poll(cluster, files[0], stop, options)
 
 
 def wait_for_enter(due, snapshot, stop):
@@ -6321,24 +6287,25 @@ def wait_for_enter(due, snapshot, stop):
 
 
 def watch_rules(thread, ended, seconds=5, limit=math.inf):
-    """Until all has ended, warn of each rule for which a thread, the loop's, has waited so many seconds.
+    """Until all has ended, warn of each rule that a thread, the loop's, has asked about a pod for so long.
 
     After `limit` seconds end the process, as the loop cannot: nobody would be scheduled, while another thread
     renews the Lease.
     """
-    call = None  # the frame of the rule's function that the thread is in
+    last = None  # the rule in which the thread was at the last look, and the pod
     since = time.monotonic()  # when it was first seen there
     while not ended.wait(seconds):
         frame = sys._current_frames().get(thread)
         while frame and frame.f_code not in RULE_OF:
             frame = frame.f_back
-        if frame is not call:
-            call = frame
+        seen = frame and (frame.f_code, frame.f_locals.get("pod"))
+        if seen != last:
+            last = seen
             since = time.monotonic()
-        elif call:
-            name = RULE_OF[call.f_code]
-            place = f"{Path(call.f_code.co_filename).name}, line {call.f_lineno}"
-            warn_once(f"{name} has not returned for {seconds:g} s ({place})", about=call.f_code)
+        elif seen:
+            name = RULE_OF[frame.f_code]
+            place = f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
+            warn_once(f"{name} takes long: more than {seconds:g} s for one pod ({place})", about=frame.f_code)
             if time.monotonic() - since >= limit:
                 log.error("%s has not returned for %g s (%s): this process ends", name, limit, place)
                 os._exit(1)
@@ -6359,7 +6326,7 @@ def stop_on_signals():
     return STOP
 
 
-def poll(cluster, policy_file, report, stop, options):
+def poll(cluster, policy_file, stop, options):
     """Schedule a live cluster's pods; where a leader is elected, only while leading. Return the exit code."""
     share_memory_among_threads()
     settings = next(iter(policy_file.policies.values())).election  # all profiles have the same
@@ -6372,30 +6339,30 @@ def poll(cluster, policy_file, report, stop, options):
             return int(options.once)
     limit = election.renew_deadline if elected else 60
     in_background(watch_rules, threading.get_ident(), stop, limit / 10, limit)
-    code = run_to_the_end(cluster, policy_file, report, stop, options.interval, options.once)
+    code = run_to_the_end(cluster, policy_file, stop, options.interval, options.once)
     stop.set()
     if elected:
         election.release()
     return 1 if election.lost else code
 
 
-def run_to_the_end(cluster, policy_file, report, stop, interval, once):
+def run_to_the_end(cluster, policy_file, stop, interval, once):
     """Run the loop, and wait until all is written. Return the exit code."""
-    trouble = run(cluster, policy_file.current, report, stop, interval, once)
-    report.sum_up()
+    run(cluster, policy_file.current, stop, interval, once)
+    cluster.at_rest()
     cluster.pending.finish(seconds=3 if stop.is_set() else 10)
-    has_failed = trouble or FAILURE.is_set() or cluster.pending.under_way or stop.is_set()
+    has_failed = cluster.trouble or FAILURE.is_set() or cluster.pending.under_way or stop.is_set()
     return 1 if once and has_failed else 0
 
 
-def schedule_manifests(cluster, policies, report, stop, options, screen):
+def schedule_manifests(cluster, policies, stop, options, screen):
     """Schedule the pods of manifests, and show where they are then. Return whether something failed."""
     waiting = {pod.uid for pod in cluster.waiting_pods(policies)}
     if options.step:
         snapshot = cluster.look(policies)
         screen.print(*pods_without_node(cluster.cache.pods.values(), snapshot, screen, {}))
-    snapshot = make_passes(cluster, policies, report, stop, options.once)
-    report.sum_up()
+    snapshot = make_passes(cluster, policies, stop, options.once)
+    cluster.at_rest()
     if options.output == "text":
         pods = cluster.cache.pods.values()
         reasons = {uid: record.written for uid, record in cluster.pending.items()}
@@ -6405,11 +6372,11 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
     return FAILURE.is_set() or is_interrupted
 
 
-def make_passes(cluster, policies, report, stop, once):
+def make_passes(cluster, policies, stop, once):
     """Make passes until one changes nothing. Return a snapshot without the pods that are still held."""
     while not stop.is_set():
         before = cluster.api.changes
-        schedule_pending_pods(cluster, policies, report, stop)
+        schedule_pending_pods(cluster, policies, stop)
         cluster.pending.finish(cluster.writer.patience, stop)
         if once or cluster.api.changes == before:
             break
@@ -6441,6 +6408,7 @@ def explain_pod(cluster, policy_file, options, screen):
     pod.node_name = ""
     pod.record = PodRecord(pod)
     decision = schedule(pod, snapshot, policy)
+    policy.seek_remedy(decision, snapshot)
     answers = [*say_what_follows(decision, cluster.cache)] if decision.node else []
     show(decision, options, screen, f"{pod.key} {stands}. If scheduled now, by {path}")
     if answers and options.output == "text":
@@ -6472,7 +6440,7 @@ def say_what_follows(decision, cache):
             if decision.waits:
                 return
     except (Exception, SystemExit) as error:
-        give_up(decision, error)
+        decision.give_up(error)
         yield f"  {point:8}  {rule.title}: {decision.message}"
     finally:
         cache.forget(pod)
@@ -6486,7 +6454,9 @@ def compare(manifests, files, stop, options, screen):
         title = file.path
         while title in outcomes:
             title += ", again"
-        outcomes[title] = outcome_of(LiveCluster(copy.deepcopy(manifests), options), file, stop, options)
+        report = functools.partial(warn_of_unheeded, under=f"{file.path}: ")
+        cluster = LiveCluster(copy.deepcopy(manifests), report, options)
+        outcomes[title] = outcome_of(cluster, file, stop, options)
     if stop.is_set():  # what it has by now is no comparison
         return True
     screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
@@ -6496,10 +6466,9 @@ def compare(manifests, files, stop, options, screen):
 def outcome_of(cluster, policy_file, stop, options):
     """Schedule manifests under a Policy. Return where the pods that waited are, and how full the nodes."""
     policies = policy_file.policies
-    report = functools.partial(warn_of_unheeded, under=f"{policy_file.path}: ")
     waiting = cluster.waiting_pods(policies)
     pending = sorted(pod.key for pod in cluster.pending_pods(waiting, policies))
-    snapshot = make_passes(cluster, policies, report, stop, options.once)
+    snapshot = make_passes(cluster, policies, stop, options.once)
     nodes = snapshot.nodes.values()
     places = {pod.key: node.name for node in nodes for pod in node.pods.values()}
     utilization = {}
@@ -6514,7 +6483,6 @@ def outcome_of(cluster, policy_file, stop, options):
 # PART VII. TODAY                                                                                        #
 # What kube-scheduler 1.36 says otherwise. The script is whole without this part, and reads Policies.    #
 ##########################################################################################################
-
 
 # ==== 33. What 1.36 says otherwise ======================================================================
 
@@ -6672,7 +6640,8 @@ def is_named(pod, node, metadata):
         yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
-NODES_NAMED = Rule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
+NODES_NAMED = FullRule(
+    "predicates", "NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
 
 
 @today("NodeAffinityPriority")
@@ -6750,12 +6719,13 @@ def affine_scores_today(pod, nodes, snapshot, hard_weight=1, ignores_others=Fals
 today("InterPodAffinityPriority", "reduce")(functools.partial(normalize_affinity, among=()))
 
 
-def claims_today(pod, nodes, snapshot):
+@today("NoDiskConflict", "metadata")
+def disks_and_claims_today(pod, nodes, snapshot):
     """A claim that is not there rejects the pod."""
     for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
         if not claim:
             raise Rejected(f'persistentvolumeclaim "{name}" not found')
-    return claim_in_use(pod, nodes, snapshot)
+    return disks_and_claims(pod, nodes, snapshot)
 
 
 # The CSI driver that has taken a provisioner's place identifies the disk by the field `identity` of `source`.
@@ -6859,8 +6829,6 @@ def volume_zone(pod, node, metadata):
 class Profile(FullPolicy):
     """What a profile of a KubeSchedulerConfiguration says: a Policy that decides as 1.36 does."""
 
-    asked_behind = {"NoDiskConflict": [CLAIMS_FOR_ONE_POD.but(metadata=claims_today)]}
-
     def predicates_to_ask(self):
         """Return the predicates as they are asked: first of all, which nodes the pod names."""
         of_plugin = any(rule.name == "MatchNodeSelector" for rule in self.predicates)
@@ -6884,7 +6852,6 @@ class Profile(FullPolicy):
 
 
 # ==== 34. KubeSchedulerConfiguration ====================================================================
-
 
 NAMES_OF_OLD |= {
     "Coscheduling": "the rule Coscheduling of tests/tutorial_rules.py, a file for --plugins",
@@ -7064,11 +7031,11 @@ def read_profile(profile, place, left_out, notices):
         for plugin, weight in running[point].items():
             for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
                 if name in catalogue:
-                    rule = catalogue[name].but(**TODAY.get(name, {}))
+                    rule = replace(catalogue[name], **TODAY.get(name, {}))
                     hooks = {hook: function for hook, function in rule.hooks.items()
                              if plugin in running[EXTENSION_POINTS[hook].in_configuration]}
                     entry = f"{place}.plugins.{point}: {plugin}"
-                    rules[name] = set_up(rule.but(hooks=hooks), plugin, entry, weight or 1, given)
+                    rules[name] = set_up(replace(rule, hooks=hooks), plugin, entry, weight or 1, given)
         return rules
 
     predicates = rules_at("filter", PREDICATES)

@@ -556,7 +556,7 @@ def test_a_rule_that_does_not_return_is_named_and_an_end_by_force_is_exit_code_1
     stuck = subprocess.Popen([SCHEDULER[0], "-c", IMPATIENT, *own_rule(tmp_path, "time.sleep(60)")], cwd=ROOT, text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     stuck.stderr.readline()  # that two predicates are always on
-    assert stuck.stderr.readline() == "Mine has not returned for 0.5 s (rules.py, line 6)\n"
+    assert stuck.stderr.readline() == "Mine takes long: more than 0.5 s for one pod (rules.py, line 6)\n"
     stuck.send_signal(signal.SIGTERM)
     assert stuck.wait(60) == 1
     stuck.communicate()
@@ -722,7 +722,7 @@ def test_limits_count_as_requests_that_are_not_given(thing, requests):
     once = thing["spec"]
     manifests.add(thing)
     assert thing["spec"] == once, "what is complete stays as it is"
-    [read] = scheduler.LiveCluster(manifests).list_waiting("", "")
+    [read] = scheduler.LiveCluster(manifests).waiting_pods({"my-scheduler": None})
     assert {name: read.requests[name] for name in requests} == requests
 
 
@@ -758,7 +758,7 @@ def test_a_priority_class_gives_its_priority(spec, priority, said, tmp_path, cap
     path = tmp_path / "cluster.yaml"
     path.write_text(yaml.safe_dump_all([
         node("n"), pod("p", **spec), priority_class("high", 1000), priority_class("usual", 7, globalDefault=True)]))
-    [read] = scheduler.LiveCluster(scheduler.Manifests([path])).list_waiting("", "")
+    [read] = scheduler.LiveCluster(scheduler.Manifests([path])).waiting_pods({"my-scheduler": None})
     assert (read.priority, caplog.messages) == (priority, [said] if said else [])
 
 

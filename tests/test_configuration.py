@@ -191,7 +191,7 @@ def test_what_is_read_without_effect_is_said(profile, more, notices):
     "all is disabled": ({"multiPoint": {"disabled": [{"name": "*"}]}}, False),
     "a rule of one's own does it": ({"multiPoint": {"enabled": [{"name": "Helps"}]}}, False)})
 def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugins, said, monkeypatch):
-    helps = scheduler.Rule("Helps", lambda pod, node: (), hooks={"post_filter": lambda *_: None}, plugin="Helps")
+    helps = scheduler.FullRule("predicates", "Helps", lambda pod, node: (), hooks={"post_filter": lambda *_: None}, plugin="Helps")
     monkeypatch.setitem(scheduler.PREDICATES, "Helps", helps)
     [policy] = load({"plugins": plugins}).values()
     assert (f"profiles[0]: {NOBODY}" in policy.notices) == said

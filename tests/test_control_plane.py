@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 import scheduler
-from conftest import MANDATORY_PREDICATES, ROOT, free_port, node, pod, run_scheduler, wait_for
+from conftest import a_pass, MANDATORY_PREDICATES, ROOT, free_port, node, pod, run_scheduler, wait_for
 
 
 def policy_file(tmp_path, predicates, **priorities):
@@ -28,7 +28,7 @@ def live_cluster(control_plane):
 def make_pass(cluster, report=lambda decision: None):
     """Make one pass with the shipped Policy."""
     policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
-    scheduler.schedule_pending_pods(cluster, policies, report, threading.Event())
+    a_pass(cluster, policies, report)
     cluster.pending.take_answers(patience=60)
 
 
@@ -234,6 +234,8 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
     proxy = scheduler.PooledProxy(control_plane.server)
 
     class NewerApiServer:
+        is_live = True
+
         def request(self, method, path, body=None, params=None):
             answer = proxy.request(method, path, body, params)
             for item in answer.get("items", []) if method == "GET" else ():

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import conftest
 import pytest
 import scheduler
-from conftest import free_port, node, pod, run_scheduler, table, wait_until_told
+from conftest import a_pass, free_port, node, pod, run_scheduler, table, wait_until_told
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -248,7 +248,7 @@ def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(se
     cluster.cache.snapshot.is_live = True
     policies["my-scheduler"].initial_backoff = policies["my-scheduler"].max_backoff = 600
     for _ in range(2):
-        scheduler.schedule_pending_pods(cluster, policies, lambda decision: None, threading.Event())
+        a_pass(cluster, policies)
         cluster.pending.take_answers(patience=60)
     wait_until_told(cluster)
     [record] = cluster.pending.values()

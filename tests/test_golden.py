@@ -6,12 +6,11 @@ import gzip
 import json
 import random
 import re
-import threading
 from pathlib import Path
 
 import pytest
 import scheduler
-from conftest import cluster_of, pending_pods, run_scheduler
+from conftest import a_pass, cluster_of, pending_pods, run_scheduler
 
 GOLDEN = [json.loads(line) for line in gzip.open(Path(__file__).parent / "golden" / "decisions.jsonl.gz", "rt")]
 
@@ -134,8 +133,7 @@ def test_nonsense_in_the_objects_raises_nothing(seed):
                 manifests.add(thing)
         decisions, cluster = [], scheduler.LiveCluster(manifests)
         try:
-            scheduler.schedule_pending_pods(
-                cluster, {"my-scheduler": policy_of(case)}, decisions.append, threading.Event())
+            a_pass(cluster, {"my-scheduler": policy_of(case)}, decisions.append)
         except Exception as error:
             raise AssertionError(f"{replaced}") from error
         assert all(decision.node or decision.message for decision in decisions)

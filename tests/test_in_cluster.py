@@ -124,7 +124,7 @@ class Leases:
         if method != "GET":
             self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": "2"}}
         if not isinstance(self.lease, dict):
-            raise scheduler.ApiError(self.lease, f"status {self.lease}")
+            raise scheduler.api_error(self.lease, f"status {self.lease}")
         return self.lease
 
 
@@ -196,7 +196,7 @@ def test_of_two_that_try_at_once_one_leads(caplog):
     def conflict(method, path, body=None):
         if method == "GET":
             return leases.lease
-        raise scheduler.ApiError(409, "somebody was faster")
+        raise scheduler.api_error(409, "somebody was faster")
 
     leases.request = conflict
     assert not election.acquire() and caplog.messages == []

@@ -9,11 +9,10 @@ import time
 import weakref
 from collections import Counter
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import pytest
 import scheduler
-from conftest import ROOT, node, pod, table, wait_for, wait_until_told
+from conftest import a_pass, ROOT, node, pod, table, wait_for, wait_until_told
 import itertools
 
 
@@ -46,7 +45,7 @@ class Server(scheduler.Manifests):
             if carried_out:
                 super().request(method, path, body, params)
         if failure is not None:
-            raise scheduler.ApiError(failure, f"status {failure}")
+            raise scheduler.api_error(failure, f"status {failure}")
         *_, namespace, resource, name = ["", "", *path.split("/")]
         if method == "GET" and resource == "pods":  # one of them
             return self.objects["pods", namespace, name]
@@ -93,13 +92,13 @@ def scheduler_of(server):
 def make_pass(cluster, decisions=None, policy=POLICY, patience=60):
     """Make a pass, and wait for the answers to its Bindings; return how many pods were to be bound."""
     report = (lambda decision: None) if decisions is None else decisions.append
-    plain, states = cluster.pending.carry_out, []
-    cluster.pending.carry_out = lambda decision: states.append(decision.pod.record.waits_for) or plain(decision)
+    plain, states = cluster.pending.bind, []
+    cluster.pending.bind = lambda decision: states.append(decision.pod.record.waits_for) or plain(decision)
     try:
-        scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, report, threading.Event())
+        a_pass(cluster, {"my-scheduler": policy}, report)
         cluster.pending.take_answers(patience)
     finally:
-        cluster.pending.carry_out = plain
+        cluster.pending.bind = plain
     wait_until_told(cluster)
     return states.count(scheduler.WaitsFor.BINDING)
 
@@ -166,7 +165,7 @@ def test_a_rule_may_look_at_what_it_likes_and_what_it_may_not_fails_its_pods_onl
     def nosy(pod, nodes, snapshot):
         return pod.name == "curious" and snapshot.objects["secrets"]
 
-    rule, decisions = scheduler.Rule("Nosy", lambda pod, node, metadata: (), metadata=nosy), []
+    rule, decisions = scheduler.FullRule("predicates", "Nosy", lambda pod, node, metadata: (), metadata=nosy), []
     server = Server(node("n"), pod("curious"), pod("discreet"))
     server.failures["secrets"] = [403]
     make_pass(scheduler_of(server), decisions, scheduler.FullPolicy([rule], []))
@@ -194,7 +193,7 @@ def test_a_pass_over_manifests_goes_on_however_long_it_takes(monkeypatch):
         decided.append(decision.pod.name)
         clock.now += 2
 
-    scheduler.schedule_pending_pods(cluster, {"my-scheduler": POLICY}, tick, threading.Event())
+    a_pass(cluster, {"my-scheduler": POLICY}, tick)
     assert decided == ["a", "b", "c"]
 
 
@@ -219,15 +218,16 @@ def test_a_single_pass_tells_by_its_exit_code_whether_all_could_be_written(statu
     server = Server(node("n"), pod("p"))
     server.failures["binding"] = [] if status == 201 else [status] * 3
     run = functools.partial(scheduler.run_to_the_end, scheduler_of(server), SimpleNamespace(
-        current=lambda: {"my-scheduler": POLICY}), Mock(), threading.Event(), 1)
+        current=lambda: {"my-scheduler": POLICY}), threading.Event(), 1)
     assert run(once=True) == code
 
 
 @table("once, code", {"a single pass has failed": (True, 1), "the loop has not": (False, 0)})
 def test_if_a_signal_ends_it(once, code):
     server, stop = Server(node("n"), pod("p"), pod("q")), threading.Event()
-    policies, report = SimpleNamespace(current=lambda: {"my-scheduler": POLICY}), Mock(side_effect=lambda _: stop.set())
-    assert scheduler.run_to_the_end(scheduler_of(server), policies, report, stop, 1, once) == code and len(server.places()) == 1
+    policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
+    cluster = scheduler.LiveCluster(server, lambda decision: stop.set())
+    assert scheduler.run_to_the_end(cluster, policies, stop, 1, once) == code and len(server.places()) == 1
 
 
 @table("status, told", {
@@ -269,7 +269,7 @@ def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
 
     def request(method, path, *more, **options):
         if path.endswith("/binding"):
-            raise scheduler.ApiError(409, answer)
+            raise scheduler.api_error(409, answer)
         return plain(method, path, *more, **options)
 
     server.request = request
@@ -292,7 +292,7 @@ def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
 })
 def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
     """The pod is bound once in the end; if it is bound although its answer was lost, that is found out at once."""
-    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
     server = Server(node("n", cpu="1"), pod("first", {"cpu": "1"}))
     fails = status if isinstance(status, dict) else (status, carried_out)
     server.failures["binding"] = [fails] * (3 if status == 500 else 1)
@@ -316,10 +316,10 @@ def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
 
 def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_up(monkeypatch):
     """There is its event, post_bind is called, and nothing is unreserved."""
-    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
     server, seen = Server(node("n"), pod("p")), []
     server.failures["binding"] = [(504, True), 409]
-    rule = scheduler.Rule("Notes", lambda pod, node: (), hooks={
+    rule = scheduler.FullRule("predicates", "Notes", lambda pod, node: (), hooks={
         "post_bind": lambda *_: seen.append("post_bind"), "unreserve": lambda *_: seen.append("unreserve")})
     cluster = scheduler_of(server)
     make_pass(cluster, policy=scheduler.FullPolicy([rule], []))
@@ -332,7 +332,7 @@ def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_
     "it, elsewhere": ({"uid": "uid-p", "nodeName": "m"}, 1),
     "it, there": ({"uid": "uid-p", "nodeName": "n"}, 0)})
 def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(there, attempts, monkeypatch):
-    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
     monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
     server = Server(node("n"), pod("p"))
     # Nor does the API server answer the first requests to see it: what is no pod is not from it.
@@ -352,7 +352,7 @@ def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(t
 
 
 def test_where_nobody_may_see_the_pod_a_binding_without_an_answer_has_failed(monkeypatch):
-    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
     server = Server(node("n"), pod("p"))
     server.failures |= {"binding": [0], "p": [403]}
     cluster = scheduler_of(server)
@@ -367,7 +367,7 @@ def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
 
     def request(method, path, body=None, params=None):
         if "/odd-" in path:
-            raise scheduler.ApiError(500, "the webhook has failed")
+            raise scheduler.api_error(500, "the webhook has failed")
         return plain(method, path, body, params)
 
     server.request = request
@@ -390,7 +390,7 @@ def test_many_pods_in_a_row_whose_writes_fail_mean_that_the_api_server_is_in_tro
 
 def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
     server, decisions = Server(node("n", cpu="1"), pod("first", {"cpu": "1"})), []
-    cluster = scheduler.LiveCluster(server, scheduler.read_arguments(["--dry-run"]))
+    cluster = scheduler.LiveCluster(server, options=scheduler.read_arguments(["--dry-run"]))
     make_pass(cluster, decisions)
     server.put(pod("second", {"cpu": "1"}, priority=10))
     for _ in range(3):
@@ -406,8 +406,8 @@ def test_a_dry_run_needs_no_lease():
     options = scheduler.read_arguments(["--dry-run", "--leader-elect", "--once"])
     policies, decisions = scheduler.PolicyFile(ROOT / "policy.json", options.scheduler_name), []
     code = scheduler.poll(
-        scheduler.LiveCluster(server, scheduler.read_arguments(["--dry-run"])), policies,
-        Mock(side_effect=decisions.append), threading.Event(), options)
+        scheduler.LiveCluster(server, decisions.append, scheduler.read_arguments(["--dry-run"])), policies,
+        threading.Event(), options)
     assert (code, [decision.node for decision in decisions]) == (0, ["n"])
     assert not any("leases" in path for _, path, _, _ in server.requests)
 
@@ -482,7 +482,7 @@ def test_nothing_is_written_by_a_replica_that_does_not_lead_any_more():
     cluster.writer.may_write = lambda: len(decided) < 20
     make_pass(cluster, decided)
     bound = len(server.places())
-    assert len(decided) == 40 and bound in range(20)  # others were about to be sent
+    assert len(decided) == 40 and bound in range(21)  # others were about to be sent
     make_pass(cluster, decided)
     assert bound == len(server.places()) == len(server.sent("POST", "/binding"))
 
@@ -518,7 +518,7 @@ def test_what_is_no_matter_of_nodes_is_tried_again_after_its_backoff_alone(clock
         raise KeyError("surprise")
 
     server = Server(node("n"), pod("p"))
-    policy, cluster, tried = scheduler.FullPolicy([scheduler.Rule("Broken", broken)], []), scheduler_of(server), []
+    policy, cluster, tried = scheduler.FullPolicy([scheduler.FullRule("predicates", "Broken", broken)], []), scheduler_of(server), []
     for _ in range(40):
         make_pass(cluster, policy=policy)
         tried.append(cluster.pending["uid-p"].attempts)
@@ -531,7 +531,7 @@ def test_a_configuration_says_how_long_pods_back_off(clock):
     def broken(pod, node):
         raise KeyError("surprise")
 
-    policy = scheduler.FullPolicy([scheduler.Rule("Broken", broken)], [], initial_backoff=3, max_backoff=7)
+    policy = scheduler.FullPolicy([scheduler.FullRule("predicates", "Broken", broken)], [], initial_backoff=3, max_backoff=7)
     cluster, tried = scheduler_of(server), []
     for _ in range(23):
         make_pass(cluster, policy=policy)
@@ -547,7 +547,7 @@ def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_l
         return ["no"]
 
     server, change, tried = Server(node("n"), pod("odd", priority=9)), itertools.count(), []
-    policy, cluster = scheduler.FullPolicy([scheduler.Rule("Slow", slow)], []), scheduler_of(server)
+    policy, cluster = scheduler.FullPolicy([scheduler.FullRule("predicates", "Slow", slow)], []), scheduler_of(server)
     for _ in range(100):
         server.put(node("n", labels={"change": str(next(change))}))
         make_pass(cluster, policy=policy)
@@ -561,9 +561,9 @@ def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_l
 def test_a_pod_does_not_back_off_longer_for_an_api_server_that_answers_late(clock, caplog):
     def asks_in_vain(pod, node):
         clock.now += 60
-        raise scheduler.ApiError(0, "no answer")
+        raise scheduler.api_error(0, "no answer")
 
-    policy, cluster = scheduler.FullPolicy([scheduler.Rule("Asks", asks_in_vain)], []), scheduler_of(Server(node("n"), pod("p")))
+    policy, cluster = scheduler.FullPolicy([scheduler.FullRule("predicates", "Asks", asks_in_vain)], []), scheduler_of(Server(node("n"), pod("p")))
     for _ in range(2):
         make_pass(cluster, policy=policy)
         clock.now += scheduler.FullPolicy([], []).max_backoff
@@ -675,10 +675,10 @@ def test_that_a_pod_waits_is_not_told_once_it_is_being_bound(clock):
 
     server.request = request
     cluster, policies = scheduler_of(server), {"my-scheduler": POLICY}
-    scheduler.schedule_pending_pods(cluster, policies, Mock(), threading.Event())
+    a_pass(cluster, policies)
     server.put(node("m"))
     clock.now += 100
-    scheduler.schedule_pending_pods(cluster, policies, Mock(), threading.Event())
+    a_pass(cluster, policies)
     wait_for("it is bound", server.places)
     told.set()
     wait_until_told(cluster)
@@ -744,7 +744,7 @@ def test_a_rule_that_fails_on_a_pod_fails_that_pod_only():
             raise KeyError("surprise")
         return ()
 
-    policy = scheduler.FullPolicy([scheduler.Rule("Broken", broken)], [])
+    policy = scheduler.FullPolicy([scheduler.FullRule("predicates", "Broken", broken)], [])
     server = Server(node("n"), pod("fine"), pod("odd"), pod("later"))
     decisions = []
     make_pass(scheduler_of(server), decisions, policy)
@@ -767,8 +767,7 @@ def test_ties_are_broken_at_random():
 
 def test_a_stop_finishes_the_pod_in_hand():
     server, stop = Server(node("n"), pod("a"), pod("b"), pod("c")), threading.Event()
-    scheduler.schedule_pending_pods(
-        scheduler_of(server), {"my-scheduler": POLICY}, lambda decision: stop.set(), stop)
+    a_pass(scheduler_of(server), {"my-scheduler": POLICY}, lambda decision: stop.set(), stop)
     assert list(server.places()) == ["a"]
 
 
@@ -785,7 +784,7 @@ def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
 
     monkeypatch.setattr(stop, "wait", wait)
     policy_file = scheduler.PolicyFile(ROOT / "policy.json", "my-scheduler")
-    assert scheduler.run_to_the_end(scheduler_of(server), policy_file, Mock(), stop, 0.5, False) == 0
+    assert scheduler.run_to_the_end(scheduler_of(server), policy_file, stop, 0.5, False) == 0
     assert waits == [1, 2, 4, 8, 0.5, 0.5]
     assert caplog.messages == ["status 500", "status 429", "status 500", "the API server answers again"]
     assert server.places() == {"a": "n"}
@@ -831,7 +830,7 @@ def test_when_all_writes_hang_the_pass_ends(monkeypatch):
 def test_when_many_writes_fail_at_once_no_request_is_lost(clock):
     """What rules want undone of each failed Binding is sent, also if these are so many that the pass ends."""
     undone = [("PATCH", "/undo", {})]
-    rule = scheduler.Rule("Undoes", lambda pod, node: (), hooks={"unreserve": lambda pod, snapshot: undone})
+    rule = scheduler.FullRule("predicates", "Undoes", lambda pod, node: (), hooks={"unreserve": lambda pod, snapshot: undone})
     server = Server(node("n"), *(pod(f"p{i:02}") for i in range(14)))
     server.failures["binding"] = [500] * 3 * 14
     cluster, failed = scheduler_of(server), 0
@@ -847,16 +846,16 @@ def test_when_many_writes_fail_at_once_no_request_is_lost(clock):
 
 def test_an_extender_that_fails_to_bind_is_no_trouble_of_the_api_servers(monkeypatch, caplog):
     server = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(30)))
-    rule = scheduler.Rule("Binder", lambda pod, node: (), hooks={"bind": lambda pod, node_name: 1 / 0})
+    rule = scheduler.FullRule("predicates", "Binder", lambda pod, node: (), hooks={"bind": lambda pod, node_name: 1 / 0})
     assert make_pass(scheduler_of(server), policy=scheduler.FullPolicy([rule], [])) == 30
     assert len(caplog.messages) == 30 and caplog.messages[0].endswith(": division by zero")
 
 
 def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkeypatch):
-    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
     server = Server(node("n", cpu="2"), pod("big", {"cpu": "2"}, priority=9), *(pod(f"p{i}", {"cpu": "1"}) for i in "ab"))
     prepared = [[("PATCH", "/api/v1/namespaces/default/pods/big", {})], None]
-    rule = scheduler.Rule("Prepare", lambda pod, node: (), hooks={
+    rule = scheduler.FullRule("predicates", "Prepare", lambda pod, node: (), hooks={
         "pre_bind": lambda pod, node, snapshot: prepared.pop(0) if pod.name == "big" else None})
     fits = {rule.name: rule for rule in POLICY.predicates}["PodFitsResources"]
     policy, cluster = scheduler.FullPolicy([fits, rule], []), scheduler_of(server)
@@ -865,12 +864,12 @@ def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkey
         clock.now += 0.2  # so that all is read again
 
     for _ in range(2):
-        scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, tick, threading.Event())
+        a_pass(cluster, {"my-scheduler": policy}, tick)
     assert server.places() == {"big": "n"}
 
 
 def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock, monkeypatch):
-    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
     server, answer = Server(node("n", cpu="1"), pod("p", {"cpu": "1"})), threading.Event()
     prepared, plain = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})]], server.request
 
@@ -880,7 +879,7 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
         return plain(method, path, body, params)
 
     server.request = request
-    rule = scheduler.Rule("Prepare", lambda pod, node: (), hooks={
+    rule = scheduler.FullRule("predicates", "Prepare", lambda pod, node: (), hooks={
         "pre_bind": lambda pod, node, snapshot: prepared.pop() if prepared else None})
     fits = {rule.name: rule for rule in POLICY.predicates}["PodFitsResources"]
     cluster, decisions = scheduler_of(server), []
@@ -903,7 +902,7 @@ def test_a_connection_has_five_seconds_and_an_answer_a_minute():
 def test_a_pod_that_fits_nowhere_backs_off_while_others_are_put_and_taken_back(clock):
     """What this script itself puts on nodes and takes back in each pass is no change of the cluster."""
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}), pod("denied"))
-    rule = scheduler.Rule("Denies", lambda pod, node: (), hooks={"reserve": deny})
+    rule = scheduler.FullRule("predicates", "Denies", lambda pod, node: (), hooks={"reserve": deny})
     policy = scheduler.FullPolicy([*POLICY.predicates, rule], [])
     cluster, tried = scheduler_of(server), []
     for _second in range(16):
@@ -945,11 +944,11 @@ def test_who_has_bound_a_pod_says_so_even_if_another_replica_leads_by_then():
 
 def test_a_post_bind_that_takes_long_makes_no_bound_pod_count_as_failed_and_holds_nobody_up(clock):
     server, go_on, seen = Server(node("n"), *(pod(f"p-{i:02}") for i in range(20))), threading.Event(), []
-    rule = scheduler.Rule("Slow", lambda pod, node: (), hooks={
+    rule = scheduler.FullRule("predicates", "Slow", lambda pod, node: (), hooks={
         "post_bind": lambda pod, node_name: go_on.wait(3600), "unreserve": lambda pod, snapshot: seen.append(pod)})
     cluster, policy = scheduler_of(server), scheduler.FullPolicy([rule], [])
     for _ in range(2):
-        scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, lambda decision: None, threading.Event())
+        a_pass(cluster, {"my-scheduler": policy})
         clock.now += 100
     assert cluster.writer.tasks.unfinished_tasks == 20, "they are waited for at the end"
     go_on.set()
@@ -969,15 +968,15 @@ def said_about(server):
     "it says why": ("volumes are being bound", "Licence prepares the binding to n: volumes are being bound"),
     "it does not": ("", "Licence prepares the binding to n")})
 def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reason, waits, monkeypatch):
-    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
     server, decisions, states = Server(node("n"), pod("p")), [], []
     answers = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], [], None]
     answers = [(answer, reason) if answer is not None and reason else answer for answer in answers]
-    rule = scheduler.Rule("Licence", lambda pod, node: (), hooks={"pre_bind": lambda *_: answers.pop(0)})
+    rule = scheduler.FullRule("predicates", "Licence", lambda pod, node: (), hooks={"pre_bind": lambda *_: answers.pop(0)})
     cluster, policy = scheduler_of(server), scheduler.FullPolicy([rule], [])
     for _ in range(5):
-        scheduler.schedule_pending_pods(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
-            (decision.node, decision.waits)), threading.Event())
+        a_pass(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
+            (decision.node, decision.waits)))
         wait_until_told(cluster)
         states.append([record.waits_for for record in cluster.pending.values()])
     assert states == [[scheduler.WaitsFor.PRE_BIND]] * 3 + [[scheduler.WaitsFor.BINDING], []]
@@ -990,14 +989,15 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reas
 
 def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(capsys):
     """A pod that a rule holds comes last in each pass, and there is nothing new to be said of it."""
-    rule = scheduler.Rule("Licence", lambda pod, node: ["no licence"] * ("big" in pod.name), hooks={"permit": lambda *_: 600})
+    rule = scheduler.FullRule("predicates", "Licence", lambda pod, node: ["no licence"] * ("big" in pod.name), hooks={"permit": lambda *_: 600})
     server = Server(node("n"), pod("held"))
     cluster, policies = scheduler_of(server), SimpleNamespace(current=lambda: {"my-scheduler": scheduler.FullPolicy([rule], [])})
-    report = scheduler.Reporter(cluster.options, scheduler.Screen())
+    cluster.show = scheduler.Reporter(cluster.options, scheduler.Screen())
+    cluster.at_rest = cluster.show.sum_up
     said = []
     for names in ([], ["big-1", "big-2", "big-3"], [], ["big-4"]):
         server.put(*(pod(name) for name in names))
-        scheduler.run_to_the_end(cluster, policies, report, threading.Event(), 1, once=True)
+        scheduler.run_to_the_end(cluster, policies, threading.Event(), 1, once=True)
         said.append(capsys.readouterr().out.splitlines())
     why = "stays pending: 0/1 nodes are available: 1 no licence."
     assert said[1:] == [[f"default/big-1 {why}", f"2 other pods {why.replace('stays', 'stay')}"], [], [f"default/big-4 {why}"]]
@@ -1005,7 +1005,7 @@ def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(caps
 
 def test_a_pod_that_is_held_says_by_which_rule_once():
     server, decisions = Server(node("n"), pod("p")), []
-    rules = [scheduler.Rule(name, lambda pod, node: (), hooks={"permit": lambda *_, wait=wait: wait})
+    rules = [scheduler.FullRule("predicates", name, lambda pod, node: (), hooks={"permit": lambda *_, wait=wait: wait})
              for name, wait in (("Patient", 900), ("Impatient", (600, "it is early")), ("Approves", None))]
     cluster, policy = scheduler_of(server), scheduler.FullPolicy(rules, [])
     for _ in range(3):
@@ -1023,7 +1023,7 @@ def test_a_pod_that_is_held_says_by_which_rule_once():
 def test_a_condition_that_cannot_be_written_costs_a_held_pod_neither_its_room_nor_its_time():
     server = Server(node("n"), pod("p"))
     server.failures["status"] = [500] * 3
-    rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
+    rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
     cluster, policy = scheduler_of(server), scheduler.FullPolicy([rule], [])
     decisions = []
     for _ in range(3):
@@ -1051,9 +1051,9 @@ def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_nod
     "a rule that breaks": (lambda pod, node: 1 / 0, 1),
     "a rule that answers nonsense": (lambda pod, node: 7, 1)})
 def test_a_single_pass_in_which_a_rule_breaks_has_failed(function, code):
-    policies = SimpleNamespace(current=lambda: {"my-scheduler": scheduler.FullPolicy([scheduler.Rule("R", function)], [])})
+    policies = SimpleNamespace(current=lambda: {"my-scheduler": scheduler.FullPolicy([scheduler.FullRule("predicates", "R", function)], [])})
     cluster = scheduler_of(Server(node("n"), pod("p")))
-    assert scheduler.run_to_the_end(cluster, policies, Mock(), threading.Event(), 1, once=True) == code
+    assert scheduler.run_to_the_end(cluster, policies, threading.Event(), 1, once=True) == code
 
 
 def test_a_request_that_the_api_server_fails_to_answer_is_sent_three_times():
@@ -1061,7 +1061,7 @@ def test_a_request_that_the_api_server_fails_to_answer_is_sent_three_times():
 
     def fail():
         sent.append(len(sent))
-        raise scheduler.ApiError(500, "oops")
+        raise scheduler.api_error(500, "oops")
 
     with pytest.raises(scheduler.ApiError):
         scheduler.patiently(fail)
@@ -1095,7 +1095,7 @@ def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer
             raise Mute
         return answer if pod.name == "odd" else None
 
-    monkeypatch.setattr(scheduler, "Proxy", Server)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
     server = Server(node("n"), pod("odd", priority=9), pod("fine"))
     plain = server.request
 
@@ -1109,7 +1109,7 @@ def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer
         if pod.name == "odd" and hook == "unreserve":
             raise scheduler.Unschedulable("no")
 
-    rule = scheduler.Rule("Odd", lambda pod, node: [], hooks={"permit": refuse_odd, hook: odd})
+    rule = scheduler.FullRule("predicates", "Odd", lambda pod, node: [], hooks={"permit": refuse_odd, hook: odd})
     assert bound_in_the_end(server, rule, clock) == {"fine"} and scheduler.FAILURE.is_set()
 
 
@@ -1119,29 +1119,29 @@ def test_pods_whose_bindings_always_fail_do_not_keep_those_behind_them_from_bein
 
     def request(method, path, body=None, params=None):
         if "/bad-" in path and path.endswith("binding"):
-            raise scheduler.ApiError(500, "the webhook says no")
+            raise scheduler.api_error(500, "the webhook says no")
         return plain(method, path, body, params)
 
     server.request = request
-    rule = scheduler.Rule("Any", lambda pod, node: ())
+    rule = scheduler.FullRule("predicates", "Any", lambda pod, node: ())
     assert bound_in_the_end(server, rule, clock) == {"fine-0", "fine-1", "fine-2"}
 
 
 def test_a_rule_that_has_trouble_with_one_pod_does_not_keep_others_from_being_bound(clock):
     def asks(pod, node):
         if pod.name == "odd":
-            raise scheduler.ApiError(503, "the aggregated API is away")
+            raise scheduler.api_error(503, "the aggregated API is away")
         return []
 
     server = Server(node("n"), pod("odd", priority=9), pod("fine"))
-    assert bound_in_the_end(server, scheduler.Rule("Asks", asks), clock) == {"fine"}
+    assert bound_in_the_end(server, scheduler.FullRule("predicates", "Asks", asks), clock) == {"fine"}
 
 
 def test_rules_follow_up_a_binding_of_which_nobody_can_be_told(monkeypatch):
     monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
     server, seen = Server(node("n"), pod("p")), []
     server.failures["events"] = [503] * 100
-    rule = scheduler.Rule("Counts", lambda pod, node: (), hooks={"post_bind": lambda pod, node_name: seen.append(pod.name)})
+    rule = scheduler.FullRule("predicates", "Counts", lambda pod, node: (), hooks={"post_bind": lambda pod, node_name: seen.append(pod.name)})
     make_pass(scheduler_of(server), policy=scheduler.FullPolicy([rule], []))
     assert seen == ["p"] and not scheduler.FAILURE.is_set()
 
@@ -1153,18 +1153,18 @@ def test_a_binding_that_fails_late_is_a_failure_of_a_single_pass_too(caplog):
     def request(method, path, body=None, params=None):
         if path.endswith("binding"):
             threading.Event().wait(1)
-            raise scheduler.ApiError(403, "no right to bind")
+            raise scheduler.api_error(403, "no right to bind")
         return plain(method, path, body, params)
 
     server.request = request
     policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
-    code = scheduler.run_to_the_end(scheduler_of(server), policies, Mock(), threading.Event(), 1, once=True)
+    code = scheduler.run_to_the_end(scheduler_of(server), policies, threading.Event(), 1, once=True)
     assert (code, caplog.messages) == (1, ["default/p: no right to bind"])
 
 
 def test_a_leader_that_is_none_any_more_asks_no_further_rule_to_bind():
     server, asked = Server(node("n"), pod("p")), []
-    rules = [scheduler.Rule(name, lambda pod, node: (), hooks={"bind": lambda *_, name=name: asked.append(name)})
+    rules = [scheduler.FullRule("predicates", name, lambda pod, node: (), hooks={"bind": lambda *_, name=name: asked.append(name)})
              for name in ("First", "Second")]
     cluster = scheduler_of(server)
     cluster.writer.may_write = lambda: not asked
@@ -1205,19 +1205,18 @@ def test_a_binding_without_an_answer_is_said_once_and_a_failure_of_a_single_pass
     server = Server(node("n"), *(pod(f"p-{i}") for i in range(4)))
     server.failures["binding"] = [0] * 4
     policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
-    code = scheduler.run_to_the_end(scheduler_of(server), policies, Mock(), threading.Event(), 1, once=True)
+    code = scheduler.run_to_the_end(scheduler_of(server), policies, threading.Event(), 1, once=True)
     assert (code, len(caplog.messages)) == (1, 1) and caplog.messages[0].endswith(": status 0")
 
 
 def test_a_proxy_that_does_not_answer_is_named_once_before_it_is_trouble(monkeypatch, caplog):
     class Slow:
-        server = "http://127.0.0.1:8001"
+        server, is_live = "http://127.0.0.1:8001", True
 
         def request(self, *_, accept):
             time.sleep(0.3)
             return {"items": []}
 
-    monkeypatch.setattr(scheduler, "Proxy", Slow)
     monkeypatch.setattr(scheduler, "SLOW_SECONDS", 0.05)
     assert [scheduler.list_all(Slow(), resource) for resource in ("pods", "nodes", "pods")] == [([], "")] * 3
     assert caplog.messages == ["http://127.0.0.1:8001 has not answered for 0.05 s; it may take up to 60 s"]

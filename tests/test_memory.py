@@ -12,11 +12,10 @@ import json
 import random
 import re
 import sys
-import threading
 import tracemalloc
 
 import pytest
-from conftest import DEFAULT_PREDICATES, ROOT, claim, cluster_of, node, pending_pods, pod, scheduler, storage_class, table
+from conftest import a_pass, DEFAULT_PREDICATES, ROOT, claim, cluster_of, node, pending_pods, pod, scheduler, storage_class, table
 
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -208,13 +207,13 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
         snapshot = cluster.look(policies[title])
         without = scheduler.LiveCluster(server)
         plain = scheduler.schedule(scheduler.Pod(waiting), without.look(policies[title]), policy)
-        remembered += bool(snapshot.memory)
+        remembered += bool(snapshot.memory.findings)
         thing = cluster.cache.pods[f"{kind['namespace']}/p{step}"]
         vars(thing).update(record=scheduler.PodRecord(thing))
         decision = scheduler.schedule(thing, snapshot, policy)
         assert everything(decision) == everything(plain), f"seed {seed}, step {step}, {title}: {kind}"
-        scheduler.assume(decision, cluster.cache)
         if decision.node:
+            scheduler.assume(decision, cluster.cache)
             server.put({**waiting, "spec": {**waiting["spec"], "nodeName": decision.node}})
         else:
             server.delete(waiting)
@@ -281,7 +280,7 @@ def test_of_the_pod_itself_built_in_rules_look_at_what_is_signed_and_nothing_els
     steady = {rule.name for rule in built_in if rule.steady}
     assert asked[scheduler.FullPolicy] >= steady
     assert asked[scheduler.Profile] >= steady & scheduler.TODAY.keys()
-    assert looked_at.keys() - {"node_name", "derived"} == {*scheduler.SIGNED, "volumes", "kept"}, dict(looked_at)
+    assert looked_at.keys() - {"node_name", "derived"} == {*scheduler.SIGNED, "volumes"}, dict(looked_at)  # NoDiskConflict has these in its metadata, too
 
 
 def one_name_for_two(dice):
@@ -445,7 +444,7 @@ def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_th
     cluster = cluster_of(*(node(f"n{i}") for i in range(8)), storage_class("local", "example.com/disks"), claim("data-1"))
     nodes = set()
     tolerates = scheduler.PREDICATES["PodToleratesNodeTaints"]
-    monkeypatch.setitem(scheduler.PREDICATES, "PodToleratesNodeTaints", tolerates.but(
+    monkeypatch.setitem(scheduler.PREDICATES, "PodToleratesNodeTaints", dataclasses.replace(tolerates,
         function=lambda pod, node: nodes.add(node.name) or []))
     policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
     snapshot = cluster.look(policies)
@@ -486,9 +485,9 @@ def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
     for i in range(6):
         server.put(node(f"n{i}", labels={ZONE: "a"}))
         snapshot = cluster.look(policies)
-        assert (snapshot.memory, snapshot.changes) == ({}, [])
+        assert (snapshot.memory.findings, snapshot.memory.changed_at) == ({}, {})
         assert scheduler.schedule(scheduler.Pod(pod("p", labels={"i": str(i)})), snapshot, policies["my-scheduler"]).node
-        assert snapshot.memory
+        assert snapshot.memory.findings
 
 
 @table("policy, more", {
@@ -508,15 +507,15 @@ def test_what_is_remembered_takes_100_mib_at_most(policy, more):
         for i in range(5):
             tolerations = [{"key": f"k{i}", "operator": "Exists"}]
             scheduler.schedule(scheduler.Pod(pod(f"p{i}", tolerations=tolerations, **more)), snapshot, policies["my-scheduler"])
-        answers = len(snapshot.memory) * (len(snapshot.nodes) + 500)
+        answers = len(snapshot.memory.findings) * (len(snapshot.nodes) + 500)
         gc.collect()
         before, _ = tracemalloc.get_traced_memory()
-        snapshot.memory.clear()
+        snapshot.memory.forget()
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (before - after) / answers * scheduler.MOST_REMEMBERED < 100 * 2**20
+    assert (before - after) / answers * scheduler.Memory.MOST < 100 * 2**20
 
 
 def test_what_is_remembered_is_known_by_a_short_key_however_long_the_pod_is():
@@ -586,7 +585,7 @@ def test_a_predicate_is_added_by_one_function_in_one_place(tmp_path):
     policies = {"my-scheduler": module.read_policy(
         {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "AtMostTwoPods"}]})}
     decisions = []
-    module.schedule_pending_pods(module.LiveCluster(manifests), policies, decisions.append, threading.Event())
+    a_pass(module.LiveCluster(manifests), policies, decisions.append)
     assert sorted(str(decision.node) for decision in decisions) == ["None", "a", "a", "b", "b"]
     assert decisions[-1].message == "0/2 nodes are available: 2 node(s) had two pods."
     del sys.modules["with_one_more"]

@@ -408,8 +408,10 @@ def test_volumes_of_today(incoming, objects, reason):
                          "one that does not show them is an error": (403, False)})
 def test_storage_capacities_of_an_old_api_server(status, known):
     class Old:
+        is_live = False
+
         def request(self, *_):
-            raise scheduler.ApiError(status, "no")
+            raise scheduler.api_error(status, "no")
 
     objects = scheduler.LiveCluster(Old()).cache.objects
     if known:

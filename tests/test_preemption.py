@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 import scheduler
 import tutorial_rules
-from conftest import cluster_of, DEFAULT_PREDICATES, free_port, MANDATORY_PREDICATES, node, pending_pods, pod, ROOT, run_scheduler, table, wait_for
+from conftest import a_pass, cluster_of, DEFAULT_PREDICATES, free_port, MANDATORY_PREDICATES, node, pending_pods, pod, ROOT, run_scheduler, table, wait_for
 from test_in_cluster import MANIFESTS
 from test_loop import Server
 
@@ -58,6 +58,7 @@ def decide(objects, policies=None, name="p"):
     snapshot = cluster.look(policies)
     snapshot.nominated = nominated_among(objects)
     decision = scheduler.schedule(waiting, snapshot, policies["my-scheduler"])
+    policies["my-scheduler"].seek_remedy(decision, snapshot)
     return decision, snapshot
 
 
@@ -290,7 +291,7 @@ def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a
     server.failures["a"] = [403]
     cluster = scheduler.LiveCluster(server, is_watched=is_watched)
     for _ in range(2):
-        scheduler.schedule_pending_pods(cluster, built(), lambda decision: None, threading.Event())
+        a_pass(cluster, built())
         cluster.pending.end_backoff()
     assert len(server.sent("DELETE", "/pods/a")) == 2
 
@@ -322,7 +323,7 @@ def test_budgets_are_looked_up_once(monkeypatch):
         """Answer as an API server that has no policy/v1."""
         asked.append(path)
         if path.startswith("/apis/policy/v1/"):
-            raise scheduler.ApiError(404, "not found")
+            raise scheduler.api_error(404, "not found")
         return plain(api, method, path, *more)
 
     monkeypatch.setattr(scheduler.Manifests, "request", request)
@@ -361,7 +362,7 @@ def test_the_room_that_a_node_has_for_a_nominated_pod(nominated, message):
 def make_pass(cluster, policies):
     """Make a pass; return the decisions."""
     decisions = []
-    scheduler.schedule_pending_pods(cluster, policies, decisions.append, threading.Event())
+    a_pass(cluster, policies, decisions.append)
     return decisions
 
 
@@ -391,11 +392,11 @@ def test_who_needs_the_same_victim_to_go_does_not_delete_it_again():
 
 def test_a_decision_is_printed_again_when_it_begins_to_cost_others_something():
     record = scheduler.PodRecord(None)
-    decision, preempting = (scheduler.Decision(None, None, {}, message="no") for _ in "ab")
+    decision, preempting = (scheduler.FullDecision(None, None, {}, message="no") for _ in "ab")
     preempting.remedy = "It preempts."
     reported = []
     for each in (decision, decision, preempting, preempting):
-        if record.is_news(each):
+        if record.take_note(each):
             reported.append(each)
     assert reported == [decision, preempting]
 

@@ -42,7 +42,9 @@ def decide_all(cluster):
     """Decide about the pods of a cluster that wait."""
     snapshot = cluster.look(PROVIDER)
     for each in pending_pods(cluster, PROVIDER):
-        scheduler.assume(scheduler.schedule(each, snapshot, PROVIDER["my-scheduler"]), cluster.cache)
+        decision = scheduler.schedule(each, snapshot, PROVIDER["my-scheduler"])
+        if decision.node:
+            scheduler.assume(decision, cluster.cache)
 
 
 def container(**more):
@@ -149,7 +151,8 @@ def test_nothing_is_kept_of_pods_that_are_gone():
     for waiting in pending_pods(cluster, PROVIDER):
         seen.append(weakref.ref(waiting))
         decision = scheduler.schedule(waiting, snapshot, PROVIDER["my-scheduler"])
-        scheduler.assume(decision, cluster.cache)
+        if decision.node:
+            scheduler.assume(decision, cluster.cache)
     assert [pod().key for pod in seen] == ["default/a", "default/b"] and decision.node == "n"
     cluster.api.objects = {key: thing for key, thing in cluster.api.objects.items() if key[0] == "nodes"}
     cluster.look(PROVIDER)
@@ -239,7 +242,7 @@ def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_serve
     def request(method, path, body=None, params=None):
         if method == "PATCH" and "claims" in path:
             asked.append(path)
-            raise scheduler.ApiError(500, "PATCH: 500: etcdserver: request is too large")
+            raise scheduler.api_error(500, "PATCH: 500: etcdserver: request is too large")
         return plain(method, path, body, params)
 
     cluster.server.request = request

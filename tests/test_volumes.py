@@ -9,7 +9,7 @@ import time
 import conftest
 import pytest
 import scheduler
-from conftest import node, pod, table, wait_for
+from conftest import a_pass, node, pod, table, wait_for
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -163,11 +163,12 @@ def test_volumes_are_set_aside_within_a_pass(is_live, objects, places):
     cluster.cache.snapshot.is_live = is_live
     policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})}
     decisions = []
-    scheduler.schedule_pending_pods(cluster, policies, decisions.append, threading.Event())
+    a_pass(cluster, policies, decisions.append)
     nodes = [decision.node for decision in decisions]
     assert [name and "a or b" for name in nodes] == places
     assert len({*nodes} - {None}) == 1
-    scheduler.make_passes(cluster, policies, decisions.append, threading.Event(), once=False)
+    cluster.show = decisions.append
+    scheduler.make_passes(cluster, policies, threading.Event(), once=False)
     assert {decision.node for decision in decisions} == {*nodes}, "what is set aside stays so"
 
 
@@ -188,7 +189,7 @@ def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried
     moment = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: moment)
     holds = [3600]
-    gate = scheduler.Rule("Gate", lambda pod, node: (), hooks={"permit": lambda pod, node, snapshot: holds[0]})
+    gate = scheduler.FullRule("predicates", "Gate", lambda pod, node: (), hooks={"permit": lambda pod, node, snapshot: holds[0]})
     policies = {"my-scheduler": dataclasses.replace(policy, others=[gate])}
     cluster = conftest.cluster_of(node("a", cpu="1"), conftest.claim("data", "c"), with_claim("db", "data", cpu="1"),
                                   conftest.storage_class("c", "example.com/fake"))
@@ -196,7 +197,7 @@ def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried
     told = []
 
     def make_pass():
-        scheduler.schedule_pending_pods(cluster, policies, told.append, threading.Event())
+        a_pass(cluster, policies, told.append)
         return [record.waits_for.value for record in cluster.pending.values()]
 
     assert make_pass() == ["permit"]
@@ -225,7 +226,7 @@ def test_who_does_not_fit_where_its_claim_is_to_be_provisioned_leaves_that_to_th
     policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})}
     decisions = []
     for _ in range(2):
-        scheduler.schedule_pending_pods(cluster, policies, decisions.append, threading.Event())
+        a_pass(cluster, policies, decisions.append)
         cluster.pending.end_backoff()
     assert [decision.node for decision in decisions] == [None]
     assert data["metadata"]["annotations"] == {"volume.kubernetes.io/selected-node": "a"}

@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 import scheduler
-from conftest import ROOT, claim, node, pod, storage_class, table, volume, wait_for, wait_until_told
+from conftest import a_pass, ROOT, claim, node, pod, storage_class, table, volume, wait_for, wait_until_told
 from faulty import ApiServer
 from test_loop import Clock, Server
 
@@ -64,8 +64,8 @@ class Told:
     def make_pass(self, report=None, patience=60):
         """Make a pass, and wait for the answers to its Bindings; return whom it decided about."""
         self.decided.clear()
-        scheduler.schedule_pending_pods(self.cluster, self.policies, lambda decision: (
-            self.decided.append((decision.pod.name, decision.node)), report and report(decision)), threading.Event())
+        a_pass(self.cluster, self.policies, lambda decision: (
+            self.decided.append((decision.pod.name, decision.node)), report and report(decision)))
         wait_until_told(self.cluster)
         with contextlib.suppress(scheduler.ApiError):
             self.cluster.pending.take_answers(patience)
@@ -119,7 +119,7 @@ def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_sho
 
 def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bound_twice(told):
     why = []
-    rule = scheduler.Rule("Gates", lambda pod, node: (), hooks={"pre_enqueue": lambda pod: why[0] if why else None})
+    rule = scheduler.FullRule("predicates", "Gates", lambda pod, node: (), hooks={"pre_enqueue": lambda pod: why[0] if why else None})
     cluster = told(node("n", cpu="2"), policy=scheduler.FullPolicy([*POLICY.predicates, rule], []))
     cluster.comes(pod("a", ONE))
     assert cluster.make_pass() == [("a", "n")]
@@ -219,7 +219,7 @@ def test_a_pod_whose_labels_change_while_it_is_being_bound_counts_once(told):
 
 
 def test_a_held_pod_that_somebody_binds_after_its_labels_changed_keeps_the_place_where_it_is(told):
-    rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
+    rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
     cluster = told(node("m"), node("n"), policy=scheduler.FullPolicy([rule], []))
     cluster.comes(pod("a", ONE))
     [(_, place)] = cluster.make_pass()
@@ -374,7 +374,7 @@ def test_a_pod_of_which_there_are_no_news_yet_waits_for_these(told):
 
 def test_a_pod_that_is_missing_in_a_list_once_stays_held(told):
     asked = []
-    rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={
+    rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={
         "permit": lambda *_: 60, "reserve": lambda *_: asked.append("reserve"), "unreserve": lambda *_: asked.append("unreserve")})
     cluster = told(node("n"), policy=scheduler.FullPolicy([rule], []))
     cluster.comes(pod("a"), pod("b"))
@@ -388,7 +388,7 @@ def test_a_pod_that_is_missing_in_a_list_once_stays_held(told):
 
 def test_a_held_pod_that_goes_is_called_off(told):
     undone = []
-    rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={
+    rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={
         "permit": lambda *_: 60, "unreserve": lambda pod, snapshot: undone.append(pod.name)})
     cluster = told(node("n"), policy=scheduler.FullPolicy([rule], []))
     cluster.comes(pod("a"))
@@ -402,7 +402,7 @@ def test_a_held_pod_that_goes_is_called_off(told):
 
 def test_a_held_pod_that_is_not_to_be_tried_any_more_is_called_off_and_another_gets_its_room(told, monkeypatch):
     clock, why = Clock(monkeypatch), []
-    rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={
+    rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={
         "permit": lambda *_: 60, "pre_enqueue": lambda pod: why[0] if why and pod.name == "a" else None})
     cluster = told(node("n", cpu="1"), policy=scheduler.FullPolicy([*POLICY.predicates, rule], []))
     cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
@@ -519,7 +519,7 @@ def test_a_pod_that_gives_up_its_room_has_others_tried_again(told, monkeypatch):
             raise scheduler.Unschedulable("no")
         return limits.get(pod.name, [None])[0]
 
-    rule = scheduler.Rule("Holds", lambda pod, node: (), hooks={"permit": permit})
+    rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={"permit": permit})
     cluster = told(node("n", cpu="1"), policy=scheduler.FullPolicy([*POLICY.predicates, rule], []))
     cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
     assert cluster.make_pass() == [("a", "n"), ("b", None)]
@@ -539,13 +539,13 @@ def test_a_replica_that_waits_to_lead_for_long_keeps_its_memory(told):
         cluster.tell("DELETED", thing)
         if i % 100 == 0:
             cluster.cluster.keep_up()
-    assert len(cluster.cache.snapshot.changes) < 2000
+    assert len(cluster.cache.snapshot.memory.changed_at) < 2000
 
 
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
     """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
     asked, read = [], []
-    fits = scheduler.Rule("Notes", lambda pod, node: asked.append(node.name) or (), steady=True)
+    fits = scheduler.FullRule("predicates", "Notes", lambda pod, node: asked.append(node.name) or (), steady=True)
     cluster = told(*(node(f"n{i}", cpu="1") for i in range(4)), policy=scheduler.FullPolicy([fits], []))
     cluster.comes(pod("a", ONE))
     [(_, place)] = cluster.make_pass()
@@ -658,11 +658,11 @@ def refusing(error):
         if errors:
             raise errors.pop()
 
-    rule = scheduler.Rule("Prepares", lambda pod, node: (), hooks={"pre_bind": prepare})
+    rule = scheduler.FullRule("predicates", "Prepares", lambda pod, node: (), hooks={"pre_bind": prepare})
     return scheduler.FullPolicy([*DEFAULTS.predicates, rule], DEFAULTS.priorities)
 
 
-@table("error", {"refuses": scheduler.Unschedulable("no"), "trouble": scheduler.ApiError(503, "status 503")})
+@table("error", {"refuses": scheduler.Unschedulable("no"), "trouble": scheduler.api_error(503, "status 503")})
 def test_what_was_set_aside_is_written_in_the_end_if_another_rule_fails_before(error, told):
     cluster = told(node("n"), storage_class("local"), claim("data"), volume("v"), policy=refusing(error))
     cluster.comes(using("data"))
@@ -759,7 +759,7 @@ def test_if_nothing_is_heard_for_45_seconds_nothing_is_decided(told, monkeypatch
 
 def test_a_resource_of_which_nothing_is_heard_fails_only_whom_it_concerns(told, monkeypatch):
     clock = Clock(monkeypatch)
-    looks = scheduler.Rule("Looks", lambda pod, node, metadata: (), metadata=lambda pod, nodes, snapshot: (
+    looks = scheduler.FullRule("predicates", "Looks", lambda pod, node, metadata: (), metadata=lambda pod, nodes, snapshot: (
         pod.name == "b" and snapshot.objects["services"]))
     cluster = told(node("n"), policy=scheduler.FullPolicy([looks], []))
     cluster.cache.objects["services"]
@@ -773,6 +773,8 @@ def test_a_resource_of_which_nothing_is_heard_fails_only_whom_it_concerns(told, 
 
 class Streams:
     """An API with streams as a test gives them, one after another; its lists are counted."""
+
+    is_live = False
 
     def __init__(self, *streams):
         self.streams, self.lists, self.asked = list(streams), 0, []
@@ -802,7 +804,7 @@ def told_of(name, version, what="ADDED"):
 
 
 GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
-BREAKS = scheduler.ApiError(0, "broken")
+BREAKS = scheduler.api_error(0, "broken")
 
 
 @table("streams, lists, versions, names", {
@@ -810,11 +812,11 @@ BREAKS = scheduler.ApiError(0, "broken")
     "a bookmark moves on where the next one begins": ([[told_of("", 9, "BOOKMARK")], [told_of("a", 12)]], 1, ["1000", "9", "12"], "a"),
     "one that breaks, too": ([[told_of("a", 5), BREAKS], [told_of("b", 6)]], 1, ["1000", "5", "6"], "ab"),
     "after 410 all is listed again": ([[told_of("a", 5), GONE]], 2, ["1000", "2000"], "a"),
-    "and if that is the answer to the watch itself": ([scheduler.ApiError(410, "gone")], 2, ["1000", "2000"], ""),
-    "what is not there any more: a list says so": ([scheduler.ApiError(404, "no")], 2, ["1000", "2000"], ""),
-    "what can be listed only": ([scheduler.ApiError(405, "no")], 2, ["1000", "2000"], ""),
+    "and if that is the answer to the watch itself": ([scheduler.api_error(410, "gone")], 2, ["1000", "2000"], ""),
+    "what is not there any more: a list says so": ([scheduler.api_error(404, "no")], 2, ["1000", "2000"], ""),
+    "what can be listed only": ([scheduler.api_error(405, "no")], 2, ["1000", "2000"], ""),
     "an event that is none": ([[{"type": "ADDED", "object": 7}]], 2, ["1000", "2000"], ""),
-    "no right to watch: all is listed again": ([scheduler.ApiError(403, "no")], 2, ["1000", "2000"], ""),
+    "no right to watch: all is listed again": ([scheduler.api_error(403, "no")], 2, ["1000", "2000"], ""),
     "no answer: the same once more": ([BREAKS, [told_of("a", 5)]], 1, ["1000", "1000", "5"], "a"),
 })
 def test_a_reflector(streams, lists, versions, names, monkeypatch, caplog):
@@ -885,9 +887,8 @@ def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
             server.create(pod(f"p{step}", {"cpu": "10m"}))
             if step % 3 == 2:
                 server.delete(f"p{step - 2}")
-            scheduler.schedule_pending_pods(cluster, {"my-scheduler": POLICY}, lambda decision: None, threading.Event())
-        wait_for("all pods are bound", lambda: scheduler.schedule_pending_pods(
-            cluster, {"my-scheduler": POLICY}, lambda decision: None, threading.Event()) or len(server.places()) == 40)
+            a_pass(cluster, {"my-scheduler": POLICY})
+        wait_for("all pods are bound", lambda: a_pass(cluster, {"my-scheduler": POLICY}) or len(server.places()) == 40)
         fresh = scheduler.LiveCluster(scheduler.PooledProxy(server.url))
         wait_for("the news are there", lambda: where_pods_are(cluster) == where_pods_are(fresh))
         assert len(cluster.cache.places) == 40
