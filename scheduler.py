@@ -1201,8 +1201,8 @@ def read_more_of_pod(pod):
     """Read what the rules of later parts look at, and what today's fields say otherwise."""
     raw, spec = pod.raw, pod.spec
     owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
-    controllers = [(owner.get("kind"), owner.get("uid")) for owner in owners if owner.get("controller")]
-    pod.controller = controllers[0] if controllers else (None, None)  # its kind and uid
+    controllers = [owner for owner in owners if owner.get("controller")]
+    pod.controller = controllers[0] if controllers else {}  # the reference to it
     pod.phase = pick(raw, str, "status", "phase")
     pod.gates = [pick(gate, str, "name") for gate in pick(spec, list, "schedulingGates", of=dict)]
     pod.nominated_node = pick(raw, str, "status", "nominatedNodeName")  # where room is being made for it
@@ -1696,11 +1696,12 @@ def node_label(pod, node, arguments):
 def node_prefer_avoid_pods(pod, node):
     """0 where an annotation names the pod's ReplicationController or ReplicaSet as one to avoid; else 100."""
     annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
-    if annotation and pod.controller[0] in ("ReplicationController", "ReplicaSet"):
+    kind, uid = pod.controller.get("kind"), pod.controller.get("uid")
+    if annotation and kind in ("ReplicationController", "ReplicaSet"):
         with contextlib.suppress(ValueError, RecursionError):  # one that cannot be read avoids nobody
             for avoid in pick(json.loads(annotation), list, "preferAvoidPods", of=dict):
                 owner = pick(avoid, dict, "podSignature", "podController")
-                if pod.controller == (owner.get("kind"), owner.get("uid")):
+                if (kind, uid) == (owner.get("kind"), owner.get("uid")):
                     return 0
     return 100
 
@@ -1815,13 +1816,18 @@ def selectors_of(pod, snapshot, *resources):
     """Return the selectors of the services, ReplicaSets, ... that select the pod."""
     selectors = []
     for resource in resources:
-        raws = [pick(owner, dict, "spec").get("selector") for key, owner in snapshot.objects[resource].items()
+        raws = [selector_in(owner, resource) for key, owner in snapshot.objects[resource].items()
                 if key.startswith(f"{pod.namespace}/")]
-        if resource in ("services", "replicationcontrollers"):
-            raws = [raw and {"matchLabels": raw} for raw in raws]
         with contextlib.suppress(InvalidSelector):  # then the whole kind is passed over, as upstream does
             selectors += [wanted for wanted in map(label_selector, raws) if satisfies(pod.labels, wanted)]
     return selectors
+
+
+def selector_in(owner, resource):
+    """Return the selector of a service, a ReplicaSet, ..., which has the oldest kinds write labels only."""
+    selector = pick(owner, dict, "spec").get("selector")
+    has_labels_only = resource in ("services", "replicationcontrollers")
+    return {"matchLabels": selector} if selector and has_labels_only else selector
 
 
 def service_pairs(pod, nodes, snapshot, arguments):
@@ -1896,11 +1902,16 @@ STAGES = {  # whenUnsatisfiable -> where kube-scheduler reads such constraints
         'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'}
 
 
-def spread_constraints(pod, when, snapshot, defaults=()):
+def default_selector(pod, snapshot):
+    """Return what default constraints require of the pods to count: what all require that select the pod."""
+    return list(itertools.chain(*selectors_of(pod, snapshot, *OWNERS)))
+
+
+def spread_constraints(pod, when, snapshot, defaults=(), default_selector=default_selector):
     """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     chosen = [raw for raw in raws or defaults if raw.get("whenUnsatisfiable") == when]
-    owned = list(itertools.chain(*selectors_of(pod, snapshot, *OWNERS))) if chosen and not raws else []
+    owned = default_selector(pod, snapshot) if chosen and not raws else []
     if not raws and not owned:
         return
     keys = {pick(raw, str, "topologyKey") for raw in chosen}
@@ -6682,11 +6693,38 @@ def preferred_node_affinity(pod, node, added_terms=()):
     return node_affinity(pod, node) + sum(added)
 
 
+CONTROLLERS = {  # apiVersion and kind of those by which a pod's fellows are found -> resource
+    ("v1", "ReplicationController"): "replicationcontrollers",
+    ("apps/v1", "ReplicaSet"): "replicasets", ("apps/v1", "StatefulSet"): "statefulsets"}
+
+
+def default_selector_today(pod, snapshot):
+    """Return what the Services that select the pod require, and its controller, whatever pods that selects.
+
+    Upstream: DefaultSelector in plugins/helper/spread.go, since 1.22.
+    """
+    required = list(itertools.chain(*selectors_of(pod, snapshot, "services")))
+    kind = name_in(pod.controller, "apiVersion"), name_in(pod.controller, "kind")
+    resource = CONTROLLERS.get(kind)
+    known = snapshot.objects[resource] if resource else {}
+    controller = known.get(f"{pod.namespace}/{name_in(pod.controller, 'name')}", {})
+    of_controller = []
+    with contextlib.suppress(InvalidSelector):
+        of_controller = label_selector(selector_in(controller, resource)) or []
+    if resource == "replicationcontrollers":  # its labels take the place of the Services'
+        labels = {each.key for each in of_controller}
+        required = [each for each in required if each.key not in labels]
+    return required + of_controller
+
+
+spread_constraints_today = functools.partial(spread_constraints, default_selector=default_selector_today)
+
+
 @today("EvenPodsSpread", "metadata")
 def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
     """Pods count on eligible nodes only, and an empty selector counts nobody."""
     spread = [with_full_domains(unless_empty(constraint), constraint.eligible)
-              for constraint in spread_constraints(pod, "DoNotSchedule", snapshot, default_constraints)]
+              for constraint in spread_constraints_today(pod, "DoNotSchedule", snapshot, default_constraints)]
     return spread or SKIP
 
 
@@ -6711,7 +6749,7 @@ SoftSpread = collections.namedtuple("SoftSpread", "constraints keys_needed")
 def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     """The system's own constraints need no keys: nodes that lack one are a domain of their own."""
     is_systems = default_constraints is DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
-    constraints = spread_constraints(pod, "ScheduleAnyway", snapshot, default_constraints)
+    constraints = spread_constraints_today(pod, "ScheduleAnyway", snapshot, default_constraints)
     if is_systems:
         constraints = [on_all_nodes(each, pod, snapshot) for each in constraints]
     return SoftSpread([with_counts(unless_empty(each), nodes) for each in constraints], not is_systems)
