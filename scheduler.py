@@ -2864,6 +2864,16 @@ def room_for_nominated(pod, node, metadata):
     return reasons_supposing(pod, node, snapshot, there=others[node.name]) if node.name in others else []
 
 
+def nominate(pod, node_name, snapshot):
+    """Nominate a pod to a node, or to None: here, for the pods that come next, and by the request returned."""
+    snapshot.nominated = [other for other in snapshot.nominated if other.uid != pod.uid]
+    if node_name:
+        status = pick(pod.raw, dict, "status") | {"nominatedNodeName": node_name}
+        snapshot.nominated.append(Pod(pod.raw | {"status": status}))
+    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
+        "metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node_name}}
+
+
 ALWAYS_ASKED = [  # whatever the Policy
     Rule("Devices", lambda pod, node: (), metadata=claims_of_devices, title="devices", steady=True),
     Rule("NominatedPods", room_for_nominated, metadata=nominated_elsewhere, title="room for nominated pods"),
@@ -3415,6 +3425,7 @@ class FullPolicy(Policy):
     initial_backoff: int = 1  # seconds that a pod waits after the first attempt; then twice that, and so on
     max_backoff: int = 10  # seconds
     asked_behind = {"NoDiskConflict": [CLAIMS_FOR_ONE_POD]}  # rule -> those that are asked with it
+    kind = "Policy"  # of the file that says all this
 
     def nodes_that_fit(self, pod, snapshot):
         """Ask about each node, unless the answer is known from the last pod like this one; and extenders."""
@@ -5567,7 +5578,7 @@ class Manifests:
     def __init__(self, paths=()):
         self.objects = {}  # (resource, namespace, name) -> object
         self.uids = {}  # uid of a pod -> its namespace/name
-        self.changes = 0  # Bindings and deletions
+        self.changes = 0  # Bindings, deletions, nominations
         for path in paths:
             try:
                 self.load(path)
@@ -5648,6 +5659,8 @@ class Manifests:
             pod = self.objects[place]
             self.objects[place] = pod | {"spec": pod["spec"] | {"nodeName": body["target"]["name"]}}
             self.changes += 1
+        if method == "PATCH" and "nominatedNodeName" in pick(body, dict, "status"):
+            self.changes += 1  # in the snapshot it stands already: see nominate
         if method == "DELETE":
             *_, namespace, resource, name = path.split("/")
             gone = self.objects.pop((resource, namespace, name), None)
@@ -6898,6 +6911,7 @@ class Profile(FullPolicy):
     """What a profile of a KubeSchedulerConfiguration says: a Policy that decides as 1.36 does."""
 
     asked_behind = {"NoDiskConflict": [CLAIMS_FOR_ONE_POD.but(metadata=claims_today)]}
+    kind = "KubeSchedulerConfiguration"
 
     def predicates_to_ask(self):
         """Return the predicates as they are asked: first of all, which nodes the pod names."""
@@ -6911,6 +6925,14 @@ class Profile(FullPolicy):
         if pod.nominated_node in feasible:
             feasible = {pod.nominated_node: feasible[pod.nominated_node]}
         return feasible, failed
+
+    def give_up(self, decision, error, snapshot):
+        """Free the room that is kept for the pod, unless a rule has a remedy. Upstream: schedule_one.go."""
+        super().give_up(decision, error, snapshot)
+        has_room = decision.pod.uid in [other.uid for other in snapshot.nominated]
+        has_remedy = decision.requests or decision.remedy
+        if has_room and not has_remedy and not decision.trouble:
+            decision.requests = [nominate(decision.pod, None, snapshot)]
 
     def rejection(self, error, failed):
         """Return the reason as it is, without the number of nodes for which it holds."""
