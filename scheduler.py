@@ -5253,6 +5253,8 @@ def interruptible(pool):
 class Extender:
     """An HTTP extender of the Policy: a web service that has a say. Upstream: scheduler/core/extender.go."""
 
+    filtered = FILTERED  # what its filter may answer
+
     def __init__(self, config, title):
         self.config = config
         self.title = title
@@ -5336,13 +5338,14 @@ class Extender:
             return nodes, failed
         otherwise = "it is ignorable, so the pods go on without it" if self.ignorable else ""
         with self.blamed("filterVerb", otherwise):
-            answer = self.ask_about(nodes.values(), "filterVerb", pod, FILTERED)
+            answer = self.ask_about(nodes.values(), "filterVerb", pod, self.filtered)
             passing = {pick(item, str, "metadata", "name") for item in pick(answer, list, "Nodes", "items")}
             if self.names_only and "NodeNames" in answer:
                 passing = set(answer["NodeNames"])
             if not passing <= nodes.keys():
                 raise Malformed("passes nodes it was not asked about")
             reasons = pick(answer, dict, "FailedNodes", of=str)
+            reasons |= pick(answer, dict, "FailedAndUnresolvableNodes", of=str)
             refused = {name: {self.title: [at_most(1000, reasons[name])] if name in reasons else []}
                        for name in nodes if name not in passing}
             return {name: node for name, node in nodes.items() if name in passing}, Failures(failed | refused)
@@ -6994,6 +6997,7 @@ def duration(text, place):
     return sum(float(count) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for count, unit in parts)
 
 
+FILTERED_TODAY = FILTERED | {"FailedAndUnresolvableNodes": dict}  # whose reasons count before FailedNodes'
 READ_OVER = {  # since nothing here depends on it
     "clientConnection": dict, "parallelism": int, "enableProfiling": bool, "enableContentionProfiling": bool,
     "delayCacheUntilActive": bool, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int}
@@ -7080,6 +7084,8 @@ def read_configuration(document, scheduler_name):
         config["httpTimeout"] = int(timeout * 10**9)
         config["enableHttps"] = config.get("enableHttps") or config.get("enableHTTPS")
     extenders = extenders_of(configs)
+    for extender in extenders:
+        extender.filtered = FILTERED_TODAY
     election = body.get("leaderElection", {})
     for name, default in ELECTION.items():
         election[name] = duration(election.get(name, ""), f"leaderElection.{name}") or default
