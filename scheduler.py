@@ -2865,7 +2865,7 @@ def room_for_nominated(pod, node, metadata):
 
 
 def nominate(pod, node_name, snapshot):
-    """Nominate a pod to a node, or to None: here, for the pods that come next, and by the request returned."""
+    """Nominate a pod to a node, or to none: for the pods that come next, and by the request returned."""
     snapshot.nominated = [other for other in snapshot.nominated if other.uid != pod.uid]
     if node_name:
         status = pick(pod.raw, dict, "status") | {"nominatedNodeName": node_name}
@@ -6547,6 +6547,10 @@ def outcome_of(cluster, policy_file, stop, options):
 
 # Under a KubeSchedulerConfiguration, functions of this chapter stand in for those of rules, which are in the
 # order of the chapters above. What is not here is as it was.
+#
+# Two bugs that kube-scheduler has from 1.34 to 1.36 are not followed. Where an extender filters that has
+# nodeCacheCapable false, all nodes are scored as if they were empty. And a pod with required anti-affinity
+# stays pending if its namespaceSelector excludes (NotIn) the pod's own namespace.
 
 
 TODAY = collections.defaultdict(dict)  # name of a rule -> {field of the Rule: what stands there today}
