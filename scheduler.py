@@ -6719,9 +6719,9 @@ CONTROLLERS = {  # apiVersion and kind of those by which a pod's fellows are fou
 
 
 def default_selector_today(pod, snapshot):
-    """Return what the Services that select the pod require, and its controller, whatever pods that selects.
+    """Return what the Services that select the pod require of the pods to count, and its controller.
 
-    Upstream: DefaultSelector in plugins/helper/spread.go, since 1.22.
+    That is found by its name alone, and need not select the pod. Upstream: DefaultSelector, since 1.22.
     """
     required = list(itertools.chain(*selectors_of(pod, snapshot, "services")))
     kind = name_in(pod.controller, "apiVersion"), name_in(pod.controller, "kind")
@@ -6936,9 +6936,9 @@ class Profile(FullPolicy):
     def give_up(self, decision, error, snapshot):
         """Free the room that is kept for the pod, unless a rule has a remedy. Upstream: schedule_one.go."""
         super().give_up(decision, error, snapshot)
-        has_room = decision.pod.uid in [other.uid for other in snapshot.nominated]
+        is_nominated = decision.pod.uid in [other.uid for other in snapshot.nominated]
         has_remedy = decision.requests or decision.remedy
-        if has_room and not has_remedy and not decision.trouble:
+        if is_nominated and not has_remedy and not decision.trouble:
             decision.requests = [nominate(decision.pod, None, snapshot)]
 
     def rejection(self, error, failed):
