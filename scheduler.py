@@ -332,15 +332,15 @@ def now():
 
 
 def at_most(size, text):
-    """Return a text of no more than so many bytes; a longer one ends with dots. Upstream: truncateMessage."""
+    """Return a text of at most so many bytes; a longer one ends with dots. Upstream: truncateMessage."""
     data = text.encode(errors="surrogatepass")
     return f"{data[:size - 4].decode(errors='ignore')} ..." if len(data) > size else text
 
 
 # ==== 3. A rule =========================================================================================
 
-    """Return a text of at most so many bytes; a longer one ends with dots. Upstream: truncateMessage."""
-# a score from 0 to 100; or any, if its `reduce` makes 0 to 100 of the scores of all nodes, {name: score}.
+# A predicate is a function of (pod, node) that yields the reasons why the pod does not fit. A priority is one
+# that returns a score from 0 to 100; or any, if its `reduce` makes 0 to 100 of all scores, {node: score}.
 
 
 @dataclass(eq=False)
@@ -1122,8 +1122,8 @@ def read_more_of_pod(pod):
     raw = pod.raw
     spec = pod.spec
     owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
-    controllers = [(owner.get("kind"), owner.get("uid")) for owner in owners if owner.get("controller")]
-    pod.controller = controllers[0] if controllers else (None, None)  # its kind and uid
+    controllers = [owner for owner in owners if owner.get("controller")]
+    pod.controller = controllers[0] if controllers else {}  # the reference to it
     pod.phase = pick(raw, str, "status", "phase")
     pod.gates = tuple(pick(gate, str, "name") for gate in pick(spec, list, "schedulingGates", of=dict))
     pod.nominated_node = pick(raw, str, "status", "nominatedNodeName")  # where room is being made for it
@@ -1664,11 +1664,12 @@ def node_label(pod, node, arguments):
 def node_prefer_avoid_pods(pod, node):
     """0 where an annotation names the pod's ReplicationController or ReplicaSet as one to avoid; else 100."""
     annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
-    if annotation and pod.controller[0] in ("ReplicationController", "ReplicaSet"):
+    kind, uid = pod.controller.get("kind"), pod.controller.get("uid")
+    if annotation and kind in ("ReplicationController", "ReplicaSet"):
         with contextlib.suppress(ValueError, RecursionError):  # one that cannot be read avoids nobody
             for avoid in pick(json.loads(annotation), list, "preferAvoidPods", of=dict):
                 owner = pick(avoid, dict, "podSignature", "podController")
-                if pod.controller == (owner.get("kind"), owner.get("uid")):
+                if (kind, uid) == (owner.get("kind"), owner.get("uid")):
                     return 0
     return 100
 
@@ -1782,13 +1783,18 @@ def selectors_of(pod, snapshot, *resources):
     """Return the selectors of the services, ReplicaSets, ... that select the pod."""
     selectors = []
     for resource in resources:
-        raws = [pick(owner, dict, "spec").get("selector") for key, owner in snapshot.objects[resource].items()
+        raws = [selector_in(owner, resource) for key, owner in snapshot.objects[resource].items()
                 if key.startswith(f"{pod.namespace}/")]
-        if resource in ("services", "replicationcontrollers"):
-            raws = [raw and {"matchLabels": raw} for raw in raws]
         with contextlib.suppress(InvalidSelector):  # then the whole kind is passed over, as upstream does
             selectors += [wanted for wanted in map(label_selector, raws) if satisfies(pod.labels, wanted)]
     return selectors
+
+
+def selector_in(owner, resource):
+    """Return the selector of a service, a ReplicaSet, ..., which has the oldest kinds write labels only."""
+    selector = pick(owner, dict, "spec").get("selector")
+    has_labels_only = resource in ("services", "replicationcontrollers")
+    return {"matchLabels": selector} if selector and has_labels_only else selector
 
 
 def service_pairs(pod, nodes, snapshot, arguments):
@@ -1863,11 +1869,16 @@ STAGES = {  # whenUnsatisfiable -> where kube-scheduler reads such constraints
         'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'}
 
 
-def spread_constraints(pod, when, snapshot, defaults=()):
+def default_selector(pod, snapshot):
+    """Return what default constraints require of the pods to count: what all require that select the pod."""
+    return list(itertools.chain(*selectors_of(pod, snapshot, *OWNERS)))
+
+
+def spread_constraints(pod, when, snapshot, defaults=(), default_selector=default_selector):
     """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     chosen = [raw for raw in raws or defaults if raw.get("whenUnsatisfiable") == when]
-    owned = list(itertools.chain(*selectors_of(pod, snapshot, *OWNERS))) if chosen and not raws else []
+    owned = default_selector(pod, snapshot) if chosen and not raws else []
     if not raws and not owned:
         return
     keys = {pick(raw, str, "topologyKey") for raw in chosen}
@@ -2810,6 +2821,16 @@ def room_for_nominated(pod, node, metadata):
     return reasons_supposing(pod, node, snapshot, there=others[node.name]) if node.name in others else []
 
 
+def nominate(pod, node_name, snapshot):
+    """Nominate a pod to a node, or to none: for the pods that come next, and by the request returned."""
+    snapshot.nominated = [other for other in snapshot.nominated if other.uid != pod.uid]
+    if node_name:
+        status = pick(pod.raw, dict, "status") | {"nominatedNodeName": node_name}
+        snapshot.nominated.append(Pod(pod.raw | {"status": status}))
+    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
+        "metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node_name}}
+
+
 ALWAYS_ASKED = [  # whatever the Policy
     FullRule("predicates", "Devices", lambda pod, node: (), metadata=claims_of_devices, title="devices",
              steady=True),
@@ -3288,6 +3309,7 @@ class FullPolicy(Policy):
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
     initial_backoff: int = 1  # seconds that a pod waits after the first attempt; then twice that, and so on
     max_backoff: int = 10  # seconds
+    kind = "Policy"  # of the file that says all this
 
     def new_decision(self, pod, snapshot):
         """Return a decision about a pod, in which nothing is decided yet."""
@@ -5189,6 +5211,8 @@ def interruptible(pool):
 class Extender:
     """An HTTP extender of the Policy: a web service that has a say. Upstream: scheduler/core/extender.go."""
 
+    filtered = FILTERED  # what its filter may answer
+
     def __init__(self, config, title):
         self.config = config
         self.title = title
@@ -5272,13 +5296,14 @@ class Extender:
             return nodes, failed
         otherwise = "it is ignorable, so the pods go on without it" if self.ignorable else ""
         with self.blamed("filterVerb", otherwise):
-            answer = self.ask_about(nodes.values(), "filterVerb", pod, FILTERED)
+            answer = self.ask_about(nodes.values(), "filterVerb", pod, self.filtered)
             passing = {pick(item, str, "metadata", "name") for item in pick(answer, list, "Nodes", "items")}
             if self.names_only and "NodeNames" in answer:
                 passing = set(answer["NodeNames"])
             if not passing <= nodes.keys():
                 raise Malformed("passes nodes it was not asked about")
             reasons = pick(answer, dict, "FailedNodes", of=str)
+            reasons |= pick(answer, dict, "FailedAndUnresolvableNodes", of=str)
             refused = {name: {self.title: [at_most(1000, reasons[name])] if name in reasons else []}
                        for name in nodes if name not in passing}
             return {name: node for name, node in nodes.items() if name in passing}, Failures(failed | refused)
@@ -5524,7 +5549,7 @@ class Manifests:
     def __init__(self, paths=()):
         self.objects = {}  # (resource, namespace, name) -> object
         self.uids = {}  # uid of a pod -> its namespace/name
-        self.changes = 0  # Bindings and deletions
+        self.changes = 0  # Bindings, deletions, nominations
         for path in paths:
             try:
                 self.load(path)
@@ -5605,6 +5630,8 @@ class Manifests:
             pod = self.objects[place]
             self.objects[place] = pod | {"spec": pod["spec"] | {"nodeName": body["target"]["name"]}}
             self.changes += 1
+        if method == "PATCH" and "nominatedNodeName" in pick(body, dict, "status"):
+            self.changes += 1  # in the snapshot it stands already: see nominate
         if method == "DELETE":
             *_, namespace, resource, name = path.split("/")
             gone = self.objects.pop((resource, namespace, name), None)
@@ -6488,6 +6515,10 @@ def outcome_of(cluster, policy_file, stop, options):
 
 # Under a KubeSchedulerConfiguration, functions of this chapter stand in for those of rules, which are in the
 # order of the chapters above. What is not here is as it was.
+#
+# Two bugs that kube-scheduler has from 1.34 to 1.36 are not followed. Where an extender filters that has
+# nodeCacheCapable false, all nodes are scored as if they were empty. And a pod with required anti-affinity
+# stays pending if its namespaceSelector excludes (NotIn) the pod's own namespace.
 
 
 TODAY = collections.defaultdict(dict)  # name of a rule -> {field of the Rule: what stands there today}
@@ -6651,11 +6682,38 @@ def preferred_node_affinity(pod, node, added_terms=()):
     return node_affinity(pod, node) + sum(added)
 
 
+CONTROLLERS = {  # apiVersion and kind of those by which a pod's fellows are found -> resource
+    ("v1", "ReplicationController"): "replicationcontrollers",
+    ("apps/v1", "ReplicaSet"): "replicasets", ("apps/v1", "StatefulSet"): "statefulsets"}
+
+
+def default_selector_today(pod, snapshot):
+    """Return what the Services that select the pod require of the pods to count, and its controller.
+
+    That is found by its name alone, and need not select the pod. Upstream: DefaultSelector, since 1.22.
+    """
+    required = list(itertools.chain(*selectors_of(pod, snapshot, "services")))
+    kind = name_in(pod.controller, "apiVersion"), name_in(pod.controller, "kind")
+    resource = CONTROLLERS.get(kind)
+    known = snapshot.objects[resource] if resource else {}
+    controller = known.get(f"{pod.namespace}/{name_in(pod.controller, 'name')}", {})
+    of_controller = []
+    with contextlib.suppress(InvalidSelector):
+        of_controller = label_selector(selector_in(controller, resource)) or []
+    if resource == "replicationcontrollers":  # its labels take the place of the Services'
+        labels = {each.key for each in of_controller}
+        required = [each for each in required if each.key not in labels]
+    return required + of_controller
+
+
+spread_constraints_today = functools.partial(spread_constraints, default_selector=default_selector_today)
+
+
 @today("EvenPodsSpread", "metadata")
 def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
     """Pods count on eligible nodes only, and an empty selector counts nobody."""
     spread = [with_full_domains(unless_empty(constraint), constraint.eligible)
-              for constraint in spread_constraints(pod, "DoNotSchedule", snapshot, default_constraints)]
+              for constraint in spread_constraints_today(pod, "DoNotSchedule", snapshot, default_constraints)]
     return spread or SKIP
 
 
@@ -6680,7 +6738,7 @@ SoftSpread = collections.namedtuple("SoftSpread", "constraints keys_needed")
 def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     """The system's own constraints need no keys: nodes that lack one are a domain of their own."""
     is_systems = default_constraints is DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
-    constraints = spread_constraints(pod, "ScheduleAnyway", snapshot, default_constraints)
+    constraints = spread_constraints_today(pod, "ScheduleAnyway", snapshot, default_constraints)
     if is_systems:
         constraints = [on_all_nodes(each, pod, snapshot) for each in constraints]
     return SoftSpread([with_counts(unless_empty(each), nodes) for each in constraints], not is_systems)
@@ -6829,6 +6887,8 @@ def volume_zone(pod, node, metadata):
 class Profile(FullPolicy):
     """What a profile of a KubeSchedulerConfiguration says: a Policy that decides as 1.36 does."""
 
+    kind = "KubeSchedulerConfiguration"
+
     def predicates_to_ask(self):
         """Return the predicates as they are asked: first of all, which nodes the pod names."""
         of_plugin = any(rule.name == "MatchNodeSelector" for rule in self.predicates)
@@ -6841,6 +6901,14 @@ class Profile(FullPolicy):
         if pod.nominated_node in feasible:
             feasible = {pod.nominated_node: feasible[pod.nominated_node]}
         return feasible, failed
+
+    def seek_remedy(self, decision, snapshot):
+        """If no rule has a remedy, free the room that is kept for the pod. Upstream: schedule_one.go."""
+        super().seek_remedy(decision, snapshot)
+        is_nominated = decision.pod.uid in [other.uid for other in snapshot.nominated]
+        has_remedy = decision.requests or decision.remedy
+        if is_nominated and not has_remedy and not decision.trouble:
+            decision.requests = [nominate(decision.pod, None, snapshot)]
 
     def rejection(self, error, failed):
         """Return the reason as it is, without the number of nodes for which it holds."""
@@ -6901,6 +6969,7 @@ def duration(text, place):
     return sum(float(count) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for count, unit in parts)
 
 
+FILTERED_TODAY = FILTERED | {"FailedAndUnresolvableNodes": dict}  # whose reasons count before FailedNodes'
 READ_OVER = {  # since nothing here depends on it
     "clientConnection": dict, "parallelism": int, "enableProfiling": bool, "enableContentionProfiling": bool,
     "delayCacheUntilActive": bool, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int}
@@ -6987,6 +7056,8 @@ def read_configuration(document, scheduler_name):
         config["httpTimeout"] = int(timeout * 10**9)
         config["enableHttps"] = config.get("enableHttps") or config.get("enableHTTPS")
     extenders = extenders_of(configs)
+    for extender in extenders:
+        extender.filtered = FILTERED_TODAY
     election = body.get("leaderElection", {})
     for name, default in ELECTION.items():
         election[name] = duration(election.get(name, ""), f"leaderElection.{name}") or default

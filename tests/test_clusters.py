@@ -1,5 +1,5 @@
 """Copies of live clusters of Kubernetes 1.36.2 (tests/golden/), each with a pod about which kube-scheduler decided there:
-volumes by hand and by chance, pods and nodes of today."""
+volumes by hand and by chance, pods of controllers and Services, pods and nodes of today."""
 
 import gzip
 import json
@@ -10,8 +10,9 @@ import pytest
 import scheduler
 from conftest import cluster_of, pending_pods
 
-CLUSTERS = Path(__file__).parent / "golden" / "clusters.jsonl.gz"
-CASES = {f"{case['group']}: {case['name']}": case for case in map(json.loads, gzip.open(CLUSTERS, "rt"))}
+GOLDEN = Path(__file__).parent / "golden"
+CASES = {f"{name} {number}, {case['group']}: {case['name']}": case for name in ("clusters", "owners")
+         for number, case in enumerate(map(json.loads, gzip.open(GOLDEN / f"{name}.jsonl.gz", "rt")), 1)}
 CONFIGURATION = {"apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration",
                  "profiles": [{"schedulerName": "kube"}]}
 

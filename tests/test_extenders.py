@@ -106,6 +106,28 @@ def test_what_no_extender_lets_pass_is_counted_in_the_message(service, field):
     assert decision.message == "0/3 nodes are available: 2 a is haunted."
 
 
+@table("kind, answer, message", {
+    "a configuration has them, too": (
+        "KubeSchedulerConfiguration", {"failedAndUnresolvableNodes": {"a": "a is lost", "b": "b is lost"}},
+        "1 a is lost, 1 b is lost"),
+    "... and they count before the others": (
+        "KubeSchedulerConfiguration", {"FailedNodes": {"a": "a is haunted", "b": "b is haunted"},
+                                       "FailedAndUnresolvableNodes": {"a": "a is lost"}},
+        "1 a is lost, 1 b is haunted"),
+    "a Policy does not know them": (
+        "Policy", {"FailedNodes": {"a": "a is haunted", "b": "b is haunted"}, "FailedAndUnresolvableNodes": {"a": 1}},
+        "1 a is haunted, 1 b is haunted"),
+})
+def test_reasons_that_no_preemption_helps_against(service, kind, answer, message):
+    service.answers["filter"] = 200, answer
+    extenders = [{"urlPrefix": service.url, "filterVerb": "filter"}]
+    read = {"Policy": lambda document, name: {name: scheduler.read_policy(document)},
+            "KubeSchedulerConfiguration": scheduler.read_configuration}[kind]
+    policies = read({"kind": kind, "apiVersion": scheduler.CONFIGURATION_VERSION, "extenders": extenders}, "my-scheduler")
+    decision = conftest.decide(policies, pod("p"), node("a"), node("b"))
+    assert decision.message == f"0/2 nodes are available: {message}."
+
+
 @table("host, score", {"as Go writes them": ("Host", "Score"), "in lower case": ("host", "score")})
 def test_scores_are_multiplied_by_the_weight_and_by_ten_and_added(service, host, score):
     service.answers["prioritize"] = 200, [{host: "a", score: 1}, {host: "b", score: 10}]

@@ -210,6 +210,70 @@ def test_a_pod_that_is_itself_nominated_to_a_node(by, nominated_to, node_name):
     assert decision.node == node_name
 
 
+def owned(kind, api_version="apps/v1", name="owner", is_controller=True):
+    """The metadata of a pod that belongs to something."""
+    return {"ownerReferences": [{"apiVersion": api_version, "kind": kind, "name": name, "uid": "u", "controller": is_controller}]}
+
+
+def owner(kind, namespace="default", **selector):
+    """What may own pods, or select them: those with these labels."""
+    if kind not in ("Service", "ReplicationController"):
+        selector = {"matchLabels": selector}
+    return {"kind": kind, "metadata": {"name": "owner", "namespace": namespace}, "spec": {"selector": selector}}
+
+
+def spread_from(policies, metadata, *owners):
+    """From which nodes a pod with the label app=a is spread: each has a pod with the labels in its name."""
+    fellows = {"app-a": {"app": "a"}, "app-b": {"app": "b"}, "tier-t": {"tier": "t"}, "app-a-tier-t": {"app": "a", "tier": "t"},
+               "other": {}}
+    decision = decide(
+        policies, pod("p", labels={"app": "a"}, metadata=metadata), *owners,
+        *(node(name, labels={"kubernetes.io/hostname": name, TODAY: "z"}) for name in fellows),
+        *(pod(f"on-{name}", labels=labels, nodeName=name) for name, labels in fellows.items()))
+    scores = decision.scores.get("PodTopologySpread") or decision.scores["SelectorSpreadPriority"]
+    return {name for name, score in scores.items() if score < scores["other"]}
+
+
+@table("metadata, owners, names", {
+    "a pod of a ReplicaSet": (owned("ReplicaSet"), [owner("ReplicaSet", app="a")], {"app-a", "app-a-tier-t"}),
+    "... of a StatefulSet": (owned("StatefulSet"), [owner("StatefulSet", app="a")], {"app-a", "app-a-tier-t"}),
+    "... of a ReplicationController": (
+        owned("ReplicationController", "v1"), [owner("ReplicationController", app="a")], {"app-a", "app-a-tier-t"}),
+    "... of one whose selector does not select it": (
+        owned("ReplicaSet"), [owner("ReplicaSet", tier="t")], {"tier-t", "app-a-tier-t"}),
+    "... of one whose selector cannot be read": (owned("ReplicaSet"), [owner("ReplicaSet", app="not a label!")], {}),
+    "... of one that selects all": (owned("ReplicaSet"), [owner("ReplicaSet")], {}),
+    "... of one that has gone": (owned("ReplicaSet", name="gone"), [owner("ReplicaSet", app="a")], {}),
+    "... of one of that name in another namespace": (owned("ReplicaSet"), [owner("ReplicaSet", "red", app="a")], {}),
+    "... of one of an old version": (owned("ReplicaSet", "extensions/v1beta1"), [owner("ReplicaSet", app="a")], {}),
+    "... of one that is not its controller": (
+        owned("ReplicaSet", is_controller=False), [owner("ReplicaSet", app="a")], {}),
+    "a pod that belongs to nothing, beside a ReplicaSet that selects it": ({}, [owner("ReplicaSet", app="a")], {}),
+    "a Job's": (owned("Job", "batch/v1"), [owner("Job", app="a")], {}),
+    "a DaemonSet's": (owned("DaemonSet"), [owner("DaemonSet", app="a")], {}),
+    "a node's own": (owned("Node", "v1"), [], {}),
+    "a pod of a Service": ({}, [owner("Service", app="a")], {"app-a", "app-a-tier-t"}),
+    "... and of a DaemonSet": (
+        owned("DaemonSet"), [owner("Service", app="a"), owner("DaemonSet", tier="t")], {"app-a", "app-a-tier-t"}),
+    "... and of a ReplicaSet, which requires something else: both count": (
+        owned("ReplicaSet"), [owner("Service", app="a"), owner("ReplicaSet", tier="t")], {"app-a-tier-t"}),
+    "... which contradicts it: nobody meets both": (
+        owned("ReplicaSet"), [owner("Service", app="a"), owner("ReplicaSet", app="b")], {}),
+    "... of a ReplicationController, which contradicts it: that one counts": (
+        owned("ReplicationController", "v1"), [owner("Service", app="a"), owner("ReplicationController", app="b")],
+        {"app-b"}),
+})
+def test_from_whom_a_pod_is_spread_by_default(metadata, owners, names):
+    assert spread_from(BOTH["KubeSchedulerConfiguration"], metadata, *owners) == set(names)
+
+
+def test_under_a_policy_all_that_select_the_pod_say_from_whom_it_is_spread():
+    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "priorities": [
+        {"name": "SelectorSpreadPriority", "weight": 1}]})}
+    assert spread_from(policies, {}, owner("ReplicaSet", app="a")) == {"app-a", "app-a-tier-t"}
+    assert spread_from(policies, owned("ReplicaSet"), owner("ReplicaSet", tier="t")) == set()
+
+
 def test_what_is_always_asked_is_not_part_of_what_the_policy_says():
     for policies in BOTH.values():
         said = "\n".join(policies["my-scheduler"].lines())

@@ -50,6 +50,17 @@ def apart(app, **more):
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app, **more}}}]}}
 
 
+def configured(*plugins):
+    """A KubeSchedulerConfiguration with these plugins beside the default ones, as the loop takes it."""
+    return scheduler.read_configuration(configuration(*plugins), "my-scheduler")
+
+
+def configuration(*plugins):
+    """A KubeSchedulerConfiguration with these plugins beside the default ones."""
+    return {"apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": [
+        {"plugins": {"multiPoint": {"enabled": [{"name": name} for name in plugins]}}}]}
+
+
 def decide(objects, policies=None, name="p"):
     """The decision about a pod, and the snapshot by which it was made."""
     policies = policies or built()
@@ -432,13 +443,79 @@ def test_nobody_preempts_without_the_rule():
         assert (decision.node, decision.requests, decision.remedy) == (None, [], "")
 
 
-def test_a_configuration_can_name_it_as_a_plugin(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({
-        "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [
-            {"plugins": {"multiPoint": {"enabled": [{"name": "Preemption"}]}}}]}))
-    policies = scheduler.load_policies(tmp_path / "config.json", "my-scheduler")
-    decision, _ = decide([node("n", cpu="1"), running("a", "n"), incoming()], policies)
-    assert list(sent(decision, "DELETE", "/pods/(.*)")) == ["a"]
+@table("policies, victims", {
+    "a Policy has those compared who come first, and first are those whose budgets are violated": (built(), ["a", "b"]),
+    "a configuration has the most important ones compared": (configured("Preemption"), ["c", "d"]),
+})
+def test_the_file_that_names_it_says_which_kube_scheduler_it_follows(policies, victims):
+    """Two nodes with a violated budget each. Upstream: SelectVictimsOnNode, which sorts them at its end today."""
+    decision, _ = decide([
+        node("m", cpu="2"), node("n", cpu="2"), running("a", "m", 1, labels=A), running("b", "m", 9), budget(0),
+        running("c", "n", 5, labels=A), running("d", "n", 5), incoming("2")], policies)
+    assert sorted(sent(decision, "DELETE", "/pods/(.*)")) == victims
+
+
+STALE = [node("n", cpu="1"), incoming("2", 20, nominated="n"), incoming(name="q")]
+
+
+@table("objects, policies, nominated, places", {
+    "under a configuration its room is free at once": (STALE, configured(), {"p": None}, {"q": "n"}),
+    "under a Policy it is kept, as by kube-scheduler 1.20": (
+        STALE, built({"kind": "Policy", "apiVersion": "v1"}), {}, {}),
+    "room on a node that has gone is no longer kept": (
+        [node("n", cpu="1"), incoming("2", 20, nominated="gone")], configured(), {"p": None}, {}),
+    "who is nominated to no node has nothing to give": (
+        [node("n", cpu="1"), incoming("2", 20), incoming(name="q")], configured(), {}, {"q": "n"}),
+    "who fits keeps it until it is bound": (
+        [node("n", cpu="1"), incoming("1", 20, nominated="n"), incoming(name="q")], configured(), {}, {"p": "n"}),
+    "a rule that waits for victims to go keeps it": (
+        [node("n", cpu="1"), running("a", "n", metadata=GOING), incoming("1", 20, nominated="n")],
+        configured("Preemption"), {}, {}),
+    "a rule that makes room elsewhere moves it": (
+        [node("m", cpu="2"), running("a", "m"), node("n", cpu="1"), incoming("2", 20, nominated="n")],
+        configured("Preemption"), {"p": "m"}, {}),
+    "a rule that finds none does not keep it": (STALE, configured("Preemption"), {"p": None}, {"q": "n"}),
+})
+def test_the_nomination_of_a_pod_that_fits_nowhere(objects, policies, nominated, places):
+    cluster = cluster_of(*objects)
+    decisions = make_pass(cluster, policies)
+    patches = [sent(decision, "PATCH", "/pods/(.*)/status") for decision in decisions]
+    assert {name: body["status"]["nominatedNodeName"] for patch in patches for name, body in patch.items()
+            if "nominatedNodeName" in body["status"]} == nominated
+    assert {decision.pod.name: decision.node for decision in decisions if decision.node} == places
+
+
+def test_a_nomination_is_cleared_by_a_request():
+    server = Server(*STALE)
+    make_pass(scheduler.LiveCluster(server), configured())
+    assert [body for *_, body in server.sent("PATCH", "/pods/p/status") if "nominatedNodeName" in body["status"]] == [
+        {"metadata": {"uid": "uid-p"}, "status": {"nominatedNodeName": None}}]
+
+
+def test_in_a_dry_run_a_nomination_is_cleared_in_memory():
+    server = Server(*STALE)
+    cluster = scheduler.LiveCluster(server, options=scheduler.read_arguments(["--dry-run"]))
+    assert [decision.node for decision in make_pass(cluster, configured())] == [None, "n"]
+    assert {method for method, *_ in server.requests} == {"GET"}
+
+
+def test_a_nomination_lasts_while_the_api_server_is_in_trouble():
+    server = Server(node("n", cpu="1"), incoming(nominated="n", volumes=[
+        {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
+    server.failures["persistentvolumeclaims"] = [503, 503, 503]
+    [decision] = make_pass(cluster := scheduler.LiveCluster(server), configured())
+    assert (decision.trouble.status, decision.requests) == (503, [])
+    assert [each.name for each in cluster.snapshot.nominated] == ["p"]
+
+
+def test_of_manifests_who_was_tried_before_gets_the_room_that_becomes_free(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(configuration()))
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
+        node("n", cpu="1"), incoming(name="q"), incoming("2", nominated="n")]}))
+    run = run_scheduler("--config", tmp_path / "config.json", "--cluster", tmp_path / "cluster.json")
+    assert run.stdout.splitlines()[:2] == [
+        "default/q stays pending: 0/1 nodes are available: 1 Insufficient cpu.",
+        "default/q -> n  (1 of 1 nodes fit, score 398)"]
 
 
 LEVELS = {"abyss": -2**31, "low": 0, "middle": 5, "high": 20, "p10": 110, "p30": 130, "p50": 150, "never": 140}
@@ -630,6 +707,20 @@ def test_the_room_is_kept_until_the_victims_have_gone(contested, tmp_path, start
         contested.request("DELETE", f"namespaces/default/pods/{name}", params={"gracePeriodSeconds": 0})
     wait_for("those have the room whom it was made for", lambda: contested.places() == {
         "default/p30": "n", "default/p10": "n"})
+
+
+def test_the_room_of_a_stale_nomination_is_free_again(contested, tmp_path):
+    """It was there before this script was started, and nobody makes room."""
+    (tmp_path / "config.json").write_text(json.dumps(configuration()))
+    contested.create(node("n", cpu="1"), pod("p30", {"cpu": "2"}, priorityClassName="p30"),
+                     pod("p10", {"cpu": "1"}, priorityClassName="p10"))
+    contested.request("PATCH", "namespaces/default/pods/p30/status", {"status": {"nominatedNodeName": "n"}},
+                      headers={"Content-Type": "application/merge-patch+json"})
+    run = run_scheduler("--server", contested.server, "--config", tmp_path / "config.json",
+                        "--scheduler-name=my-scheduler", "--once")
+    assert run.returncode == 0, run.stderr
+    assert contested.places() == {"default/p10": "n"}
+    assert "nominatedNodeName" not in contested.pods()["default/p30"]["status"]
 
 
 def test_another_replica_goes_on_where_one_has_stopped(contested, tmp_path):

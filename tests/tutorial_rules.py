@@ -11,7 +11,7 @@ import collections
 import contextlib
 import logging
 
-from scheduler import (ApiError, InvalidSelector, Pod, Unschedulable, event, label_selector, now, pick, predicate, priority,
+from scheduler import (ApiError, InvalidSelector, Unschedulable, event, label_selector, nominate, now, pick, predicate, priority,
                        reasons_supposing, satisfies)
 
 log = logging.getLogger("scheduler")
@@ -154,22 +154,9 @@ def coscheduling(pod, node):
     return []
 
 
-# Preemption: a pod that fits nowhere has less important ones deleted, as by kube-scheduler 1.20's DefaultPreemption.
-# But its nomination ends as soon as nobody's going would help it, as since 1.24 (kubernetes#106816).
-
-def nominate(pod, node_name, snapshot):
-    """Nominate a pod to a node, or to None: here, for the pods that come next, and by the request that is returned."""
-    snapshot.nominated = [other for other in snapshot.nominated if other.uid != pod.uid]
-    if node_name:
-        status = pick(pod.raw, dict, "status") | {"nominatedNodeName": node_name}
-        snapshot.nominated.append(Pod(pod.raw | {"status": status}))
-    return "PATCH", status_of(pod), {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node_name}}
-
-
-def status_of(pod):
-    """Return the path of a pod's status."""
-    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-
+# Preemption: a pod that fits nowhere has less important ones deleted, as by DefaultPreemption of kube-scheduler 1.20, or,
+# under a KubeSchedulerConfiguration, of 1.36. But under both its nomination ends as soon as nobody's going would help it,
+# as since 1.24 (kubernetes#106816).
 
 def budgets_of(pod, snapshot):
     """Yield the names of the disruption budgets that count the pod, and how many of their pods may go."""
@@ -206,6 +193,8 @@ def victims_on(pod, node, snapshot):
         violates = gone.pop(other)
         if reasons_supposing(pod, node, snapshot, gone):
             gone[other] = violates
+    if snapshot.policies[pod.scheduler].kind == "KubeSchedulerConfiguration":
+        return {other: gone[other] for other in lower if other in gone}  # the most important one first
     return gone
 
 
@@ -235,12 +224,12 @@ def make_room(pod, node, victims, snapshot):
     victims = [victim for victim in victims if not is_going(victim, snapshot)]
     for victim in victims:
         snapshot.objects["going"].add(victim.uid)
-        yield "PATCH", status_of(victim), {"metadata": {"uid": victim.uid}, "status": {"conditions": [{
+        path = f"/api/v1/namespaces/{victim.namespace}/pods/{victim.name}"
+        yield "PATCH", f"{path}/status", {"metadata": {"uid": victim.uid}, "status": {"conditions": [{
             "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
             "message": f"{pod.scheduler}: preempting to accommodate a higher priority pod",
             "lastTransitionTime": now()}]}}  # which tells a Job that its pod has not failed by itself
-        yield "DELETE", f"/api/v1/namespaces/{victim.namespace}/pods/{victim.name}", {
-            "preconditions": {"uid": victim.uid}}
+        yield "DELETE", path, {"preconditions": {"uid": victim.uid}}
     yield nominate(pod, node.name, snapshot)
     for other in snapshot.nominated:
         if (other.nominated_node == node.name and other.priority < pod.priority
