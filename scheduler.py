@@ -2254,8 +2254,15 @@ CLOUD_DISKS = {  # provisioner -> its disks
     "kubernetes.io/gce-pd": CloudDisks("gcePersistentDisk", "pdName", 16),
     "kubernetes.io/azure-disk": CloudDisks("azureDisk", "diskName", 16),
     "kubernetes.io/cinder": CloudDisks("cinder", "volumeID", 256)}
-KUBE_MAX_PD_VOLS = os.environ.get("KUBE_MAX_PD_VOLS", "")
-KUBE_MAX_PD_VOLS = int(KUBE_MAX_PD_VOLS) if KUBE_MAX_PD_VOLS.isdigit() else 0  # 0: the limits above
+
+
+def number_in_environment(name):
+    """Return the number that a variable of the environment says; 0 if it says none."""
+    text = os.environ.get(name, "")
+    return int(text) if text.isdigit() else 0
+
+
+KUBE_MAX_PD_VOLS = number_in_environment("KUBE_MAX_PD_VOLS")  # 0: the limits above
 
 
 LOCAL = {"configMap", "downwardAPI", "emptyDir", "hostPath", "persistentVolumeClaim", "projected", "secret"}

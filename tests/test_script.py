@@ -1,0 +1,243 @@
+"""Part I of scheduler.py, cut out, is a whole scheduler; and what follows only adds to it."""
+
+import ast
+import collections
+import importlib.util
+import io
+import json
+import signal
+import subprocess
+import sys
+import tokenize
+
+import pytest
+from conftest import ROOT, node, pod, scheduler, table, wait_for
+from test_golden import CASES
+
+WHOLE = (ROOT / "scheduler.py").read_text()
+TREE = ast.parse(WHOLE)
+POLICY = json.loads((ROOT / "policy.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory):
+    """The script, cut out by the command of its own first lines."""
+    folder = tmp_path_factory.mktemp("cut")
+    [command] = [line.strip() for line in ast.get_docstring(TREE).splitlines() if line.strip().startswith("(sed ")]
+    make, run = command.split(" && ")
+    assert run == "python small.py"
+    subprocess.run(make.replace("scheduler.py", str(ROOT / "scheduler.py")), shell=True, check=True, cwd=folder)
+    return folder / "small.py"
+
+
+def lines_of_code(text):
+    """The numbers of the lines that are no blank lines, comments or docstrings, as cloc counts them."""
+    documented = set()
+    for place in ast.walk(ast.parse(text)):
+        if isinstance(place, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(place):
+            documented |= {*range(place.body[0].lineno, place.body[0].end_lineno + 1)}
+    code = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING):
+            code |= {*range(token.start[0], token.end[0] + 1)}
+    return code - documented
+
+
+def test_it_has_at_most_a_thousand_lines_of_which_650_are_code(cut):
+    text = cut.read_text()
+    assert len(text.splitlines()) <= 1000
+    assert len(lines_of_code(text)) <= 650
+
+
+def test_it_names_nothing_of_a_later_part_and_imports_what_it_uses(cut):
+    run = subprocess.run([sys.executable, "-m", "ruff", "check", "--isolated", "--select=F", cut],
+                         capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout
+
+
+def test_no_name_is_bound_twice_at_the_top_level():
+    bound = []
+    for statement in TREE.body:
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            bound.append(statement.name)
+        for target in getattr(statement, "targets", []):
+            bound += [each.id for each in ast.walk(target) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+    assert [name for name, count in collections.Counter(bound).items() if count > 1] == []
+
+
+def test_no_method_is_overridden_twice_in_a_line():
+    """What a subclass says otherwise, no subclass of it says otherwise once more; constructors aside."""
+    methods = {place.name: {each.name for each in place.body if isinstance(each, ast.FunctionDef)} - {"__init__"}
+               for place in TREE.body if isinstance(place, ast.ClassDef)}
+    bases = {place.name: [base.id for base in place.bases if isinstance(base, ast.Name) and base.id in methods]
+             for place in TREE.body if isinstance(place, ast.ClassDef)}
+
+    def line_above(name):
+        """The classes above one, nearest first."""
+        return [each for base in bases[name] for each in (base, *line_above(base))]
+
+    twice = {(name, method) for name in methods for method in methods[name]
+             if sum(method in methods[above] for above in line_above(name)) > 1}
+    assert twice == set()
+
+
+@pytest.fixture(scope="module")
+def small(cut):
+    """The script as a module."""
+    text = cut.read_text().replace("sys.exit(main())", "")
+    spec = importlib.util.spec_from_loader("small", loader=None)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["small"] = module
+    exec(compile(text, cut, "exec"), vars(module))
+    yield module
+    del sys.modules["small"]
+
+
+def is_for(small, policy):
+    """Whether a Policy names rules and weights only, and rules of the script."""
+    said = {"predicates", "priorities"}
+    return said <= policy.keys() <= said | {"kind", "apiVersion"} and all(
+        entry["name"] in catalogue and entry.keys() <= {"name", "weight"}
+        for where, catalogue in small.CATALOGUES.items() for entry in policy[where] or [{"name": ""}])
+
+
+def decisions_of(small, case, folder):
+    """What the script decides about the pods of a golden case."""
+    path = folder / "policy.json"
+    path.write_text(json.dumps(case["policy"]))
+    [policy] = small.plain_policies(path, "my-scheduler").values()
+    nodes = {thing["metadata"]["name"]: small.Node(thing) for thing in case["objects"] if thing["kind"] == "Node"}
+    waiting = {}
+    for thing in case["objects"]:
+        if thing["kind"] == "Pod" and thing.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
+            each = small.Pod(thing)
+            waiting[each.key] = each
+            if each.node_name in nodes:
+                nodes[each.node_name].add(each)
+    snapshot = small.Snapshot(dict(sorted(nodes.items())))
+    return {key: small.schedule(each, snapshot, policy) for key, each in waiting.items() if not each.node_name}
+
+
+def test_it_decides_the_golden_cases_of_its_rules(small, tmp_path):
+    decided = 0
+    for line in CASES.values():
+        case, expected = line["case"], line["expect"]["pods"]
+        if not is_for(small, case["policy"]):
+            continue
+        decisions = decisions_of(small, case, tmp_path)
+        for each in expected:
+            decision = decisions[each["pod"]]
+            if each.get("skipped"):
+                continue
+            decided += 1
+            if "error" in each:
+                assert each["error"].startswith(decision.message), each["pod"]
+            elif decision.node:
+                assert decision.total.keys() == set(each["feasible"]), each["pod"]
+                assert len(decision.total) == 1 or decision.total == (each["total"] or dict.fromkeys(decision.total, 1))
+            else:
+                assert decision.message == each["message"], each["pod"]
+    assert decided > 500
+
+
+SCRIPTS = {"the script": "small.py", "the whole file": "scheduler.py"}
+
+
+class Process:
+    """The script, or the whole file, as it runs beside a control plane."""
+
+    def __init__(self, path, folder, *arguments):
+        self.files = folder / "out", folder / "err"
+        with open(self.files[0], "wb") as out, open(self.files[1], "wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, path, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=folder)
+
+    @property
+    def out(self):
+        """The lines that it has printed."""
+        return self.files[0].read_text().splitlines()
+
+    @property
+    def err(self):
+        """The lines that it has logged."""
+        return self.files[1].read_text().splitlines()
+
+
+@pytest.fixture(params=SCRIPTS.values(), ids=SCRIPTS)
+def start(request, cut, tmp_path):
+    """A function that starts the script, or the whole file; it is ended with the test."""
+    started = []
+    path = cut if request.param == "small.py" else ROOT / "scheduler.py"
+
+    def start(*arguments):
+        started.append(Process(path, tmp_path, *arguments))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+
+
+def test_it_schedules_as_the_whole_file_does(control_plane, start, tmp_path):
+    """300 pods on 20 nodes, one that fits nowhere, an edited Policy, a broken one, an API server that goes and comes."""
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps(POLICY))
+    control_plane.create(*(node(f"n{i:02}", cpu="8", pods="15") for i in range(20)), node("cordoned", unschedulable=True))
+    control_plane.create(pod("huge", {"cpu": "9"}, priority=None), *(pod(f"p{i:03}", {"cpu": "100m"}) for i in range(299)))
+    running = start("--server", control_plane.server, "--policy", policy, "--interval", "0.2")
+    wait_for("all but one are bound", lambda: len(control_plane.places()) == 299)
+    assert set(collections.Counter(control_plane.places().values()).values()) <= {14, 15}
+    wait_for("each is told", lambda: len(control_plane.events("Scheduled")) == 299)
+    why = "0/21 nodes are available: 1 node(s) were unschedulable, 20 Insufficient cpu."
+    wait_for("huge is told why", lambda: ("default/huge", why, "my-scheduler") in control_plane.events("FailedScheduling"))
+    [condition] = wait_for("its condition says so", lambda: control_plane.pods()["default/huge"]["status"].get("conditions"))
+    assert (condition["status"], condition["reason"], condition["message"]) == ("False", "Unschedulable", why)
+    assert f"default/huge stays pending: {why}" in running.out
+
+    policy.write_text("{")
+    wait_for("it says that the Policy is broken", lambda: any(str(policy) in line for line in running.err))
+    policy.write_text(json.dumps(POLICY | {"predicates": [{"name": "HostName"}]}))
+    wait_for("without PodFitsResources the pod is bound", lambda: len(control_plane.places()) == 300)
+
+    control_plane.proxy.kill()
+    control_plane.proxy.wait()
+    wait_for("it says that nobody answers", lambda: any("kubectl proxy" in line for line in running.err))
+    control_plane.start_proxy()
+    wait_for("somebody answers", control_plane.ready)
+    control_plane.create(pod("late"))
+    wait_for("it goes on", lambda: "default/late" in control_plane.places())
+    wait_for("it says so", lambda: "the API server answers again" in running.err)
+    lines = [line.partition(" ")[0] for line in running.out if " -> " in line]
+    assert len(lines) == len(set(lines)) == 301, "each is bound once"
+    running.process.send_signal(signal.SIGINT)
+    assert running.process.wait(timeout=30) == 0
+
+
+@table("policy, line", {
+    "no file": (None, "No such file or directory"),
+    "no YAML": ("{", "policy.json"),
+    "a rule that there is not": ('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Nobody"}]}', '"Nobody"'),
+    "a list that is none": ('{"kind": "Policy", "apiVersion": "v1", "predicates": 5}', "predicates: expected a list, got 5"),
+})
+def test_a_broken_policy_is_one_line_and_exit_code_2(start, tmp_path, policy, line):
+    path = tmp_path / "policy.json"
+    if policy:
+        path.write_text(policy)
+    running = start("--policy", path, "--server", "http://127.0.0.1:1", "--once")
+    assert running.process.wait(timeout=60) == 2
+    [said] = running.err
+    assert str(path) in said and line in said
+
+
+def test_a_dead_proxy_is_one_line_and_exit_code_1(start, tmp_path):
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps(POLICY))
+    running = start("--policy", policy, "--server", "http://127.0.0.1:1", "--once")
+    assert running.process.wait(timeout=60) == 1
+    assert [line for line in running.err if "is `kubectl proxy` running there?" in line] == running.err[-1:]
+
+
+def test_main_runs_what_there_is(small):
+    assert small.COMMAND_LINES[-1] is small.run_script
+    assert scheduler.COMMAND_LINES[-1] is scheduler.command_line
