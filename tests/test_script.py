@@ -95,10 +95,10 @@ def small(cut):
 
 def is_for(small, policy):
     """Whether a Policy names rules and weights only, and rules of the script."""
-    said = {"predicates", "priorities"}
-    return said <= policy.keys() <= said | {"kind", "apiVersion"} and all(
+    lists = [policy.get(where) for where in small.CATALOGUES]
+    return None not in lists and policy.keys() <= {*small.CATALOGUES, "kind", "apiVersion"} and all(
         entry["name"] in catalogue and entry.keys() <= {"name", "weight"}
-        for where, catalogue in small.CATALOGUES.items() for entry in policy[where] or [{"name": ""}])
+        for where, catalogue in small.CATALOGUES.items() for entry in policy[where])
 
 
 def decisions_of(small, case, folder):
