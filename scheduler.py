@@ -320,7 +320,8 @@ def event(pod, kind, reason, message, by=None):
 def pod_condition(pod, reason, message):
     """Return the request that says in the pod's condition PodScheduled why it is not bound."""
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-    if not pod.is_said_to_wait:  # else the condition was False before
+    before = pick(pod.raw, list, "status", "conditions", of=dict)
+    if ("PodScheduled", "False") not in [(each.get("type"), each.get("status")) for each in before]:
         condition["lastTransitionTime"] = now()
     return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
         "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
@@ -639,9 +640,6 @@ class Pod:
         self.uid = pick(raw, str, "metadata", "uid") or self.key
         self.created = pick(raw, str, "metadata", "creationTimestamp")
         self.terminating = bool(pick(raw, str, "metadata", "deletionTimestamp"))
-        conditions = pick(raw, list, "status", "conditions", of=dict)
-        said = {str(each.get("type")): each.get("status") for each in conditions}
-        self.is_said_to_wait = said.get("PodScheduled") == "False"  # by `pod_condition`
         self.priority = pick(spec, int, "priority")
         self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
         self.node_name = pick(spec, str, "nodeName")
@@ -1131,9 +1129,9 @@ def read_more_of_pod(pod):
     affinity = pick(spec, dict, "affinity")
     pod.is_affine = any(pick(affinity, dict, side) for side in ("podAffinity", "podAntiAffinity"))
     pod.init_containers = tuple(pick(spec, list, "initContainers", of=dict))
-    pod.pending_message = pending_message(raw)
     for container in [*pod.containers, *pod.init_containers]:
         pick(container, str, "name")
+    pick(raw, list, "status", "conditions", of=dict)  # so that whoever looks at them later can
     read_claims(pod)
     pod.uncounted_cpu = pod.nonzero.get("cpu", 0) - pod.nonzero_incoming["cpu"]
     sidecars = [container for container in pod.init_containers if is_sidecar(container)]
@@ -1142,14 +1140,6 @@ def read_more_of_pod(pod):
     if sidecars or spec.get("resources") or is_resized(raw):
         read_requests_of_today(pod)
     pod.record = None  # of a pending pod: its PodRecord
-
-
-def pending_message(raw):
-    """Return the message of a pod's condition PodScheduled, if that is False, or None. Raises Malformed."""
-    for condition in pick(raw, list, "status", "conditions", of=dict):
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return name_in(condition, "message")
-    return None
 
 
 def read_claims(pod):
@@ -3808,9 +3798,10 @@ def read_json(data):
     have an object hold bytes that are no UTF-8, which would hide all others of its list: these are replaced.
     """
     try:
-        content = json.loads(data.decode(errors="replace"))
+        content = json.loads(data.decode(errors="replace"), strict=False)
     except RecursionError:
-        content = json.loads(without_managed_fields(data).decode(errors="replace"))
+        data = without_managed_fields(data)
+        content = json.loads(data.decode(errors="replace"), strict=False)
     with contextlib.suppress(Malformed):  # whoever asked for it says so
         for thing in [pick(content, dict, "object"), *pick(content, list, "items")]:  # of a watch, of a list
             pick(thing, dict, "metadata").pop("managedFields", None)
@@ -3969,13 +3960,18 @@ class Writer:
                 raise Trouble(0, f"{what}, for {self.patience} s")
             time.sleep(0.002)
 
-    def bind_and_tell(self, decision, is_live):
+    def bind_and_tell(self, decision, record, is_live):
         """Bind the pod, and let the loop know. If it is bound, tell people and rules so."""
         pod = decision.pod
         try:
-            self.bind(decision, is_live)
+            with record.writing:  # what says that the pod waits is written before, or not at all
+                self.bind(decision, is_live)
         except BaseException as error:  # by a rule even SystemExit
-            if not (is_live and self.is_bound(pod, decision.node)):
+            place = self.place_of(pod) if is_live else ""
+            if place not in ("", decision.node):
+                why = f"is on {place}: somebody else bound it; does a second {pod.scheduler} run?"
+                warn_once(f"{pod.key} {why}", about="somebody else binds")
+            if place != decision.node:
                 self.answered.put((decision, error))
                 return
         self.answered.put((decision, None))
@@ -3998,7 +3994,7 @@ class Writer:
         bound_by = next((who for who, binder in binders if self.may_write() and binder(pod, node_name)), None)
         # Among manifests nobody else can bind it, so that a Binding follows in any case.
         if bound_by and is_live:
-            if not self.is_bound(pod, node_name):
+            if self.place_of(pod) != node_name:
                 raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
             return
         try:
@@ -4010,8 +4006,8 @@ class Writer:
         if is_live and not name_in(answer, "kind"):  # which all has that an API server says
             raise Trouble(0, "its Binding was answered, but by no API server")
 
-    def is_bound(self, pod, node_name):
-        """Say whether a pod is bound to a node, whatever was answered: the answer may have been lost.
+    def place_of(self, pod):
+        """Return the node on which a pod is, or "", whatever was answered: the answer may have been lost.
 
         As long as the API server does not tell, it is asked again, and the pod keeps its room.
         """
@@ -4020,10 +4016,10 @@ class Writer:
                 raw = self.api.request("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
                 uid = name_in(raw, "metadata", "uid")
                 if uid:  # else it is no pod, so that no API server says it
-                    return uid == pod.uid and name_in(raw, "spec", "nodeName") == node_name
+                    return name_in(raw, "spec", "nodeName") if uid == pod.uid else ""
             except ApiError as error:
                 if error.status in (403, 404):  # nobody may ask, or it has gone
-                    return False
+                    return ""
             time.sleep(backoff(attempt, most=10))
 
     def announce(self, request):
@@ -4036,25 +4032,33 @@ class Writer:
             if self.write_note(self.api.request, request) or self.is_busy():
                 return
 
-    def tell(self, record, message, requests):
+    def tell(self, record, message, event, condition=None):
         """Say why a pod is not bound. What the API server fails to write, the next attempt says again."""
-        for request in requests:
-            if record.written != message:
-                return  # there is news by now
-            if record.waits_for is WaitsFor.BINDING:
-                record.written = None  # by now it may be bound; if it is not, that is told anew
-                return
-            if not self.write_note(self.attempt, request):
-                record.written = None
+        self.write_if_news(record, message, event)
+        if condition:
+            with record.writing:  # the Binding comes before it or after it, or else a bound pod would say it
+                self.write_if_news(record, message, condition)
+
+    def write_if_news(self, record, message, request):
+        """Write a message about a pod that waits, unless there is another one by now."""
+        if record.written != message:
+            return
+        if record.waits_for is WaitsFor.BINDING:
+            record.written = None  # by now it may be bound; if it is not, that is told anew
+        elif not self.write_note(self.attempt, request):
+            record.written = None
 
     def write_note(self, send, request):
-        """Send an event or a condition. Return False if it is to be sent again: trouble of the API server."""
+        """Send an event or a condition. Return False if it is to be said anew: in trouble, or it has gone."""
         try:
             patiently(send, *request)
         except ApiError as error:
-            if isinstance(error, Trouble):
+            has_gone = error.status == 404
+            if isinstance(error, Trouble) or (has_gone and "/events/" in request[1]):
                 return False
-            if error.status != 409:  # it was written after all; or we do not lead any more
+            # Where the pod has gone, another one of its name is told 422. 409: it was written after all, or
+            # this replica does not lead any more.
+            if not has_gone and error.status not in (409, 422):
                 warn_once(str(error))
         return True
 
@@ -4115,6 +4119,9 @@ class PodRecord:
 
     pod: Pod  # as it was when last listed
     written: str | None = None  # the message of its last event, and of its condition PodScheduled
+    event: tuple | None = None  # the request that recorded that event
+    say_again_at: float = 0  # when the event may be counted up
+    writing: threading.Lock = field(default_factory=threading.Lock, repr=False)  # held while of it is written
     reported: tuple | None = None  # what was last reported of it
     attempts: int = 0  # that have failed
     backoff_ends: float = 0
@@ -4309,7 +4316,7 @@ class PendingPods(dict):
         listed = {pod.uid for pod in pods}
         moment = time.monotonic()
         for pod in pods:
-            record = self.get(pod.uid) or PodRecord(pod, pod.pending_message, since=moment)
+            record = self.get(pod.uid) or PodRecord(pod, since=moment)
             self[pod.uid] = record
             record.renew(pod)
         for uid, record in [*self.items()]:
@@ -4351,7 +4358,7 @@ class PendingPods(dict):
         if record.waits_for is WaitsFor.BINDING:
             if not self.writer.dry_run:
                 self.under_way.add(decision.pod.uid)
-                self.writer.start(self.writer.bind_and_tell, decision, self.cache.snapshot.is_live)
+                self.writer.start(self.writer.bind_and_tell, decision, record, self.cache.snapshot.is_live)
             return
         try:
             self.send(decision.requests)
@@ -4406,14 +4413,22 @@ class PendingPods(dict):
     def say(self, decision, kind, event_reason, condition_reason, message):
         """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
 
+        A warning that is not new is counted up, as events last for an hour; not those of many pods at once.
         For pods whose condition has the reason Unschedulable, cluster autoscalers make nodes.
         """
         pod = decision.pod
-        if message != pod.record.written:
-            pod.record.written = message
-            requests = [event(pod, kind, event_reason, message),
-                        pod_condition(pod, condition_reason, message)]
-            self.writer.start(self.writer.tell, pod.record, message, requests)
+        record = pod.record
+        moment = time.monotonic()
+        if message != record.written:
+            record.written = message
+            record.event = event(pod, kind, event_reason, message)
+            requests = record.event, pod_condition(pod, condition_reason, message)
+        elif kind == "Warning" and moment >= record.say_again_at:
+            requests = (counted_up(record.event),)
+        else:
+            return
+        record.say_again_at = moment + random.uniform(1, 2) * SAY_AGAIN_SECONDS
+        self.writer.start(self.writer.tell, record, message, *requests)
 
     def take_answers(self, patience=0.5):
         """Take in how Bindings have ended; for those under way wait so many seconds."""
@@ -4450,6 +4465,18 @@ class PendingPods(dict):
                 break
             self.take_answers(patience=0.02)
             time.sleep(0.002)
+
+
+SAY_AGAIN_SECONDS = 300  # for which an event is not counted up
+
+
+def counted_up(request):
+    """Return the request that counts up an event which a request has recorded. Upstream: EventCorrelator."""
+    _, path, body = request
+    body["count"] += 1
+    body["lastTimestamp"] = now()
+    return "PATCH", f"{path}/{body['metadata']['name']}", {
+        "count": body["count"], "lastTimestamp": body["lastTimestamp"]}
 
 
 def warn_of_failure(error, text):
@@ -4590,7 +4617,7 @@ class Objects(dict):
         self.is_watched = is_watched
         self.changed = changed
         self.reflectors = {}  # resource -> Reflector, of what is watched
-        self.news = queue.SimpleQueue()  # from these
+        self.news = queue.Queue()  # from these
 
     def __missing__(self, resource):
         if "/" not in resource and resource not in GROUPS:
@@ -4634,15 +4661,19 @@ class Objects(dict):
             if not is_same(known.get(key), thing):
                 self.changed(resource, key, thing)
 
-    def take_news(self):
-        """Take in what Reflectors have put into the queue.
+    def take_news(self, patience):
+        """Take in what Reflectors have put into the queue; if that is nothing, wait so many seconds for some.
 
         If one hears nothing for long, its resource is listed when a rule looks at it next. Raises ApiError if
         that is nodes or pods.
         """
         copied = {"nodes", "pods"}  # what rests on the dict of another resource is not to change with it
-        while not self.news.empty():
-            resource, what, content = self.news.get()
+        while patience > 0 or not self.news.empty():
+            try:
+                resource, what, content = self.news.get(timeout=patience)
+            except queue.Empty:
+                break
+            patience = 0
             if resource not in self:
                 continue  # it will be listed anew, later than this was told
             if what == "LISTED":
@@ -4706,7 +4737,7 @@ class Cache:
         self.pods = {}  # namespace/name -> Pod, of those that have not ended
         self.unread = {}  # namespace/name of pods that cannot be read -> name of the node
         self.places = {}  # uid of a pod -> name of the node on which it counts
-        self.arrived = set()  # the scheduler names of pods that have come, or changed, while they wait
+        self.arrived = {}  # uid -> Pod, of those that have come, or changed, while they wait
         self.has_changed = False  # so that pods that fitted nowhere may fit now
         self.are_nodes_others = False  # than in the snapshot
 
@@ -4716,9 +4747,9 @@ class Cache:
         self.objects.list_what_is_not_watched()
         self.take_news()
 
-    def take_news(self):
-        """Take in what Reflectors have told. Raises ApiError."""
-        self.objects.take_news()
+    def take_news(self, patience=0):
+        """Take in what Reflectors have told; if that is nothing, wait so many seconds. Raises ApiError."""
+        self.objects.take_news(patience)
         if self.are_nodes_others:
             self.renew_snapshot_nodes()
 
@@ -4813,7 +4844,7 @@ class Cache:
         if pod and pod.node_name:
             self.has_changed = True
         elif pod:
-            self.arrived.add(pod.scheduler)
+            self.arrived[pod.uid] = pod
 
     def read_pod(self, key, raw, before):
         """Return a pod as it is by now; it is not parsed again if nothing that counts has changed."""
@@ -4825,8 +4856,6 @@ class Cache:
             before.spec = pick(raw, dict, "spec")
             before.node_name = name_in(raw, "spec", "nodeName")
             before.phase = name_in(raw, "status", "phase")
-            before.pending_message = pending_message(raw)
-            before.is_said_to_wait = before.pending_message is not None
             return before
         pod = read_or_warn(Pod, raw) if raw else None
         if raw and not pod:
@@ -4884,7 +4913,7 @@ class LiveCluster(Cluster):
         self.writer = Writer(api, self.options.dry_run)
         self.pending = PendingPods(self.cache, self.writer)
         self.at_rest = at_rest  # is called when a pass is over
-        self.listed_at = 0  # when the pods that wait were last listed, in monotonic seconds
+        self.listed_at = -math.inf  # when the pods that wait were last listed, in monotonic seconds
         self.breaks_off_at = 0  # when the pass ends if pods have come
 
     def pods_to_try(self, policies, stop):
@@ -4945,7 +4974,7 @@ class LiveCluster(Cluster):
         keys = {}
         self.listed_at = time.monotonic()
         for name in policies:
-            self.cache.arrived.discard(name)
+            self.forget_arrivals([name])
             selector = f"spec.schedulerName={name},spec.nodeName="
             raws, _ = list_all(self.api, "pods", selector, names_only=True)
             keys |= dict.fromkeys(map(key_in, raws))
@@ -4957,7 +4986,8 @@ class LiveCluster(Cluster):
         """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
         are_policies_others = self.cache.snapshot.policies != policies
         snapshot = self.look(policies)
-        self.cache.arrived &= policies.keys()  # pods may name as many other schedulers as they like
+        others = {pod.scheduler for pod in self.cache.arrived.values()} - policies.keys()
+        self.forget_arrivals(others)  # pods may name as many other schedulers as they like
         pods = self.pending_pods(waiting, policies)
         if self.cache.collect_changes():
             self.pending.hasten()
@@ -5013,10 +5043,22 @@ class LiveCluster(Cluster):
                 return latest
         return None
 
+    def forget_arrivals(self, schedulers):
+        """Forget that pods of these schedulers have come: they are listed now, or not ours."""
+        self.cache.arrived = {
+            uid: pod for uid, pod in self.cache.arrived.items() if pod.scheduler not in schedulers}
+
     def has_come(self):
-        """Say whether a pod has come, or changed, that waits for us, since these were listed."""
-        is_for_us = not self.cache.arrived.isdisjoint(self.cache.snapshot.policies)
-        return self.cache.objects.is_watched and is_for_us
+        """Say whether a pod is to be tried that has come, or changed, since these were listed."""
+        return self.cache.objects.is_watched and any(map(self.is_to_be_tried, self.cache.arrived.values()))
+
+    def is_to_be_tried(self, pod):
+        """Say whether a pod is new; or if it has changed, whether it is due, and nobody was just tried."""
+        policy = self.snapshot.policies.get(pod.scheduler)
+        if not policy or not ready(pod, policy):
+            return False
+        record = self.pending.get(pod.uid)
+        return not record or (record.is_due() and time.monotonic() > self.listed_at + 0.1)
 
     def rest(self, seconds, stop):
         """Wait so long, or until `stop` is set; unless there is trouble, only until a pod has come."""
@@ -5026,13 +5068,14 @@ class LiveCluster(Cluster):
             return
         until = time.monotonic() + seconds
         with contextlib.suppress(ApiError):  # which the next pass meets, too
-            while not self.has_come() and time.monotonic() < until and not stop.wait(0.02):
-                self.cache.take_news()
+            while not (self.has_come() or stop.is_set()) and time.monotonic() < until:
+                self.cache.take_news(patience=0.1)
 
     def keep_up(self):
         """Take in the news while another replica leads, so that this one may lead at once."""
         with contextlib.suppress(ApiError):  # which the loop meets, once it runs
             self.cache.refresh()
+        self.cache.arrived.clear()  # all that wait will be listed
 
 
 # ==== 26. What is remembered ============================================================================

@@ -14,6 +14,7 @@ import pytest
 import scheduler
 from conftest import a_pass, ROOT, node, pod, table, wait_for, wait_until_told
 import itertools
+import re
 
 
 pytestmark = pytest.mark.usefixtures("memory")
@@ -685,15 +686,95 @@ def test_that_a_pod_waits_is_not_told_once_it_is_being_bound(clock):
     assert server.sent("PATCH", "/status") == []
 
 
-def test_after_a_restart_nothing_is_written_again():
+def test_a_condition_that_is_being_written_is_written_before_the_binding(clock):
+    """Or else it would stay, as that of a bound pod. Meanwhile others are bound."""
+    server, go_on = Server(node("n", cpu="1"), pod("big", {"cpu": "2"})), threading.Event()
+    plain = server.request
+
+    def request(method, path, body=None, *more, **options):
+        if path.endswith("/status"):
+            go_on.wait(60)
+        return plain(method, path, body, *more, **options)
+
+    server.request = request
+    cluster, policies = scheduler_of(server), {"my-scheduler": POLICY}
+    a_pass(cluster, policies)
+    wait_for("its condition is being written", lambda: server.sent("POST", "/events"))
+    server.put(node("m"), pod("other"))
+    clock.now += 100
+    a_pass(cluster, policies)
+    wait_for("the other one is bound", server.places)
+    assert server.sent("POST", "/big/binding") == []
+    go_on.set()
+    wait_until_told(cluster)
+    [status], [binding] = server.sent("PATCH", "/status"), server.sent("POST", "/big/binding")
+    assert server.requests.index(status) < server.requests.index(binding)
+
+
+def test_why_a_pod_stays_pending_is_told_again_after_a_restart():
+    """Its events may be gone by then."""
     message = "0/1 nodes are available: 1 Insufficient cpu."
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}, status={"conditions": [
-        {"type": "Ready", "status": "False", "message": "not yet"},
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]}))
-    decisions = []
-    make_pass(scheduler_of(server), decisions)
-    assert [decision.message for decision in decisions] == [message]
-    assert not server.sent("POST", "/events") and not server.sent("PATCH", "/status")
+    make_pass(scheduler_of(server))
+    events, _ = said_about(server)
+    assert events == [("Warning", "FailedScheduling", message)]
+
+
+def test_an_event_is_counted_up_at_attempts_but_not_within_five_minutes(clock):
+    """Events last for an hour, as the API server keeps them; where one has gone, the next attempt makes a new one."""
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
+    cluster, counts = scheduler_of(server), []
+    for _ in range(60):
+        make_pass(cluster)
+        clock.now += 61
+    [(_, path, _, event)] = server.sent("POST", "/events")
+    counts = [body["count"] for method, where, _, body in server.requests
+              if (method, where) == ("PATCH", f"{path}/{event['metadata']['name']}")]
+    assert counts == [*range(2, len(counts) + 2)] and len(counts) in range(5, 13)
+    assert len(server.sent("PATCH", "/status")) == 1
+    server.failures[event["metadata"]["name"]] = [404]
+    for _ in range(20):
+        make_pass(cluster)
+        clock.now += 61
+    assert len(server.sent("POST", "/events")) == 2
+
+
+def test_events_of_many_pods_are_not_counted_up_at_once(clock):
+    server = Server(node("n", cpu="1"), *(pod(f"big-{i}", {"cpu": "2"}) for i in range(40)))
+    cluster, written = scheduler_of(server), []
+    for _ in range(11):
+        make_pass(cluster)
+        clock.now += 61
+        written.append(len([each for each in server.requests if each[0] == "PATCH" and "/events/" in each[1]]))
+    assert written[4] == 0 and written[-1] > 0
+    assert max(after - before for before, after in itertools.pairwise(written)) < 25
+
+
+@table("status", {"a pod that has gone": 404, "one that another of its name has replaced": 422})
+def test_nothing_is_said_where_the_condition_is_too_late(status, caplog):
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
+    server.failures["status"] = [status]
+    make_pass(scheduler_of(server))
+    assert caplog.messages == []
+
+
+def test_two_copies_by_mistake_are_noticed(monkeypatch, caplog):
+    monkeypatch.setattr(Server, "is_live", True)
+    server = Server(node("n"), node("m", unschedulable=True), pod("p"), pod("q"))
+    plain = server.request
+
+    def request(method, path, body=None, *more, **options):
+        if path.endswith("/binding"):
+            plain(method, path, body | {"target": {"name": "m"}}, *more, **options)
+            raise scheduler.api_error(409, "already assigned")
+        return plain(method, path, body, *more, **options)
+
+    server.request = request
+    make_pass(scheduler_of(server))
+    [said] = caplog.messages
+    assert re.fullmatch("default/[pq] is on m: somebody else bound it; does a second my-scheduler run[?]", said)
+    assert server.sent("POST", "/events") == []
 
 
 @table("thing, said", {
@@ -1014,10 +1095,6 @@ def test_a_pod_that_is_held_says_by_which_rule_once():
     assert [decision.waits for decision in decisions] == [waits]
     assert [record.waits_for for record in cluster.pending.values()] == [scheduler.WaitsFor.PERMIT]
     assert said_about(server) == ([("Normal", "Waiting", waits)], [("False", "Waiting", waits)])
-    server.objects["pods", "default", "p"]["status"] = {"conditions": [
-        {"type": "PodScheduled", "status": "False", "reason": "Waiting", "message": waits}]}
-    make_pass(scheduler_of(server), decisions, policy)
-    assert len(server.sent("POST", "/events")) == 1, "after a restart it is not written again"
 
 
 def test_a_condition_that_cannot_be_written_costs_a_held_pod_neither_its_room_nor_its_time():

@@ -372,6 +372,52 @@ def test_a_pod_of_which_there_are_no_news_yet_waits_for_these(told):
     assert cluster.make_pass() == [("a", "n")] and not cluster.cluster.has_come()
 
 
+@table("spec, wakes", {
+    "a pod that has scheduling gates": ({"schedulingGates": [{"name": "example.com/quota"}]}, False),
+    "one that backs off": ({"nodeSelector": {"disk": "ssd"}}, False),
+    "one of another scheduler": ({"schedulerName": "other"}, False),
+})
+def test_changes_of_a_pod_that_is_not_to_be_tried_begin_no_pass(told, spec, wakes):
+    cluster = told(node("n"))
+    cluster.comes(pod("a", **spec))
+    cluster.make_pass()
+    for i in range(3):
+        cluster.tell("MODIFIED", cluster.put(pod("a", labels={"i": str(i)}, **spec)))
+        cluster.cache.take_news()
+        assert cluster.cluster.has_come() == wakes
+    cluster.tell("MODIFIED", cluster.put(pod("a")))
+    cluster.cache.take_news()
+    assert cluster.cluster.has_come() == ("schedulingGates" in spec or "schedulerName" in spec)
+
+
+def test_a_pod_that_changes_all_the_time_begins_ten_passes_a_second_at_most(told, monkeypatch):
+    """As one that a rule holds, which is asked again in each pass."""
+    clock = Clock(monkeypatch)
+    cluster = told(node("n"), policy=scheduler.FullPolicy([scheduler.FullRule(
+        "predicates", "Holds", lambda pod, node: (), hooks={"permit": lambda *_: 600})], []))
+    cluster.comes(pod("a"))
+    cluster.make_pass()
+    begun = 0
+    for i in range(100):
+        clock.now += 0.01
+        cluster.tell("MODIFIED", cluster.put(pod("a", labels={"i": str(i)})))
+        cluster.cache.take_news()
+        if cluster.cluster.has_come():
+            begun += 1
+            cluster.make_pass()
+    assert begun in (9, 10)
+
+
+def test_nothing_of_other_schedulers_pods_is_kept(told):
+    cluster = told(node("n"))
+    cluster.comes(*(pod(f"p{i}", schedulerName=f"other-{i}") for i in range(50)))
+    cluster.cluster.keep_up()
+    assert cluster.cache.arrived == {}
+    cluster.comes(*(pod(f"q{i}", schedulerName=f"other-{i}") for i in range(50)))
+    cluster.make_pass()
+    assert cluster.cache.arrived == {}
+
+
 def test_a_pod_that_is_missing_in_a_list_once_stays_held(told):
     asked = []
     rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={
