@@ -3688,6 +3688,7 @@ def check_arguments(rule, arguments, entry):
 
 import ctypes
 import enum
+import errno
 import gc
 import queue
 import socket
@@ -3737,14 +3738,16 @@ class PooledProxy(Proxy):
         return self.content(self.send(method, path, body, params, accept), method, path)
 
     def watch(self, path, params, silence):
-        """Ask for a stream of events, and return it. It may be silent for so many seconds.
+        """Ask for a stream of events, and return it. It begins at once, and may then be silent for so long.
 
         Raises ApiError, also when it breaks.
         """
-        timeout = urllib3.Timeout(connect=5, read=silence)
+        timeout = urllib3.Timeout(connect=5, read=5)
         answer = self.send("GET", path, None, params, timeout=timeout, preload_content=False)
         if answer.status != 200:
             self.content(answer, "GET", path)  # raises ApiError
+        with contextlib.suppress(AttributeError):  # a short answer has ended already
+            answer.connection.sock.settimeout(silence)
         return self.lines(answer, path)
 
     def lines(self, answer, path):
@@ -3769,6 +3772,9 @@ class PooledProxy(Proxy):
             answer = self.pool.urlopen(method, url, data, headers, redirect=False, **options)
         except HTTPError as error:
             hint = "is `kubectl proxy` running there? Without it: --cluster tests/clusters/demo.yaml"
+            lacking = [os.strerror(number) for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)]
+            if any(what in str(error) for what in lacking):
+                hint = "this machine gives the script no more; see `ulimit -a`"
             raise Trouble(0, f"cannot reach {self.server}: {one_line(error)}; {hint}") from error
         log.debug("%s %s %s: %d", method, path, params or "", answer.status)
         return answer
@@ -3839,8 +3845,16 @@ def in_background(function, *arguments):
         except BaseException as error:
             future.set_exception(error)
 
-    threading.Thread(target=call, daemon=True).start()
+    start_thread(call)
     return future
+
+
+def start_thread(function):
+    """Start a thread, for whose end Python does not wait. Raises Trouble if this machine has none left."""
+    try:
+        threading.Thread(target=function, daemon=True).start()
+    except (RuntimeError, MemoryError) as error:
+        raise Trouble(0, f"this machine gives the script no more threads: {one_line(error)}") from error
 
 
 def share_memory_among_threads():
@@ -3935,8 +3949,8 @@ class Writer:
             return
         self.tasks.put((function, arguments))
         if self.threads < min(self.tasks.unfinished_tasks, THREADS):
+            start_thread(self.work)
             self.threads += 1
-            threading.Thread(target=self.work, daemon=True).start()
 
     def work(self):
         """Do one task after another, for ever."""
@@ -4555,6 +4569,11 @@ class Reflector:
         self.heard_at = time.monotonic()  # when the API server last said anything of it
         self.failures = 0  # in a row
         self.trouble = None  # the last of them
+        self.in_vain = 0  # how many streams in a row have told nothing, and have not lasted either
+
+    def is_heard(self):
+        """Say whether what has changed is told: else it is listed in each pass."""
+        return self.in_vain < 3
 
     def list(self):
         """Return all objects; what is watched then begins where this list ends. Raises ApiError."""
@@ -4566,10 +4585,13 @@ class Reflector:
         """Watch, for ever. Where the versions since are gone, or it cannot be watched, list again."""
         while True:
             began = time.monotonic()
+            self.in_vain += 1
             try:
                 if not self.version:
                     self.news.put((self.resource, "LISTED", self.list()))
                 self.watch()
+                if time.monotonic() > began + STREAM_SECONDS / 2:
+                    self.in_vain = 0  # for so long there was nothing to tell
             except Exception as error:
                 if not isinstance(error, Trouble):
                     self.version = ""
@@ -4577,6 +4599,10 @@ class Reflector:
                     warn_once(f"{error}; until that is allowed, {self.resource} are listed every 10 s")
                 self.failures += 1
                 self.trouble = error
+            if self.in_vain == 3:
+                why = self.trouble if self.failures else "they end at once"
+                warn_once(f"watches of {self.resource} tell nothing ({why}), so that these are listed in each pass; "
+                          "does something between the script and the API server hold streams back?")
             pause = backoff(max(self.failures, 1), most=10)
             time.sleep(max(0, began + pause - time.monotonic()))
 
@@ -4589,6 +4615,7 @@ class Reflector:
         self.heard_at = time.monotonic()
         for event in stream:
             self.heard_at = time.monotonic()
+            self.in_vain = 0
             what = pick(event, str, "type")
             thing = pick(event, dict, "object")
             if what == "ERROR":  # in most cases, 410: the versions since the last one are gone
@@ -4628,10 +4655,11 @@ class Objects(dict):
 
     def list_what_is_not_watched(self):
         """List nodes and pods, and have all else listed when a rule looks at it. Raises ApiError."""
-        for resource in self.keys() - {"nodes", "pods"} - self.reflectors.keys():
+        heard = {resource for resource, reflector in self.reflectors.items() if reflector.is_heard()}
+        for resource in self.keys() - {"nodes", "pods"} - heard:
             del self[resource]
         for resource in ("nodes", "pods"):
-            if resource not in self.reflectors:
+            if resource not in heard:
                 self.list(resource)
 
     def list(self, resource):
@@ -4684,7 +4712,7 @@ class Objects(dict):
                 copied.add(resource)
             self.take(resource, content, has_gone=what == "DELETED")
         for resource, reflector in self.reflectors.items():
-            if time.monotonic() < reflector.heard_at + SILENCE_SECONDS:
+            if time.monotonic() < reflector.heard_at + SILENCE_SECONDS or not reflector.is_heard():
                 continue
             if resource in ("nodes", "pods"):
                 why = reflector.trouble or "no answer"
@@ -4913,6 +4941,7 @@ class LiveCluster(Cluster):
         self.writer = Writer(api, self.options.dry_run)
         self.pending = PendingPods(self.cache, self.writer)
         self.at_rest = at_rest  # is called when a pass is over
+        self.unheard = {}  # namespace/name of pods that are listed, and not told -> since when
         self.listed_at = -math.inf  # when the pods that wait were last listed, in monotonic seconds
         self.breaks_off_at = 0  # when the pass ends if pods have come
 
@@ -4979,8 +5008,20 @@ class LiveCluster(Cluster):
             raws, _ = list_all(self.api, "pods", selector, names_only=True)
             keys |= dict.fromkeys(map(key_in, raws))
         self.cache.refresh()
+        self.prove_the_watch(keys)
         pods = [self.cache.pods.get(key) for key in keys]
         return [pod for pod in pods if pod and pod.scheduler in policies and not pod.node_name]
+
+    def prove_the_watch(self, keys):
+        """List all pods anew if one is listed of which no news has come for long: others may lack, too."""
+        unknown = keys.keys() - self.cache.pods.keys() - self.cache.unread.keys()
+        self.unheard = {key: self.unheard.get(key, self.listed_at) for key in unknown}
+        for key, since in self.unheard.items():
+            if self.listed_at > since + 5:
+                warn_once(f"the watch of pods has told nothing for 5 s of {key}, which is listed: all are listed")
+                self.cache.objects.list("pods")
+                self.cache.refresh()
+                return
 
     def begin_pass(self, waiting, policies):
         """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
