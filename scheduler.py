@@ -61,7 +61,6 @@ import queue
 import random
 import re
 import runpy
-import select
 import shutil
 import signal
 import socket
@@ -5053,8 +5052,6 @@ class LiveCluster(Cluster):
         """
         due = self.pending.due
         while due and not (self.has_come() and time.monotonic() > self.breaks_off_at):
-            if self.options.step:
-                wait_for_enter(due, self.cache.snapshot, stop)
             if stop.is_set():
                 return None
             self.pending.take_answers(patience=0)
@@ -5712,7 +5709,7 @@ class Reporter:
             self.others[why] += 1
         else:
             show(decision, self.options, self.screen)
-        if not (decision.node or self.options.explain or self.options.step or self.options.output == "json"):
+        if not (decision.node or self.options.explain or self.options.output == "json"):
             self.others.setdefault(why, 0)
 
     def sum_up(self):
@@ -5948,20 +5945,15 @@ def comparison(outcomes):
 MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
 
 
-def picture(all_nodes, pods, screen, new, keys=None):
-    """Yield as lines how full nodes are, and the pods on them. new: the uids of those that this run placed.
-
-    keys: of the labels that one has to know, too.
-    """
+def picture(all_nodes, pods, screen, new):
+    """Yield as lines how full nodes are, and the pods on them. new: uids of those that this run placed."""
     nodes = nodes_to_show(all_nodes, new)
     others = len(all_nodes) - len(nodes)
     head, *lines = fill_table(nodes, pods, screen)
     yield from ["", head]
     for node, line in zip(nodes, lines, strict=True):
         yield line
-        yield from screen.fold("" if keys is None else ", ".join(marks_of(node, keys)), "    ")
-        names = {uid: " ".join([pod.key.removeprefix("default/"), *labels_of(pod, keys or ())])
-                 for uid, pod in node.pods.items()}
+        names = {uid: pod.key.removeprefix("default/") for uid, pod in node.pods.items()}
         placed_now = sorted(f"+{name}" for uid, name in names.items() if uid in new)
         placed_before = sorted(name for uid, name in names.items() if uid not in new)
         names = ", ".join(placed_now + placed_before)
@@ -5969,12 +5961,6 @@ def picture(all_nodes, pods, screen, new, keys=None):
             yield re.sub(r"\+[^ ,]+", lambda name: screen.paint(name.group(), GREEN), part)
     if others:
         yield f"and {others} other nodes"
-
-
-def marks_of(node, keys):
-    """Return what one has to know of a node to guess: a cordon, its labels with these keys, its taints."""
-    cordon = ["cordoned"] if node.unschedulable else []
-    return cordon + labels_of(node, keys) + [f"taint {taint_in_words(taint)}" for taint in node.taints]
 
 
 def labels_of(thing, keys):
@@ -5985,60 +5971,6 @@ def labels_of(thing, keys):
 def taint_in_words(taint):
     """Return a taint, or what is tolerated of one, as kubectl writes it: gpu=true:NoSchedule."""
     return "=".join(filter(None, taint[:2])) + (f":{taint.effect}" if taint.effect else "")
-
-
-SIGNS = {  # operator of a requirement -> how it is written
-    "In": "{}={}", "NotIn": "{}!={}", "Exists": "{}", "DoesNotExist": "no {}", "Gt": "{}>{}", "Lt": "{}<{}"}
-
-
-def labels_in_words(requirements):
-    """Return requirements of labels in words: zone=east|west and no gpu."""
-    return " and ".join(SIGNS[operator].format(key, "|".join(values))
-                        for key, operator, values in requirements or ())
-
-
-def others_in_words(term):
-    """Return in words which pods a term of affinity or spreading means, and the domain: node, zone, ..."""
-    key = pick(term, str, "topologyKey")
-    domain = "node" if key == HOSTNAME else key.rpartition("/")[2]
-    return labels_in_words(label_selector(term.get("labelSelector"))) or "any pod", domain
-
-
-GIVEN_TO_ALL = {  # tolerations that the API server adds to each pod
-    "node.kubernetes.io/not-ready:NoExecute", "node.kubernetes.io/unreachable:NoExecute"}
-
-
-def wishes(pod):
-    """Yield in words what a pod asks of its node, and what it prefers."""
-    requests = [f"{resource} {in_units(resource, wish, math.ceil)}"
-                for resource, wish in pod.requests.items() if wish]
-    ports = [f"host port {number}" for _, number in pod.host_ports]
-    labels = [f"a node with {key}={value}" for key, value in pod.node_selector.items()]
-    yield f"asks for {', '.join(requests + ports + labels) or 'nothing'}"
-    affinity = pick(pod.spec, dict, "affinity")
-    required = pick(affinity, dict, "nodeAffinity", f"required{WHEN}")
-    terms = [("needs", term) for term in pick(required, list, "nodeSelectorTerms", of=dict)]
-    terms += [("prefers", pick(each, dict, "preference"))
-              for each in pick(affinity, list, "nodeAffinity", f"preferred{WHEN}", of=dict)]
-    for verb, term in terms:
-        on_labels, on_fields = node_selector_term(term)
-        yield f"{verb} {labels_in_words(on_labels + on_fields)}"
-    for toleration in pod.tolerations:
-        taint = Taint(*(toleration.get(part) for part in Taint._fields))
-        words = taint_in_words(taint) or "all taints"
-        if words not in GIVEN_TO_ALL:
-            yield f"tolerates {words}"
-    for side, sign in (("podAffinity", ""), ("podAntiAffinity", "not ")):
-        terms = [(f"{sign}with", term) for term in pick(affinity, list, side, f"required{WHEN}", of=dict)]
-        terms += [(f"prefers {sign}to be with", pick(each, dict, "podAffinityTerm"))
-                  for each in pick(affinity, list, side, f"preferred{WHEN}", of=dict)]
-        for verb, term in terms:
-            others, domain = others_in_words(term)
-            yield f"{verb} {others} {'on' if domain == 'node' else 'in'} its {domain}"
-    for constraint in pick(pod.spec, list, "topologySpreadConstraints", of=dict):
-        verb = "prefers to be " if constraint.get("whenUnsatisfiable") == "ScheduleAnyway" else ""
-        others, domain = others_in_words(constraint)
-        yield f"{verb}spread over each {domain}: {others}, maxSkew {constraint.get('maxSkew')}"
 
 
 def nodes_to_show(nodes, new):
@@ -6190,7 +6122,6 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("--explain", nargs="?", const=True, metavar="POD", help="show decisions, or where POD would go")
     add("--compare", nargs="+", action="extend", default=[], metavar="FILE",
         help="with --cluster: schedule by these, too; show what differs")
-    add("--step", action="store_true", help="wait for Enter before each pod is decided about (q: end)")
     add("--seed", help="make the choice among equally good nodes repeatable")
     add("-o", "--output", choices=["text", "json"], default="text", help="json: an object for each decision")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
@@ -6216,8 +6147,8 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
         parser.error(f"--server {options.server}: {error}")
     if not 0 < options.interval < 1e6:
         parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
-    if options.compare and (options.explain or options.step or not options.cluster):
-        parser.error("--compare needs --cluster, and goes without --explain and --step")
+    if options.compare and (options.explain or not options.cluster):
+        parser.error("--compare needs --cluster, and goes without --explain")
     return options
 
 
@@ -6292,34 +6223,6 @@ def run_command(options, screen):
     return poll(cluster, files[0], report, stop, options)
 
 
-def wait_for_enter(due, snapshot, stop):
-    """Wait, before the first of the due pods is first decided about, for Enter; after q, set `stop`."""
-    pod = due[0]
-    if pod.record.reported:  # it was decided about before
-        return
-    wanted = []
-    with contextlib.suppress(Exception):  # what no rule has read yet may be anything
-        for wish in wishes(pod):
-            wanted.append(wish)
-    question = f"{pod.key} {'; '.join(wanted)}. Where will it go? (Enter; q ends)"
-    nodes = snapshot.nodes.values()
-    pods = [*due, *itertools.chain(*(node.pods.values() for node in nodes))]
-    parts = ("nodeSelector", "affinity", "topologySpreadConstraints")
-    asking = json.dumps([each.spec.get(part) for each in due for part in parts])
-    keys = set(re.findall(r"[\w./-]+", asking)) - {HOSTNAME}  # and other words, which are no keys of labels
-    screen = Screen()
-    try:
-        with open("/dev/tty") as terminal:  # as manifests may come from standard input
-            screen.print(*picture(nodes, pods, screen, set(), keys), "")
-            print(*screen.fold(question, rest="    "), sep="\n", end=" ", file=sys.stderr, flush=True)
-            while not (stop.is_set() or select.select([terminal], [], [], 0.2)[0]):
-                pass
-            if not stop.is_set() and (terminal.readline() or "q").strip() == "q":  # or Ctrl-D
-                stop.set()
-    except OSError as error:
-        raise InputError("--step: there is no terminal at which to press Enter") from error
-
-
 def watch_rules(thread, ended, seconds=5, limit=math.inf):
     """Until all has ended, warn of each rule for which a thread, the loop's, has waited so many seconds.
 
@@ -6391,9 +6294,6 @@ def run_to_the_end(cluster, policy_file, report, stop, interval, once):
 def schedule_manifests(cluster, policies, report, stop, options, screen):
     """Schedule the pods of manifests, and show where they are then. Return whether something failed."""
     waiting = {pod.uid for pod in cluster.waiting_pods(policies)}
-    if options.step:
-        snapshot = cluster.look(policies)
-        screen.print(*pods_without_node(cluster.cache.pods.values(), snapshot, screen, {}))
     snapshot = make_passes(cluster, policies, report, stop, options.once)
     report.sum_up()
     if options.output == "text":
@@ -6401,8 +6301,7 @@ def schedule_manifests(cluster, policies, report, stop, options, screen):
         reasons = {uid: record.written for uid, record in cluster.pending.items()}
         screen.print(*picture(snapshot.nodes.values(), pods, screen, waiting),
                      *pods_without_node(pods, snapshot, screen, reasons))
-    is_interrupted = stop.is_set() and not options.step  # which q ends
-    return FAILURE.is_set() or is_interrupted
+    return FAILURE.is_set() or stop.is_set()
 
 
 def make_passes(cluster, policies, report, stop, once):
