@@ -443,7 +443,7 @@ def test_what_matters_is_coloured(capsys):
     assert [re.sub("\033.*?m", "", line) for line in lines] == plain
     bold, dim, red, green = "1", "2", "91", "1;32"
     colours = [re.findall("\033.([1-9;]+)m", line) for line in lines]
-    assert colours == [[bold], [bold], [green], [], [], [], [], [], [dim], [], [], [dim], [red], [dim], [dim], []]
+    assert colours == [[bold], [bold], [green], [], [], [], [], [], [], [], [], [dim], [red], [dim], [dim], []]
     assert "\033[1;32m* ip-172-" in lines[2]
     decision.node, decision.message = None, "refused"
     assert "\033[1;32m" not in "".join(coloured()), "no node was chosen"
