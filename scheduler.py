@@ -5919,7 +5919,24 @@ def shortage(decision, name):
     room = status.get("allocatable") or status.get("capacity") or {}
     if "Too many pods" in reasons and "pods" not in room:
         words.append("does not say how many pods it takes")
+    if any("didn't match Pod's node affinity" in reason for reason in reasons):
+        words += labels_amiss(decision.pod, node)
     return share, shorten(name) + (f" ({'; '.join(words)})" if words else "")
+
+
+def labels_amiss(pod, node):
+    """Return in words what a node has other labels for than the pod's nodeSelector and node affinity ask."""
+    asked = [Requirement(key, "In", [value]) for key, value in pod.node_selector.items()]
+    terms = required_terms(pod) or []
+    if not any(term_matches(term, node) for term in terms):
+        asked += [each for on_labels, _ in terms for each in on_labels]
+    words = []
+    for each in asked:
+        if not satisfies(node.labels, [each]):
+            has = f"has {each.key}={node.labels[each.key]}" if each.key in node.labels else f"has no {each.key}"
+            values = f" [{', '.join(each.values)}]" if each.values else ""
+            words.append(f"asks for {each.key} {each.operator}{values}, {has}")
+    return words
 
 
 def in_units(resource, number, rounded=math.floor):
@@ -6510,9 +6527,10 @@ def command_line(argv=None):
     SEED = options.seed
     if options.compare and SEED is None:
         SEED = ""  # chance decides alike for all that is compared
-    formatter = logging.Formatter()
+    formatter = logging.Formatter("%(asctime)s  %(message)s" if options.verbose else "%(message)s")
     errors = Screen(sys.stderr)
-    formatter.formatMessage = lambda record: "\n".join(errors.folded(record.message))
+    plain = formatter.formatMessage
+    formatter.formatMessage = lambda record: "\n".join(errors.folded(plain(record)))
     formatter.formatException = traceback_in_lines
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)

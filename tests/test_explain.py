@@ -96,7 +96,8 @@ default/cache -> node-a  (1 of 5 nodes fit, score 227)
   TaintTolerationPriority     0→100×1
   Total                       227
   ✗ 3 nodes   MatchNodeSelector: node(s) didn't match Pod's node affinity
-              control-plane, node-b, node-gpu
+              control-plane (asks for disk In [ssd], has no disk), node-b (asks
+              for disk In [ssd], has disk=hdd), node-gpu (asks for disk In …
   ✗ node-old  CheckNodeUnschedulable: node(s) were unschedulable""".splitlines()
 
 
@@ -216,9 +217,9 @@ def test_all_failing_nodes_are_there_with_all_that_is_against_them(golden_decisi
             short = [scheduler.shorten(name) for name in names]
             assert who == (short[0] if len(names) == 1 else f"{len(names)} nodes")
             assert text.startswith(why)
-            listed = re.sub(r"\((requests|doesnotsay).*?\)", "", text.removeprefix(why)).split(",")
-            wanted = short if len(names) > 1 or re.search("Insufficient|doesnotsay", text) else [""]
-            if not re.search("Insufficient|doesnotsay", text):
+            listed = re.sub(r"\((requests|doesnotsay|asksfor).*?\)", "", text.removeprefix(why)).split(",")
+            wanted = short if len(names) > 1 or re.search("Insufficient|doesnotsay|asksfor", text) else [""]
+            if not re.search("Insufficient|doesnotsay|asksfor", text):
                 assert ",".join(wanted).startswith(",".join(listed).removesuffix("…"))
             assert width < 2000 or sorted(listed) == sorted(wanted)
             sizes.append(len(names))
@@ -443,7 +444,7 @@ def test_what_matters_is_coloured(capsys):
     assert [re.sub("\033.*?m", "", line) for line in lines] == plain
     bold, dim, red, green = "1", "2", "91", "1;32"
     colours = [re.findall("\033.([1-9;]+)m", line) for line in lines]
-    assert colours == [[bold], [bold], [green], [], [], [], [], [], [], [], [], [dim], [red], [dim], [dim], []]
+    assert colours == [[bold], [bold], [green], [], [], [], [], [], [], [], [], [], [red], [dim], [dim], []]
     assert "\033[1;32m* ip-172-" in lines[2]
     decision.node, decision.message = None, "refused"
     assert "\033[1;32m" not in "".join(coloured()), "no node was chosen"
@@ -455,6 +456,12 @@ def test_control_characters_are_shown_escaped(capsys):
     screen.print(screen.paint("\033[31mred\a\r\n\x9b\0 \x7f", ""), screen.paint("\033", scheduler.BOLD))
     assert capsys.readouterr().out == "\\x1b[31mred\\x07\\r\\n\\x9b\\x00 \\x7f\n\033[1m\\x1b\033[0m\n"
     assert scheduler.align([["\033", "a"]]) == ["\\x1b  a"]
+
+
+def test_with_verbose_each_line_of_the_log_has_its_time():
+    run = run_scheduler("--server", f"http://127.0.0.1:{free_port()}", "--once", "--verbose")
+    lines = run.stderr.splitlines()
+    assert lines and all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}  ", line) for line in lines), run.stderr
 
 
 def test_piped_output_is_plain_and_does_not_depend_on_the_terminal():
@@ -923,6 +930,33 @@ def test_fractions_are_shown_as_they_are():
     [column] = read_scores(shown(decision)).values()
     assert column == {"MostRequestedPriority": "33.7×2", "Total": "67.4"}
     assert "score 67.4)" in scheduler.in_words(decision)
+
+
+def terms(*terms):
+    """A required node affinity of these terms, each of (key, operator, values)."""
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [
+        {"key": key, "operator": operator, "values": values} for key, operator, values in term]} for term in terms]}}}}
+
+
+@table("spec, said", {
+    "a label has another value": ({"nodeSelector": {"zone": "est"}}, " (asks for zone In [est], has zone=east)"),
+    "a label is not there": ({"nodeSelector": {"disk": "ssd", "zone": "east"}}, " (asks for disk In [ssd], has no disk)"),
+    "one of several values is asked for": (
+        terms([("zone", "In", ["west", "est"])]), " (asks for zone In [west, est], has zone=east)"),
+    "no label is to be there": (terms([("zone", "DoesNotExist", [])]), " (asks for zone DoesNotExist, has zone=east)"),
+    "of a term, what is met is not said": (
+        terms([("zone", "In", ["east"]), ("gpu", "Exists", [])]), " (asks for gpu Exists, has no gpu)"),
+    "one of two terms is enough": (
+        terms([("zone", "In", ["west"])], [("gpu", "Exists", [])]),
+        " (asks for zone In [west], has zone=east; asks for gpu Exists, has no gpu)"),
+    "a term is met, the selector is not": (
+        {"nodeSelector": {"disk": "ssd"}, **terms([("zone", "In", ["east"])], [("zone", "In", ["west"])])},
+        " (asks for disk In [ssd], has no disk)"),
+})
+def test_the_labels_that_differ_are_said(spec, said):
+    lines = shown(decide(policy(), pod("p", **spec), node("a", labels={"zone": "east"})), 200)
+    assert lines[-3] == "  ✗ a  MatchNodeSelector: node(s) didn't match Pod's node affinity"
+    assert lines[-2] == f"       a{said}"
 
 
 @table("status, said", {
