@@ -10,7 +10,7 @@ import socket
 import subprocess
 import termios
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from unittest.mock import Mock
 from urllib.parse import urlsplit
 
@@ -19,6 +19,7 @@ import scheduler
 import yaml
 from conftest import (
     PATIENT, ROOT, SCHEDULER, claim, free_port, node, on_any_machine, pod, run_afresh, run_scheduler, table, wait_for)
+from faulty import QuietServer
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
 NOBODY_WAITS = "no pod waits for my-scheduler: none without a node has this spec.schedulerName"
@@ -455,7 +456,7 @@ def answering():
             def log_message(self, *arguments):
                 pass
 
-        servers.append(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+        servers.append(QuietServer(("127.0.0.1", 0), Handler))
         threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
         return f"http://127.0.0.1:{servers[-1].server_port}"
 
