@@ -3579,7 +3579,11 @@ class PolicyFile:
         lines += [notice for notice in notices if notice not in self.notices]
         self.notices = notices
         for line in lines:
-            log.warning("%s: %s", self.path, line)
+            is_usual = line.startswith(ALWAYS_ON)  # the same in each run: who asks for more hears it
+            log.log(logging.DEBUG if is_usual else logging.WARNING, "%s: %s", self.path, line)
+
+
+ALWAYS_ON = "always on, though not among the predicates"
 
 
 def differences(before, after):
@@ -3616,7 +3620,7 @@ def read_policy(document):
     named = {entry.get("name") for entry in predicate_entries}
     unnamed = sorted(rule.name for rule in PREDICATES.values() if rule.always and rule.name not in named)
     if unnamed and "predicates" in said:
-        notices.append(f"always on, though not among the predicates: {', '.join(unnamed)}")
+        notices.append(f"{ALWAYS_ON}: {', '.join(unnamed)}")
     predicate_entries += [{"name": name} for name in unnamed]
     priority_entries = said.get("priorities", default_entries("priorities"))
     configs = said.get("extenders", [])
@@ -7356,8 +7360,10 @@ def read_profile(profile, place, left_out, notices):
     disabled = {entry.get("name") for point in ("multiPoint", "postFilter")
                 for entry in plugins.get(point, {}).get("disabled", [])}
     if disabled.isdisjoint(["DefaultPreemption", "*"]) and not policy.rules_with["post_filter"]:
-        notices.append(f"{place}: nobody is preempted, as DefaultPreemption does nothing here; the rule "
-                       "Preemption of tests/tutorial_rules.py does it")
+        notice = ("nobody is preempted, as DefaultPreemption does nothing here; the rule Preemption of "
+                  "tests/tutorial_rules.py does it")
+        if notice not in notices:  # it holds for all profiles
+            notices.append(notice)
     return policy
 
 

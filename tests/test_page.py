@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import scheduler
-from conftest import ROOT, node, pod, run_scheduler, table
+from conftest import ROOT, decide, node, pod, run_scheduler, table
 from faulty import ApiServer
 from selenium import webdriver
 from selenium.common.exceptions import NoAlertPresentException
@@ -293,6 +293,16 @@ def test_a_run_on_a_cluster_ends_with_its_page(browse):
 def test_a_page_without_a_decision_shows_the_cluster(browse, tmp_path):
     page = browse("--cluster", manifest(tmp_path, node("a")))
     assert heading(page) == "Summary Where the pods are now" and "cpu 0/4" in box(page, "a")
+
+
+def test_it_is_the_same_page_if_the_pod_counts_on_its_node_before_it_is_told():
+    policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
+    decision = decide(policies, pod("p", {"cpu": "1"}), node("a"), pod("old", {"cpu": "2"}, nodeName="a"))
+    before, after = scheduler.Page("policy.json"), scheduler.Page("policy.json")
+    before(decision)
+    decision.nodes["a"].add(decision.pod)
+    after(decision)
+    assert before.document(nodes=()) == after.document(nodes=()) and "2/4" in before.document(nodes=())
 
 
 def test_a_comparison_is_no_page():

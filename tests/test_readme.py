@@ -24,7 +24,7 @@ RULES = (ROOT / "tests" / "rules.md").read_text()
 MANIFESTS = (ROOT / "tests" / "my-scheduler.yaml").read_text()
 BLOCK = re.compile(r"^```\w+\n((?:.*\n)*?)```$|^(    .*\n(?:\n*    .*\n)*)", re.M)
 PASTED = []  # the blocks that tests have asked for
-NOTICES = "default/.* is placed, though it |.*: always on, though not among the predicates: |.*: not named here, so not asked$"
+NOTICES = "default/.* is placed, though it |.*: not named here, so not asked$"
 
 
 def text_of(match):
@@ -220,6 +220,15 @@ def test_the_lines_of_its_parts_are_about_as_many_as_it_says():
     ends = [lines.index(next(line for line in lines if line.startswith(f"# PART {part}."))) for part in ("II", "VII")]
     assert [f"{number}, said to be {told}" for number, told in zip([*ends, len(lines)], said, strict=True)
             if abs(number - told) > told / 10] == []
+
+
+def test_the_shipped_policy_is_for_teaching_and_what_stands_for_the_defaults_is_that():
+    shipped = json.loads((ROOT / "policy.json").read_text())
+    assert "it names seven predicates and four priorities" in README
+    assert [len(shipped[where]) for where in ("predicates", "priorities")] == [7, 4]
+    [policy] = re.findall(r"A Policy with neither list means the same:\s`(.*?)`", README)
+    assert scheduler.read_policy(json.loads(policy)).lines() == scheduler.read_policy(
+        scheduler.providers()["DefaultProvider"]).lines()
 
 
 def test_it_is_read_in_a_few_minutes():
