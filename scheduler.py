@@ -5937,9 +5937,9 @@ def labels_amiss(pod, node):
     words = []
     for each in asked:
         if not satisfies(node.labels, [each]):
-            has = f"has {each.key}={node.labels[each.key]}" if each.key in node.labels else f"has no {each.key}"
+            label = f"{each.key}={node.labels[each.key]}" if each.key in node.labels else f"no {each.key}"
             values = f" [{', '.join(each.values)}]" if each.values else ""
-            words.append(f"asks for {each.key} {each.operator}{values}, {has}")
+            words.append(f"asks for {each.key} {each.operator}{values}, has {label}")
     return words
 
 
@@ -6151,75 +6151,57 @@ STYLE = """
 @media screen and (prefers-color-scheme: dark) { :root { color-scheme: dark; --paper: #14161a; --ink: #f2f3f5;
   --soft: #b4bac6; --line: #4c5362; --box: #20242c; --bar: #6f97d6; --yes: #7ddc9c; --no: #ff9a8f;
   --best: #183524 } }
-html { font: clamp(16px, 1.8vw, 36px)/1.35 system-ui, sans-serif }
-html, header { background: var(--paper); color: var(--ink) }
-body { margin: 0 1.2rem 1rem }
-header { display: flex; flex-wrap: wrap; gap: .2rem 1rem; align-items: center; padding: .4rem 0;
-  position: sticky; top: 0; border-bottom: 1px solid var(--line) }
-h1 { flex: 1; margin: 0; font-size: .9rem; font-weight: normal; color: var(--soft) }
-main { padding-top: .4rem }
-h2, h3 { font-size: 1.35rem; margin: 0 1rem .4rem 0; outline: none; overflow-wrap: anywhere }
-h2 { float: left } h3 + * { clear: left }
-small { font-size: .9rem; font-weight: normal; color: var(--soft) }
-h4 { font-size: 1rem; margin: 0; overflow-wrap: anywhere }
-p { margin: .3rem 0; overflow-wrap: anywhere }
-nav { display: flex; gap: .6rem; align-items: center }
-nav[hidden] { display: none }
+html { font: clamp(16px, 1.8vw, 36px)/1.35 system-ui, sans-serif; overflow-wrap: break-word }
+html, header { background: var(--paper); color: var(--ink) } body { margin: 0 1.2rem 1rem }
+header { display: flex; flex-wrap: wrap; align-items: center; position: sticky; top: 0; padding: .4rem 0;
+  margin-bottom: .4rem; border-bottom: 1px solid var(--line) }
+h1, small, caption, .soft { font-size: .85rem; font-weight: normal; color: var(--soft) }
+h1 { flex: 1 1 12rem; margin: 0 } h2, h3 { font-size: 1.35rem; margin: 0 1rem .4rem 0; outline: none }
+h2 { float: left } h3 + * { clear: left } h4 { margin: 0 } p { margin: 0 0 .3rem } b { font-size: 1.1rem }
+nav:not([hidden]) { display: flex; gap: .6rem; align-items: center }
 button { font: inherit; color: inherit; background: var(--box); border: 1px solid var(--soft);
   border-radius: .4rem; padding: .1rem .8rem; cursor: pointer }
-button:disabled { opacity: .4; cursor: default }
 .sides { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 2fr); gap: 1rem; align-items: start }
 .sides.even { grid-template-columns: minmax(0, 4fr) minmax(0, 5fr) }
 pre { margin: 0; padding: .4rem .6rem; font-size: .8rem; line-height: 1.3; white-space: pre-wrap;
   overflow-wrap: anywhere; background: var(--box); border-left: .25rem solid var(--bar) }
 .nodes { display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: .6rem }
-.node { border: .15rem solid var(--line); border-radius: .4rem; padding: .3rem .6rem;
-  background: var(--box) }
+.node { border: .15rem solid var(--line); border-radius: .4rem; padding: .3rem .6rem; background: var(--box);
+  min-width: 0; overflow-wrap: anywhere }
 .node.best { border-color: var(--yes); background: var(--best) }
-.node table { width: 100%; margin: .1rem 0; font-size: .8rem }
-.node th, .node td { border: 0; padding: 0 0 0 .4rem; white-space: nowrap; vertical-align: middle }
-.node th { padding: 0; font-weight: normal } .node td { width: 90% }
-.node td + td { width: 1%; text-align: right }
-ul { list-style: none; margin: .15rem 0; padding: 0; display: flex; flex-wrap: wrap; gap: .2rem .3rem }
-li { font-size: .8rem; overflow-wrap: anywhere; border: 1px solid var(--line); border-radius: .3rem;
-  padding: 0 .35rem; background: var(--paper) }
+.node table { width: 100%; font-size: .8rem } .node th { font-weight: normal }
+.node th, .node td { border: 0; padding: 0 .4rem 0 0; white-space: nowrap; vertical-align: middle }
+.node td { width: 90% } .node td + td { width: 1%; padding: 0; text-align: right }
+ul { list-style: none; margin: .1rem 0; padding: 0; display: flex; flex-wrap: wrap; gap: .15rem .25rem }
+li { font-size: .75rem; border: 1px solid var(--line); border-radius: .3rem; padding: 0 .35rem;
+  background: var(--paper) }
 li.new { border-color: var(--yes); font-weight: bold } li.veto { border-color: var(--no); color: var(--no) }
 svg { display: block; width: 100%; height: .65rem; border: 1px solid var(--soft) }
 rect { fill: var(--bar) } rect.new { fill: var(--yes) }
-table { border-collapse: collapse } caption { text-align: left; color: var(--soft); font-size: .85rem }
+.wide { overflow-x: auto } table { border-collapse: collapse } caption { text-align: left }
 th, td { text-align: left; vertical-align: top; padding: .25rem .7rem .25rem .3rem;
-  border-bottom: 1px solid var(--line); overflow-wrap: break-word }
+  border-bottom: 1px solid var(--line) }
 thead th { font-size: .8rem; vertical-align: bottom } tbody th { white-space: nowrap }
 tr.best { background: var(--best) } tr.best th { color: var(--yes) } tr.no th { color: var(--no) }
-.wide { overflow-x: auto } .soft { color: var(--soft); font-size: .85rem } b { font-size: 1.1rem }
-@media screen and (max-width: 50rem) { .sides { display: block } .sides > * + * { margin-top: .6rem }
-  h1 { flex-basis: 100% } h2 { float: none; margin: 0 } }
-@media print { html { font-size: 10pt } header { position: static } nav { display: none }
-  .step { clear: left }
-  section, .step { display: block !important } section { break-before: page }
+@media screen and (max-width: 50rem) { .sides { display: block } .nodes { margin-top: .6rem }
+  h2 { float: none; margin: 0 } }
+@media print { html { font-size: 10pt } header { position: static } nav { display: none !important }
+  section, .step { display: block !important; clear: left } section { break-before: page }
   .node, tr { break-inside: avoid } svg, .best { print-color-adjust: exact } }
 """
 
 SCRIPT = """
 const steps = [...document.querySelectorAll('.step')];
-const back = document.getElementById('back'), next = document.getElementById('next');
 const moves = {ArrowRight: 1, PageDown: 1, ' ': 1, ArrowLeft: -1, PageUp: -1, Home: -Infinity, End: Infinity};
 let at = 0;
 
-function show(number) {
-  at = Math.max(0, Math.min(number, steps.length - 1));
+function move(by) {
+  at = Math.max(0, Math.min(at + by, steps.length - 1));
   for (const step of steps) step.hidden = step !== steps[at];
   for (const scene of document.querySelectorAll('section')) scene.hidden = !scene.contains(steps[at]);
   document.getElementById('where').textContent = `${at + 1} of ${steps.length}`;
-  back.disabled = at === 0;
-  next.disabled = at === steps.length - 1;
-  history.replaceState(null, '', `#${at + 1}`);
   scrollTo(0, 0);
   steps[at].querySelector('.node.best')?.scrollIntoView({block: 'nearest'});
-}
-
-function move(by) {
-  show(at + by);
   steps[at].querySelector('h3').focus({preventScroll: true});
 }
 
@@ -6229,11 +6211,10 @@ addEventListener('keydown', event => {
   event.preventDefault();
   move(moves[event.key]);
 });
-addEventListener('hashchange', () => show(location.hash.slice(1) - 1));
-back.addEventListener('click', () => move(-1));
-next.addEventListener('click', () => move(1));
+document.getElementById('back').addEventListener('click', () => move(-1));
+document.getElementById('next').addEventListener('click', () => move(1));
 document.querySelector('nav').hidden = false;
-show((location.hash.slice(1) || 1) - 1);
+move(0);
 """
 
 
@@ -6258,15 +6239,15 @@ class Page:
         """Take in a decision: copy what changes later, as the nodes do."""
         node = decision.node
         self.nodes = decision.nodes.values()
-        self.outcomes[decision.pod.key] = f"→ {escaped(node)}"
-        if not node:
-            self.outcomes[decision.pod.key] = f'✗ <span class="soft">{escaped(decision.message)}</span>'
+        why = decision.waits if node else decision.message
+        mark = f"→ {node}" if node else "✗"
+        self.outcomes[decision.pod.key] = f'{escaped(mark)} <span class="soft">{escaped(why)}</span>'
         if len(self.scenes) < self.MOST:
             shown = nodes_to_show(self.nodes, self.new, {node, *ranked(decision)[:4]})
             before = [as_it_is(each, decision.pod) for each in shown]
             others = len(self.nodes) - len(shown)
-            said = answer(decision, remarks)
-            self.scenes.append(Scene(decision.pod, node, before, others, set(self.new), said))
+            self.scenes.append(Scene(
+                decision.pod, node, before, others, set(self.new), answer(decision, remarks)))
         if node:
             self.new.add(decision.pod.uid)
 
@@ -6428,20 +6409,24 @@ def keys_asked_for(pod):
 
 
 def manifest_of(pod):
-    """Return what rules look at of a pod's manifest, as people write it; without what the API server adds."""
-    metadata = said(pod.raw["metadata"], ["name", "namespace", "labels", "annotations"])
-    spec = said(pod.spec, ["schedulerName", "priority", "nodeSelector", "affinity", "tolerations", "volumes",
-                           "topologySpreadConstraints", "schedulingGates", "overhead", "resources"])
+    """Return what rules look at of a pod's manifest, as people write it, without what the API server adds."""
+    metadata = filled_in(pod.raw["metadata"], ["name", "namespace", "labels"])
+    annotations = {name: text for name, text in pod.annotations.items() if not name.startswith("kubectl.")}
+    spec = filled_in(pod.spec, ["schedulerName", "priority", "nodeSelector", "affinity",
+                                "topologySpreadConstraints", "schedulingGates", "overhead", "resources"])
+    spec["tolerations"] = [each for each in pod.tolerations if each.get("tolerationSeconds") != 300]
+    spec["volumes"] = [volume for volume in pod.volumes if "projected" not in volume]
     for kind in ("initContainers", "containers"):
-        spec[kind] = [said(container, ["name", "image", "resources", "ports"])
+        spec[kind] = [filled_in(container, ["name", "image", "resources", "ports"])
                       for container in pick(pod.spec, list, kind, of=dict)]
-    thing = {"kind": "Pod", "metadata": metadata, "spec": said(spec, spec)}
+    metadata = filled_in(metadata | {"annotations": annotations})
+    thing = {"kind": "Pod", "metadata": metadata, "spec": filled_in(spec)}
     return yaml.safe_dump(thing, sort_keys=False, default_flow_style=None, allow_unicode=True)
 
 
-def said(thing, names):
-    """Return the fields of an object that have these names and say something."""
-    return {name: thing[name] for name in names
+def filled_in(thing, names=None):
+    """Return the fields of an object that say something; of those with these names, if there are any."""
+    return {name: thing[name] for name in names or thing
             if thing.get(name) not in (None, "", 0, [], {}, "default", {"requests": {}})}
 
 

@@ -54,7 +54,6 @@ def browse(chromium, tmp_path):
         assert run.returncode == 0 and run.stdout.isascii(), run.stderr
         path = tmp_path / "page.html"
         path.write_text(run.stdout)
-        browser.get("about:blank")  # or else only what follows the # would change
         browser.get(path.as_uri())
         browser.said = run.stderr
         return browser
@@ -123,9 +122,8 @@ def test_the_demo_is_walked_through_by_keys(browse):
 def test_buttons_do_what_keys_do(browse):
     page = browse("--cluster", DEMO)
     back, following = (page.find_element(By.ID, name) for name in ("back", "next"))
-    assert not back.is_enabled()
     following.click()
-    assert heading(page) == "default/web-1 It goes to node-b" and back.is_enabled()
+    assert heading(page) == "default/web-1 It goes to node-b"
     back.send_keys(Keys.SPACE)
     assert place(page) == "1 of 24", "a button that has the focus gets the space"
 
@@ -256,7 +254,7 @@ def test_of_1000_nodes_those_that_matter_are_shown_and_the_page_opens_at_once(br
     page = browse("--cluster", manifest(tmp_path, *nodes, *pods), "--seed=1")
     opened = page.execute_script("const [all] = performance.getEntriesByType('navigation'); return all.loadEventEnd")
     assert 0 < opened < 5000, "milliseconds; on a machine that does nothing else, some 300"
-    assert Path(page.current_url.partition("#")[0].removeprefix("file://")).stat().st_size < 5_000_000
+    assert Path(page.current_url.removeprefix("file://")).stat().st_size < 5_000_000
     assert "and 985 other nodes" in shown(page) and "cpu 0/8" in box(page, "n777"), "the node that it goes to is there"
     press(page, Keys.ARROW_RIGHT)
     assert "✗ 999 nodes PodFitsResources: Insufficient cpu\nn0 (requests cpu 7000m, free 4000m)," in shown(page)
