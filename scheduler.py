@@ -3491,7 +3491,11 @@ class PolicyFile:
         lines += [notice for notice in notices if notice not in self.notices]
         self.notices = notices
         for line in lines:
-            log.warning("%s: %s", self.path, line)
+            is_usual = line.startswith(ALWAYS_ON)  # the same in each run: who asks for more hears it
+            log.log(logging.DEBUG if is_usual else logging.WARNING, "%s: %s", self.path, line)
+
+
+ALWAYS_ON = "always on, though not among the predicates"
 
 
 def differences(before, after):
@@ -3528,7 +3532,7 @@ def read_policy(document):
     named = {entry.get("name") for entry in predicate_entries}
     unnamed = sorted(rule.name for rule in PREDICATES.values() if rule.always and rule.name not in named)
     if unnamed and "predicates" in said:
-        notices.append(f"always on, though not among the predicates: {', '.join(unnamed)}")
+        notices.append(f"{ALWAYS_ON}: {', '.join(unnamed)}")
     predicate_entries += [{"name": name} for name in unnamed]
     priority_entries = said.get("priorities", default_entries("priorities"))
     configs = said.get("extenders", [])
@@ -4601,8 +4605,9 @@ class Reflector:
                 self.trouble = error
             if self.in_vain == 3:
                 why = self.trouble if self.failures else "they end at once"
-                warn_once(f"watches of {self.resource} tell nothing ({why}), so that these are listed in each pass; "
-                          "does something between the script and the API server hold streams back?")
+                lists = f"so that {self.resource} are listed in each pass"
+                hint = "does something between the script and the API server hold streams back?"
+                warn_once(f"watches of {self.resource} tell nothing ({why}), {lists}; {hint}")
             pause = backoff(max(self.failures, 1), most=10)
             time.sleep(max(0, began + pause - time.monotonic()))
 
@@ -5018,7 +5023,7 @@ class LiveCluster(Cluster):
         self.unheard = {key: self.unheard.get(key, self.listed_at) for key in unknown}
         for key, since in self.unheard.items():
             if self.listed_at > since + 5:
-                warn_once(f"the watch of pods has told nothing for 5 s of {key}, which is listed: all are listed")
+                warn_once(f"the watch has told nothing of pod {key}, which is listed, for 5 s: all are read")
                 self.cache.objects.list("pods")
                 self.cache.refresh()
                 return
@@ -5069,8 +5074,6 @@ class LiveCluster(Cluster):
         """
         due = self.due
         while due and not (self.has_come() and time.monotonic() > self.breaks_off_at):
-            if self.options.step:
-                wait_for_enter(due, self.cache.snapshot, stop)
             if stop.is_set():
                 return None
             self.pending.take_answers(patience=0)
@@ -5551,7 +5554,8 @@ class LeaderElection:
 # Manifests in place of a cluster, what people see, the command line.                                    #
 ##########################################################################################################
 
-import select
+import base64
+import html
 import shutil
 import statistics
 import textwrap
@@ -5797,7 +5801,7 @@ class Reporter:
             self.others[why] += 1
         else:
             show(decision, self.options, self.screen)
-        if not (decision.node or self.options.explain or self.options.step or self.options.output == "json"):
+        if not (decision.node or self.options.explain or self.options.output == "json"):
             self.others.setdefault(why, 0)
 
     def sum_up(self):
@@ -5887,35 +5891,52 @@ def unheeded(decision):
                     yield f"has {what}, and {name}, which looks at that, is not active"
 
 
+def ranked(decision):
+    """Return the nodes that fit, the best first; of those that tie, the chosen one."""
+    total = decision.total
+    return sorted(total, key=lambda name: (-total[name], name != decision.node, name))
+
+
+def marks_of(decision):
+    """Return {node: mark}: a star for the chosen node, an equals sign for each that ties with it."""
+    best = decision.total.get(decision.node)
+    ties = [name for name, score in decision.total.items() if decision.node and score == best]
+    return dict.fromkeys(ties, "= ") | {decision.node: "* "}
+
+
 def best_nodes(decision, screen):
     """Return the scores as a table: a row for each priority, columns for as many of the best nodes as fit."""
-    total = decision.total
-    chosen = decision.node
-    ranked = sorted(total, key=lambda name: (-total[name], name != chosen, name))
-    ties = [name for name in ranked if chosen and total[name] == total[chosen]]
-    shown = ranked[:screen.width]  # more would not fit, however short their columns
-    marks = dict.fromkeys(ties, "= ") | {chosen: "* "}
+    order = ranked(decision)
+    shown = order[:screen.width]  # more would not fit, however short their columns
+    marks = marks_of(decision)
     rows = [["", *(marks.get(name, "") + shorten(name) for name in shown)]]
     for vote in decision.votes:
         # Entries of the Policy that make one rule, A+B, have a line each.
         first, *others = [shorten(f"  {part}", screen.width // 2) for part in re.split(r"(?=\+)", vote.title)]
         rows += [[first, *(score_cell(vote, name) for name in shown)], *([other] for other in others)]
-    rows.append(["  Total", *(in_digits(total[name]) for name in shown)])
+    rows.append(["  Total", *(in_digits(decision.total[name]) for name in shown)])
     columns = columns_that_fit(rows, screen.width)
     lines = align([row[:columns] for row in rows])
-    if chosen:
+    if decision.node:
         lines[0] = lines[0].replace(rows[0][1], screen.paint(rows[0][1], GREEN))
-    more = ranked[columns - 1:]
-    if more:
-        down_to = in_digits(total[more[-1]])
-        lines += screen.fold(f"more nodes that fit: {len(more)}, down to a total of {down_to}", "  ", DIM)
-    if chosen and len(ties) < len(ranked):
-        lines += screen.fold(what_decided(decision, chosen, ranked[len(ties)]), "  ")
-    if not (decision.votes or decision.policy.priorities or decision.policy.extenders):
-        lines += screen.fold("no priority is active: each node that fits has a total of 1", "  ", DIM)
-    if len(ties) > 1:
-        lines += screen.fold(f"{len(ties)} nodes (* and =) tie: any of them is taken, at random", "  ", DIM)
+    for sentence in said_of_totals(decision, columns - 1):
+        lines += screen.fold(sentence, "  ")
     return lines
+
+
+def said_of_totals(decision, shown):
+    """Yield what is to be said of totals, of which so many are shown: how many others, what decided, ties."""
+    order = ranked(decision)
+    ties = marks_of(decision) if decision.node else {}
+    if order[shown:]:
+        down_to = in_digits(decision.total[order[-1]])
+        yield f"more nodes that fit: {len(order) - shown}, down to a total of {down_to}"
+    if decision.node and len(ties) < len(order):
+        yield what_decided(decision, decision.node, order[len(ties)])
+    if not (decision.votes or decision.policy.priorities or decision.policy.extenders):
+        yield "no priority is active: each node that fits has a total of 1"
+    if len(ties) > 1:
+        yield f"{len(ties)} nodes (* and =) tie: any of them is taken, at random"
 
 
 def what_decided(decision, first, second):
@@ -5940,22 +5961,35 @@ def score_cell(vote, name):
 
 def failing_nodes(decision, screen):
     """Yield the nodes that do not fit and why; those with the same reasons together, most nodes first."""
-    groups = collections.defaultdict(list)  # what is against nodes, by predicates -> their names
-    for name, against in decision.failed.items():
-        said = [f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items()]
-        groups[tuple(said)].append(name)
-    labels = {sentences: shorten(names[0]) if len(names) == 1 else f"{len(names)} nodes"
-              for sentences, names in groups.items()}
-    margin = max(map(len, labels.values()), default=0)
-    for sentences, names in sorted(groups.items(), key=lambda group: -len(group[1])):
-        head = f"  ✗ {labels[sentences]:{margin}}  "
-        for sentence in sentences:
+    groups = groups_of_failing(decision)
+    margin = max((len(group.label) for group in groups), default=0)
+    for group in groups:
+        head = f"  ✗ {group.label:{margin}}  "
+        for sentence in group.sentences:
             yield from screen.fold(sentence, head, RED)
             head = " " * len(head)
+        if group.nodes != [group.label]:
+            yield from screen.fold(", ".join(group.nodes), head, DIM, max_lines=2)
+
+
+FailingGroup = collections.namedtuple("FailingGroup", "label sentences nodes")
+
+
+def groups_of_failing(decision):
+    """Return the nodes that do not fit, grouped by what is against them, most nodes first.
+
+    Of each node it is said what the pod lacks there; the node that nearly fits comes first.
+    """
+    names_by_reasons = collections.defaultdict(list)
+    for name, against in decision.failed.items():
+        said = [f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items()]
+        names_by_reasons[tuple(said)].append(name)
+    groups = []
+    for sentences, names in sorted(names_by_reasons.items(), key=lambda group: -len(group[1])):
+        label = shorten(names[0]) if len(names) == 1 else f"{len(names)} nodes"
         misses = sorted([shortage(decision, name) for name in names], key=lambda miss: miss[0])
-        described = [words for _, words in misses]  # the node that nearly fits comes first
-        if described != [labels[sentences]]:
-            yield from screen.fold(", ".join(described), head, DIM, max_lines=2)
+        groups.append(FailingGroup(label, sentences, [words for _, words in misses]))
+    return groups
 
 
 def shortage(decision, name):
@@ -5974,7 +6008,24 @@ def shortage(decision, name):
     room = status.get("allocatable") or status.get("capacity") or {}
     if "Too many pods" in reasons and "pods" not in room:
         words.append("does not say how many pods it takes")
+    if any("didn't match Pod's node affinity" in reason for reason in reasons):
+        words += labels_amiss(decision.pod, node)
     return share, shorten(name) + (f" ({'; '.join(words)})" if words else "")
+
+
+def labels_amiss(pod, node):
+    """Return in words what a node has other labels for than the pod's nodeSelector and node affinity ask."""
+    asked = [Requirement(key, "In", [value]) for key, value in pod.node_selector.items()]
+    terms = required_terms(pod) or []
+    if not any(term_matches(term, node) for term in terms):
+        asked += [each for on_labels, _ in terms for each in on_labels]
+    words = []
+    for each in asked:
+        if not satisfies(node.labels, [each]):
+            label = f"{each.key}={node.labels[each.key]}" if each.key in node.labels else f"no {each.key}"
+            values = f" [{', '.join(each.values)}]" if each.values else ""
+            words.append(f"asks for {each.key} {each.operator}{values}, has {label}")
+    return words
 
 
 def in_units(resource, number, rounded=math.floor):
@@ -6032,20 +6083,15 @@ def comparison(outcomes):
 MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
 
 
-def picture(all_nodes, pods, screen, new, keys=None):
-    """Yield as lines how full nodes are, and the pods on them. new: the uids of those that this run placed.
-
-    keys: of the labels that one has to know, too.
-    """
+def picture(all_nodes, pods, screen, new):
+    """Yield as lines how full nodes are, and the pods on them. new: uids of those that this run placed."""
     nodes = nodes_to_show(all_nodes, new)
     others = len(all_nodes) - len(nodes)
     head, *lines = fill_table(nodes, pods, screen)
     yield from ["", head]
     for node, line in zip(nodes, lines, strict=True):
         yield line
-        yield from screen.fold("" if keys is None else ", ".join(marks_of(node, keys)), "    ")
-        names = {uid: " ".join([pod.key.removeprefix("default/"), *labels_of(pod, keys or ())])
-                 for uid, pod in node.pods.items()}
+        names = {uid: pod.key.removeprefix("default/") for uid, pod in node.pods.items()}
         placed_now = sorted(f"+{name}" for uid, name in names.items() if uid in new)
         placed_before = sorted(name for uid, name in names.items() if uid not in new)
         names = ", ".join(placed_now + placed_before)
@@ -6055,82 +6101,18 @@ def picture(all_nodes, pods, screen, new, keys=None):
         yield f"and {others} other nodes"
 
 
-def marks_of(node, keys):
-    """Return what one has to know of a node to guess: a cordon, its labels with these keys, its taints."""
-    cordon = ["cordoned"] if node.unschedulable else []
-    return cordon + labels_of(node, keys) + [f"taint {taint_in_words(taint)}" for taint in node.taints]
-
-
-def labels_of(thing, keys):
-    """Return the labels of a pod or a node that have these keys."""
-    return [f"{key}={value}" for key, value in sorted(thing.labels.items()) if key in keys]
-
-
 def taint_in_words(taint):
     """Return a taint, or what is tolerated of one, as kubectl writes it: gpu=true:NoSchedule."""
     return "=".join(filter(None, taint[:2])) + (f":{taint.effect}" if taint.effect else "")
 
 
-SIGNS = {  # operator of a requirement -> how it is written
-    "In": "{}={}", "NotIn": "{}!={}", "Exists": "{}", "DoesNotExist": "no {}", "Gt": "{}>{}", "Lt": "{}<{}"}
-
-
-def labels_in_words(requirements):
-    """Return requirements of labels in words: zone=east|west and no gpu."""
-    return " and ".join(SIGNS[operator].format(key, "|".join(values))
-                        for key, operator, values in requirements or ())
-
-
-def others_in_words(term):
-    """Return in words which pods a term of affinity or spreading means, and the domain: node, zone, ..."""
-    key = pick(term, str, "topologyKey")
-    domain = "node" if key == HOSTNAME else key.rpartition("/")[2]
-    return labels_in_words(label_selector(term.get("labelSelector"))) or "any pod", domain
-
-
-GIVEN_TO_ALL = {  # tolerations that the API server adds to each pod
-    "node.kubernetes.io/not-ready:NoExecute", "node.kubernetes.io/unreachable:NoExecute"}
-
-
-def wishes(pod):
-    """Yield in words what a pod asks of its node, and what it prefers."""
-    requests = [f"{resource} {in_units(resource, wish, math.ceil)}"
-                for resource, wish in pod.requests.items() if wish]
-    ports = [f"host port {number}" for _, number in pod.host_ports]
-    labels = [f"a node with {key}={value}" for key, value in pod.node_selector.items()]
-    yield f"asks for {', '.join(requests + ports + labels) or 'nothing'}"
-    affinity = pick(pod.spec, dict, "affinity")
-    required = pick(affinity, dict, "nodeAffinity", f"required{WHEN}")
-    terms = [("needs", term) for term in pick(required, list, "nodeSelectorTerms", of=dict)]
-    terms += [("prefers", pick(each, dict, "preference"))
-              for each in pick(affinity, list, "nodeAffinity", f"preferred{WHEN}", of=dict)]
-    for verb, term in terms:
-        on_labels, on_fields = node_selector_term(term)
-        yield f"{verb} {labels_in_words(on_labels + on_fields)}"
-    for toleration in pod.tolerations:
-        taint = Taint(*(toleration.get(part) for part in Taint._fields))
-        words = taint_in_words(taint) or "all taints"
-        if words not in GIVEN_TO_ALL:
-            yield f"tolerates {words}"
-    for side, sign in (("podAffinity", ""), ("podAntiAffinity", "not ")):
-        terms = [(f"{sign}with", term) for term in pick(affinity, list, side, f"required{WHEN}", of=dict)]
-        terms += [(f"prefers {sign}to be with", pick(each, dict, "podAffinityTerm"))
-                  for each in pick(affinity, list, side, f"preferred{WHEN}", of=dict)]
-        for verb, term in terms:
-            others, domain = others_in_words(term)
-            yield f"{verb} {others} {'on' if domain == 'node' else 'in'} its {domain}"
-    for constraint in pick(pod.spec, list, "topologySpreadConstraints", of=dict):
-        verb = "prefers to be " if constraint.get("whenUnsatisfiable") == "ScheduleAnyway" else ""
-        others, domain = others_in_words(constraint)
-        yield f"{verb}spread over each {domain}: {others}, maxSkew {constraint.get('maxSkew')}"
-
-
-def nodes_to_show(nodes, new):
-    """Return the nodes; of many, those that took new pods, and the fullest."""
+def nodes_to_show(nodes, new, first=()):
+    """Return the nodes; of many, those with the names in `first`, those that took new pods, the fullest."""
 
     def rank(node):
         """Return by how much the node is worth to be shown."""
-        return not new.isdisjoint(node.pods), max(share_in_use(node, resource) for resource in CPU_AND_MEMORY)
+        fullest = max(share_in_use(node, resource) for resource in CPU_AND_MEMORY)
+        return node.name in first, not new.isdisjoint(node.pods), fullest
 
     shown = sorted(nodes, key=rank, reverse=True)[:MANY]
     return [node for node in nodes if node in shown]
@@ -6166,16 +6148,23 @@ def fill_table(nodes, pods, screen):
 
 def fill(node, resource, length):
     """Return how full a node is, as a bar of this length and in numbers; "" if it has no such resource."""
-    used = node.requested.get(resource, 0)
-    room = node.allocatable.get(resource, 0)
-    if not used and not room:
+    if not has_any(node, resource):
         return ""
     filled = min(round(length * share_in_use(node, resource)), length)
+    return f"{'█' * filled}{'░' * (length - filled)} {used_of_all(node, resource)}"
+
+
+def has_any(node, resource):
+    """Say whether a node has any of a resource, or pods that request it."""
+    return bool(node.requested.get(resource) or node.allocatable.get(resource))
+
+
+def used_of_all(node, resource):
+    """Return how much of a resource is requested on a node, and how much there is: 2.5/4, 4/8Gi."""
     units = {"cpu": (1000, ""), "memory": (2**30, "Gi"), "ephemeral-storage": (2**30, "Gi")}
     unit, suffix = units.get(resource, (1, ""))
-    numbers = [in_digits(round(each / unit, 3)) for each in (used, room)]
-    bar = "█" * filled + "░" * (length - filled)
-    return f"{bar} {'/'.join(numbers)}{suffix}"
+    amounts = node.requested.get(resource, 0), node.allocatable.get(resource, 0)
+    return "/".join(in_digits(round(each / unit, 3)) for each in amounts) + suffix
 
 
 def pods_without_node(pods, snapshot, screen, reasons):
@@ -6232,7 +6221,294 @@ def why_it_waits(pod, snapshot):
     return why_not_yet(pod, policy) if policy else ""
 
 
-# ==== 32. The command line ==============================================================================
+# ==== 32. The page ======================================================================================
+
+# `--output html` prints a page to be shown to a class, kept and sent. It needs no network and no other file.
+# Each decision is a scene in three steps: the cluster and the question, the answer, the pod on its node. The
+# script shows one step at a time; without it, and on paper, they stand below each other.
+# HTML is made of f-strings, in which all text goes through `escaped`; what they join is HTML already.
+
+
+STYLE = """
+:root { color-scheme: light; --paper: #fff; --ink: #16181d; --soft: #555b66; --line: #b9bfca; --box: #f3f5f9;
+  --bar: #5b7fb5; --yes: #0b6b34; --no: #a8201a; --best: #e3f4e8 }
+@media screen and (prefers-color-scheme: dark) { :root { color-scheme: dark; --paper: #14161a; --ink: #f2f3f5;
+  --soft: #b4bac6; --line: #4c5362; --box: #20242c; --bar: #6f97d6; --yes: #7ddc9c; --no: #ff9a8f;
+  --best: #183524 } }
+html { font: clamp(16px, 1.8vw, 36px)/1.35 system-ui, sans-serif; overflow-wrap: break-word }
+html, header { background: var(--paper); color: var(--ink) } body { margin: 0 1.2rem 1rem }
+header { display: flex; flex-wrap: wrap; align-items: center; position: sticky; top: 0; padding: .4rem 0;
+  margin-bottom: .4rem; border-bottom: 1px solid var(--line) }
+h1, small, caption, .soft { font-size: .85rem; font-weight: normal; color: var(--soft) }
+h1 { flex: 1 1 12rem; margin: 0 } h2, h3 { font-size: 1.35rem; margin: 0 1rem .4rem 0; outline: none }
+h2 { float: left } h3 + * { clear: left } h4 { margin: 0 } p { margin: 0 0 .3rem } b { font-size: 1.1rem }
+nav:not([hidden]) { display: flex; gap: .6rem; align-items: center }
+button { font: inherit; color: inherit; background: var(--box); border: 1px solid var(--soft);
+  border-radius: .4rem; padding: .1rem .8rem; cursor: pointer }
+.sides { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 2fr); gap: 1rem; align-items: start }
+.sides.even { grid-template-columns: minmax(0, 4fr) minmax(0, 5fr) }
+pre { margin: 0; padding: .4rem .6rem; font-size: .8rem; line-height: 1.3; white-space: pre-wrap;
+  overflow-wrap: anywhere; background: var(--box); border-left: .25rem solid var(--bar) }
+.nodes { display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: .6rem }
+.node { border: .15rem solid var(--line); border-radius: .4rem; padding: .3rem .6rem; background: var(--box);
+  min-width: 0; overflow-wrap: anywhere }
+.node.best { border-color: var(--yes); background: var(--best) }
+.node table { width: 100%; font-size: .8rem } .node th { font-weight: normal }
+.node th, .node td { border: 0; padding: 0 .4rem 0 0; white-space: nowrap; vertical-align: middle }
+.node td { width: 90% } .node td + td { width: 1%; padding: 0; text-align: right }
+ul { list-style: none; margin: .1rem 0; padding: 0; display: flex; flex-wrap: wrap; gap: .15rem .25rem }
+li { font-size: .75rem; border: 1px solid var(--line); border-radius: .3rem; padding: 0 .35rem;
+  background: var(--paper) }
+li.new { border-color: var(--yes); font-weight: bold } li.veto { border-color: var(--no); color: var(--no) }
+svg { display: block; width: 100%; height: .65rem; border: 1px solid var(--soft) }
+rect { fill: var(--bar) } rect.new { fill: var(--yes) }
+.wide { overflow-x: auto } table { border-collapse: collapse } caption { text-align: left }
+th, td { text-align: left; vertical-align: top; padding: .25rem .7rem .25rem .3rem;
+  border-bottom: 1px solid var(--line) }
+thead th { font-size: .8rem; vertical-align: bottom } tbody th { white-space: nowrap }
+tr.best { background: var(--best) } tr.best th { color: var(--yes) } tr.no th { color: var(--no) }
+@media screen and (max-width: 50rem) { .sides { display: block } .nodes { margin-top: .6rem }
+  h2 { float: none; margin: 0 } }
+@media print { html { font-size: 10pt } header { position: static } nav { display: none !important }
+  section, .step { display: block !important; clear: left } section { break-before: page }
+  .node, tr { break-inside: avoid } svg, .best { print-color-adjust: exact } }
+"""
+
+SCRIPT = """
+const steps = [...document.querySelectorAll('.step')];
+const moves = {ArrowRight: 1, PageDown: 1, ' ': 1, ArrowLeft: -1, PageUp: -1, Home: -Infinity, End: Infinity};
+let at = 0;
+
+function move(by) {
+  at = Math.max(0, Math.min(at + by, steps.length - 1));
+  for (const step of steps) step.hidden = step !== steps[at];
+  for (const scene of document.querySelectorAll('section')) scene.hidden = !scene.contains(steps[at]);
+  document.getElementById('where').textContent = `${at + 1} of ${steps.length}`;
+  scrollTo(0, 0);
+  steps[at].querySelector('.node.best')?.scrollIntoView({block: 'nearest'});
+  steps[at].querySelector('h3').focus({preventScroll: true});
+}
+
+addEventListener('keydown', event => {
+  const isForButton = event.key === ' ' && event.target.closest('button');
+  if (!(event.key in moves) || event.ctrlKey || event.altKey || event.metaKey || isForButton) return;
+  event.preventDefault();
+  move(moves[event.key]);
+});
+document.getElementById('back').addEventListener('click', () => move(-1));
+document.getElementById('next').addEventListener('click', () => move(1));
+document.querySelector('nav').hidden = false;
+move(0);
+"""
+
+
+def escaped(text):
+    """Return a text as HTML that shows it: names and messages may come from anybody."""
+    return html.escape(str(text).translate(ESCAPES))
+
+
+class Page:
+    """Takes the decisions of a run, keeps what their scenes show, and makes a page of them."""
+
+    MOST = 100  # scenes; of further decisions only the summary speaks
+
+    def __init__(self, path):
+        self.path = path  # of the Policy
+        self.scenes = []
+        self.outcomes = {}  # pod -> the last decision about it, in HTML
+        self.new = set()  # uids of the pods that this run has placed
+        self.nodes = ()  # as the last decision knew them
+
+    def __call__(self, decision, *remarks):
+        """Take in a decision: copy what changes later, as the nodes do."""
+        node = decision.node
+        self.nodes = decision.nodes.values()
+        why = decision.waits if node else decision.message
+        mark = f"→ {node}" if node else "✗"
+        self.outcomes[decision.pod.key] = f'{escaped(mark)} <span class="soft">{escaped(why)}</span>'
+        if len(self.scenes) < self.MOST:
+            shown = nodes_to_show(self.nodes, self.new, {node, *ranked(decision)[:4]})
+            before = [with_pods(each, others_on(each, decision.pod)) for each in shown]
+            others = len(self.nodes) - len(shown)
+            self.scenes.append(Scene(
+                decision.pod, node, before, others, set(self.new), answer(decision, remarks)))
+        if node:
+            self.new.add(decision.pod.uid)
+
+    def sum_up(self):
+        """Say nothing between passes, where a Reporter counts pods that stay pending for one reason."""
+
+    def document(self, nodes=None):
+        """Return the page. nodes: as they are in the end, to be summed up; () leaves the summary out."""
+        keys = set().union(*(keys_asked_for(scene.pod) for scene in self.scenes))
+        scenes = [scene_in_html(scene, keys, f"decision {number} of {len(self.scenes)}")
+                  for number, scene in enumerate(self.scenes, 1)]
+        nodes = self.nodes if nodes is None else nodes
+        if nodes:
+            scenes.append(self.summary(nodes, keys))
+        title = escaped(f"Where do pods go? Decisions by {self.path}")
+        page = f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; base-uri 'none'; form-action 'none';
+ style-src {fingerprint(STYLE)}; script-src {fingerprint(SCRIPT)}">
+<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>
+<body><header><h1>{title}</h1><nav hidden><button id="back">← Back</button>
+<span id="where" role="status"></span><button id="next">Next →</button></nav></header>
+<main>{"".join(scenes)}</main><script>{SCRIPT}</script></body></html>"""
+        return page.encode("ascii", "xmlcharrefreplace").decode()  # which no terminal's encoding can spoil
+
+    def summary(self, nodes, keys):
+        """Return the last scene: the last decision about each pod, and the nodes as they are then."""
+        shown = nodes_to_show(nodes, self.new)
+        rows = [f'<tr><th scope="row">{escaped(pod.removeprefix("default/"))}<td>{outcome}'
+                for pod, outcome in self.outcomes.items()]
+        few = f" (the first {self.MOST} decisions have scenes)" if len(self.scenes) == self.MOST else ""
+        return f"""<section><h2>Summary</h2><div class="step"><h3 tabindex="-1">Where the pods are now</h3>
+<div class="sides even"><table><caption>The last decision about each pod{few}</caption>
+<thead><tr><th scope="col">Pod<th scope="col">Node<tbody>{"".join(rows)}</table>
+{boxes(shown, len(nodes) - len(shown), keys, self.new)}</div></div></section>"""
+
+
+def fingerprint(text):
+    """Return by what a browser knows that a style or a script is the page's own."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+# One decision, as the page shows it. before: copies of the nodes to be shown, without the pod. others: how
+# many more there are. new: uids of the pods that the run had placed by then. answer: HTML.
+Scene = collections.namedtuple("Scene", "pod node before others new answer")
+
+
+def scene_in_html(scene, keys, number):
+    """Return a scene: the question, the answer, the pod on its node. keys: of labels that pods ask for."""
+    manifest = "\n".join(map(escaped, manifest_of(scene.pod).splitlines()))
+    before = boxes(scene.before, scene.others, keys, scene.new)
+    steps = {"Where will it go?": f'<div class="sides"><pre>{manifest}</pre>{before}</div>'}
+    steps[f"It goes to {scene.node}" if scene.node else "It stays pending"] = scene.answer
+    if scene.node:
+        steps[f"Now it counts on {scene.node}"] = boxes(scene.before, scene.others, keys, scene.new, scene)
+    divs = [f'<div class="step"><h3 tabindex="-1">{escaped(title)}</h3>{step}</div>'
+            for title, step in steps.items()]
+    return f"<section><h2>{escaped(scene.pod.key)} <small>{number}</small></h2>{''.join(divs)}</section>"
+
+
+def answer(decision, remarks):
+    """Return what was decided, and from what: sentences, and a table of nodes by rules."""
+    best = ranked(decision)[:MANY]
+    sentences = [*remarks, *(said_of_totals(decision, len(best)) if best else ()),
+                 *(f"! It {what}" for what in unheeded(decision))]
+    heads = [vote.title for vote in decision.votes] + (["Total"] if best else ["Why it does not fit"])
+    columns = [re.sub("(?<=[a-z+])(?=[A-Z])", "<wbr>", escaped(head)) for head in ["Node", *heads]]
+    rows = [*(row_of_fitting(decision, name) for name in best),
+            *(row_of_failing(group, len(heads)) for group in groups_of_failing(decision))]
+    return f"""<p><b>{escaped(in_words(decision))}</b></p>
+{"".join(f"<p>{escaped(sentence)}</p>" for sentence in sentences)}<div class="wide"><table>
+<caption>Nodes by rules: raw score → points × weight; ✗ where a rule is against the node</caption>
+<thead><tr>{"".join(f'<th scope="col">{column}' for column in columns)}
+<tbody>{"".join(rows)}</table></div>"""
+
+
+def row_of_fitting(decision, name):
+    """Return the row of a node that fits: what each priority gives it, and its total."""
+    cells = [score_cell(vote, name).replace("→", " → ").replace("×", " × ") for vote in decision.votes]
+    cells.append(in_digits(decision.total[name]))
+    marked = marks_of(decision).get(name, "") + shorten(name, 32)
+    return f"""<tr class="{'best' if name == decision.node else ''}"><th scope="row">{escaped(marked)}
+{"".join(f"<td>{escaped(cell)}" for cell in cells)}"""
+
+
+def row_of_failing(group, columns):
+    """Return the row of nodes that do not fit, for reasons that are the same."""
+    names = group.nodes[:5] if group.nodes != [group.label] else []
+    more = f" and {len(group.nodes) - 5} more" if group.nodes[5:] else ""
+    return f"""<tr class="no"><th scope="row">✗ {escaped(group.label)}<td colspan="{columns}">
+{"<br>".join(map(escaped, group.sentences))}<div class="soft">{escaped(", ".join(names) + more)}</div>"""
+
+
+def others_on(node, pod):
+    """Return the pods on a node, except one."""
+    return [other for other in node.pods.values() if other.uid != pod.uid]
+
+
+def boxes(nodes, others, keys, new, scene=None):
+    """Return nodes as boxes, and how many others there are. scene: whose pod is put on its node."""
+    parts = [box(node, keys, new, scene.pod if scene and scene.node == node.name else None) for node in nodes]
+    if others:
+        parts.append(f'<p class="soft">and {others} other nodes</p>')
+    return f'<div class="nodes">{"".join(parts)}</div>'
+
+
+def box(node, keys, new, pod):
+    """Return a node as a box: its cordon, taints and labels, how full it is, its pods, and one put on it."""
+    pods = [*([pod] if pod else []), *node.pods.values()]
+    after = types.SimpleNamespace(allocatable=node.allocatable, requested=dict(node.requested))
+    add(after.requested, pod.requests if pod else {})
+    devices = sorted(name for name in after.allocatable.keys() | after.requested.keys() if "/" in name)
+    room = max(node.max_pods, 1)
+    rows = [bar("pods", len(node.pods) / room, len(pods) / room, f"{len(pods)}/{node.max_pods}")]
+    for name in [*CPU_AND_MEMORY, *devices]:
+        rows.append(bar(name, share_in_use(node, name), share_in_use(after, name), used_of_all(after, name)))
+    marks = [item("cordoned", "veto")] if node.unschedulable else []
+    marks += [item(f"taint {taint_in_words(taint)}", "veto") for taint in node.taints]
+    marks += [item(label) for label in labels_of(node, keys)]
+    names = []
+    for each in pods[:MANY]:
+        is_new = each is pod or each.uid in new
+        words = " ".join([each.key.removeprefix("default/"), *labels_of(each, keys)])
+        names.append(item(f"+{words}", "new") if is_new else item(words))
+    if len(pods) > MANY:
+        names.append(item(f"and {len(pods) - MANY} others"))
+    return f"""<article class="node {'best' if pod else ''}"><h4>{escaped(node.name)}</h4>
+<ul>{"".join(marks)}</ul><table>{"".join(rows)}</table><ul>{"".join(names)}</ul></article>"""
+
+
+def bar(name, before, after, numbers):
+    """Return a row that says how full a node is, from 0 to 1, before and after a pod has come."""
+    rects = [f'<rect class="{kind}" width="{min(share, 1):.1%}" height="100%"/>'
+             for kind, share in (("new", after), ("old", before))]
+    return f"""<tr><th scope="row">{escaped(name.rpartition("/")[2])}
+<td><svg aria-hidden="true">{"".join(rects)}</svg><td>{escaped(numbers)}"""
+
+
+def item(text, kind=""):
+    """Return an item of a list."""
+    return f'<li class="{kind}">{escaped(text)}'
+
+
+def labels_of(thing, keys):
+    """Return the labels of a pod or a node that have these keys."""
+    return [f"{key}={value}" for key, value in sorted(thing.labels.items()) if key in keys]
+
+
+def keys_asked_for(pod):
+    """Return all words of what a pod asks of labels: the keys of labels are among them."""
+    asked = [pod.spec.get(part) for part in ("nodeSelector", "affinity", "topologySpreadConstraints")]
+    return set(re.findall(r"[\w./-]+", json.dumps(asked))) - {HOSTNAME}
+
+
+def manifest_of(pod):
+    """Return what rules look at of a pod's manifest, as people write it, without what the API server adds."""
+    metadata = filled_in(pod.raw["metadata"], ["name", "namespace", "labels"])
+    annotations = {name: text for name, text in pod.annotations.items() if not name.startswith("kubectl.")}
+    spec = filled_in(pod.spec, ["schedulerName", "priority", "nodeSelector", "affinity",
+                                "topologySpreadConstraints", "schedulingGates", "overhead", "resources"])
+    spec["tolerations"] = [each for each in pod.tolerations if each.get("tolerationSeconds") != 300]
+    spec["volumes"] = [volume for volume in pod.volumes if "projected" not in volume]
+    for kind in ("initContainers", "containers"):
+        spec[kind] = [filled_in(container, ["name", "image", "resources", "ports"])
+                      for container in pick(pod.spec, list, kind, of=dict)]
+    metadata = filled_in(metadata | {"annotations": annotations})
+    thing = {"kind": "Pod", "metadata": metadata, "spec": filled_in(spec)}
+    return yaml.safe_dump(thing, sort_keys=False, default_flow_style=None, allow_unicode=True)
+
+
+def filled_in(thing, names=None):
+    """Return the fields of an object that say something; of those with these names, if there are any."""
+    return {name: thing[name] for name in names or thing
+            if thing.get(name) not in (None, "", 0, [], {}, "default", {"requests": {}})}
+
+
+# ==== 33. The command line ==============================================================================
 
 FLAGS_PASSED_OVER = re.compile(  # of kube-scheduler, from 1.20 on
     "--(add-dir-header|address|allow-metric-labels.*|alsologtostderr|authentication-.*|authorization-.*"
@@ -6273,9 +6549,9 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("--explain", nargs="?", const=True, metavar="POD", help="show decisions, or where POD would go")
     add("--compare", nargs="+", action="extend", default=[], metavar="FILE",
         help="with --cluster: schedule by these, too; show what differs")
-    add("--step", action="store_true", help="wait for Enter before each pod is decided about (q: end)")
     add("--seed", help="make the choice among equally good nodes repeatable")
-    add("-o", "--output", choices=["text", "json"], default="text", help="json: an object for each decision")
+    add("-o", "--output", choices=["text", "json", "html"], default="text",
+        help="json: an object for each decision; html: a page of all of them")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
     options, unknown = parser.parse_known_args(argv)
     options.passed_over = []
@@ -6299,8 +6575,8 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
         parser.error(f"--server {options.server}: {error}")
     if not 0 < options.interval < 1e6:
         parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
-    if options.compare and (options.explain or options.step or not options.cluster):
-        parser.error("--compare needs --cluster, and goes without --explain and --step")
+    if options.compare and (options.explain or options.output == "html" or not options.cluster):
+        parser.error("--compare needs --cluster, and goes without --explain and --output html")
     return options
 
 
@@ -6317,9 +6593,10 @@ def command_line(argv=None):
     SEED = options.seed
     if options.compare and SEED is None:
         SEED = ""  # chance decides alike for all that is compared
-    formatter = logging.Formatter()
+    formatter = logging.Formatter("%(asctime)s  %(message)s" if options.verbose else "%(message)s")
     errors = Screen(sys.stderr)
-    formatter.formatMessage = lambda record: "\n".join(errors.folded(record.message))
+    plain = formatter.formatMessage
+    formatter.formatMessage = lambda record: "\n".join(errors.folded(plain(record)))
     formatter.formatException = traceback_in_lines
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
@@ -6328,7 +6605,7 @@ def command_line(argv=None):
     if options.passed_over:
         log.warning("nothing here depends on %s", ", ".join(options.passed_over))
     screen = Screen()
-    rules_print_to = sys.stderr if options.output == "json" else sys.stdout
+    rules_print_to = sys.stdout if options.output == "text" else sys.stderr
     ended = threading.Event()
     in_background(watch_rules, threading.get_ident(), ended)
     try:
@@ -6355,7 +6632,7 @@ def run_command(options, screen):
     if options.compare:
         return compare(api, files, stop, options, screen)
     is_explained = isinstance(options.explain, str)
-    report = Reporter(options, screen)
+    report = Page(files[0].path) if options.output == "html" else Reporter(options, screen)
     is_watched = not (options.cluster or is_explained)
     cluster = LiveCluster(api, report, options, is_watched, at_rest=report.sum_up)
     if is_explained:
@@ -6373,35 +6650,10 @@ def run_command(options, screen):
             log.info("no pod waits for %s: %s", ", ".join(policies), why)
     if options.cluster:
         return schedule_manifests(cluster, policies, stop, options, screen)
-    return poll(cluster, files[0], stop, options)
-
-
-def wait_for_enter(due, snapshot, stop):
-    """Wait, before the first of the due pods is first decided about, for Enter; after q, set `stop`."""
-    pod = due[0]
-    if pod.record.reported:  # it was decided about before
-        return
-    wanted = []
-    with contextlib.suppress(Exception):  # what no rule has read yet may be anything
-        for wish in wishes(pod):
-            wanted.append(wish)
-    question = f"{pod.key} {'; '.join(wanted)}. Where will it go? (Enter; q ends)"
-    nodes = snapshot.nodes.values()
-    pods = [*due, *itertools.chain(*(node.pods.values() for node in nodes))]
-    parts = ("nodeSelector", "affinity", "topologySpreadConstraints")
-    asking = json.dumps([each.spec.get(part) for each in due for part in parts])
-    keys = set(re.findall(r"[\w./-]+", asking)) - {HOSTNAME}  # and other words, which are no keys of labels
-    screen = Screen()
-    try:
-        with open("/dev/tty") as terminal:  # as manifests may come from standard input
-            screen.print(*picture(nodes, pods, screen, set(), keys), "")
-            print(*screen.fold(question, rest="    "), sep="\n", end=" ", file=sys.stderr, flush=True)
-            while not (stop.is_set() or select.select([terminal], [], [], 0.2)[0]):
-                pass
-            if not stop.is_set() and (terminal.readline() or "q").strip() == "q":  # or Ctrl-D
-                stop.set()
-    except OSError as error:
-        raise InputError("--step: there is no terminal at which to press Enter") from error
+    code = poll(cluster, files[0], stop, options)
+    if options.output == "html":
+        screen.print(report.document())
+    return code
 
 
 def watch_rules(thread, ended, seconds=5, limit=math.inf):
@@ -6476,9 +6728,6 @@ def run_to_the_end(cluster, policy_file, stop, interval, once):
 def schedule_manifests(cluster, policies, stop, options, screen):
     """Schedule the pods of manifests, and show where they are then. Return whether something failed."""
     waiting = {pod.uid for pod in cluster.waiting_pods(policies)}
-    if options.step:
-        snapshot = cluster.look(policies)
-        screen.print(*pods_without_node(cluster.cache.pods.values(), snapshot, screen, {}))
     snapshot = make_passes(cluster, policies, stop, options.once)
     cluster.at_rest()
     if options.output == "text":
@@ -6486,8 +6735,9 @@ def schedule_manifests(cluster, policies, stop, options, screen):
         reasons = {uid: record.written for uid, record in cluster.pending.items()}
         screen.print(*picture(snapshot.nodes.values(), pods, screen, waiting),
                      *pods_without_node(pods, snapshot, screen, reasons))
-    is_interrupted = stop.is_set() and not options.step  # which q ends
-    return FAILURE.is_set() or is_interrupted
+    if options.output == "html":
+        screen.print(cluster.show.document(snapshot.nodes.values()))
+    return FAILURE.is_set() or stop.is_set()
 
 
 def make_passes(cluster, policies, stop, once):
@@ -6528,7 +6778,13 @@ def explain_pod(cluster, policy_file, options, screen):
     decision = schedule(pod, snapshot, policy)
     policy.seek_remedy(decision, snapshot)
     answers = [*say_what_follows(decision, cluster.cache)] if decision.node else []
-    show(decision, options, screen, f"{pod.key} {stands}. If scheduled now, by {path}")
+    heading = f"{pod.key} {stands}. If scheduled now, by {path}"
+    if options.output == "html":
+        page = Page(path)
+        page(decision, heading, *answers)
+        screen.print(page.document(nodes=()))
+        return FAILURE.is_set()
+    show(decision, options, screen, heading)
     if answers and options.output == "text":
         screen.print("What rules say once it has a node (nothing is sent):")
         for answer in answers:
@@ -7212,8 +7468,10 @@ def read_profile(profile, place, left_out, notices):
     disabled = {entry.get("name") for point in ("multiPoint", "postFilter")
                 for entry in plugins.get(point, {}).get("disabled", [])}
     if disabled.isdisjoint(["DefaultPreemption", "*"]) and not policy.rules_with["post_filter"]:
-        notices.append(f"{place}: nobody is preempted, as DefaultPreemption does nothing here; the rule "
-                       "Preemption of tests/tutorial_rules.py does it")
+        notice = ("nobody is preempted, as DefaultPreemption does nothing here; the rule Preemption of "
+                  "tests/tutorial_rules.py does it")
+        if notice not in notices:  # it holds for all profiles
+            notices.append(notice)
     return policy
 
 

@@ -7,6 +7,7 @@ import random
 import re
 import socket
 import struct
+import sys
 import threading
 import time
 from collections import Counter
@@ -147,7 +148,15 @@ class Asked:
         return "/".join(map(unquote, re.search("/namespaces/([^/]*)/pods/([^/]*)", self.path).groups()))
 
 
-class ManyAtOnce(ThreadingHTTPServer):
+class QuietServer(ThreadingHTTPServer):
+    """An HTTP server that does not mind if a client has gone before it had its answer."""
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class ManyAtOnce(QuietServer):
     """An HTTP server to which 64 threads may connect at once: if it lets them wait in vain, they try again after 1, 3, 7 s."""
 
     request_queue_size, daemon_threads, block_on_close = 128, True, False

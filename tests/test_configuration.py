@@ -194,7 +194,14 @@ def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugi
     helps = scheduler.FullRule("predicates", "Helps", lambda pod, node: (), hooks={"post_filter": lambda *_: None}, plugin="Helps")
     monkeypatch.setitem(scheduler.PREDICATES, "Helps", helps)
     [policy] = load({"plugins": plugins}).values()
-    assert (f"profiles[0]: {NOBODY}" in policy.notices) == said
+    assert (NOBODY in policy.notices) == said
+
+
+def test_that_nobody_is_preempted_is_said_once_for_all_profiles():
+    document = {"apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration",
+                "profiles": [{"schedulerName": "one"}, {"schedulerName": "two"}]}
+    policies = scheduler.READERS["KubeSchedulerConfiguration"](document, "x")
+    assert [notice for policy in policies.values() for notice in policy.notices] == [NOBODY]
 
 
 VOLUMES, TAINTS = "NodeVolumeLimits (in a Policy: MaxCSIVolumeCountPred)", "TaintToleration, and taints on the nodes"

@@ -6,11 +6,10 @@ import pty
 import re
 import subprocess
 import threading
-import time
 
 import pytest
 import scheduler
-from conftest import cluster_of, decide, free_port, MANDATORY_PREDICATES, node, pending_pods, pod, ROOT, run_afresh, run_scheduler, SCHEDULER, table
+from conftest import cluster_of, decide, free_port, MANDATORY_PREDICATES, node, pending_pods, pod, ROOT, run_scheduler, SCHEDULER, table
 from faulty import ApiServer, answering
 from test_golden import GOLDEN, policy_of
 
@@ -97,7 +96,8 @@ default/cache -> node-a  (1 of 5 nodes fit, score 227)
   TaintTolerationPriority     0→100×1
   Total                       227
   ✗ 3 nodes   MatchNodeSelector: node(s) didn't match Pod's node affinity
-              control-plane, node-b, node-gpu
+              control-plane (asks for disk In [ssd], has no disk), node-b (asks
+              for disk In [ssd], has disk=hdd), node-gpu (asks for disk In …
   ✗ node-old  CheckNodeUnschedulable: node(s) were unschedulable""".splitlines()
 
 
@@ -217,9 +217,9 @@ def test_all_failing_nodes_are_there_with_all_that_is_against_them(golden_decisi
             short = [scheduler.shorten(name) for name in names]
             assert who == (short[0] if len(names) == 1 else f"{len(names)} nodes")
             assert text.startswith(why)
-            listed = re.sub(r"\((requests|doesnotsay).*?\)", "", text.removeprefix(why)).split(",")
-            wanted = short if len(names) > 1 or re.search("Insufficient|doesnotsay", text) else [""]
-            if not re.search("Insufficient|doesnotsay", text):
+            listed = re.sub(r"\((requests|doesnotsay|asksfor).*?\)", "", text.removeprefix(why)).split(",")
+            wanted = short if len(names) > 1 or re.search("Insufficient|doesnotsay|asksfor", text) else [""]
+            if not re.search("Insufficient|doesnotsay|asksfor", text):
                 assert ",".join(wanted).startswith(",".join(listed).removesuffix("…"))
             assert width < 2000 or sorted(listed) == sorted(wanted)
             sizes.append(len(names))
@@ -368,8 +368,8 @@ def test_extenders_have_a_say_in_the_table():
     assert shown(decision) == [*"""default/p -> a  (2 of 5 nodes fit, score 300)\n                                          * a  b\n  extenders[0] http://10.0.0.1            200  0\n  extenders[1] https://scorer.sched…r/v1  100  20\n  Total                                   300  20\n  a is 280 ahead of b: extenders[0] http://10.0.0.1 +200, extenders[1]\n  https://scorer.scheduling.svc.cluster.local:8443/scheduler/v1 +80\n  ✗ 2 nodes  extenders[0]: no reason given\n             d, e\n  ✗ c        extenders[0]: c is haunted\n""".splitlines(), ""]
 
 
-def at_a_terminal(keys, *arguments, columns=80, pause=0, **environment):
-    """Run the scheduler at a terminal, where these lines are typed, one for each question; return what it shows."""
+def at_a_terminal(*arguments, columns=80, **environment):
+    """Run the scheduler at a terminal; return what it shows."""
     ours, theirs = pty.openpty()
     # The first terminal that a session opens is its own. (pty.fork() does so, too, but warns if there are threads.)
     opening = ["sh", "-c", 'exec "$@" <>"$0" >&0 2>&0', os.ttyname(theirs)]
@@ -377,15 +377,12 @@ def at_a_terminal(keys, *arguments, columns=80, pause=0, **environment):
     process = subprocess.Popen(command, stdin=theirs, start_new_session=True, env={
         **os.environ, "TERM": "xterm", "COLUMNS": str(columns), "LINES": "40", "NO_COLOR": "1", **environment})
     os.close(theirs)
-    shown, keys = b"", [*keys]
+    shown = b""
     while True:
         try:
             shown += os.read(ours, 65536)
         except OSError:  # it has ended
             break
-        if shown.endswith(b"ends) ") and keys:
-            time.sleep(pause)
-            os.write(ours, f"{keys.pop(0)}\n".encode())
     os.close(ours)
     assert process.wait() == 0
     return shown.decode().replace("\r", "")
@@ -396,139 +393,16 @@ def at_a_terminal(keys, *arguments, columns=80, pause=0, **environment):
     "NO_COLOR is honoured": ({"NO_COLOR": "1"}, False),
 })
 def test_colours(environment, coloured):
-    shown = at_a_terminal([], "--explain", "default/report", "--cluster", DEMO, columns=130, **environment)
+    shown = at_a_terminal("--explain", "default/report", "--cluster", DEMO, columns=130, **environment)
     assert ("\033[1;32m* node-a" in shown) == coloured
     assert ("\033" in shown) == coloured
     wide = [line for line in shown.splitlines() if "control-plane" in line]
     assert len(wide) == 1 and "that the pod" in wide[0], "it uses the width of the terminal"
 
 
-def test_a_question_obeys_no_control_character(tmp_path):
-    hostile = "\x1b]0;owned\x07\u200f\u061c"
-    path = tmp_path / "m.json"
-    path.write_text(json.dumps({"kind": "List", "items": [
-        node("n"), pod(f"p-{hostile}", nodeSelector={hostile: hostile})]}))
-    shown = at_a_terminal(["q"], "--cluster", path, "--step")
-    assert "owned" in shown.partition(" asks for ")[2] and not set(hostile) - set("]0;owned") & set(shown), repr(shown)
-
-
-def test_step_by_step_each_pod_waits_for_enter(tmp_path):
-    shown = at_a_terminal(["", "", "", "q"], "--cluster", DEMO, "--step")
-    before, picture, *_ = shown.split("\n\n")
-    assert "default/cache is pending\n" in before, "the class sees what waits"
-    assert picture.splitlines()[1:] == """\
-control-plane  0/110  ░░░░░░░░░░░░ 0/4    ░░░░░░░░░░░░ 0/8Gi
-    taint node-role.kubernetes.io/control-plane:NoSchedule
-node-a         1/110  ████████░░░░ 2.5/4  ██████░░░░░░ 4/8Gi
-    disk=ssd, zone=east
-    database
-node-b         0/110  ░░░░░░░░░░░░ 0/8    ░░░░░░░░░░░░ 0/16Gi
-    disk=hdd, zone=west
-node-gpu       0/110  ░░░░░░░░░░░░ 0/16   ░░░░░░░░░░░░ 0/64Gi  ░░░░░░░░░░░░ 0/2
-    zone=west, taint gpu=true:NoSchedule
-node-old       0/110  ░░░░░░░░░░░░ 0/4    ░░░░░░░░░░░░ 0/8Gi
-    cordoned, disk=ssd, zone=east""".splitlines()
-    said = re.sub(r"^NODE (?s:.*?)\n\n", "", shown, flags=re.M).partition("\n\n")[2]
-    assert re.sub(" \n|\n\n+", "\n", said.partition(" q\n")[0]) == """\
-default/web-1 asks for cpu 500m, memory 512Mi. Where will it go? (Enter; q ends)
-default/web-1 -> node-b  (2 of 5 nodes fit, score 290)
-default/web-2 asks for cpu 500m, memory 512Mi. Where will it go? (Enter; q ends)
-default/web-2 -> node-b  (2 of 5 nodes fit, score 283)
-default/cache asks for cpu 250m, memory 1024Mi, a node with disk=ssd. Where will
-    it go? (Enter; q ends)
-default/cache -> node-a  (1 of 5 nodes fit, score 227)
-default/report asks for cpu 250m, memory 256Mi; prefers zone=east. Where will it
-    go? (Enter; q ends)"""
-    assert shown.count("\n    web-1, web-2\n") == 2, "the picture before each question is of that moment"
-    assert shown.count("+web-1, +web-2") == 1 and max(len(line.rstrip()) for line in shown.splitlines()) <= 80
-
-
-@table("key", {"q": "q", "Ctrl-D": "\x04"})
-def test_steps_are_ended_by(key):
-    shown = at_a_terminal([key, "q", "q"], "--cluster", DEMO, "--step")
-    assert shown.count("Where will it go?") == 1 and "->" not in shown
-
-
-REQUIRED, TERM = f"required{scheduler.WHEN}", {"topologyKey": "zone", "labelSelector": {}}
-
-
-def expression(key, sign, *values):
-    return {"matchExpressions": [{"key": key, "operator": sign, "values": list(values)}]}
-
-
-ZONE, APP = "topology.kubernetes.io/zone", {"labelSelector": {"matchLabels": {"app": "web"}}}
-
-
-def preferring(of, name, what, **more):
-    return {"affinity": {of: {f"preferred{scheduler.WHEN}": [{"weight": 1, name: what, **more}]}}}
-
-
-@table("spec, words", {
-    "nothing": ({}, []),
-    "labels of the node": ({"nodeSelector": {"disk": "ssd"}}, "a node with disk=ssd"),
-    "a preferred zone": (preferring("nodeAffinity", "preference", expression("zone", "In", "east")), "prefers zone=east"),
-    "one of two zones": (
-        {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [expression("zone", "In", "east", "west")]}}}},
-        "needs zone=east|west"),
-    "no zone, no label, a number": (
-        {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [
-            expression("zone", "NotIn", "east"), expression("gpu", "DoesNotExist"), expression("gen", "Gt", "6")]}}}},
-        "needs zone!=east; needs no gpu; needs gen>6"),
-    "a taint is tolerated": ({"tolerations": [{"key": "gpu", "operator": "Exists"}]}, "tolerates gpu"),
-    "its value and its effect": (
-        {"tolerations": [{"key": "gpu", "value": "a100", "effect": "NoSchedule"}]}, "tolerates gpu=a100:NoSchedule"),
-    "what the API server has each pod tolerate is not said": (
-        {"tolerations": [{"key": "gpu"}, *(
-            {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-            for state in ("not-ready", "unreachable"))]}, "tolerates gpu"),
-    "all taints": ({"tolerations": [{"operator": "Exists"}]}, "tolerates all taints"),
-    "company": ({"affinity": {"podAffinity": {REQUIRED: [{"topologyKey": ZONE, **APP}]}}}, "with app=web in its zone"),
-    "to be alone": ({"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": scheduler.HOSTNAME, **APP}]}}},
-                    "not with app=web on its node"),
-    "to be alone, if that can be": (
-        preferring("podAntiAffinity", "podAffinityTerm", {"topologyKey": ZONE}), "prefers not to be with any pod in its zone"),
-    "spreading": ({"topologySpreadConstraints": [{"topologyKey": ZONE, "maxSkew": 2, **APP}]},
-                  "spread over each zone: app=web, maxSkew 2"),
-    "what cannot be read, behind what can": (
-        {"tolerations": [{"key": "gpu"}], "affinity": {"podAffinity": {REQUIRED: 7}}}, "tolerates gpu"),
-})
-def test_what_a_pod_wants_is_asked_in_words(spec, words, tmp_path):
-    path = manifest(tmp_path, node("a"), pod("p", {"cpu": "1"}, **spec))
-    shown = " ".join(at_a_terminal(["q"], "--cluster", path, "--step").split())
-    sign = ", " if str(words).startswith("a node with") else "; "
-    assert f"\ndefault/p asks for cpu 1000m{sign}{words}. Where".strip() in shown or not words
-
-
-@pytest.mark.parametrize("wants", [{}, {"nodeSelector": {"disk": "ssd"}}])
-def test_taints_cordons_and_labels_of_pods_are_in_the_picture_before_a_guess(wants, tmp_path):
-    taint = [{"key": "gpu", "effect": "NoSchedule"}]
-    path = manifest(tmp_path, node("a", labels={"disk": "ssd", "rack": "1"}, taints=taint), node("b", unschedulable=True),
-                    pod("old", labels={"disk": "x", "app": "y"}, nodeName="b"), pod("p", **wants))
-    shown = at_a_terminal(["q"], "--cluster", path, "--step").partition("Where will it go?")[0]
-    lines = [line.strip() for line in shown.splitlines() if line.startswith("    ")]
-    labels = "disk=ssd, " if wants else ""
-    assert lines == [f"{labels}taint gpu:NoSchedule", "cordoned", "old disk=x" if wants else "old"]
-
-
-@table("pause", {"at once": (0,), "after the cluster has to be read anew": (1.5,)})
-def test_step_by_step_on_a_cluster_nobody_is_asked_twice(pause):
-    server = ApiServer(node("a"), pod("p", {"cpu": "1"}), pod("q"), pod("big", {"cpu": "9"}))
-    try:
-        shown = at_a_terminal(["", "", ""], "--server", server.url, "--once", "--step", pause=pause[0])
-    finally:
-        server.stop()
-    assert shown.count("Where will it go?") == 3 and server.places() == {"default/p": "a", "default/q": "a"}
-
-
-def test_without_a_terminal_there_are_no_steps():
-    run = run_afresh("--cluster", DEMO, "--step", start_new_session=True)
-    assert run.returncode == 2 and "->" not in run.stdout
-    assert run.stderr == "--step: there is no terminal at which to press Enter\n"
-
-
 def test_decisions_are_folded_at_a_terminal_only():
     text = "default/warehouse stays pending: 0/5 nodes are available: 1 Insufficient memory,"
-    shown = at_a_terminal([], "--cluster", DEMO, columns=80)
+    shown = at_a_terminal("--cluster", DEMO, columns=80)
     assert max(len(line.rstrip()) for line in shown.splitlines()) <= 80 and f"\n{text}\n    1 node(s) had taint " in shown
     assert f"\n{text} 1 node(s) had taint " in run_scheduler("--cluster", DEMO).stdout
 
@@ -570,7 +444,7 @@ def test_what_matters_is_coloured(capsys):
     assert [re.sub("\033.*?m", "", line) for line in lines] == plain
     bold, dim, red, green = "1", "2", "91", "1;32"
     colours = [re.findall("\033.([1-9;]+)m", line) for line in lines]
-    assert colours == [[bold], [bold], [green], [], [], [], [], [], [dim], [], [], [dim], [red], [dim], [dim], []]
+    assert colours == [[bold], [bold], [green], [], [], [], [], [], [], [], [], [], [red], [dim], [dim], []]
     assert "\033[1;32m* ip-172-" in lines[2]
     decision.node, decision.message = None, "refused"
     assert "\033[1;32m" not in "".join(coloured()), "no node was chosen"
@@ -582,6 +456,12 @@ def test_control_characters_are_shown_escaped(capsys):
     screen.print(screen.paint("\033[31mred\a\r\n\x9b\0 \x7f", ""), screen.paint("\033", scheduler.BOLD))
     assert capsys.readouterr().out == "\\x1b[31mred\\x07\\r\\n\\x9b\\x00 \\x7f\n\033[1m\\x1b\033[0m\n"
     assert scheduler.align([["\033", "a"]]) == ["\\x1b  a"]
+
+
+def test_with_verbose_each_line_of_the_log_has_its_time():
+    run = run_scheduler("--server", f"http://127.0.0.1:{free_port()}", "--once", "--verbose")
+    lines = run.stderr.splitlines()
+    assert lines and all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}  ", line) for line in lines), run.stderr
 
 
 def test_piped_output_is_plain_and_does_not_depend_on_the_terminal():
@@ -615,6 +495,9 @@ def test_the_policy_that_is_given_explains_any_pod(tmp_path):
     run = explain_one(tmp_path, "default/plain", "--policy", "policy.json")
     assert run.stdout.startswith(
         "default/plain is left to default-scheduler, as it names no other. If scheduled\nnow, by policy.json:\n")
+
+
+REQUIRED, TERM = f"required{scheduler.WHEN}", {"topologyKey": "zone", "labelSelector": {}}
 
 
 @table("asks, what, rule", {
@@ -1047,6 +930,33 @@ def test_fractions_are_shown_as_they_are():
     [column] = read_scores(shown(decision)).values()
     assert column == {"MostRequestedPriority": "33.7×2", "Total": "67.4"}
     assert "score 67.4)" in scheduler.in_words(decision)
+
+
+def terms(*terms):
+    """A required node affinity of these terms, each of (key, operator, values)."""
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [
+        {"key": key, "operator": operator, "values": values} for key, operator, values in term]} for term in terms]}}}}
+
+
+@table("spec, said", {
+    "a label has another value": ({"nodeSelector": {"zone": "est"}}, " (asks for zone In [est], has zone=east)"),
+    "a label is not there": ({"nodeSelector": {"disk": "ssd", "zone": "east"}}, " (asks for disk In [ssd], has no disk)"),
+    "one of several values is asked for": (
+        terms([("zone", "In", ["west", "est"])]), " (asks for zone In [west, est], has zone=east)"),
+    "no label is to be there": (terms([("zone", "DoesNotExist", [])]), " (asks for zone DoesNotExist, has zone=east)"),
+    "of a term, what is met is not said": (
+        terms([("zone", "In", ["east"]), ("gpu", "Exists", [])]), " (asks for gpu Exists, has no gpu)"),
+    "one of two terms is enough": (
+        terms([("zone", "In", ["west"])], [("gpu", "Exists", [])]),
+        " (asks for zone In [west], has zone=east; asks for gpu Exists, has no gpu)"),
+    "a term is met, the selector is not": (
+        {"nodeSelector": {"disk": "ssd"}, **terms([("zone", "In", ["east"])], [("zone", "In", ["west"])])},
+        " (asks for disk In [ssd], has no disk)"),
+})
+def test_the_labels_that_differ_are_said(spec, said):
+    lines = shown(decide(policy(), pod("p", **spec), node("a", labels={"zone": "east"})), 200)
+    assert lines[-3] == "  ✗ a  MatchNodeSelector: node(s) didn't match Pod's node affinity"
+    assert lines[-2] == f"       a{said}"
 
 
 @table("status, said", {

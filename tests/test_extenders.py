@@ -7,7 +7,7 @@ import re
 import ssl
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import conftest
 import pytest
@@ -17,6 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
+from faulty import QuietServer
 from test_loop import Server
 
 
@@ -41,7 +42,7 @@ class Service:
                 pass
 
         self.asked, self.answers, self.delay = [], {}, 0
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = QuietServer(("127.0.0.1", 0), Handler)
         if context:
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         self.url = f"http{'s' if context else ''}://127.0.0.1:{self.server.server_port}/scheduler"

@@ -101,7 +101,7 @@ def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), node("b", "2"), pod("p")]}))
     run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", tmp_path / "cluster.json", "--seed=1")
     place = run.stdout.split()[2]
-    assert run.stderr.splitlines()[2:] == ["PreFilter default/p: 2 nodes, arguments [{}]", "Filter default/p: a",
+    assert run.stderr.splitlines()[1:] == ["PreFilter default/p: 2 nodes, arguments [{}]", "Filter default/p: a",
                                        "Filter default/p: b", f"PreBind default/p: {place}"]
 
 

@@ -250,7 +250,7 @@ def test_with_these_rights_nothing_is_forbidden_and_no_right_is_idle(no_lease, t
 
     used, verbs = set(), {"POST": "create", "PATCH": "patch", "PUT": "update"}
     for method, group, resource, name, part, rest in re.findall(
-            r"^(\w+) /apis?/(?:([\w.]+)/)?v1/(?:namespaces/[^/ ]+/)?(\w+)(?:/([^/ ]+))?(?:/(\w+))? (.*)", log, re.M):
+            r"^\S+ \S+  (\w+) /apis?/(?:([\w.]+)/)?v1/(?:namespaces/[^/ ]+/)?(\w+)(?:/([^/ ]+))?(?:/(\w+))? (.*)", log, re.M):
         reads = "get" if name else "watch" if "'watch'" in rest else "list"
         used.add((group, f"{resource}/{part}" if part else resource, verbs.get(method) or reads))
     roles = [thing for thing in yaml.safe_load(MANIFESTS)["items"] if thing["kind"] in ("ClusterRole", "Role")]
