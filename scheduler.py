@@ -3210,11 +3210,9 @@ def check_points(rule, points):
         if not 0 <= score <= 100:
             expected = "from its `reduce`" if rule.reduce else "or a `reduce` that makes it so"
             place = place_of(rule, rule.reduce)
-            warn_once(f"{rule.title} gives {name} the score {score}: expected 0 to 100, {expected} ({place})")
             FAILURE.set()
             raise Unschedulable(
-                f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an invalid '
-                f"score {score}, it should in the range of [0, 100] after normalizing")
+                f"{rule.title} gives {name} the score {score}: expected 0 to 100, {expected} ({place})")
 
 
 def strings_of(rule, answer, what, function=None):
@@ -3335,9 +3333,10 @@ class FullPolicy(Policy):
         try:
             for rule in prepare(self.priorities, pod, feasible, snapshot):
                 decision.votes.append(rule.vote(pod, feasible, snapshot))  # points from 0 to 100
-        except Unschedulable:  # a priority has given a score that is not from 0 to 100, for example
+        except Unschedulable as error:  # a priority has given a score that is not from 0 to 100, for example
             if len(feasible) > 1:  # a single node is taken, whatever its points
                 raise
+            warn_once(str(error))
         for extender in self.extenders:
             decision.votes += extender.prioritize(pod, feasible)
         return self.add_up(decision, feasible, snapshot)
@@ -3500,11 +3499,14 @@ ALWAYS_ON = "always on, though not among the predicates"
 
 def differences(before, after):
     """Return the lines in which Policies differ from those before, such as "- HostName"."""
-    texts = []
-    for policies in (before, after):
-        heads = {name: f"{name}: " if len(policies) > 1 else "" for name in policies}
-        texts.append([heads[name] + line for name, policy in policies.items() for line in policy.lines()])
-    return [line for line in difflib.ndiff(*texts) if line.startswith(("- ", "+ "))]
+    are_several = len(before | after) > 1
+    heads = {name: f"{name}: " if are_several else "" for name in before | after}
+    old, new = [[heads[name] + line for name, policy in policies.items() for line in policy.lines()]
+                for policies in (before, after)]
+    differing = {*old} ^ {*new}
+    if old != new and not differing:
+        return ["says the same, in another order"]
+    return [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ") and line[2:] in differing]
 
 
 POLICY = {
@@ -6197,7 +6199,7 @@ def where_it_stands(pod, snapshot):
         phrases.append("is being deleted")
     if pod.gates:
         phrases.append(f"has scheduling gates ({', '.join(pod.gates)})")
-    if not pod.node_name and pod.scheduler not in snapshot.policies:
+    if pod.scheduler not in snapshot.policies:
         phrases.append(whose_it_is(pod, snapshot.policies))
     if waits:
         phrases.append(f"waits: {waits}")
