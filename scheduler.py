@@ -2844,6 +2844,7 @@ import ast
 import difflib
 import inspect
 import runpy
+from importlib.machinery import PathFinder
 from numbers import Real
 
 
@@ -3080,7 +3081,9 @@ PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `argument
 OPTIONS = {"argument", "default", *DESCRIPTION, *PARAMETERS} - {"function"}
 NOUNS = {"predicates": "predicate", "priorities": "priority"}
 OPTION_MEANT = {"pre_filter": "metadata", "pre_score": "metadata", "normalize": "reduce"}
-PLUGGED_IN = {}  # the name of a rule of --plugins -> its file
+REGISTERS = {**CATALOGUES, "modules": sys.modules}  # where files of rules add what they have, and import
+Added = collections.namedtuple("Added", "where name thing path")  # path: of the file of --plugins
+PLUGGED_IN = []  # what they have added: a list of Added
 
 
 def check_rule(where, name, function, options):
@@ -3141,15 +3144,15 @@ def check_schema(schema, place):
 
 
 def load_plugins(paths):
-    """Run files that register rules, maybe again. Return {path: its text}. Raises InputError."""
+    """Run files that register rules, and what they import from their folders. Raises InputError.
+
+    Return {path: text} of all these.
+    """
     sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
-    for catalogue in CATALOGUES.values():
-        for name in PLUGGED_IN.keys() & catalogue.keys():
-            del catalogue[name]
-    PLUGGED_IN.clear()
+    sys.dont_write_bytecode = True  # it would be taken for that of an edit within the same second
     code = {}
     for path in paths:
-        others = PREDICATES.keys() | PRIORITIES.keys()
+        others = {where: {*things} for where, things in REGISTERS.items()}
         folder = str(Path(path).resolve().parent)
         if folder not in sys.path:
             sys.path.append(folder)  # so that the file may import others beside it
@@ -3162,10 +3165,47 @@ def load_plugins(paths):
             kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
             raise InputError(f"{place}: {kind}{one_line(error)}") from error
         finally:
-            PLUGGED_IN.update(dict.fromkeys((PREDICATES.keys() | PRIORITIES.keys()) - others, path))
-        if path not in PLUGGED_IN.values():
+            note_added(path, folder, others)
+        if not rules_in(path):
             warn_once(f"there is no rule in {path}")
-    return code
+    files = [getattr(added.thing, "__file__", None) for added in PLUGGED_IN if added.where == "modules"]
+    return code | {file: Path(file).read_bytes() for file in files if file and Path(file).is_file()}
+
+
+def note_added(path, folder, others):
+    """Note which rules there are beside others, and which modules of a folder: a file has added them."""
+    for where, things in REGISTERS.items():
+        for name in [name for name in [*things] if name not in others[where]]:
+            if where in CATALOGUES or PathFinder.find_spec(name.partition(".")[0], [folder]):
+                PLUGGED_IN.append(Added(where, name, things[name], path))
+
+
+def rules_in(path):
+    """Return the rules that a file of --plugins has added."""
+    return [added.thing for added in PLUGGED_IN if added.path == path and added.where in CATALOGUES]
+
+
+def unplug():
+    """Have nothing any more that files of --plugins have added. Return what that was."""
+    before = [*PLUGGED_IN]
+    for added in before:
+        REGISTERS[added.where].pop(added.name, None)
+    PLUGGED_IN.clear()
+    return before
+
+
+@contextlib.contextmanager
+def plugged_anew():
+    """Load files of --plugins in this block; if that fails, have what they had added before."""
+    before = unplug()
+    try:
+        yield
+    except InputError:
+        unplug()
+        for added in before:
+            REGISTERS[added.where][added.name] = added.thing
+        PLUGGED_IN.extend(before)
+        raise
 
 
 def line_of(error, path, source):
@@ -3183,10 +3223,9 @@ def line_of(error, path, source):
 
 def idle_plugins(paths, policies):
     """Yield the rules in the files of --plugins that nobody asks."""
-    active = {rule.name for policy in policies.values() for rule in policy.rules()}
+    active = {(rule.where, rule.name) for policy in policies.values() for rule in policy.rules()}
     for path in paths:
-        names = [name for name, file in PLUGGED_IN.items() if file == path]
-        idle = sorted(set(names) - active)
+        idle = sorted(rule.name for rule in rules_in(path) if (rule.where, rule.name) not in active)
         if idle:
             yield f"{', '.join(idle)} of {path}: not named here, so not asked"
 
@@ -3449,7 +3488,7 @@ class PolicyFile:
         self.scheduler_name = scheduler_name
         self.plugins = plugins
         self.policies = {}  # those in force
-        self.code = {}  # plugin -> its text when these were made
+        self.code = {}  # plugin, or what it imports -> its text when these were made
         self.notices = []  # what was noticed in them, or in files that said the same since
         self.seen = {}  # when the files were changed, at the last look
         self.current()
@@ -3459,27 +3498,34 @@ class PolicyFile:
 
         If they say the same as before, those in force stay, so that no held pod is decided about anew.
         """
-        seen = {}
-        for path in (self.path, *self.plugins):
-            with contextlib.suppress(OSError):
-                stat = Path(path).stat()
-                seen[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
+        seen = self.look()
         if seen != self.seen or not self.policies:
-            self.seen = seen
             try:
                 self.load()
             except InputError as error:
                 if not self.policies:
                     raise
                 log.error("%s; the last good Policy stays", error)
+            # What is imported only now was not seen before; an edit of the others since then is one to come.
+            self.seen = {path: seen.get(path, change) for path, change in self.look().items()}
         return self.policies
+
+    def look(self):
+        """Return when the files, and what they import, were changed."""
+        changes = {}
+        for path in {self.path, *self.plugins, *self.code}:
+            with contextlib.suppress(OSError):
+                stat = Path(path).stat()
+                changes[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
+        return changes
 
     def load(self):
         """Read the files, and say what is different. Raises InputError."""
-        code = load_plugins(self.plugins)
-        policies = load_policies(self.path, self.scheduler_name)
+        with plugged_anew():
+            code = load_plugins(self.plugins)
+            policies = load_policies(self.path, self.scheduler_name)
         lines = differences(self.policies, policies) if self.policies else []
-        lines += [f"{path} is loaded again" for path in self.code if code[path] != self.code[path]]
+        lines += [f"{path} is loaded again" for path in code if code[path] != self.code.get(path, code[path])]
         if lines or not self.policies:
             self.policies = policies
             self.code = code

@@ -253,10 +253,9 @@ def test_a_rule_that_can_work_is_loaded(decorator, body, tmp_path):
     (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n{decorator}({body})\n")
     try:
         scheduler.load_plugins([tmp_path / "my_rules.py"])
-        assert {"Mine": tmp_path / "my_rules.py"} == scheduler.PLUGGED_IN
+        assert [rule.name for rule in scheduler.rules_in(tmp_path / "my_rules.py")] == ["Mine"]
     finally:
-        scheduler.load_plugins([])
-        scheduler.PLUGGED_IN.clear()
+        scheduler.unplug()
 
 
 ONE, TWO = ("@{}('{}')\ndef {}(pod, node): return {}\n".format(*parts) for parts in (
@@ -281,7 +280,7 @@ def test_a_rule_that_nobody_names_is_said_once(text, rules, said, times, tmp_pat
             file = file or scheduler.PolicyFile("policy.json", "my-scheduler", ["my_rules.py"])
             file.current()
     finally:
-        scheduler.load_plugins([])
+        scheduler.unplug()
     lines = [line for line in caplog.messages if "always on" not in line and "is loaded again" not in line]
     assert lines == ([said] if said else [])
 

@@ -417,8 +417,7 @@ def test_a_policy_stays_in_force_unless_the_text_of_its_plugin_changes(text, sai
         assert (file.current()["my-scheduler"] is before) == (said != ["is loaded again"])
         assert [message.endswith(words) for message, words in zip(caplog.messages, said)] == [True] * len(said)
     finally:
-        scheduler.load_plugins([])
-        scheduler.PLUGGED_IN.clear()
+        scheduler.unplug()
 
 
 def test_the_order_of_priorities_is_said(tmp_path, caplog):
