@@ -3434,6 +3434,12 @@ class FullPolicy(Policy):
         """Return what the user's file calls, or would call, a rule."""
         return rule.name
 
+    def not_looked_at(self):
+        """Return {what a pod may ask for: (the rule that would look at it, whether a pod does)}."""
+        active = {rule.name for rule in self.rules()}
+        idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # also while these change
+        return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.looks_at.items()}
+
     def lines(self):
         """Return all that it says, a line for each rule and setting."""
         lines = []
@@ -3453,6 +3459,16 @@ class FullPolicy(Policy):
         if self.election.get("leaderElect"):
             lines.append(f"leaderElection {json.dumps(self.election)}")
         return lines
+
+
+def unheeded(decision):
+    """Yield what the pod requires though no active rule looks at that, and the rule that would look."""
+    node = decision.nodes.get(decision.node)
+    for what, (rule, is_asked) in decision.policy.not_looked_at().items():
+        with contextlib.suppress(Exception):  # what no active rule has read may be anything
+            if is_asked(decision.pod, node):
+                name = decision.policy.name_for(rule)
+                yield f"has {what}, and {name}, which looks at that, is not active"
 
 
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"  # a Policy may have it, too
@@ -4042,6 +4058,7 @@ class Writer:
                 return
         self.answered.put((decision, None))
         message = f"Successfully assigned {pod.key} to {decision.node}"
+        message = ", though it ".join([message, *unheeded(decision)])
         self.announce(event(pod, "Normal", "Scheduled", message))
         for rule in decision.policy.rules_with["post_bind"]:
             with warn_if_broken(pod.key):
@@ -5080,6 +5097,10 @@ class LiveCluster(Cluster):
         """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
         are_policies_others = self.cache.snapshot.policies != policies
         snapshot = self.look(policies)
+        for pod in self.cache.arrived.values():
+            meant = nearly(pod.scheduler, tuple(policies))
+            if meant:
+                warn_once(f"{pod.key} names {pod.scheduler}: did you mean {meant}?", about=f"nearly {meant}")
         others = {pod.scheduler for pod in self.cache.arrived.values()} - policies.keys()
         self.forget_arrivals(others)  # pods may name as many other schedulers as they like
         pods = self.pending_pods(waiting, policies)
@@ -5926,19 +5947,6 @@ def explain(decision, screen):
     return [*lines, *failing_nodes(decision, screen), ""]
 
 
-def unheeded(decision):
-    """Yield what the pod requires though no active rule looks at that, and the rule that would look."""
-    pod = decision.pod
-    node = decision.nodes.get(decision.node)
-    active = {rule.name for rule in decision.policy.rules()}
-    for rule in [rule for rule in PREDICATES.values() if rule.name not in active]:
-        name = decision.policy.name_for(rule)
-        for what, is_asked in rule.looks_at.items():
-            with contextlib.suppress(Exception):  # what no active rule has read may be anything
-                if is_asked(pod, node):
-                    yield f"has {what}, and {name}, which looks at that, is not active"
-
-
 def ranked(decision):
     """Return the nodes that fit, the best first; of those that tie, the chosen one."""
     total = decision.total
@@ -6689,6 +6697,10 @@ def run_command(options, screen):
         log.info("dry run: nothing is written")
     if not options.cluster:
         log.info("%s: polling %s by %s", ", ".join(policies), options.server, files[0].path)
+        for name, policy in policies.items():
+            if policy.not_looked_at():
+                what = ", ".join(policy.not_looked_at())
+                log.info("%s: no rule looks at %s; --policy DefaultProvider looks at all", name, what)
     with contextlib.suppress(ApiError):  # which the loop will meet, too
         waiting = cluster.waiting_pods(policies)
         if not cluster.pending_pods(waiting, policies):

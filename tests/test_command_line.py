@@ -20,7 +20,7 @@ import scheduler
 import yaml
 from conftest import (
     PATIENT, ROOT, SCHEDULER, claim, free_port, node, on_any_machine, pod, run_afresh, run_scheduler, table, wait_for)
-from faulty import QuietServer
+from faulty import ApiServer, QuietServer
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
 NOBODY_WAITS = "no pod waits for my-scheduler: none without a node has this spec.schedulerName"
@@ -405,7 +405,7 @@ def test_a_signal_ends_the_wait_for_a_proxy_with_exit_code_0(start_scheduler):
     wait_for("it has tried", lambda: "cannot reach" in waiting.err)
     waiting.send_signal(signal.SIGTERM)
     assert (waiting.wait(60), waiting.out) == (0, "")
-    assert [word in line for word, line in zip(("polling", "cannot reach"), waiting.err.splitlines(), strict=True)] == [True] * 2
+    assert [word in line for word, line in zip(("polling", "no rule", "cannot reach"), waiting.err.splitlines(), strict=True)] == [True] * 3
 
 
 def test_a_signal_while_it_waits_for_manifests_is_no_traceback():
@@ -484,7 +484,7 @@ def test_what_the_api_server_answers_is_said_in_one_line(answering, status, body
     url = answering(status, body)
     run = run_scheduler("--server", url, "--once")
     assert run.returncode == 1
-    assert run.stderr.splitlines()[1:] == [said.format(url)]
+    assert run.stderr.splitlines()[2:] == [said.format(url)]
 
 
 RULE = """from scheduler import predicate
@@ -668,7 +668,29 @@ def test_rules_in_an_imported_file_are_known_to_each_policy_that_is_compared(tmp
 def test_that_no_pod_of_a_live_cluster_names_it_is_said(answering):
     for server, said in (answering(200, '{"items": []}'), NOBODY_WAITS), (answering(403, "{}"), "403"):
         run = run_scheduler("--server", server, "--once")
-        assert len(run.stderr.splitlines()) == 2 and said in run.stderr.splitlines()[1]
+        assert len(run.stderr.splitlines()) == 3 and said in run.stderr.splitlines()[2]
+
+
+LOOKS_AT_NO = ("my-scheduler: no rule looks at required spreading, required pod affinity, required pod anti-affinity, claims; "
+               "--policy DefaultProvider looks at all")
+
+
+@table("arguments, is_placed", {
+    "the shipped Policy, which is for teaching": ([], True),
+    "kube-scheduler's defaults": (["--policy", "DefaultProvider"], False)})
+def test_what_no_rule_looks_at_is_said_when_a_live_cluster_is_scheduled_and_in_the_event(arguments, is_placed):
+    server = ApiServer(node("a"), pod("p", **WITH_CLAIM), pod("q"))
+    try:
+        run = run_scheduler("--server", server.url, "--once", *arguments)
+        events = {asked.json["involvedObject"]["name"]: asked.json["message"]
+                  for asked in list(server.asked) if asked.path.endswith("/events")}
+    finally:
+        server.stop()
+    assert run.stderr.splitlines()[1:2] == ([LOOKS_AT_NO] if is_placed else [])
+    assert events["q"] == "Successfully assigned default/q to a"
+    assert events["p"] == (
+        "Successfully assigned default/p to a, though it has claims, and CheckVolumeBinding, which looks at that, is not "
+        "active" if is_placed else '0/1 nodes are available: 1 persistentvolumeclaim "c" not found.')
 
 
 @table("arguments, said", {
