@@ -5097,11 +5097,11 @@ class LiveCluster(Cluster):
         """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
         are_policies_others = self.cache.snapshot.policies != policies
         snapshot = self.look(policies)
-        for pod in self.cache.arrived.values():
-            meant = nearly(pod.scheduler, tuple(policies))
-            if meant:
-                warn_once(f"{pod.key} names {pod.scheduler}: did you mean {meant}?", about=f"nearly {meant}")
-        others = {pod.scheduler for pod in self.cache.arrived.values()} - policies.keys()
+        arrived = self.cache.arrived.values()
+        others = {pod.scheduler: pod for pod in arrived if pod.scheduler not in policies}
+        for name in policies:
+            for near in difflib.get_close_matches(name, others, 1, cutoff=0.9):
+                warn_once(f"{others[near].key} names {near}: did you mean {name}?", about=f"nearly {name}")
         self.forget_arrivals(others)  # pods may name as many other schedulers as they like
         pods = self.pending_pods(waiting, policies)
         if self.cache.collect_changes():

@@ -101,8 +101,8 @@ ONE = {"cpu": "1"}
 
 
 @table("name, said", {
-    "nearly ours": ("my-schedular", ["default/p names my-schedular: did you mean my-scheduler?"]),
-    "another one's": ("volcano", []),
+    "nearly ours": ("my-schedular", ["default/q names my-schedular: did you mean my-scheduler?"]),
+    "another one's": ("a-scheduler", []),
     "none": ("default-scheduler", [])})
 @pytest.mark.parametrize("is_there_before", [True, False])
 def test_that_a_pod_names_nearly_this_scheduler_is_said_once(name, said, is_there_before, told, caplog):
