@@ -3307,6 +3307,8 @@ class FullPolicy(Policy):
     initial_backoff: int = 1  # seconds that a pod waits after the first attempt; then twice that, and so on
     max_backoff: int = 10  # seconds
     kind = "Policy"  # of the file that says all this
+    unschedulable_seconds = 60  # after which a pod that fits nowhere is tried again all the same
+    pops_from_backoff = False  # whether a change ends its backoff, if there is nothing else to do
 
     def new_decision(self, pod, snapshot):
         """Return a decision about a pod, in which nothing is decided yet."""
@@ -3875,6 +3877,13 @@ SLOW_SECONDS = 5  # after which it is said who does not answer
 
 
 STOP = threading.Event()  # set by a signal; it is global, as rules list objects, too
+CAME_ROUND = types.SimpleNamespace(at=0)  # when the loop was last seen to go on, in monotonic seconds
+
+
+def come_round():
+    """Note that the loop, which runs in the main thread, goes on, or waits on purpose."""
+    if threading.current_thread() is threading.main_thread():
+        CAME_ROUND.at = time.monotonic()
 
 
 def within(seconds, function, *arguments, late=None, whom="", stop=None):
@@ -3891,6 +3900,7 @@ def within(seconds, function, *arguments, late=None, whom="", stop=None):
             raise Trouble(0, "a signal ended the script")
         if whom and waited >= SLOW_SECONDS:
             warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
+        come_round()
         pause = min(0.1, seconds - waited)
         wait([future], pause)
         waited += pause
@@ -3976,6 +3986,7 @@ class Writer:
             if time.monotonic() > until:
                 what = f"no answer to {THREADS} writes, or to what rules do after them"
                 raise Trouble(0, f"{what}, for {self.patience} s")
+            come_round()
             time.sleep(0.002)
 
     def bind_and_tell(self, decision, record, is_live):
@@ -4128,9 +4139,6 @@ class WaitsFor(enum.Enum):
     BINDING = "binding"
 
 
-UNSCHEDULABLE_SECONDS = 60  # after which a pod that fits nowhere is tried again all the same
-
-
 @dataclass
 class PodRecord:
     """What is remembered of a pending pod from pass to pass. Times are in monotonic seconds."""
@@ -4143,6 +4151,7 @@ class PodRecord:
     reported: tuple | None = None  # what was last reported of it
     attempts: int = 0  # that have failed
     backoff_ends: float = 0
+    pops_at: float = math.inf  # when its backoff may end before, as there is nothing else to do
     retry_at: float = 0
     began_at: float = 0  # when its turn in this pass began
     took: float = 0  # seconds that the loop has spent on it then
@@ -4185,7 +4194,7 @@ class PodRecord:
         self.waits_for = what
         self.decision = decision
 
-    def fall_back(self, seconds, fits_nowhere):
+    def fall_back(self, seconds, policy, fits_nowhere):
         """Have the pod wait for a node, and back off: longer if it fits nowhere, unless something changes."""
         self.wait_for(WaitsFor.NODE)
         self.put_back()
@@ -4193,12 +4202,20 @@ class PodRecord:
         self.since = time.monotonic()
         self.backoff_ends = self.since + seconds
         self.retry_at = self.backoff_ends
+        self.pops_at = math.inf
         if fits_nowhere:
-            self.retry_at = max(self.since + UNSCHEDULABLE_SECONDS, self.backoff_ends)
+            self.retry_at = max(self.since + policy.unschedulable_seconds, self.backoff_ends)
+        if fits_nowhere and policy.pops_from_backoff:
+            self.pops_at = self.since + BRAKE * self.took
 
     def hasten(self, moment):
         """Have the pod tried again at a time, unless it will be before."""
         self.retry_at = min(self.retry_at, moment)
+
+    def may_pop(self):
+        """Say whether the pod may be tried in its backoff, as something has changed since its attempt."""
+        has_changed = self.retry_at == self.backoff_ends
+        return self.waits_for is WaitsFor.NODE and has_changed and time.monotonic() >= self.pops_at
 
     def is_due(self):
         """Say whether this pass has to do with the pod."""
@@ -4295,8 +4312,11 @@ def prepare_binding(decision, node, cache):
     decision.waits = waits
 
 
+BRAKE = 10  # a pod backs off for so many times as long as its turn took, for the others' sake
+
+
 def seconds_to_wait(decision):
-    """Return for how long a pod backs off: at least ten times what its turn took, for the others' sake.
+    """Return for how long a pod backs off.
 
     How long it took is not up to the pod if the API server was in trouble.
     """
@@ -4305,7 +4325,7 @@ def seconds_to_wait(decision):
     usual = backoff(record.attempts + 1, policy.max_backoff, policy.initial_backoff)
     if decision.trouble:
         return usual
-    seconds = max(usual, 10 * record.took)
+    seconds = max(usual, BRAKE * record.took)
     if record.took > 1:
         pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have turns"
         warn_once(f"{decision.pod.key} takes {record.took:.1f} s to decide about: {pause}", about="brake")
@@ -4392,7 +4412,7 @@ class PendingPods(dict):
         """
         record = decision.pod.record
         had_room = record.waits_for is not WaitsFor.NODE
-        record.fall_back(seconds_to_wait(decision), decision.fits_nowhere)
+        record.fall_back(seconds_to_wait(decision), decision.policy, decision.fits_nowhere)
         if had_room:
             self.cache.forget(decision.pod, was_met)
             self.try_to_send(unreserve(decision, self.cache.snapshot))
@@ -4701,6 +4721,7 @@ class Objects(dict):
         that is nodes or pods.
         """
         copied = {"nodes", "pods"}  # what rests on the dict of another resource is not to change with it
+        come_round()
         while patience > 0 or not self.news.empty():
             try:
                 resource, what, content = self.news.get(timeout=patience)
@@ -4788,6 +4809,7 @@ class Cache:
 
     def take(self, resource, key, thing):
         """Take in an object that has come or changed; None: it has gone."""
+        come_round()  # there may be very many
         if resource == "nodes":
             self.take_node(key, thing)
         elif resource == "pods":
@@ -4949,6 +4971,7 @@ class LiveCluster(Cluster):
         self.unheard = {}  # namespace/name of pods that are listed, and not told -> since when
         self.listed_at = -math.inf  # when the pods that wait were last listed, in monotonic seconds
         self.breaks_off_at = 0  # when the pass ends if pods have come
+        self.pops_at = 0  # when pods may be tried again in their backoff: this takes a twentieth of the time
 
     def pods_to_try(self, policies, stop):
         """Yield the pods that are due; before each, take in what has changed. Raises ApiError.
@@ -4963,6 +4986,8 @@ class LiveCluster(Cluster):
                 else:
                     yield pod
         finally:
+            moment = time.monotonic()
+            self.pops_at = moment + 2 * BRAKE * (moment - self.listed_at)
             self.pending.take_answers()  # which pods the API server has bound, and which not
         self.pending.raise_trouble()
 
@@ -5042,6 +5067,8 @@ class LiveCluster(Cluster):
         self.pending.failing_now.clear()
         self.due = [pod for pod in pods if pod.record.is_due()]
         ready_at = time.monotonic()
+        if not self.due and ready_at >= self.pops_at:
+            self.due = [pod for pod in pods if pod.record.may_pop()]
         self.breaks_off_at = ready_at + max(1, ready_at - self.listed_at)
         return snapshot
 
@@ -5104,15 +5131,22 @@ class LiveCluster(Cluster):
         record = self.pending.get(pod.uid)
         return not record or (record.is_due() and time.monotonic() > self.listed_at + 0.1)
 
+    def could_pop(self):
+        """Say whether something has changed, so that pods may be tried again in their backoff."""
+        is_waited_for = any(record.pops_at < math.inf for record in self.pending.values())
+        return self.cache.has_changed and is_waited_for and time.monotonic() >= self.pops_at
+
     def rest(self, seconds, stop):
-        """Wait so long, or until `stop` is set; unless there is trouble, only until a pod has come."""
+        """Wait so long, or until `stop` is set; unless there is trouble, only until there is work."""
         self.at_rest()
         if self.trouble or not self.cache.objects.is_watched:
+            CAME_ROUND.at = math.inf
             super().rest(seconds, stop)
+            come_round()
             return
         until = time.monotonic() + seconds
         with contextlib.suppress(ApiError):  # which the next pass meets, too
-            while not (self.has_come() or stop.is_set()) and time.monotonic() < until:
+            while not (self.has_come() or self.could_pop() or stop.is_set()) and time.monotonic() < until:
                 self.cache.take_news(patience=0.1)
 
     def keep_up(self):
@@ -6656,29 +6690,37 @@ def run_command(options, screen):
     return code
 
 
-def watch_rules(thread, ended, seconds=5, limit=math.inf):
-    """Until all has ended, warn of each rule that a thread, the loop's, has asked about a pod for so long.
-
-    After `limit` seconds end the process, as the loop cannot: nobody would be scheduled, while another thread
-    renews the Lease.
-    """
+def watch_rules(thread, ended, seconds=5):
+    """Until all has ended, warn of each rule that a thread, the loop's, has asked about a pod for so long."""
     last = None  # the rule in which the thread was at the last look, and the pod
-    since = time.monotonic()  # when it was first seen there
     while not ended.wait(seconds):
         frame = sys._current_frames().get(thread)
         while frame and frame.f_code not in RULE_OF:
             frame = frame.f_back
         seen = frame and (frame.f_code, frame.f_locals.get("pod"))
-        if seen != last:
-            last = seen
-            since = time.monotonic()
-        elif seen:
-            name = RULE_OF[frame.f_code]
+        if seen and seen == last:
             place = f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
-            warn_once(f"{name} takes long: more than {seconds:g} s for one pod ({place})", about=frame.f_code)
-            if time.monotonic() - since >= limit:
-                log.error("%s has not returned for %g s (%s): this process ends", name, limit, place)
-                os._exit(1)
+            what = f"{RULE_OF[frame.f_code]} takes long: more than {seconds:g} s for one pod"
+            warn_once(f"{what} ({place})", about=frame.f_code)
+        last = seen
+
+
+def watch_the_loop(thread, ended, limit):
+    """Until all has ended, end the process if the loop does not come round for so many seconds.
+
+    Nobody would be scheduled, while another thread renews the Lease: so another replica is to lead.
+    """
+    while not ended.wait(limit / 10):
+        if time.monotonic() < CAME_ROUND.at + limit:
+            continue
+        frame = sys._current_frames().get(thread)
+        places = [(each.filename, each.lineno) for each in traceback.extract_stack(frame)]
+        in_rules = [place for place in places if place[0] in map(str, PLUGGED_IN.values())]
+        file, line = (in_rules or places)[-1]
+        place = f"{Path(file).name}, line {line}"
+        said = f"the loop has not come round for {limit:g} s ({place}): this process ends"
+        wait([in_background(log.error, said)], 1)  # whoever reads the log may be what is waited for
+        os._exit(1)
 
 
 def stop_on_signals():
@@ -6708,7 +6750,8 @@ def poll(cluster, policy_file, stop, options):
         if not election.lead(stop, cluster.keep_up):
             return int(options.once)
     limit = election.renew_deadline if elected else 60
-    in_background(watch_rules, threading.get_ident(), stop, limit / 10, limit)
+    CAME_ROUND.at = time.monotonic()
+    in_background(watch_the_loop, threading.get_ident(), stop, limit)
     code = run_to_the_end(cluster, policy_file, stop, options.interval, options.once)
     stop.set()
     if elected:
@@ -7235,6 +7278,8 @@ class Profile(FullPolicy):
     """What a profile of a KubeSchedulerConfiguration says: a Policy that decides as 1.36 does."""
 
     kind = "KubeSchedulerConfiguration"
+    unschedulable_seconds = 300  # upstream: DefaultPodMaxInUnschedulablePodsDuration
+    pops_from_backoff = True  # upstream: SchedulerPopFromBackoffQ, since 1.33
 
     def predicates_to_ask(self):
         """Return the predicates as they are asked: first of all, which nodes the pod names."""

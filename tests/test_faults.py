@@ -758,9 +758,8 @@ def stuck(pod, node):
     time.sleep(3600)
 """
 ENDS_SOON = """import sys, scheduler
-plain = scheduler.watch_rules
-scheduler.watch_rules = lambda thread, ended, seconds=5, limit=scheduler.math.inf: plain(
-    thread, ended, seconds / 30, limit / 30)
+plain = scheduler.watch_the_loop
+scheduler.watch_the_loop = lambda thread, ended, limit: plain(thread, ended, limit / 30)
 sys.exit(scheduler.command_line())"""
 
 
@@ -773,8 +772,20 @@ def test_a_loop_that_hangs_in_a_rule_ends_the_process_and_names_it(arguments, li
     policy = policy_file(tmp_path, predicates=[{"name": "Stuck"}])
     run = run_scheduler("--server", server.url, "--policy", policy, *arguments, "--plugins", tmp_path / "rules.py",
                         program=ENDS_SOON)
-    said = f"Stuck has not returned for {limit:g} s (rules.py, line 6): this process ends"
+    said = f"the loop has not come round for {limit:g} s (rules.py, line 6): this process ends"
     assert (run.returncode, run.stderr.splitlines()[-1]) == (1, said)
+
+
+def test_a_loop_whose_output_nobody_reads_ends_the_process(serve, tmp_path):
+    """As behind `| less`, or a log shipper that is stuck; here for a thirtieth of a minute."""
+    server = serve(ApiServer(node("n"), pod("p")))
+    (tmp_path / "rules.py").write_text(STUCK.replace("time.sleep(3600)", "print('x' * 10**6)").replace("import time\n", "\n"))
+    policy = policy_file(tmp_path, predicates=[{"name": "Stuck"}])
+    stuck = subprocess.Popen([sys.executable, "-c", ENDS_SOON, "--server", server.url, "--policy", policy, "--plugins",
+                              tmp_path / "rules.py"], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    lines = stuck.stderr.read().splitlines()
+    assert (stuck.wait(60), lines[-1]) == (1, "the loop has not come round for 2 s (rules.py, line 6): this process ends")
+    stuck.communicate()
 
 
 def test_a_leader_that_is_ended_during_a_long_list_lets_go_of_its_lease(serve, start, tmp_path):

@@ -488,14 +488,14 @@ def test_nothing_is_written_by_a_replica_that_does_not_lead_any_more():
     assert bound == len(server.places()) == len(server.sent("POST", "/binding"))
 
 
-def times_tried(cluster, clock, seconds, step=0.1, meanwhile=lambda: None):
+def times_tried(cluster, clock, seconds, step=0.1, meanwhile=lambda: None, policy=POLICY):
     """Make passes for so long; return the seconds between the tries."""
     tried = []
     plain, scheduler.schedule = scheduler.schedule, lambda *args: tried.append(clock.now) or plain(*args)
     try:
         for _ in range(round(seconds / step)):
             meanwhile()
-            make_pass(cluster)
+            make_pass(cluster, policy=policy)
             clock.now += step
     finally:
         scheduler.schedule = plain
