@@ -4593,6 +4593,7 @@ class Reflector:
         self.heard_at = time.monotonic()  # when the API server last said anything of it
         self.failures = 0  # in a row
         self.trouble = None  # the last of them
+        self.told = 0  # how many events, bookmarks included
         self.in_vain = 0  # how many streams in a row have told nothing, and have not lasted either
 
     def is_heard(self):
@@ -4609,13 +4610,11 @@ class Reflector:
         """Watch, for ever. Where the versions since are gone, or it cannot be watched, list again."""
         while True:
             began = time.monotonic()
-            self.in_vain += 1
+            told = self.told
             try:
                 if not self.version:
                     self.news.put((self.resource, "LISTED", self.list()))
                 self.watch()
-                if time.monotonic() > began + STREAM_SECONDS / 2:
-                    self.in_vain = 0  # for so long there was nothing to tell
             except Exception as error:
                 if not isinstance(error, Trouble):
                     self.version = ""
@@ -4623,6 +4622,8 @@ class Reflector:
                     warn_once(f"{error}; until that is allowed, {self.resource} are listed every 10 s")
                 self.failures += 1
                 self.trouble = error
+            has_lasted = time.monotonic() > began + STREAM_SECONDS / 2  # with nothing to tell
+            self.in_vain = 0 if has_lasted or self.told > told else self.in_vain + 1
             if self.in_vain == 3:
                 why = self.trouble if self.failures else "they end at once"
                 lists = f"so that {self.resource} are listed in each pass"
@@ -4640,6 +4641,7 @@ class Reflector:
         self.heard_at = time.monotonic()
         for event in stream:
             self.heard_at = time.monotonic()
+            self.told += 1
             self.in_vain = 0
             what = pick(event, str, "type")
             thing = pick(event, dict, "object")
@@ -4986,8 +4988,9 @@ class LiveCluster(Cluster):
                 else:
                     yield pod
         finally:
-            moment = time.monotonic()
-            self.pops_at = moment + 2 * BRAKE * (moment - self.listed_at)
+            if self.pops_at == math.inf:
+                moment = time.monotonic()
+                self.pops_at = moment + 2 * BRAKE * (moment - self.listed_at)
             self.pending.take_answers()  # which pods the API server has bound, and which not
         self.pending.raise_trouble()
 
@@ -5069,6 +5072,7 @@ class LiveCluster(Cluster):
         ready_at = time.monotonic()
         if not self.due and ready_at >= self.pops_at:
             self.due = [pod for pod in pods if pod.record.may_pop()]
+            self.pops_at = math.inf  # until this pass is over
         self.breaks_off_at = ready_at + max(1, ready_at - self.listed_at)
         return snapshot
 
