@@ -1758,9 +1758,6 @@ def image_locality(pod, node, metadata):
     return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
 
 
-# ==== 11. Node affinity =================================================================================
-
-
 # ==== 12. Services and spreading ========================================================================
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -3928,612 +3925,6 @@ GROUPS = {  # resource -> its group and version
                     "apis/storage.k8s.io/v1")}
 
 
-# ==== 22. What is written ===============================================================================
-
-# Threads write Bindings, and tell people. What rules want sent, the loop has sent, and waits for that. In a
-# dry run nothing is written. Nor does a replica write that does not lead (`attempt`), except that it says
-# which pods it has bound (`announce`). A request that fails with 5xx is sent up to three times (patiently).
-
-
-HOOK_SECONDS = 60  # for which a rule's bind may keep a thread, and its post_bind, too
-
-
-class Writer:
-    """Sends requests, in threads of its own."""
-
-    def __init__(self, api, dry_run):
-        self.api = api
-        self.dry_run = dry_run
-        self.may_write = lambda: True
-        # Seconds to wait for a free thread. Where manifests are written, nobody but rules takes long.
-        self.patience = 5 if api.is_live else 2 * HOOK_SECONDS
-        self.threads = 0  # that have been started
-        self.tasks = queue.Queue()  # what threads are to do: (function, arguments)
-        # For the loop: (decision, why its Binding has failed, or None). Before Python 3.11 a SimpleQueue that
-        # is to wait for hardly any time may wait for ever.
-        self.answered = queue.Queue()
-
-    def write_while(self, leads):
-        """Write only while this replica leads, as a function says."""
-        self.may_write = leads
-
-    def start(self, function, *arguments):
-        """Have a thread call a function, as soon as one is free; in a dry run, none."""
-        if self.dry_run:
-            return
-        self.tasks.put((function, arguments))
-        if self.threads < min(self.tasks.unfinished_tasks, THREADS):
-            start_thread(self.work)
-            self.threads += 1
-
-    def work(self):
-        """Do one task after another, for ever."""
-        while True:
-            function, arguments = self.tasks.get()
-            with warn_if_broken("what was to be written is not"):
-                function(*arguments)
-            self.tasks.task_done()
-            del function, arguments  # while the thread waits, it keeps no decision and no nodes
-
-    def is_busy(self):
-        """Say whether all threads have something to do."""
-        return self.tasks.unfinished_tasks >= THREADS
-
-    def wait_for_a_free_thread(self):
-        """Wait until a thread has nothing to do. Raises ApiError if that takes long."""
-        until = time.monotonic() + self.patience
-        while self.is_busy():
-            if time.monotonic() > until:
-                what = f"no answer to {THREADS} writes, or to what rules do after them"
-                raise Trouble(0, f"{what}, for {self.patience} s")
-            come_round()
-            time.sleep(0.002)
-
-    def bind_and_tell(self, decision, record, is_live):
-        """Bind the pod, and let the loop know. If it is bound, tell people and rules so."""
-        pod = decision.pod
-        try:
-            with record.writing:  # what says that the pod waits is written before, or not at all
-                self.bind(decision, is_live)
-        except BaseException as error:  # by a rule even SystemExit
-            place = self.place_of(pod) if is_live else ""
-            if place not in ("", decision.node):
-                why = f"is on {place}: somebody else bound it; does a second {pod.scheduler} run?"
-                warn_once(f"{pod.key} {why}", about="somebody else binds")
-            if place != decision.node:
-                self.answered.put((decision, error))
-                return
-        self.answered.put((decision, None))
-        message = f"Successfully assigned {pod.key} to {decision.node}"
-        self.announce(event(pod, "Normal", "Scheduled", message))
-        for rule in decision.policy.rules_with["post_bind"]:
-            with warn_if_broken(pod.key):
-                call_in_time(rule, "post_bind", pod, decision.node)
-
-    def bind(self, decision, is_live):
-        """Bind the pod: by a rule, an extender, or else a Binding. Raises ApiError, or what a rule raises."""
-        pod = decision.pod
-        node_name = decision.node
-        policy = decision.policy
-        binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
-                   for rule in policy.rules_with["bind"]]
-        if is_live:
-            binders += [(f"extender {extender.url}", extender.bind)
-                        for extender in policy.extenders if extender.cares("bindVerb", pod)]
-        bound_by = next((who for who, binder in binders if self.may_write() and binder(pod, node_name)), None)
-        # Among manifests nobody else can bind it, so that a Binding follows in any case.
-        if bound_by and is_live:
-            if self.place_of(pod) != node_name:
-                raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
-            return
-        try:
-            answer = patiently(self.attempt, *binding(pod, node_name))
-        except ApiError as error:
-            if error.status == 413:
-                raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
-            raise
-        if is_live and not name_in(answer, "kind"):  # which all has that an API server says
-            raise Trouble(0, "its Binding was answered, but by no API server")
-
-    def place_of(self, pod):
-        """Return the node on which a pod is, or "", whatever was answered: the answer may have been lost.
-
-        As long as the API server does not tell, it is asked again, and the pod keeps its room.
-        """
-        for attempt in itertools.count(1):
-            try:
-                raw = self.api.request("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
-                uid = name_in(raw, "metadata", "uid")
-                if uid:  # else it is no pod, so that no API server says it
-                    return name_in(raw, "spec", "nodeName") if uid == pod.uid else ""
-            except ApiError as error:
-                if error.status in (403, 404):  # nobody may ask, or it has gone
-                    return ""
-            time.sleep(backoff(attempt, most=10))
-
-    def announce(self, request):
-        """Say that a pod is bound, even if this replica does not lead any more.
-
-        If the API server is in trouble, say it again after 1, 2 and 4 seconds, unless all threads are needed.
-        """
-        for pause in (0, 1, 2, 4):
-            time.sleep(pause)
-            if self.write_note(self.api.request, request) or self.is_busy():
-                return
-
-    def tell(self, record, message, event, condition=None):
-        """Say why a pod is not bound. What the API server fails to write, the next attempt says again."""
-        self.write_if_news(record, message, event)
-        if condition:
-            with record.writing:  # the Binding comes before it or after it, or else a bound pod would say it
-                self.write_if_news(record, message, condition)
-
-    def write_if_news(self, record, message, request):
-        """Write a message about a pod that waits, unless there is another one by now."""
-        if record.written != message:
-            return
-        if record.waits_for is WaitsFor.BINDING:
-            record.written = None  # by now it may be bound; if it is not, that is told anew
-        elif not self.write_note(self.attempt, request):
-            record.written = None
-
-    def write_note(self, send, request):
-        """Send an event or a condition. Return False if it is to be said anew: in trouble, or it has gone."""
-        try:
-            patiently(send, *request)
-        except ApiError as error:
-            has_gone = error.status == 404
-            if isinstance(error, Trouble) or (has_gone and "/events/" in request[1]):
-                return False
-            # Where the pod has gone, another one of its name is told 422. 409: it was written after all, or
-            # this replica does not lead any more.
-            if not has_gone and error.status not in (409, 422):
-                warn_once(str(error))
-        return True
-
-    def send(self, requests, until=math.inf):
-        """Send requests, one after another, until one fails; in a dry run, none. Raises ApiError.
-
-        until: the time, in monotonic seconds, after which nobody waits for them any more.
-        """
-        for request in requests if not self.dry_run else ():
-            if time.monotonic() > until:
-                raise Trouble(0, "what was sent before it took too long")
-            patiently(self.attempt, *request)
-
-    def attempt(self, *request):
-        """Send a request once, unless another replica may lead by now. Return its answer."""
-        if not self.may_write():
-            raise ApiError(409, "this replica does not lead any more")
-        return self.api.request(*request)
-
-
-def call_in_time(rule, point, *things):
-    """Return what a rule says at an extension point. Raises TimeoutError if that takes too long."""
-    late = TimeoutError(f"{rule.title or rule.name}: {point} has not returned for {HOOK_SECONDS} s")
-    return within(HOOK_SECONDS, call_hook, rule, point, *things, late=late)
-
-
-# ==== 23. The life of a pending pod =====================================================================
-
-# A pending pod waits for one of four things:
-#
-#   NODE       that fits it. When it gets one, it has its room there, and rules take note (reserve).
-#   PERMIT     of all rules. They are asked in each pass.
-#   PRE_BIND   until what rules have had written before the binding has taken effect. So are these.
-#   BINDING    to be written, and shown by the API server. Then it is forgotten; in a dry run, it stays so.
-#
-# While it waits for any but the first it is assumed: it has room on its node. It falls back to the first if a
-# rule refuses, its node or the pod itself goes, a Policy changes, or a write fails (fall_back): it gives up
-# its room, rules unreserve, and it backs off for 1, 2, 4, ... 10 seconds. If it fits nowhere, it is tried
-# again after that only if something has changed since, or after a minute; else at once after that. If ten
-# pods meet 5xx, 429 or no answer, and none is bound meanwhile, the pass ends, and the loop waits.
-
-
-class WaitsFor(enum.Enum):
-    """What a pending pod waits for."""
-
-    NODE = "node"
-    PERMIT = "permit"
-    PRE_BIND = "pre_bind"
-    BINDING = "binding"
-
-
-@dataclass
-class PodRecord:
-    """What is remembered of a pending pod from pass to pass. Times are in monotonic seconds."""
-
-    pod: Pod  # as it was when last listed
-    written: str | None = None  # the message of its last event, and of its condition PodScheduled
-    event: tuple | None = None  # the request that recorded that event
-    say_again_at: float = 0  # when the event may be counted up
-    writing: threading.Lock = field(default_factory=threading.Lock, repr=False)  # held while of it is written
-    reported: tuple | None = None  # what was last reported of it
-    attempts: int = 0  # that have failed
-    backoff_ends: float = 0
-    pops_at: float = math.inf  # when its backoff may end before, as there is nothing else to do
-    retry_at: float = 0
-    began_at: float = 0  # when its turn in this pass began
-    took: float = 0  # seconds that the loop has spent on it then
-    waits_for: WaitsFor = WaitsFor.NODE
-    since: float = 0  # when it began to wait for that; for a node: it came, or the last attempt failed
-    decision: Decision | None = None  # by which it has its node, as long as rules are asked
-    changed: list = field(default_factory=list)  # of objects in memory, for it: (part, name, value before)
-
-    def set_aside(self, part, name, value):
-        """Change a part of an object in memory, as it will be once that is written."""
-        self.changed.append((part, name, part.get(name)))
-        part[name] = value
-
-    def put_back(self):
-        """Undo these changes. If one of them was written, the object comes again as news."""
-        while self.changed:
-            part, name, before = self.changed.pop()
-            part[name] = before
-
-    def renew(self, pod):
-        """Take the pod as it is by now."""
-        self.pod = pod
-        pod.record = self
-        if self.decision:
-            self.decision.pod = pod
-
-    def begin_turn(self, pod):
-        """Take the pod as it is by now, to decide about it."""
-        self.renew(pod)
-        self.began_at = time.monotonic()
-
-    def end_turn(self):
-        """Note how long the loop has spent on the pod."""
-        self.took = time.monotonic() - self.began_at
-
-    def wait_for(self, what, decision=None):
-        """Have the pod wait for something; nothing else changes that. A decision is kept for rules only."""
-        if what is not self.waits_for:
-            self.since = time.monotonic()
-        self.waits_for = what
-        self.decision = decision
-
-    def fall_back(self, seconds, policy, fits_nowhere):
-        """Have the pod wait for a node, and back off: longer if it fits nowhere, unless something changes."""
-        self.wait_for(WaitsFor.NODE)
-        self.put_back()
-        self.attempts += 1
-        self.since = time.monotonic()
-        self.backoff_ends = self.since + seconds
-        self.retry_at = self.backoff_ends
-        self.pops_at = math.inf
-        if fits_nowhere:
-            self.retry_at = max(self.since + policy.unschedulable_seconds, self.backoff_ends)
-        if fits_nowhere and policy.pops_from_backoff:
-            self.pops_at = self.since + BRAKE * self.took
-
-    def hasten(self, moment):
-        """Have the pod tried again at a time, unless it will be before."""
-        self.retry_at = min(self.retry_at, moment)
-
-    def may_pop(self):
-        """Say whether the pod may be tried in its backoff, as something has changed since its attempt."""
-        has_changed = self.retry_at == self.backoff_ends
-        return self.waits_for is WaitsFor.NODE and has_changed and time.monotonic() >= self.pops_at
-
-    def is_due(self):
-        """Say whether this pass has to do with the pod."""
-        if self.waits_for is WaitsFor.NODE:
-            return time.monotonic() >= self.retry_at
-        return self.waits_for is not WaitsFor.BINDING
-
-    def take_note(self, decision):
-        """Take note of what is reported of the pod; return whether that is news."""
-        last = self.reported
-        self.reported = (decision.node or decision.message, decision.remedy, decision.waits)
-        return self.reported != last
-
-
-def assume(decision, cache):
-    """Put the pod on its node, and have the rules take note of that (reserve)."""
-    node = cache.snapshot.nodes[decision.node]
-    cache.place(decision.pod, node.name)
-    decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
-    try:
-        for rule in decision.policy.rules_with["reserve"]:
-            call_hook(rule, "reserve", decision.pod, node, cache.snapshot)
-    except (Exception, SystemExit) as error:
-        decision.give_up(error)
-
-
-def ask_before_binding(decision, cache):
-    """Ask the rules whether an assumed pod may be bound by now (permit, pre_bind)."""
-    if decision.node is None:
-        return
-    decision.requests = []  # those of an earlier pass have been sent
-    decision.trouble = None
-    decision.reason = "Unschedulable"
-    record = decision.pod.record
-    node = cache.snapshot.nodes.get(decision.node)
-    try:
-        if node is None:
-            raise Unschedulable(f"node {decision.node} has gone")
-        if record.waits_for is WaitsFor.PERMIT:
-            decision.waits = why_held(decision, node, cache.snapshot)
-            if decision.waits:
-                return
-        decision.reason = "SchedulerError"  # whatever is wrong from now on; as kube-scheduler's PreBind
-        prepare_binding(decision, node, cache)
-        if decision.waits:
-            record.wait_for(WaitsFor.PRE_BIND, decision)
-        else:
-            record.wait_for(WaitsFor.BINDING)
-    except (Exception, SystemExit) as error:
-        record.put_back()  # what rules have set aside in memory is not written
-        if isinstance(error, Trouble):  # of the API server: then it waits, as it stands
-            FAILURE.set()
-            decision.trouble = error
-            decision.waits = decision.waits or one_line(error)
-        else:
-            decision.give_up(error)
-
-
-def why_held(decision, node, snapshot):
-    """Return which rule does not permit the binding yet, or "". Raises Unschedulable if time is up."""
-    held = []  # (the seconds for which a rule lets the pod wait, its name, why)
-    for rule in decision.policy.rules_with["permit"]:
-        seconds, reason = with_reason(call_hook(rule, "permit", decision.pod, node, snapshot))
-        if seconds:
-            held.append((seconds, rule.title or rule.name, reason))
-    if not held:
-        return ""
-    seconds, name, reason = min(held)
-    if not time.monotonic() - decision.pod.record.since < seconds:  # which may be NaN
-        late = f"rejected due to timeout after waiting {seconds:g}s at plugin {name}"
-        rejected = f'pod "{decision.pod.name}" rejected while waiting on permit: {late}'
-        raise Unschedulable(with_why(rejected, reason))
-    return with_why(f"{name} does not permit the binding to {node.name} yet", reason)
-
-
-def with_why(text, reason):
-    """Return a text with the reason that a rule has given, if any."""
-    return f"{text}: {reason}" if reason else text
-
-
-def prepare_binding(decision, node, cache):
-    """Ask the rules what has to take effect before the binding: what is to be sent, and what it waits for."""
-    requests = []
-    waits = ""
-    snapshot = cache.snapshot
-    for rule in decision.policy.rules_with["pre_bind"]:
-        wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-        if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
-            wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-        if wanted is not None:
-            requests += wanted
-            waits = with_why(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
-    decision.requests = requests  # only now: if a rule breaks, none are sent
-    decision.waits = waits
-
-
-BRAKE = 10  # a pod backs off for so many times as long as its turn took, for the others' sake
-
-
-def seconds_to_wait(decision):
-    """Return for how long a pod backs off.
-
-    How long it took is not up to the pod if the API server was in trouble.
-    """
-    record = decision.pod.record
-    policy = decision.policy
-    usual = backoff(record.attempts + 1, policy.max_backoff, policy.initial_backoff)
-    if decision.trouble:
-        return usual
-    seconds = max(usual, BRAKE * record.took)
-    if record.took > 1:
-        pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have turns"
-        warn_once(f"{decision.pod.key} takes {record.took:.1f} s to decide about: {pause}", about="brake")
-    return seconds
-
-
-class PendingPods(dict):
-    """{uid: PodRecord} of the pending pods, and what becomes of them. It runs in the loop's thread."""
-
-    SEVERAL = 10  # pods in a pass that meet trouble of the API server: then it is not up to them
-
-    def __init__(self, cache, writer):
-        super().__init__()
-        self.cache = cache
-        self.writer = writer
-        self.under_way = set()  # the uids of pods whose Bindings are being written
-        self.failing = set()  # the uids of pods that have met trouble since one was bound
-        self.failing_now = set()  # likewise, in this pass
-        self.trouble = None  # that which the last of them has met
-
-    def renew_records(self, pods, policies):
-        """Give these pods their records. Forget all others, unless one only lacks in this list.
-
-        Those that wait for rules fall back if the pod has gone, or its Policy is another one by now.
-        """
-        listed = {pod.uid for pod in pods}
-        moment = time.monotonic()
-        for pod in pods:
-            record = self.get(pod.uid) or PodRecord(pod, since=moment)
-            self[pod.uid] = record
-            record.renew(pod)
-        for uid, record in [*self.items()]:
-            latest = self.cache.waiting(record.pod)
-            policy = policies.get(record.pod.scheduler)
-            is_to_be_tried = uid in listed or (latest and policy and ready(latest, policy))
-            is_being_bound = latest and record.waits_for is WaitsFor.BINDING
-            has_gone = not (is_to_be_tried or is_being_bound)
-            decision = record.decision
-            if decision and (has_gone or decision.policy not in policies.values()):
-                self.fall_back(decision)
-            if has_gone and uid not in self.under_way:
-                del self[uid]
-                record.pod.record = None  # else they keep each other
-
-    def end_backoff(self):
-        """Have all pods tried again."""
-        for record in self.values():
-            record.hasten(0)
-
-    def hasten(self):
-        """Have pods that fit nowhere tried again once their backoff is over, since something has changed."""
-        for record in self.values():
-            record.hasten(record.backoff_ends)
-
-    def put_off(self, decision):
-        """Have a pod that has no node back off, and say why it stays pending."""
-        record = decision.pod.record
-        record.end_turn()
-        self.fall_back(decision, was_met=record.since < record.began_at)  # its room is not of this turn
-        self.try_to_send(decision.requests)
-        self.say(decision, "Warning", "FailedScheduling", decision.reason, decision.message)
-        self.note_trouble(decision, decision.trouble)
-
-    def bind(self, decision):
-        """Have a thread bind a pod that has its node; or send first what rules want sent."""
-        record = decision.pod.record
-        record.end_turn()
-        if record.waits_for is WaitsFor.BINDING:
-            if not self.writer.dry_run:
-                self.under_way.add(decision.pod.uid)
-                self.writer.start(self.writer.bind_and_tell, decision, record, self.cache.snapshot.is_live)
-            return
-        try:
-            self.send(decision.requests)
-            self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
-        except Exception as error:
-            self.take_failure(decision, error)
-        self.note_trouble(decision, decision.trouble)
-
-    def fall_back(self, decision, was_met=True):
-        """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off.
-
-        was_met: whether others have met it in its room, which may fit now.
-        """
-        record = decision.pod.record
-        had_room = record.waits_for is not WaitsFor.NODE
-        record.fall_back(seconds_to_wait(decision), decision.policy, decision.fits_nowhere)
-        if had_room:
-            self.cache.forget(decision.pod, was_met)
-            self.try_to_send(unreserve(decision, self.cache.snapshot))
-
-    def give_up_held(self):
-        """Have the pods that wait for rules give up their rooms."""
-        for record in self.values():
-            if record.decision:
-                self.fall_back(record.decision)
-
-    def note_trouble(self, decision, error):
-        """Note that a pod has met trouble of the API server."""
-        if isinstance(error, Trouble):
-            self.failing.add(decision.pod.uid)
-            self.failing_now.add(decision.pod.uid)
-            self.trouble = error
-
-    def raise_trouble(self):
-        """Raise what several pods have met in this pass: then it is not up to them."""
-        if len(self.failing_now) >= self.SEVERAL:
-            self.failing_now.clear()
-            raise self.trouble
-
-    def send(self, requests):
-        """Send what rules want sent; no pod is tried meanwhile, so it may not take long. Raises ApiError."""
-        if requests:
-            within(10, self.writer.send, requests, time.monotonic() + 10)
-
-    def try_to_send(self, requests):
-        """Send what rules want sent, though nothing depends on it."""
-        try:
-            self.send(requests)
-        except Exception as error:  # what a rule wants sent may be anything
-            warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
-
-    def say(self, decision, kind, event_reason, condition_reason, message):
-        """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
-
-        A warning that is not new is counted up, as events last for an hour; not those of many pods at once.
-        For pods whose condition has the reason Unschedulable, cluster autoscalers make nodes.
-        """
-        pod = decision.pod
-        record = pod.record
-        moment = time.monotonic()
-        if message != record.written:
-            record.written = message
-            record.event = event(pod, kind, event_reason, message)
-            requests = record.event, pod_condition(pod, condition_reason, message)
-        elif kind == "Warning" and moment >= record.say_again_at:
-            requests = (counted_up(record.event),)
-        else:
-            return
-        record.say_again_at = moment + random.uniform(1, 2) * SAY_AGAIN_SECONDS
-        self.writer.start(self.writer.tell, record, message, *requests)
-
-    def take_answers(self, patience=0.5):
-        """Take in how Bindings have ended; for those under way wait so many seconds."""
-        until = time.monotonic() + patience
-        while self.under_way:
-            try:
-                decision, error = self.writer.answered.get(timeout=max(until - time.monotonic(), 0))
-            except queue.Empty:
-                return
-            self.under_way.remove(decision.pod.uid)
-            if error:
-                self.take_failure(decision, error, heading="binding rejected: ")
-            else:
-                self.failing.clear()
-                self.failing_now.clear()
-
-    def take_failure(self, decision, error, heading=""):
-        """Have a pod fall back for which something could not be written."""
-        pod = decision.pod
-        self.fall_back(decision)
-        is_known = isinstance(error, (ApiError, Unschedulable))
-        why = one_line(error) if is_known else what_broke(error)
-        is_failure = warn_of_failure(error, f"{pod.key}: {why}")
-        is_answered = not is_answer(error, 0, 429)
-        if is_failure and is_answered:  # else it might well not be told either
-            self.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
-        self.note_trouble(decision, error)
-
-    def finish(self, seconds, stop=None):
-        """Wait until all is written, but no longer than this, or until `stop` is set."""
-        until = time.monotonic() + seconds
-        while self.under_way or self.writer.tasks.unfinished_tasks:
-            if time.monotonic() > until or (stop and stop.is_set()):
-                break
-            self.take_answers(patience=0.02)
-            time.sleep(0.002)
-
-
-SAY_AGAIN_SECONDS = 300  # for which an event is not counted up
-
-
-def counted_up(request):
-    """Return the request that counts up an event which a request has recorded. Upstream: EventCorrelator."""
-    _, path, body = request
-    body["count"] += 1
-    body["lastTimestamp"] = now()
-    return "PATCH", f"{path}/{body['metadata']['name']}", {
-        "count": body["count"], "lastTimestamp": body["lastTimestamp"]}
-
-
-def warn_of_failure(error, text):
-    """Say that a write has failed, and return True, unless it came too late.
-
-    That no answer came, is said once for all pods.
-    """
-    if is_answer(error, 404, 409):
-        return False
-    FAILURE.set()
-    warn_once(text, about="no answer to a write" if is_answer(error, 0) else None)
-    return True
-
-
-def is_answer(error, *statuses):
-    """Say whether an error is that of a request, and has one of these statuses; 0: no answer came."""
-    return isinstance(error, ApiError) and error.status in statuses
-
-
 # ==== 24. List and watch ================================================================================
 
 # A resource is listed once. Then the API server is asked to tell what changes: it answers with a stream of
@@ -4957,6 +4348,614 @@ class Cache:
         self.has_changed = False
         return has_changed
 
+
+# ==== 23. The life of a pending pod =====================================================================
+
+# A pending pod waits for one of four things:
+#
+#   NODE       that fits it. When it gets one, it has its room there, and rules take note (reserve).
+#   PERMIT     of all rules. They are asked in each pass.
+#   PRE_BIND   until what rules have had written before the binding has taken effect. So are these.
+#   BINDING    to be written, and shown by the API server. Then it is forgotten; in a dry run, it stays so.
+#
+# While it waits for any but the first it is assumed: it has room on its node. It falls back to the first if a
+# rule refuses, its node or the pod itself goes, a Policy changes, or a write fails (fall_back): it gives up
+# its room, rules unreserve, and it backs off for 1, 2, 4, ... 10 seconds. If it fits nowhere, it is tried
+# again after that only if something has changed since, or after a minute; else at once after that. If ten
+# pods meet 5xx, 429 or no answer, and none is bound meanwhile, the pass ends, and the loop waits.
+
+
+class WaitsFor(enum.Enum):
+    """What a pending pod waits for."""
+
+    NODE = "node"
+    PERMIT = "permit"
+    PRE_BIND = "pre_bind"
+    BINDING = "binding"
+
+
+@dataclass
+class PodRecord:
+    """What is remembered of a pending pod from pass to pass. Times are in monotonic seconds."""
+
+    pod: Pod  # as it was when last listed
+    written: str | None = None  # the message of its last event, and of its condition PodScheduled
+    event: tuple | None = None  # the request that recorded that event
+    say_again_at: float = 0  # when the event may be counted up
+    writing: threading.Lock = field(default_factory=threading.Lock, repr=False)  # held while of it is written
+    reported: tuple | None = None  # what was last reported of it
+    attempts: int = 0  # that have failed
+    backoff_ends: float = 0
+    pops_at: float = math.inf  # when its backoff may end before, as there is nothing else to do
+    retry_at: float = 0
+    began_at: float = 0  # when its turn in this pass began
+    took: float = 0  # seconds that the loop has spent on it then
+    waits_for: WaitsFor = WaitsFor.NODE
+    since: float = 0  # when it began to wait for that; for a node: it came, or the last attempt failed
+    decision: Decision | None = None  # by which it has its node, as long as rules are asked
+    changed: list = field(default_factory=list)  # of objects in memory, for it: (part, name, value before)
+
+    def set_aside(self, part, name, value):
+        """Change a part of an object in memory, as it will be once that is written."""
+        self.changed.append((part, name, part.get(name)))
+        part[name] = value
+
+    def put_back(self):
+        """Undo these changes. If one of them was written, the object comes again as news."""
+        while self.changed:
+            part, name, before = self.changed.pop()
+            part[name] = before
+
+    def renew(self, pod):
+        """Take the pod as it is by now."""
+        self.pod = pod
+        pod.record = self
+        if self.decision:
+            self.decision.pod = pod
+
+    def begin_turn(self, pod):
+        """Take the pod as it is by now, to decide about it."""
+        self.renew(pod)
+        self.began_at = time.monotonic()
+
+    def end_turn(self):
+        """Note how long the loop has spent on the pod."""
+        self.took = time.monotonic() - self.began_at
+
+    def wait_for(self, what, decision=None):
+        """Have the pod wait for something; nothing else changes that. A decision is kept for rules only."""
+        if what is not self.waits_for:
+            self.since = time.monotonic()
+        self.waits_for = what
+        self.decision = decision
+
+    def fall_back(self, seconds, policy, fits_nowhere):
+        """Have the pod wait for a node, and back off: longer if it fits nowhere, unless something changes."""
+        self.wait_for(WaitsFor.NODE)
+        self.put_back()
+        self.attempts += 1
+        self.since = time.monotonic()
+        self.backoff_ends = self.since + seconds
+        self.retry_at = self.backoff_ends
+        self.pops_at = math.inf
+        if fits_nowhere:
+            self.retry_at = max(self.since + policy.unschedulable_seconds, self.backoff_ends)
+        if fits_nowhere and policy.pops_from_backoff:
+            self.pops_at = self.since + BRAKE * self.took
+
+    def hasten(self, moment):
+        """Have the pod tried again at a time, unless it will be before."""
+        self.retry_at = min(self.retry_at, moment)
+
+    def may_pop(self):
+        """Say whether the pod may be tried in its backoff, as something has changed since its attempt."""
+        has_changed = self.retry_at == self.backoff_ends
+        return self.waits_for is WaitsFor.NODE and has_changed and time.monotonic() >= self.pops_at
+
+    def is_due(self):
+        """Say whether this pass has to do with the pod."""
+        if self.waits_for is WaitsFor.NODE:
+            return time.monotonic() >= self.retry_at
+        return self.waits_for is not WaitsFor.BINDING
+
+    def take_note(self, decision):
+        """Take note of what is reported of the pod; return whether that is news."""
+        last = self.reported
+        self.reported = (decision.node or decision.message, decision.remedy, decision.waits)
+        return self.reported != last
+
+
+def assume(decision, cache):
+    """Put the pod on its node, and have the rules take note of that (reserve)."""
+    node = cache.snapshot.nodes[decision.node]
+    cache.place(decision.pod, node.name)
+    decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
+    try:
+        for rule in decision.policy.rules_with["reserve"]:
+            call_hook(rule, "reserve", decision.pod, node, cache.snapshot)
+    except (Exception, SystemExit) as error:
+        decision.give_up(error)
+
+
+def ask_before_binding(decision, cache):
+    """Ask the rules whether an assumed pod may be bound by now (permit, pre_bind)."""
+    if decision.node is None:
+        return
+    decision.requests = []  # those of an earlier pass have been sent
+    decision.trouble = None
+    decision.reason = "Unschedulable"
+    record = decision.pod.record
+    node = cache.snapshot.nodes.get(decision.node)
+    try:
+        if node is None:
+            raise Unschedulable(f"node {decision.node} has gone")
+        if record.waits_for is WaitsFor.PERMIT:
+            decision.waits = why_held(decision, node, cache.snapshot)
+            if decision.waits:
+                return
+        decision.reason = "SchedulerError"  # whatever is wrong from now on; as kube-scheduler's PreBind
+        prepare_binding(decision, node, cache)
+        if decision.waits:
+            record.wait_for(WaitsFor.PRE_BIND, decision)
+        else:
+            record.wait_for(WaitsFor.BINDING)
+    except (Exception, SystemExit) as error:
+        record.put_back()  # what rules have set aside in memory is not written
+        if isinstance(error, Trouble):  # of the API server: then it waits, as it stands
+            FAILURE.set()
+            decision.trouble = error
+            decision.waits = decision.waits or one_line(error)
+        else:
+            decision.give_up(error)
+
+
+def why_held(decision, node, snapshot):
+    """Return which rule does not permit the binding yet, or "". Raises Unschedulable if time is up."""
+    held = []  # (the seconds for which a rule lets the pod wait, its name, why)
+    for rule in decision.policy.rules_with["permit"]:
+        seconds, reason = with_reason(call_hook(rule, "permit", decision.pod, node, snapshot))
+        if seconds:
+            held.append((seconds, rule.title or rule.name, reason))
+    if not held:
+        return ""
+    seconds, name, reason = min(held)
+    if not time.monotonic() - decision.pod.record.since < seconds:  # which may be NaN
+        late = f"rejected due to timeout after waiting {seconds:g}s at plugin {name}"
+        rejected = f'pod "{decision.pod.name}" rejected while waiting on permit: {late}'
+        raise Unschedulable(with_why(rejected, reason))
+    return with_why(f"{name} does not permit the binding to {node.name} yet", reason)
+
+
+def with_why(text, reason):
+    """Return a text with the reason that a rule has given, if any."""
+    return f"{text}: {reason}" if reason else text
+
+
+def prepare_binding(decision, node, cache):
+    """Ask the rules what has to take effect before the binding: what is to be sent, and what it waits for."""
+    requests = []
+    waits = ""
+    snapshot = cache.snapshot
+    for rule in decision.policy.rules_with["pre_bind"]:
+        wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
+        if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
+            wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
+        if wanted is not None:
+            requests += wanted
+            waits = with_why(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
+    decision.requests = requests  # only now: if a rule breaks, none are sent
+    decision.waits = waits
+
+
+BRAKE = 10  # a pod backs off for so many times as long as its turn took, for the others' sake
+
+
+def seconds_to_wait(decision):
+    """Return for how long a pod backs off.
+
+    How long it took is not up to the pod if the API server was in trouble.
+    """
+    record = decision.pod.record
+    policy = decision.policy
+    usual = backoff(record.attempts + 1, policy.max_backoff, policy.initial_backoff)
+    if decision.trouble:
+        return usual
+    seconds = max(usual, BRAKE * record.took)
+    if record.took > 1:
+        pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have turns"
+        warn_once(f"{decision.pod.key} takes {record.took:.1f} s to decide about: {pause}", about="brake")
+    return seconds
+
+
+class PendingPods(dict):
+    """{uid: PodRecord} of the pending pods, and what becomes of them. It runs in the loop's thread."""
+
+    SEVERAL = 10  # pods in a pass that meet trouble of the API server: then it is not up to them
+
+    def __init__(self, cache, writer):
+        super().__init__()
+        self.cache = cache
+        self.writer = writer
+        self.under_way = set()  # the uids of pods whose Bindings are being written
+        self.failing = set()  # the uids of pods that have met trouble since one was bound
+        self.failing_now = set()  # likewise, in this pass
+        self.trouble = None  # that which the last of them has met
+
+    def renew_records(self, pods, policies):
+        """Give these pods their records. Forget all others, unless one only lacks in this list.
+
+        Those that wait for rules fall back if the pod has gone, or its Policy is another one by now.
+        """
+        listed = {pod.uid for pod in pods}
+        moment = time.monotonic()
+        for pod in pods:
+            record = self.get(pod.uid) or PodRecord(pod, since=moment)
+            self[pod.uid] = record
+            record.renew(pod)
+        for uid, record in [*self.items()]:
+            latest = self.cache.waiting(record.pod)
+            policy = policies.get(record.pod.scheduler)
+            is_to_be_tried = uid in listed or (latest and policy and ready(latest, policy))
+            is_being_bound = latest and record.waits_for is WaitsFor.BINDING
+            has_gone = not (is_to_be_tried or is_being_bound)
+            decision = record.decision
+            if decision and (has_gone or decision.policy not in policies.values()):
+                self.fall_back(decision)
+            if has_gone and uid not in self.under_way:
+                del self[uid]
+                record.pod.record = None  # else they keep each other
+
+    def end_backoff(self):
+        """Have all pods tried again."""
+        for record in self.values():
+            record.hasten(0)
+
+    def hasten(self):
+        """Have pods that fit nowhere tried again once their backoff is over, since something has changed."""
+        for record in self.values():
+            record.hasten(record.backoff_ends)
+
+    def put_off(self, decision):
+        """Have a pod that has no node back off, and say why it stays pending."""
+        record = decision.pod.record
+        record.end_turn()
+        self.fall_back(decision, was_met=record.since < record.began_at)  # its room is not of this turn
+        self.try_to_send(decision.requests)
+        self.say(decision, "Warning", "FailedScheduling", decision.reason, decision.message)
+        self.note_trouble(decision, decision.trouble)
+
+    def bind(self, decision):
+        """Have a thread bind a pod that has its node; or send first what rules want sent."""
+        record = decision.pod.record
+        record.end_turn()
+        if record.waits_for is WaitsFor.BINDING:
+            if not self.writer.dry_run:
+                self.under_way.add(decision.pod.uid)
+                self.writer.start(self.writer.bind_and_tell, decision, record, self.cache.snapshot.is_live)
+            return
+        try:
+            self.send(decision.requests)
+            self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
+        except Exception as error:
+            self.take_failure(decision, error)
+        self.note_trouble(decision, decision.trouble)
+
+    def fall_back(self, decision, was_met=True):
+        """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off.
+
+        was_met: whether others have met it in its room, which may fit now.
+        """
+        record = decision.pod.record
+        had_room = record.waits_for is not WaitsFor.NODE
+        record.fall_back(seconds_to_wait(decision), decision.policy, decision.fits_nowhere)
+        if had_room:
+            self.cache.forget(decision.pod, was_met)
+            self.try_to_send(unreserve(decision, self.cache.snapshot))
+
+    def give_up_held(self):
+        """Have the pods that wait for rules give up their rooms."""
+        for record in self.values():
+            if record.decision:
+                self.fall_back(record.decision)
+
+    def note_trouble(self, decision, error):
+        """Note that a pod has met trouble of the API server."""
+        if isinstance(error, Trouble):
+            self.failing.add(decision.pod.uid)
+            self.failing_now.add(decision.pod.uid)
+            self.trouble = error
+
+    def raise_trouble(self):
+        """Raise what several pods have met in this pass: then it is not up to them."""
+        if len(self.failing_now) >= self.SEVERAL:
+            self.failing_now.clear()
+            raise self.trouble
+
+    def send(self, requests):
+        """Send what rules want sent; no pod is tried meanwhile, so it may not take long. Raises ApiError."""
+        if requests:
+            within(10, self.writer.send, requests, time.monotonic() + 10)
+
+    def try_to_send(self, requests):
+        """Send what rules want sent, though nothing depends on it."""
+        try:
+            self.send(requests)
+        except Exception as error:  # what a rule wants sent may be anything
+            warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
+
+    def say(self, decision, kind, event_reason, condition_reason, message):
+        """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
+
+        A warning that is not new is counted up, as events last for an hour; not those of many pods at once.
+        For pods whose condition has the reason Unschedulable, cluster autoscalers make nodes.
+        """
+        pod = decision.pod
+        record = pod.record
+        moment = time.monotonic()
+        if message != record.written:
+            record.written = message
+            record.event = event(pod, kind, event_reason, message)
+            requests = record.event, pod_condition(pod, condition_reason, message)
+        elif kind == "Warning" and moment >= record.say_again_at:
+            requests = (counted_up(record.event),)
+        else:
+            return
+        record.say_again_at = moment + random.uniform(1, 2) * SAY_AGAIN_SECONDS
+        self.writer.start(self.writer.tell, record, message, *requests)
+
+    def take_answers(self, patience=0.5):
+        """Take in how Bindings have ended; for those under way wait so many seconds."""
+        until = time.monotonic() + patience
+        while self.under_way:
+            try:
+                decision, error = self.writer.answered.get(timeout=max(until - time.monotonic(), 0))
+            except queue.Empty:
+                return
+            self.under_way.remove(decision.pod.uid)
+            if error:
+                self.take_failure(decision, error, heading="binding rejected: ")
+            else:
+                self.failing.clear()
+                self.failing_now.clear()
+
+    def take_failure(self, decision, error, heading=""):
+        """Have a pod fall back for which something could not be written."""
+        pod = decision.pod
+        self.fall_back(decision)
+        is_known = isinstance(error, (ApiError, Unschedulable))
+        why = one_line(error) if is_known else what_broke(error)
+        is_failure = warn_of_failure(error, f"{pod.key}: {why}")
+        is_answered = not is_answer(error, 0, 429)
+        if is_failure and is_answered:  # else it might well not be told either
+            self.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
+        self.note_trouble(decision, error)
+
+    def finish(self, seconds, stop=None):
+        """Wait until all is written, but no longer than this, or until `stop` is set."""
+        until = time.monotonic() + seconds
+        while self.under_way or self.writer.tasks.unfinished_tasks:
+            if time.monotonic() > until or (stop and stop.is_set()):
+                break
+            self.take_answers(patience=0.02)
+            time.sleep(0.002)
+
+
+SAY_AGAIN_SECONDS = 300  # for which an event is not counted up
+
+
+def counted_up(request):
+    """Return the request that counts up an event which a request has recorded. Upstream: EventCorrelator."""
+    _, path, body = request
+    body["count"] += 1
+    body["lastTimestamp"] = now()
+    return "PATCH", f"{path}/{body['metadata']['name']}", {
+        "count": body["count"], "lastTimestamp": body["lastTimestamp"]}
+
+
+def warn_of_failure(error, text):
+    """Say that a write has failed, and return True, unless it came too late.
+
+    That no answer came, is said once for all pods.
+    """
+    if is_answer(error, 404, 409):
+        return False
+    FAILURE.set()
+    warn_once(text, about="no answer to a write" if is_answer(error, 0) else None)
+    return True
+
+
+def is_answer(error, *statuses):
+    """Say whether an error is that of a request, and has one of these statuses; 0: no answer came."""
+    return isinstance(error, ApiError) and error.status in statuses
+
+
+# ==== 22. What is written ===============================================================================
+
+# Threads write Bindings, and tell people. What rules want sent, the loop has sent, and waits for that. In a
+# dry run nothing is written. Nor does a replica write that does not lead (`attempt`), except that it says
+# which pods it has bound (`announce`). A request that fails with 5xx is sent up to three times (patiently).
+
+
+HOOK_SECONDS = 60  # for which a rule's bind may keep a thread, and its post_bind, too
+
+
+class Writer:
+    """Sends requests, in threads of its own."""
+
+    def __init__(self, api, dry_run):
+        self.api = api
+        self.dry_run = dry_run
+        self.may_write = lambda: True
+        # Seconds to wait for a free thread. Where manifests are written, nobody but rules takes long.
+        self.patience = 5 if api.is_live else 2 * HOOK_SECONDS
+        self.threads = 0  # that have been started
+        self.tasks = queue.Queue()  # what threads are to do: (function, arguments)
+        # For the loop: (decision, why its Binding has failed, or None). Before Python 3.11 a SimpleQueue that
+        # is to wait for hardly any time may wait for ever.
+        self.answered = queue.Queue()
+
+    def write_while(self, leads):
+        """Write only while this replica leads, as a function says."""
+        self.may_write = leads
+
+    def start(self, function, *arguments):
+        """Have a thread call a function, as soon as one is free; in a dry run, none."""
+        if self.dry_run:
+            return
+        self.tasks.put((function, arguments))
+        if self.threads < min(self.tasks.unfinished_tasks, THREADS):
+            start_thread(self.work)
+            self.threads += 1
+
+    def work(self):
+        """Do one task after another, for ever."""
+        while True:
+            function, arguments = self.tasks.get()
+            with warn_if_broken("what was to be written is not"):
+                function(*arguments)
+            self.tasks.task_done()
+            del function, arguments  # while the thread waits, it keeps no decision and no nodes
+
+    def is_busy(self):
+        """Say whether all threads have something to do."""
+        return self.tasks.unfinished_tasks >= THREADS
+
+    def wait_for_a_free_thread(self):
+        """Wait until a thread has nothing to do. Raises ApiError if that takes long."""
+        until = time.monotonic() + self.patience
+        while self.is_busy():
+            if time.monotonic() > until:
+                what = f"no answer to {THREADS} writes, or to what rules do after them"
+                raise Trouble(0, f"{what}, for {self.patience} s")
+            come_round()
+            time.sleep(0.002)
+
+    def bind_and_tell(self, decision, record, is_live):
+        """Bind the pod, and let the loop know. If it is bound, tell people and rules so."""
+        pod = decision.pod
+        try:
+            with record.writing:  # what says that the pod waits is written before, or not at all
+                self.bind(decision, is_live)
+        except BaseException as error:  # by a rule even SystemExit
+            place = self.place_of(pod) if is_live else ""
+            if place not in ("", decision.node):
+                why = f"is on {place}: somebody else bound it; does a second {pod.scheduler} run?"
+                warn_once(f"{pod.key} {why}", about="somebody else binds")
+            if place != decision.node:
+                self.answered.put((decision, error))
+                return
+        self.answered.put((decision, None))
+        message = f"Successfully assigned {pod.key} to {decision.node}"
+        self.announce(event(pod, "Normal", "Scheduled", message))
+        for rule in decision.policy.rules_with["post_bind"]:
+            with warn_if_broken(pod.key):
+                call_in_time(rule, "post_bind", pod, decision.node)
+
+    def bind(self, decision, is_live):
+        """Bind the pod: by a rule, an extender, or else a Binding. Raises ApiError, or what a rule raises."""
+        pod = decision.pod
+        node_name = decision.node
+        policy = decision.policy
+        binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
+                   for rule in policy.rules_with["bind"]]
+        if is_live:
+            binders += [(f"extender {extender.url}", extender.bind)
+                        for extender in policy.extenders if extender.cares("bindVerb", pod)]
+        bound_by = next((who for who, binder in binders if self.may_write() and binder(pod, node_name)), None)
+        # Among manifests nobody else can bind it, so that a Binding follows in any case.
+        if bound_by and is_live:
+            if self.place_of(pod) != node_name:
+                raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
+            return
+        try:
+            answer = patiently(self.attempt, *binding(pod, node_name))
+        except ApiError as error:
+            if error.status == 413:
+                raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
+            raise
+        if is_live and not name_in(answer, "kind"):  # which all has that an API server says
+            raise Trouble(0, "its Binding was answered, but by no API server")
+
+    def place_of(self, pod):
+        """Return the node on which a pod is, or "", whatever was answered: the answer may have been lost.
+
+        As long as the API server does not tell, it is asked again, and the pod keeps its room.
+        """
+        for attempt in itertools.count(1):
+            try:
+                raw = self.api.request("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
+                uid = name_in(raw, "metadata", "uid")
+                if uid:  # else it is no pod, so that no API server says it
+                    return name_in(raw, "spec", "nodeName") if uid == pod.uid else ""
+            except ApiError as error:
+                if error.status in (403, 404):  # nobody may ask, or it has gone
+                    return ""
+            time.sleep(backoff(attempt, most=10))
+
+    def announce(self, request):
+        """Say that a pod is bound, even if this replica does not lead any more.
+
+        If the API server is in trouble, say it again after 1, 2 and 4 seconds, unless all threads are needed.
+        """
+        for pause in (0, 1, 2, 4):
+            time.sleep(pause)
+            if self.write_note(self.api.request, request) or self.is_busy():
+                return
+
+    def tell(self, record, message, event, condition=None):
+        """Say why a pod is not bound. What the API server fails to write, the next attempt says again."""
+        self.write_if_news(record, message, event)
+        if condition:
+            with record.writing:  # the Binding comes before it or after it, or else a bound pod would say it
+                self.write_if_news(record, message, condition)
+
+    def write_if_news(self, record, message, request):
+        """Write a message about a pod that waits, unless there is another one by now."""
+        if record.written != message:
+            return
+        if record.waits_for is WaitsFor.BINDING:
+            record.written = None  # by now it may be bound; if it is not, that is told anew
+        elif not self.write_note(self.attempt, request):
+            record.written = None
+
+    def write_note(self, send, request):
+        """Send an event or a condition. Return False if it is to be said anew: in trouble, or it has gone."""
+        try:
+            patiently(send, *request)
+        except ApiError as error:
+            has_gone = error.status == 404
+            if isinstance(error, Trouble) or (has_gone and "/events/" in request[1]):
+                return False
+            # Where the pod has gone, another one of its name is told 422. 409: it was written after all, or
+            # this replica does not lead any more.
+            if not has_gone and error.status not in (409, 422):
+                warn_once(str(error))
+        return True
+
+    def send(self, requests, until=math.inf):
+        """Send requests, one after another, until one fails; in a dry run, none. Raises ApiError.
+
+        until: the time, in monotonic seconds, after which nobody waits for them any more.
+        """
+        for request in requests if not self.dry_run else ():
+            if time.monotonic() > until:
+                raise Trouble(0, "what was sent before it took too long")
+            patiently(self.attempt, *request)
+
+    def attempt(self, *request):
+        """Send a request once, unless another replica may lead by now. Return its answer."""
+        if not self.may_write():
+            raise ApiError(409, "this replica does not lead any more")
+        return self.api.request(*request)
+
+
+def call_in_time(rule, point, *things):
+    """Return what a rule says at an extension point. Raises TimeoutError if that takes too long."""
+    late = TimeoutError(f"{rule.title or rule.name}: {point} has not returned for {HOOK_SECONDS} s")
+    return within(HOOK_SECONDS, call_hook, rule, point, *things, late=late)
+
+
+# ==== 25. The live cluster ==============================================================================
 
 class LiveCluster(Cluster):
     """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
