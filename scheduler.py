@@ -4429,7 +4429,7 @@ class PodRecord:
         self.waits_for = what
         self.decision = decision
 
-    def fall_back(self, seconds, policy, fits_nowhere):
+    def back_off(self, seconds, policy, fits_nowhere):
         """Have the pod wait for a node, and back off: longer if it fits nowhere, unless something changes."""
         self.wait_for(WaitsFor.NODE)
         self.put_back()
@@ -4443,7 +4443,7 @@ class PodRecord:
         if fits_nowhere and policy.pops_from_backoff:
             self.pops_at = self.since + BRAKE * self.took
 
-    def hasten(self, moment):
+    def retry_by(self, moment):
         """Have the pod tried again at a time, unless it will be before."""
         self.retry_at = min(self.retry_at, moment)
 
@@ -4465,86 +4465,9 @@ class PodRecord:
         return self.reported != last
 
 
-def assume(decision, cache):
-    """Put the pod on its node, and have the rules take note of that (reserve)."""
-    node = cache.snapshot.nodes[decision.node]
-    cache.place(decision.pod, node.name)
-    decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
-    try:
-        for rule in decision.policy.rules_with["reserve"]:
-            call_hook(rule, "reserve", decision.pod, node, cache.snapshot)
-    except (Exception, SystemExit) as error:
-        decision.give_up(error)
-
-
-def ask_before_binding(decision, cache):
-    """Ask the rules whether an assumed pod may be bound by now (permit, pre_bind)."""
-    if decision.node is None:
-        return
-    decision.requests = []  # those of an earlier pass have been sent
-    decision.trouble = None
-    decision.reason = "Unschedulable"
-    record = decision.pod.record
-    node = cache.snapshot.nodes.get(decision.node)
-    try:
-        if node is None:
-            raise Unschedulable(f"node {decision.node} has gone")
-        if record.waits_for is WaitsFor.PERMIT:
-            decision.waits = why_held(decision, node, cache.snapshot)
-            if decision.waits:
-                return
-        decision.reason = "SchedulerError"  # whatever is wrong from now on; as kube-scheduler's PreBind
-        prepare_binding(decision, node, cache)
-        if decision.waits:
-            record.wait_for(WaitsFor.PRE_BIND, decision)
-        else:
-            record.wait_for(WaitsFor.BINDING)
-    except (Exception, SystemExit) as error:
-        record.put_back()  # what rules have set aside in memory is not written
-        if isinstance(error, Trouble):  # of the API server: then it waits, as it stands
-            FAILURE.set()
-            decision.trouble = error
-            decision.waits = decision.waits or one_line(error)
-        else:
-            decision.give_up(error)
-
-
-def why_held(decision, node, snapshot):
-    """Return which rule does not permit the binding yet, or "". Raises Unschedulable if time is up."""
-    held = []  # (the seconds for which a rule lets the pod wait, its name, why)
-    for rule in decision.policy.rules_with["permit"]:
-        seconds, reason = with_reason(call_hook(rule, "permit", decision.pod, node, snapshot))
-        if seconds:
-            held.append((seconds, rule.title or rule.name, reason))
-    if not held:
-        return ""
-    seconds, name, reason = min(held)
-    if not time.monotonic() - decision.pod.record.since < seconds:  # which may be NaN
-        late = f"rejected due to timeout after waiting {seconds:g}s at plugin {name}"
-        rejected = f'pod "{decision.pod.name}" rejected while waiting on permit: {late}'
-        raise Unschedulable(with_why(rejected, reason))
-    return with_why(f"{name} does not permit the binding to {node.name} yet", reason)
-
-
 def with_why(text, reason):
     """Return a text with the reason that a rule has given, if any."""
     return f"{text}: {reason}" if reason else text
-
-
-def prepare_binding(decision, node, cache):
-    """Ask the rules what has to take effect before the binding: what is to be sent, and what it waits for."""
-    requests = []
-    waits = ""
-    snapshot = cache.snapshot
-    for rule in decision.policy.rules_with["pre_bind"]:
-        wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-        if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
-            wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-        if wanted is not None:
-            requests += wanted
-            waits = with_why(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
-    decision.requests = requests  # only now: if a rule breaks, none are sent
-    decision.waits = waits
 
 
 BRAKE = 10  # a pod backs off for so many times as long as its turn took, for the others' sake
@@ -4568,7 +4491,10 @@ def seconds_to_wait(decision):
 
 
 class PendingPods(dict):
-    """{uid: PodRecord} of the pending pods, and what becomes of them. It runs in the loop's thread."""
+    """{uid: PodRecord} of the pending pods, and all that becomes of them: each of its methods is a step of that.
+
+    It runs in the loop's thread. Upstream: the scheduling queue, and schedule_one.go.
+    """
 
     SEVERAL = 10  # pods in a pass that meet trouble of the API server: then it is not up to them
 
@@ -4608,12 +4534,83 @@ class PendingPods(dict):
     def end_backoff(self):
         """Have all pods tried again."""
         for record in self.values():
-            record.hasten(0)
+            record.retry_by(0)
 
-    def hasten(self):
+    def retry_after_backoff(self):
         """Have pods that fit nowhere tried again once their backoff is over, since something has changed."""
         for record in self.values():
-            record.hasten(record.backoff_ends)
+            record.retry_by(record.backoff_ends)
+
+    def assume(self, decision):
+        """Put the pod on its node, and have the rules take note of that (reserve)."""
+        node = self.cache.snapshot.nodes[decision.node]
+        self.cache.place(decision.pod, node.name)
+        decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
+        try:
+            for rule in decision.policy.rules_with["reserve"]:
+                call_hook(rule, "reserve", decision.pod, node, self.cache.snapshot)
+        except (Exception, SystemExit) as error:
+            decision.give_up(error)
+
+    def ask_rules(self, decision):
+        """Ask the rules whether an assumed pod may be bound by now (permit, pre_bind)."""
+        decision.requests = []  # those of an earlier pass have been sent
+        decision.trouble = None
+        decision.reason = "Unschedulable"
+        record = decision.pod.record
+        node = self.cache.snapshot.nodes.get(decision.node)
+        try:
+            if node is None:
+                raise Unschedulable(f"node {decision.node} has gone")
+            if record.waits_for is WaitsFor.PERMIT:
+                decision.waits = self.why_held(decision, node)
+                if decision.waits:
+                    return
+            decision.reason = "SchedulerError"  # whatever is wrong from now on; as kube-scheduler's PreBind
+            self.prepare_binding(decision, node)
+            if decision.waits:
+                record.wait_for(WaitsFor.PRE_BIND, decision)
+            else:
+                record.wait_for(WaitsFor.BINDING)
+        except (Exception, SystemExit) as error:
+            record.put_back()  # what rules have set aside in memory is not written
+            if isinstance(error, Trouble):  # of the API server: then it waits, as it stands
+                FAILURE.set()
+                decision.trouble = error
+                decision.waits = decision.waits or one_line(error)
+            else:
+                decision.give_up(error)
+
+    def why_held(self, decision, node):
+        """Return which rule does not permit the binding yet, or "". Raises Unschedulable if time is up."""
+        held = []  # (the seconds for which a rule lets the pod wait, its name, why)
+        for rule in decision.policy.rules_with["permit"]:
+            seconds, reason = with_reason(call_hook(rule, "permit", decision.pod, node, self.cache.snapshot))
+            if seconds:
+                held.append((seconds, rule.title or rule.name, reason))
+        if not held:
+            return ""
+        seconds, name, reason = min(held)
+        if not time.monotonic() - decision.pod.record.since < seconds:  # which may be NaN
+            late = f"rejected due to timeout after waiting {seconds:g}s at plugin {name}"
+            rejected = f'pod "{decision.pod.name}" rejected while waiting on permit: {late}'
+            raise Unschedulable(with_why(rejected, reason))
+        return with_why(f"{name} does not permit the binding to {node.name} yet", reason)
+
+    def prepare_binding(self, decision, node):
+        """Ask the rules what has to take effect before the binding: what is to be sent, and waited for."""
+        requests = []
+        waits = ""
+        snapshot = self.cache.snapshot
+        for rule in decision.policy.rules_with["pre_bind"]:
+            wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
+            if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
+                wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
+            if wanted is not None:
+                requests += wanted
+                waits = with_why(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
+        decision.requests = requests  # only now: if a rule breaks, none are sent
+        decision.waits = waits
 
     def put_off(self, decision):
         """Have a pod that has no node back off, and say why it stays pending."""
@@ -4647,7 +4644,7 @@ class PendingPods(dict):
         """
         record = decision.pod.record
         had_room = record.waits_for is not WaitsFor.NODE
-        record.fall_back(seconds_to_wait(decision), decision.policy, decision.fits_nowhere)
+        record.back_off(seconds_to_wait(decision), decision.policy, decision.fits_nowhere)
         if had_room:
             self.cache.forget(decision.pod, was_met)
             self.try_to_send(unreserve(decision, self.cache.snapshot))
@@ -4983,7 +4980,8 @@ class LiveCluster(Cluster):
             self.begin_pass(self.waiting_pods(policies), policies)
             while pod := self.next_due(stop):
                 if pod.record.decision:
-                    self.ask_again(pod.record.decision)
+                    self.go_on(pod.record.decision)
+                    self.report(pod.record.decision)
                 else:
                     yield pod
         finally:
@@ -4993,20 +4991,15 @@ class LiveCluster(Cluster):
             self.pending.take_answers()  # which pods the API server has bound, and which not
         self.pending.raise_trouble()
 
-    def ask_again(self, decision):
-        """Ask rules once more whether a pod may be bound by now to the node that it has."""
-        ask_before_binding(decision, self.cache)
-        self.bind_or_put_off(decision)
-        self.report(decision)
-
     def bind(self, decision):
-        """Give the pod its room, and ask the rules; if none is against it, have a thread POST the Binding."""
-        assume(decision, self.cache)
-        ask_before_binding(decision, self.cache)
-        self.bind_or_put_off(decision)
+        """Give the pod its room, ask the rules; if none is against it, have a thread POST the Binding."""
+        self.pending.assume(decision)
+        self.go_on(decision)
 
-    def bind_or_put_off(self, decision):
-        """Do what rules have made of a decision."""
+    def go_on(self, decision):
+        """Ask rules whether a pod may be bound by now to the node that it has; bind it, or put it off."""
+        if decision.node:
+            self.pending.ask_rules(decision)
         if decision.node:
             self.pending.bind(decision)
         else:
@@ -5063,7 +5056,7 @@ class LiveCluster(Cluster):
         self.forget_arrivals(others)  # pods may name as many other schedulers as they like
         pods = self.pending_pods(waiting, policies)
         if self.cache.collect_changes():
-            self.pending.hasten()
+            self.pending.retry_after_backoff()
         if are_policies_others:
             self.pending.end_backoff()
         self.pending.failing_now.clear()
