@@ -4491,7 +4491,7 @@ def seconds_to_wait(decision):
 
 
 class PendingPods(dict):
-    """{uid: PodRecord} of the pending pods, and all that becomes of them: each of its methods is a step of that.
+    """{uid: PodRecord} of the pending pods, and what becomes of them: each of its methods is a step of that.
 
     It runs in the loop's thread. Upstream: the scheduling queue, and schedule_one.go.
     """
@@ -4979,9 +4979,10 @@ class LiveCluster(Cluster):
         try:
             self.begin_pass(self.waiting_pods(policies), policies)
             while pod := self.next_due(stop):
-                if pod.record.decision:
-                    self.go_on(pod.record.decision)
-                    self.report(pod.record.decision)
+                decision = pod.record.decision
+                if decision:
+                    self.go_on(decision)
+                    self.report(decision)
                 else:
                     yield pod
         finally:
