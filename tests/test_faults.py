@@ -944,6 +944,22 @@ def test_managed_fields_that_are_nested_deep_hold_nobody_up(serve, start):
     assert len(running.err.splitlines()) == 1, running.err
 
 
+def odd_managed_fields(request):
+    """The managedFields of all that is listed have a byte that is no UTF-8, as the API server takes it and sends it on."""
+    code, content, headers = request.carry_out()
+    things = [thing | {"metadata": thing["metadata"] | {"managedFields": "ODD"}} for thing in content["items"]]
+    request.answer(code, json.dumps(content | {"items": things}).encode().replace(
+        b'"ODD"', b'[{"fieldsV1": {"f:\xff": {}}}]'), headers)
+
+
+def test_bytes_that_are_no_utf_8_hold_nobody_up(serve, start):
+    server = serve(ApiServer(node("n"), pod("there", nodeName="n"), pod("odd"), pod("others", schedulerName="x")))
+    server.faults["list"] = odd_managed_fields
+    running = start(server, "--interval=0.2")
+    wait_for("its pod is bound", lambda: server.places() == dict.fromkeys(["default/there", "default/odd"], "n"))
+    assert "kubectl proxy" not in running.err
+
+
 @table("text, left", {
     "brackets in a text": ('{"a": "[\\"{", "metadata": {"managedFields": DEEP, "b": "}]"}}', {
         "a": '[\"{', "metadata": {"managedFields": [], "b": "}]"}}),
