@@ -6151,15 +6151,6 @@ def why_it_waits(pod, snapshot):
 # ==== 32. The command line ==============================================================================
 
 
-FLAGS_PASSED_OVER = re.compile(  # of kube-scheduler, from 1.20 on
-    "--(add-dir-header|address|allow-metric-labels.*|alsologtostderr|authentication-.*|authorization-.*"
-    "|bind-address|cert-dir|client-ca-file|contention-profiling|disable-http2-serving|disabled-metrics"
-    "|emulat.*|feature-gates|http2-.*|kube-api-.*|leader-elect-resource-lock|log-.*|logging-format|logtostderr"
-    "|min-compatibility-version|one-output|permit-.*|pod-max-in-unschedulable-pods-duration|port|profiling"
-    "|requestheader-.*|secure-port|show-hidden-metrics.*|skip-.*headers|stderrthreshold|tls-.*"
-    "|use-legacy-policy-config|vmodule)")
-
-
 def read_arguments(argv):
     """Read the command line."""
     parser = argparse.ArgumentParser(
@@ -6195,12 +6186,6 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("-o", "--output", choices=["text", "json"], default="text", help="json: an object for each decision")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
     options, unknown = parser.parse_known_args(argv)
-    options.passed_over = []
-    while unknown and FLAGS_PASSED_OVER.fullmatch(unknown[0].partition("=")[0]):
-        flag, equals, _ = unknown.pop(0).partition("=")
-        options.passed_over.append(flag)
-        if unknown and not equals and not unknown[0].startswith("-"):
-            del unknown[0]  # its value
     if unknown:
         word = unknown[0].partition("=")[0]
         otherwise = "" if word.startswith("-") else "; manifests are given by --cluster"
@@ -6242,8 +6227,6 @@ def command_line(argv=None):
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler])
     log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
-    if options.passed_over:
-        log.warning("nothing here depends on %s", ", ".join(options.passed_over))
     screen = Screen()
     rules_print_to = sys.stderr if options.output == "json" else sys.stdout
     ended = threading.Event()

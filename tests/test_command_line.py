@@ -235,6 +235,9 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
         ["--kubeconfig=x"], "unrecognized arguments: --kubeconfig=x; today: kubectl --kubeconfig FILE proxy"),
     "kube-scheduler's --master": (["--master", "x"], "unrecognized arguments: --master x; today: --server"),
     "kube-scheduler's --v": (["--v=2"], "unrecognized arguments: --v=2; today: --verbose"),
+    "a flag of kube-scheduler's that means nothing here": (
+        ["--feature-gates", "A=true", "--leader-elect=false"], "unrecognized arguments: --feature-gates A=true\n"),
+    "... behind files": (["--cluster", "-", "--kube-api-qps=50"], "unrecognized arguments: --kube-api-qps=50\n"),
     "an interval that is no time": (["--interval=never"], "argument --interval: invalid float value: 'never'"),
     "an interval of nothing": (["--interval=0"], "--interval 0.0: expected a number of seconds above 0"),
     "an interval that is no number": (["--interval=nan"], "--interval nan: expected a number of seconds above 0"),
@@ -623,22 +626,6 @@ def test_that_no_pod_of_a_live_cluster_names_it_is_said(answering):
 def test_kube_schedulers_own_flags_are_understood(arguments, said):
     run = run_scheduler("--cluster", DEMO, "--explain", "report", *arguments, cwd=ROOT)
     assert run.returncode == 0 and said in run.stdout
-
-
-@table("arguments, said", {
-    "with a value": (["--kube-api-qps=50"], "--kube-api-qps"),
-    "with a value apart": (["--port", "0", "--feature-gates", "A=true"], "--port, --feature-gates"),
-    "one after another, and one that is understood": (
-        ["--port=0", "--authentication-kubeconfig", "x", "--leader-elect=true", "--tls-min-version=VersionTLS12"],
-        "--port, --authentication-kubeconfig, --tls-min-version"),
-    "a switch": (["--logtostderr", "--profiling=false"], "--logtostderr, --profiling"),
-    "that its Policy is a file, as it is here anyway": (
-        ["--use-legacy-policy-config", "--policy-config-file", "policy.json"], "--use-legacy-policy-config"),
-    "behind files": (["--cluster", "-", "--address=0.0.0.0"], "--address"),
-})
-def test_kube_schedulers_flags_that_mean_nothing_here_are_named_and_passed_over(arguments, said):
-    run = run_scheduler("--cluster", DEMO, *arguments, cwd=ROOT)
-    assert (run.returncode, run.stderr) == (0, f"nothing here depends on {said}\n")
 
 
 FLAGS = [name for name in scheduler.NAMES_OF_OLD if name.startswith("--")]
