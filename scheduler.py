@@ -3466,6 +3466,7 @@ class FullPolicy(Policy):
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
     initial_backoff: int = 1  # seconds that a pod waits after the first attempt; then twice that, and so on
     max_backoff: int = 10  # seconds
+    would_preempt = True  # kube-scheduler would, for its pods; of a configuration that is said as it is read
     asked_behind = {"NoDiskConflict": [CLAIMS_FOR_ONE_POD]}  # rule -> those that are asked with it
 
     def nodes_that_fit(self, pod, snapshot):
@@ -3516,6 +3517,10 @@ class FullPolicy(Policy):
         """Say why there is no node; a rule may know a remedy, such as preemption."""
         give_up(decision, error)
         seek_remedy(decision, snapshot)
+        is_important = decision.pod.priority > 0 and decision.fits_nowhere
+        if is_important and self.would_preempt and not self.rules_with["post_filter"]:
+            warn_once(f"nobody is preempted for {decision.pod.key}, as kube-scheduler 1.20 may do; the rule "
+                      "Preemption of tests/tutorial_rules.py does it", about="preemption")
 
     def predicates_to_ask(self):
         """Return the predicates as they are asked: those that it names, and those that are always asked."""
@@ -5634,24 +5639,18 @@ class LeaderElection:
 # ==== 29. A cluster made of manifests ===================================================================
 
 
-# What is often misspelt: names in pods and nodes that rules look at, a few that look like these, and kinds.
-FIELDS = """
-    affinity allocatable annotations capacity containers containerStatuses effect hostIP hostIPC hostIPs
-    hostNetwork hostPID hostPort image images initContainers initContainerStatuses labels labelSelector
-    limits matchExpressions matchLabelKeys matchLabels maxSkew metadata mismatchLabelKeys name names
-    namespace namespaces nodeAffinity nodeAffinityPolicy nodeName nodeSelector nodeSelectorTerms
-    nodeTaintsPolicy overhead podAffinity podAffinityTerm podAntiAffinity port ports preference
-    preferredDuringSchedulingIgnoredDuringExecution priority priorityClassName reference requests
-    requiredDuringSchedulingIgnoredDuringExecution resources schedulerName schedulingGates spec status
-    taints tolerations topologyKey topologySpreadConstraints unschedulable volumes whenUnsatisfiable"""
-FIELDS = tuple(FIELDS.split())
-# What is in these may have any name, or is not written by people.
-FREE = {"labels", "annotations", "nodeSelector", "matchLabels", "containerStatuses", "initContainerStatuses"}
+# What is in these may have any name, or no rule looks at it, or it is not written by people.
+FREE = {"labels", "annotations", "nodeSelector", "matchLabels", "volumes", "status"}
 VALUES = {  # what these fields may say
     "operator": [*OPERATORS], "effect": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
     "whenUnsatisfiable": ["DoNotSchedule", "ScheduleAnyway"]}
+NEEDED = {  # part of a pod -> the fields without which it is refused; [] is any entry of a list
+    "podAffinityTerm": ["topologyKey"], f"required{WHEN}[]": ["topologyKey"],
+    "topologySpreadConstraints[]": ["maxSkew", "topologyKey", "whenUnsatisfiable"]}
+CONTAINERS = {"initContainers", "containers"}
+OF_PODS = ["tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "hostNetwork"]
 CLUSTER_WIDE = ["Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver",
-                "VolumeAttachment", "PriorityClass"]  # kinds of objects that have no namespace
+                "VolumeAttachment", "PriorityClass", "RuntimeClass"]  # kinds of objects that have no namespace
 KINDS = [*CLUSTER_WIDE, "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
          "PersistentVolumeClaim", "CSIStorageCapacity", "PodDisruptionBudget"]
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
@@ -5664,36 +5663,57 @@ def remarks_on(kind, thing):
     if meant:
         yield f'kind: did you mean "{meant}"?'
     if kind in ("Pod", "Node"):
-        yield from odd_words(thing, "")
-    if "template" in pick(thing, dict, "spec"):
+        yield from refused_in(thing, "")
+    if not {"template", "jobTemplate"}.isdisjoint(pick(thing, dict, "spec")):
         yield "no pods are made of its template here: add the pods themselves"
 
 
-def odd_words(thing, place):
-    """Yield names of fields that are nearly ones which rules look at, and values that the API lacks."""
+def refused_in(thing, place):
+    """Yield what an API server refuses or drops in a part of a pod or a node that rules look at."""
     if isinstance(thing, list):
         for i, value in enumerate(thing):
-            yield from odd_words(value, f"{place}[{i}]")
+            yield from refused_in(value, f"{place}[{i}]")
     for name, value in thing.items() if isinstance(thing, dict) else ():
         where = f"{place}.{name}".removeprefix(".")
-        meant = nearly(name, FIELDS)
-        if meant:
-            yield f'{where}: did you mean "{meant}"?'
         known = VALUES.get(name, [value])  # of other fields, any value will do
         if name == "operator" and ".tolerations[" in where:
             known = ["Equal", "Exists", "Gt", "Lt"]
         if value and value not in known:
-            hint = did_you_mean(value, known, f"; expected one of {', '.join(known)}")
-            yield f'{where}: unknown {name} "{value}"{hint}'
-        if name in FIELDS and name not in FREE:
-            yield from odd_words(value, where)
+            yield f'{where}: unknown {name} "{value}"; expected one of {", ".join(known)}'
+        if name == "labelSelector" and not isinstance(value, dict | None):
+            yield f"{where}: expected an object, got {in_short(value)}"
+        if name not in FREE:
+            yield from refused_in(value, where)
+    if isinstance(thing, dict):
+        part = re.sub(r"\[[0-9]+]$", "[]", place).rpartition(".")[2]
+        yield from (f"{place}.{problem}" for problem in problems_with(part, thing))
+
+
+def problems_with(part, thing):
+    """Yield what is wrong with the fields of a part of a pod. Upstream: pkg/apis/core/validation."""
+    yield from (f"{name}: is missing" for name in NEEDED.get(part, ()) if not thing.get(name))
+    if part.removesuffix("[]") in CONTAINERS:
+        yield from (f"{name}: belongs in spec, beside containers" for name in OF_PODS if name in thing)
+    elif part == "resources":
+        places = ["requests", "limits", "claims"]
+        yield from (f"{name}: belongs in requests or limits" for name in thing if name not in places)
+    elif part in ("requests", "limits"):
+        for name in thing.keys() - NO_REQUESTS.keys():
+            if "/" not in name and not name.startswith("hugepages-"):
+                yield f"{name}: no such resource; expected {', '.join(NO_REQUESTS)}, or example.com/{name}"
+    elif part == "tolerations[]":
+        exists = thing.get("operator") == "Exists"
+        if exists and thing.get("value"):
+            yield "value: must be left out where the operator is Exists"
+        if not exists and not thing.get("key"):
+            yield "operator: must be Exists where there is no key"
 
 
 def completed(spec):
     """Return a pod's spec as the API server completes it. Upstream: pkg/apis/core/v1/defaults.go."""
     spec = spec | {"schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
     on_host_network = pick(spec, bool, "hostNetwork")
-    for kind in {"initContainers", "containers"} & spec.keys():
+    for kind in CONTAINERS & spec.keys():
         spec[kind] = [dict(container) for container in pick(spec, list, kind, of=dict)]
         for container in spec[kind]:
             resources = pick(container, dict, "resources")
@@ -5701,7 +5721,24 @@ def completed(spec):
             container["resources"] = resources | {"requests": requests}
             for port in pick(container, list, "ports", of=dict) if on_host_network else ():
                 port["hostPort"] = port.get("hostPort") or port.get("containerPort")
+    as_a_whole = pick(spec, dict, "resources")
+    if as_a_whole.get("limits"):  # they are requests of what no container requests
+        said = set().union(*(pick(container, dict, "resources", "requests") for kind in CONTAINERS
+                             for container in pick(spec, list, kind, of=dict)))
+        requests = {name: limit for name, limit in as_a_whole["limits"].items() if name not in said}
+        requests |= pick(as_a_whole, dict, "requests")
+        spec["resources"] = as_a_whole | {"requests": requests}
     return spec
+
+
+BETA_CLASS = "volume.beta.kubernetes.io/storage-class"  # the annotation that names a claim's class
+
+
+def is_default_class(storage_class):
+    """Say whether claims without a class get this one. Upstream: IsDefaultAnnotation in pkg/volume/util."""
+    annotations = pick(storage_class, dict, "metadata", "annotations")
+    return any(annotations.get(f"storageclass.{prefix}kubernetes.io/is-default-class") == "true"
+               for prefix in ("", "beta."))
 
 
 class Manifests:
@@ -5721,7 +5758,7 @@ class Manifests:
                 raise InputError(f"{path}: {one_line(error)}") from error
         if paths and not any(resource == "nodes" for resource, *_ in self.objects):
             raise InputError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
-        self.give_priorities()
+        self.admit()
 
     def load(self, path):
         """Read a file, or standard input for -; say what is odd in it. Raises OSError, ValueError."""
@@ -5770,19 +5807,93 @@ class Manifests:
             remarks.append("there is one of this name already, which this one replaces")
         return [f"{kind} {name}: {remark}" for remark in remarks]
 
-    def give_priorities(self):
-        """Give each pod the priority of its PriorityClass. Upstream: plugin/pkg/admission/priority."""
-        classes = SYSTEM_CLASSES | {name: thing for (resource, _, name), thing in self.objects.items()
-                                    if resource == "priorityclasses"}
-        default = next((thing for thing in classes.values() if thing.get("globalDefault")), {})
-        for (resource, _, pod), thing in self.objects.items():
-            spec = pick(thing, dict, "spec")
-            if resource == "pods" and spec.get("priority") is None:
-                name = name_in(spec, "priorityClassName")
-                if name and name not in classes:
-                    warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'
-                              + did_you_mean(name, classes, ""))
-                spec["priority"] = pick(classes.get(name, {}) if name else default, int, "value")
+    def named(self, resource):
+        """Return the objects of a resource, {name: object}."""
+        return {name: thing for (kind, _, name), thing in self.objects.items() if kind == resource}
+
+    def admit(self):
+        """Complete the objects as admission does, once all are there. Upstream: plugin/pkg/admission."""
+        for namespace in {namespace for _, namespace, _ in self.objects if namespace}:
+            self.objects.setdefault(("namespaces", None, namespace), {"metadata": {"name": namespace}})
+        completions = {"namespaces": self.admit_namespace, "persistentvolumeclaims": self.admit_claim,
+                       "pods": self.admit_pod}
+        for (resource, namespace, name), thing in list(self.objects.items()):
+            with contextlib.suppress(Malformed):  # which rules will say that look at it
+                if resource in completions:
+                    completions[resource](namespace, name, thing)
+
+    def admit_namespace(self, _, name, thing):
+        """Give a namespace the label with its name."""
+        labels = pick(thing, dict, "metadata", "labels") | {"kubernetes.io/metadata.name": name}
+        thing["metadata"]["labels"] = labels
+
+    def admit_claim(self, _, name, claim):
+        """Give a claim the default StorageClass; say what it waits for, if nobody does that here."""
+        spec = pick(claim, dict, "spec")
+        annotations = pick(claim, dict, "metadata", "annotations")
+        classes = self.named("storageclasses")
+        defaults = [name for name, each in classes.items() if is_default_class(each)]
+        has_class = spec.get("storageClassName") is not None or BETA_CLASS in annotations
+        if defaults and not has_class and "uid" not in claim["metadata"]:  # else it is a live cluster's
+            newest = max(defaults, key=lambda name: classes[name]["metadata"]["creationTimestamp"])
+            claim["spec"] = spec = spec | {"storageClassName": newest}
+        mode = name_in(classes.get(class_name_of(claim)), "volumeBindingMode")
+        selected = annotations.get(SELECTED_NODE)
+        if not spec.get("volumeName"):
+            if mode != "WaitForFirstConsumer":
+                warn_once(f"PersistentVolumeClaim {name}: nobody binds it here: add volumeName to its spec, and "
+                          "the annotation pv.kubernetes.io/bind-completed")
+            elif selected and selected not in self.named("nodes"):
+                warn_once(f"PersistentVolumeClaim {name}: waits for a volume for {selected}, which is gone")
+
+    def admit_pod(self, namespace, name, thing):
+        """Give a pod what LimitRanges, its RuntimeClass and its PriorityClass say."""
+        if "uid" not in thing["metadata"]:  # else it is a live cluster's
+            self.give_requests(namespace, thing["spec"])
+            thing["spec"] = self.with_runtime_class(name, thing["spec"])
+        self.give_priority(name, thing["spec"])
+        pod = Pod(thing)
+        for key in {*pod.claims} - {*pod.named_claims} if not pod.node_name else ():
+            namespace, _, claim = key.partition("/")
+            if ("persistentvolumeclaims", namespace, claim) not in self.objects:
+                warn_once(f"Pod {name}: nobody makes the claim {claim} of its ephemeral volume here: add it")
+
+    def give_requests(self, namespace, spec):
+        """Give containers the requests that LimitRanges of their namespace have for those without."""
+        given = {}
+        for (resource, place, _), thing in self.objects.items():
+            if (resource, place) == ("limitranges", namespace):
+                for item in pick(thing, list, "spec", "limits", of=dict):
+                    for part in ("defaultRequest", "default", "max", "min"):  # the first one counts
+                        said = pick(item, dict, part) if item.get("type") == "Container" else {}
+                        given = said | given
+        for container in itertools.chain(*(pick(spec, list, kind) for kind in CONTAINERS)):
+            container["resources"]["requests"] = given | container["resources"]["requests"]
+
+    def with_runtime_class(self, pod, spec):
+        """Return a pod's spec with what its RuntimeClass adds: overhead, a node selector, tolerations."""
+        name = name_in(spec, "runtimeClassName")
+        if not name:
+            return spec
+        classes = self.named("runtimeclasses")
+        if name not in classes:
+            warn_once(f'Pod {pod}: spec.runtimeClassName: there is no RuntimeClass "{name:.60}"')
+        runtime = classes.get(name, {})
+        selector = pick(spec, dict, "nodeSelector") | pick(runtime, dict, "scheduling", "nodeSelector")
+        tolerations = pick(spec, list, "tolerations") + pick(runtime, list, "scheduling", "tolerations")
+        overhead = spec.get("overhead") or pick(runtime, dict, "overhead", "podFixed")
+        return spec | {"nodeSelector": selector, "tolerations": tolerations, "overhead": overhead}
+
+    def give_priority(self, pod, spec):
+        """Give a pod the priority of its PriorityClass."""
+        if spec.get("priority") is None:
+            classes = SYSTEM_CLASSES | self.named("priorityclasses")
+            default = next((thing for thing in classes.values() if thing.get("globalDefault")), {})
+            name = name_in(spec, "priorityClassName")
+            if name and name not in classes:
+                warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'
+                          + did_you_mean(name, classes, ""))
+            spec["priority"] = pick(classes.get(name, {}) if name else default, int, "value")
 
     def request(self, method, path, body=None, params=None):
         """Answer a list; carry out a Binding, or a pod's deletion; accept other writes without effect."""
@@ -6244,7 +6355,8 @@ def fill(node, resource, length):
         return ""
     filled = min(round(length * share_in_use(node, resource)), length)
     units = {"cpu": (1000, ""), "memory": (2**30, "Gi"), "ephemeral-storage": (2**30, "Gi")}
-    unit, suffix = units.get(resource, (1, ""))
+    is_memory = resource.startswith("hugepages-")
+    unit, suffix = units["memory"] if is_memory else units.get(resource, (1, ""))
     numbers = [in_digits(round(each / unit, 3)) for each in (used, room)]
     bar = "█" * filled + "░" * (length - filled)
     return f"{bar} {'/'.join(numbers)}{suffix}"
@@ -6999,6 +7111,7 @@ class Profile(FullPolicy):
     """What a profile of a KubeSchedulerConfiguration says: a Policy that decides as 1.36 does."""
 
     asked_behind = {"NoDiskConflict": [CLAIMS_FOR_ONE_POD.but(metadata=claims_today)]}
+    would_preempt = False
 
     def predicates_to_ask(self):
         """Return the predicates as they are asked: first of all, which nodes the pod names."""
