@@ -5649,8 +5649,9 @@ NEEDED = {  # part of a pod -> the fields without which it is refused; [] is any
     "topologySpreadConstraints[]": ["maxSkew", "topologyKey", "whenUnsatisfiable"]}
 CONTAINERS = {"initContainers", "containers"}
 OF_PODS = ["tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "hostNetwork"]
-CLUSTER_WIDE = ["Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver",
-                "VolumeAttachment", "PriorityClass", "RuntimeClass"]  # kinds of objects that have no namespace
+CLUSTER_WIDE = [  # kinds of objects that have no namespace
+    "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
+    "PriorityClass", "RuntimeClass"]
 KINDS = [*CLUSTER_WIDE, "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
          "PersistentVolumeClaim", "CSIStorageCapacity", "PodDisruptionBudget"]
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
@@ -5731,9 +5732,6 @@ def completed(spec):
     return spec
 
 
-BETA_CLASS = "volume.beta.kubernetes.io/storage-class"  # the annotation that names a claim's class
-
-
 def is_default_class(storage_class):
     """Say whether claims without a class get this one. Upstream: IsDefaultAnnotation in pkg/volume/util."""
     annotations = pick(storage_class, dict, "metadata", "annotations")
@@ -5751,6 +5749,8 @@ class Manifests:
         self.objects = {}  # (resource, namespace, name) -> object
         self.uids = {}  # uid of a pod -> its namespace/name
         self.changes = 0  # Bindings and deletions
+        self.cluster_wide = collections.defaultdict(dict)  # resource -> {name: object}
+        self.limit_ranges = collections.defaultdict(list)  # namespace -> its LimitRanges
         for path in paths:
             try:
                 self.load(path)
@@ -5807,33 +5807,35 @@ class Manifests:
             remarks.append("there is one of this name already, which this one replaces")
         return [f"{kind} {name}: {remark}" for remark in remarks]
 
-    def named(self, resource):
-        """Return the objects of a resource, {name: object}."""
-        return {name: thing for (kind, _, name), thing in self.objects.items() if kind == resource}
-
     def admit(self):
         """Complete the objects as admission does, once all are there. Upstream: plugin/pkg/admission."""
         for namespace in {namespace for _, namespace, _ in self.objects if namespace}:
             self.objects.setdefault(("namespaces", None, namespace), {"metadata": {"name": namespace}})
         completions = {"namespaces": self.admit_namespace, "persistentvolumeclaims": self.admit_claim,
                        "pods": self.admit_pod}
-        for (resource, namespace, name), thing in list(self.objects.items()):
+        for (resource, namespace, name), thing in self.objects.items():
+            if not namespace:
+                self.cluster_wide[resource][name] = thing
+            elif resource == "limitranges":
+                self.limit_ranges[namespace].append(thing)
+        for (resource, namespace, name), thing in self.objects.items():
             with contextlib.suppress(Malformed):  # which rules will say that look at it
                 if resource in completions:
                     completions[resource](namespace, name, thing)
 
     def admit_namespace(self, _, name, thing):
         """Give a namespace the label with its name."""
-        labels = pick(thing, dict, "metadata", "labels") | {"kubernetes.io/metadata.name": name}
-        thing["metadata"]["labels"] = labels
+        labels = pick(thing, dict, "metadata", "labels")
+        thing["metadata"]["labels"] = labels | {"kubernetes.io/metadata.name": name}
 
     def admit_claim(self, _, name, claim):
         """Give a claim the default StorageClass; say what it waits for, if nobody does that here."""
         spec = pick(claim, dict, "spec")
         annotations = pick(claim, dict, "metadata", "annotations")
-        classes = self.named("storageclasses")
+        classes = self.cluster_wide["storageclasses"]
         defaults = [name for name, each in classes.items() if is_default_class(each)]
-        has_class = spec.get("storageClassName") is not None or BETA_CLASS in annotations
+        of_old = annotations.get("volume.beta.kubernetes.io/storage-class")
+        has_class = spec.get("storageClassName") is not None or of_old is not None
         if defaults and not has_class and "uid" not in claim["metadata"]:  # else it is a live cluster's
             newest = max(defaults, key=lambda name: classes[name]["metadata"]["creationTimestamp"])
             claim["spec"] = spec = spec | {"storageClassName": newest}
@@ -5841,9 +5843,9 @@ class Manifests:
         selected = annotations.get(SELECTED_NODE)
         if not spec.get("volumeName"):
             if mode != "WaitForFirstConsumer":
-                warn_once(f"PersistentVolumeClaim {name}: nobody binds it here: add volumeName to its spec, and "
-                          "the annotation pv.kubernetes.io/bind-completed")
-            elif selected and selected not in self.named("nodes"):
+                warn_once(f"PersistentVolumeClaim {name}: nobody binds it here: add volumeName to its spec, "
+                          "and the annotation pv.kubernetes.io/bind-completed")
+            elif selected and selected not in self.cluster_wide["nodes"]:
                 warn_once(f"PersistentVolumeClaim {name}: waits for a volume for {selected}, which is gone")
 
     def admit_pod(self, namespace, name, thing):
@@ -5852,21 +5854,20 @@ class Manifests:
             self.give_requests(namespace, thing["spec"])
             thing["spec"] = self.with_runtime_class(name, thing["spec"])
         self.give_priority(name, thing["spec"])
-        pod = Pod(thing)
-        for key in {*pod.claims} - {*pod.named_claims} if not pod.node_name else ():
-            namespace, _, claim = key.partition("/")
-            if ("persistentvolumeclaims", namespace, claim) not in self.objects:
+        for volume in pick(thing, list, "spec", "volumes", of=dict):
+            claim = f"{name}-{name_in(volume, 'name')}"
+            is_there = ("persistentvolumeclaims", namespace, claim) in self.objects
+            if volume.get("ephemeral") and not is_there and not thing["spec"].get("nodeName"):
                 warn_once(f"Pod {name}: nobody makes the claim {claim} of its ephemeral volume here: add it")
 
     def give_requests(self, namespace, spec):
         """Give containers the requests that LimitRanges of their namespace have for those without."""
         given = {}
-        for (resource, place, _), thing in self.objects.items():
-            if (resource, place) == ("limitranges", namespace):
-                for item in pick(thing, list, "spec", "limits", of=dict):
-                    for part in ("defaultRequest", "default", "max", "min"):  # the first one counts
-                        said = pick(item, dict, part) if item.get("type") == "Container" else {}
-                        given = said | given
+        for limit_range in self.limit_ranges[namespace]:
+            for item in pick(limit_range, list, "spec", "limits", of=dict):
+                for part in ("defaultRequest", "default", "max", "min"):  # the first one counts
+                    said = pick(item, dict, part) if item.get("type") == "Container" else {}
+                    given = said | given
         for container in itertools.chain(*(pick(spec, list, kind) for kind in CONTAINERS)):
             container["resources"]["requests"] = given | container["resources"]["requests"]
 
@@ -5875,7 +5876,7 @@ class Manifests:
         name = name_in(spec, "runtimeClassName")
         if not name:
             return spec
-        classes = self.named("runtimeclasses")
+        classes = self.cluster_wide["runtimeclasses"]
         if name not in classes:
             warn_once(f'Pod {pod}: spec.runtimeClassName: there is no RuntimeClass "{name:.60}"')
         runtime = classes.get(name, {})
@@ -5887,7 +5888,7 @@ class Manifests:
     def give_priority(self, pod, spec):
         """Give a pod the priority of its PriorityClass."""
         if spec.get("priority") is None:
-            classes = SYSTEM_CLASSES | self.named("priorityclasses")
+            classes = SYSTEM_CLASSES | self.cluster_wide["priorityclasses"]
             default = next((thing for thing in classes.values() if thing.get("globalDefault")), {})
             name = name_in(spec, "priorityClassName")
             if name and name not in classes:

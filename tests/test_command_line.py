@@ -800,7 +800,7 @@ def test_a_runtime_class_says_where_its_pods_go(tmp_path, caplog):
 def test_each_namespace_has_a_label_with_its_name(tmp_path):
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([
         node("n"), kind("Namespace", "red", metadata={"labels": {"team": "red"}}), pod("p", namespace="blue")]))
-    namespaces = scheduler.Manifests([tmp_path / "cluster.yaml"]).named("namespaces")
+    namespaces = scheduler.Manifests([tmp_path / "cluster.yaml"]).cluster_wide["namespaces"]
     assert {name: thing["metadata"]["labels"] for name, thing in namespaces.items()} == {
         "red": {"team": "red", "kubernetes.io/metadata.name": "red"}, "blue": {"kubernetes.io/metadata.name": "blue"}}
 
@@ -820,7 +820,8 @@ def test_a_claim_without_a_class_gets_the_default_one(spec, metadata, name, tmp_
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([
         node("n"), kind("PersistentVolumeClaim", "c", spec=spec, metadata=metadata), kind("StorageClass", "usual", **DEFAULT),
         kind("StorageClass", "other", provisioner="x")]))
-    [claim] = scheduler.Manifests([tmp_path / "cluster.yaml"]).named("persistentvolumeclaims").values()
+    manifests = scheduler.Manifests([tmp_path / "cluster.yaml"])
+    claim = manifests.objects["persistentvolumeclaims", "default", "c"]
     assert claim["spec"].get("storageClassName") == name
 
 

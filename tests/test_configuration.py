@@ -749,6 +749,42 @@ def test_what_is_meant_is_said(profile, more, said):
     assert str(error.value) == said
 
 
+RATIO_ARGS = {"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": scheduler.ARGUMENTS["requestedToCapacityRatioArguments"]}
+
+
+def fitting(**args):
+    """A profile that scores by NodeResourcesFit alone, with these arguments."""
+    return {"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("NodeResourcesFit")}},
+            "pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}
+
+
+@table("bad, obeyed, scores", {
+    "the provider is left out": (configuration(algorithmSource={"provider": "DefaultProvider"}), configuration(), SCORES),
+    "the plugin is left out": (
+        configuration({"plugins": {"filter": {"enabled": plugins("EBSLimits", "NodeVolumeLimits")}}}),
+        configuration({"plugins": {"filter": {"enabled": plugins("NodeVolumeLimits")}}}), SCORES),
+    "resources stand in a strategy": (
+        configuration(fitting(resources=[{"name": "cpu"}])),
+        configuration(fitting(scoringStrategy={"type": "LeastAllocated", "resources": [{"name": "cpu"}]})),
+        {"LeastRequestedPriority": 1}),
+    "a shape stands in its own field": (
+        configuration(fitting(scoringStrategy={"type": "RequestedToCapacityRatio", "shape": []})),
+        configuration(fitting(scoringStrategy=RATIO_ARGS)), {"RequestedToCapacityRatio": 1}),
+    "plugins are disabled at a point": (
+        configuration({"plugins": {"disabled": plugins("ImageLocality")}}),
+        configuration({"plugins": {"multiPoint": {"disabled": plugins("ImageLocality")}}}),
+        {name: weight for name, weight in SCORES.items() if name != "ImageLocalityPriority"}),
+    "what packs is a strategy": (
+        configuration({"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("MostRequestedPriority")}}}),
+        configuration(fitting(scoringStrategy={"type": "MostAllocated"})), {"MostRequestedPriority": 1}),
+})
+def test_hints_that_are_obeyed_lead_to_what_is_accepted_and_means_the_same(bad, obeyed, scores):
+    with pytest.raises(scheduler.InputError):
+        scheduler.read_configuration(bad, "my-scheduler")
+    [policy] = scheduler.read_configuration(obeyed, "my-scheduler").values()
+    assert rules(policy)[1] == scores and sorted(rules(policy)[0]) == sorted(FILTERS)
+
+
 WEIGHTS = ("by default InterPodAffinity and NodeAffinity weigh 2 today, TaintToleration 3 (each was 1), and nobody heeds "
            "the annotation preferAvoidPods")
 PLUGINS_OF_OLD = {"score": {"enabled": [{"name": "NodeResourcesMostAllocated", "weight": 5}, {"name": "SelectorSpread"}],

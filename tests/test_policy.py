@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -329,6 +330,36 @@ def test_that_only_the_first_document_is_read_is_said(text, notices, tmp_path):
     (tmp_path / "policy.yaml").write_text(text)
     [built] = scheduler.load_policies(tmp_path / "policy.yaml", "my-scheduler").values()
     assert built.notices == notices
+
+
+def obeyed_map(said, document):
+    """What is in a ConfigMap where the hint says that it is."""
+    [path] = re.findall(r"-o jsonpath='\{\.data\.(.*?)\}'", said)
+    return document["data"][path.replace("\\.", ".")]
+
+
+@table("document, obeyed, predicates", {
+    "a ConfigMap": (CONFIG_MAP | {"data": {"a.txt": "", "policy.cfg": policy([{"name": "HostName"}])}}, obeyed_map, ["HostName"]),
+    "a List with one": (
+        {"kind": "List", "items": [CONFIG_MAP | {"data": {"policy.cfg": policy([{"name": "HostName"}])}}]},
+        lambda said, document: obeyed_map(said, document["items"][0]), ["HostName"]),
+    "what Go calls a rule": (
+        json.loads(policy([{"name": "PodMatchNodeSelector"}])),
+        lambda said, document: policy([{"name": re.search(r"in a Policy: (\w+)\)", said)[1]}]), ["MatchNodeSelector"]),
+    "a duration": (
+        json.loads(policy([{"name": "HostName"}], extenders=[{"urlPrefix": "http://x", "httpTimeout": "30s"}])),
+        lambda said, document: policy([{"name": "HostName"}], extenders=[
+            {"urlPrefix": "http://x", "httpTimeout": int(re.search(r"such as (\d+)", said)[1])}]), ["HostName"]),
+})
+def test_a_hint_that_is_obeyed_leads_to_a_policy_that_means_the_same(document, obeyed, predicates, tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(scheduler.InputError) as error:
+        scheduler.load_policies(path, "my-scheduler")
+    path.write_text(obeyed(str(error.value), document))
+    [built] = scheduler.load_policies(path, "my-scheduler").values()
+    assert [rule.name for rule in built.predicates if not rule.always] == predicates
+    assert [extender.timeout for extender in built.extenders] in ([], [30])
 
 
 def test_a_policy_may_come_from_standard_input():
