@@ -2846,15 +2846,28 @@ from numbers import Real
 
 # ==== 18. Files =========================================================================================
 
+
+# What an extender's httpTimeout is, in a Policy and in a configuration.
+TIMEOUTS = {int: "a whole number of nanoseconds, such as 30000000000", str: 'a duration, such as "30s"'}
+
+
 def decode(value, schema, where, lenient=False):
-    """Check a value against a schema, and return it without nulls. Raises InputError.
+    """Check a value against a schema, and return it without nulls. Raises InputError, with all that is wrong.
 
     lenient: as kube-scheduler reads extenders, whatever the case of a field's name, and with unknown fields.
     """
+    problems = []
+    decoded = decode_part(value, schema, where, lenient, problems)
+    refuse(problems)
+    return decoded
+
+
+def decode_part(value, schema, where, lenient, problems):
+    """Return a value without nulls, and without what is wrong; add that to the problems."""
     kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
     if value is None:
         return kind()
-    expected = TYPE_NAMES[kind]
+    expected = TIMEOUTS[kind] if where.endswith(".httpTimeout") else TYPE_NAMES[kind]
     fits = type(value) is kind or (kind is float and type(value) is int)
     if isinstance(schema, range) and fits:
         fits = value in schema
@@ -2865,26 +2878,53 @@ def decode(value, schema, where, lenient=False):
     elif kind in (int, float):
         fits = fits and abs(value) < (2**63 if kind is int else math.inf)
     if not fits:
-        raise InputError(f"{where}: expected {expected}, got {json.dumps(value, default=str)[:60]}")
+        problems.append(f"{where}: expected {expected}, got {in_short(value)}")
+        return kind()
     if isinstance(schema, list):
-        return [decode(item, schema[0], f"{where}[{i}]", lenient) for i, item in enumerate(value)]
+        return [decode_part(item, schema[0], f"{where}[{i}]", lenient, problems)
+                for i, item in enumerate(value)]
     if isinstance(schema, dict):
-        return decode_fields(value, schema, where, lenient or schema is EXTENDER)
+        return decode_fields(value, schema, where, lenient or schema is EXTENDER, problems)
     return value
 
 
-def decode_fields(value, schema, where, lenient):
-    """Check the fields of an object, and return those that are known and not null."""
+def decode_fields(value, schema, where, lenient, problems):
+    """Return those fields of an object that are known and not null; add what is wrong to the problems."""
     names = {name.lower() if lenient else name: name for name in schema}
     decoded = {}
     for key, item in value.items():
         place = f"{where}.{key}".lstrip(".")
         name = names.get(key.lower() if lenient else key)
         if name and item is not None:
-            decoded[name] = decode(item, schema[name], place, lenient)
-        elif not name and (not lenient or where.endswith("tlsConfig")):  # where nothing may be passed over
-            raise InputError(f"{place}: unknown field{did_you_mean(key, names, '')}")
+            decoded[name] = decode_part(item, schema[name], place, lenient, problems)
+        elif not name and not lenient:
+            problems.append(f"{place}: unknown field{did_you_mean(key, names, '')}")
     return decoded
+
+
+def refuse(problems):
+    """Raise InputError with all that is wrong, each problem once, if there is any."""
+    if problems:
+        raise InputError("; ".join(dict.fromkeys(problems)))
+
+
+@contextlib.contextmanager
+def noted(problems):
+    """Add to the problems what InputError ends this block, and go on behind it: there may be others."""
+    try:
+        yield
+    except InputError as error:
+        problems.append(str(error))
+
+
+def in_short(value):
+    """Return a value as JSON, of which there is only the beginning, in whole words, if it is long."""
+    return words_of(json.dumps(value, default=str), 60)
+
+
+def words_of(text, size):
+    """Return a text of about so many characters; one that is longer ends behind a word, with dots."""
+    return text if len(text) <= size else f"{text[:size].rpartition(' ')[0] or text[:size]} ..."
 
 
 def passed_over(value, schema, where):
@@ -2920,7 +2960,7 @@ def by_argument(member):
 
 
 # Name of a predicate, a priority, a field or a flag -> how that is said today. The last part adds those that
-# only a configuration has.
+# only a configuration has, and leaves out of these what is said in a Policy.
 NAMES_OF_OLD = {
     **dict.fromkeys(["NodeLabel", "labelsPresence"], f"node affinity ({by_argument('labelsPresence')})"),
     **dict.fromkeys(["NodeLabelPriority", "labelPreference"],
@@ -2935,7 +2975,9 @@ NAMES_OF_OLD = {
                     f"({by_argument('requestedToCapacityRatioArguments')})"),
     "ResourceLimitsPriority": "nothing, leave it out",
     "NoVolumeNodeConflict": "VolumeBinding (in a Policy: CheckVolumeBinding)",
-    "version": "apiVersion",
+    "PodFitsHost": "NodeName (in a Policy: HostName)",  # what Go calls a rule
+    "PodMatchNodeSelector": "NodeAffinity (in a Policy: MatchNodeSelector)",
+    "version": "apiVersion", "predicateConfigs": "predicates", "priorityConfigs": "priorities",
     "--kubeconfig": "kubectl --kubeconfig FILE proxy", "--master": "--server", "--v": "--verbose",
     **dict.fromkeys(["--policy-configmap", "--policy-configmap-namespace"],
                     "--policy with the file that is in the ConfigMap"),
@@ -2948,7 +2990,10 @@ def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
     if word in NAMES_OF_OLD and word not in known:
         return f"; today: {NAMES_OF_OLD[word]}"
     near = difflib.get_close_matches(word, known, 1, cutoff=0.75)
-    return f'; did you mean "{near[0]}"?' if near else otherwise
+    if not near:
+        return otherwise
+    is_a_slip = difflib.get_close_matches(word, near, 1, cutoff=0.9)  # else it may be somebody else's
+    return f'; did you mean "{near[0]}"?' + ("" if is_a_slip else otherwise)
 
 
 @functools.lru_cache(maxsize=10_000)  # a manifest has few words, but each of them often
@@ -3016,8 +3061,24 @@ def unique_keys(pairs):
     return dict(pairs)
 
 
+def text_in(path):
+    """Return the text of a file, or of standard input for -."""
+    return sys.stdin.read() if str(path) == "-" else Path(path).read_text("utf-8-sig")
+
+
 def parse(text):
     """Yield the documents of a JSON or YAML text, made of JSON's types only. Raises ValueError."""
+    try:
+        yield from documents_in(text)
+    except ValueError as error:
+        before, marks, _ = text.partition("{{")
+        line = before.count("\n") + 1
+        hint = f"; line {line} has {marks}: render the template first" if marks else ""
+        raise ValueError(f"{error}{hint}") from None
+
+
+def documents_in(text):
+    """Yield the documents as `parse` does, which knows templates, too."""
     try:
         if text.lstrip().startswith("{"):
             yield json.loads(text, object_pairs_hook=unique_keys)
@@ -3248,7 +3309,8 @@ EXTENDER = {
     "urlPrefix": str, "filterVerb": str, "preemptVerb": str, "prioritizeVerb": str, "bindVerb": str,
     "weight": int, "enableHttps": bool, "httpTimeout": int, "nodeCacheCapable": bool, "ignorable": bool,
     "managedResources": [{"name": str, "ignoredByScheduler": bool}],
-    "tlsConfig": {"insecure": bool, "caFile": str, "certFile": str, "keyFile": str}}
+    "tlsConfig": {"insecure": bool, "serverName": str, "caFile": str, "certFile": str, "keyFile": str,
+                  "caData": str, "certData": str, "keyData": str}}
 
 
 def left_to_extenders(configs):
@@ -3304,6 +3366,7 @@ class FullPolicy(Policy):
     initial_backoff: int = 1  # seconds that a pod waits after the first attempt; then twice that, and so on
     max_backoff: int = 10  # seconds
     kind = "Policy"  # of the file that says all this
+    would_preempt = True  # kube-scheduler would, for its pods; of a configuration that is said as it is read
     unschedulable_seconds = 60  # after which a pod that fits nowhere is tried again all the same
     pops_from_backoff = False  # whether a change ends its backoff, if there is nothing else to do
 
@@ -3360,6 +3423,9 @@ class FullPolicy(Policy):
         """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""
         if not (decision.failed and decision.fits_nowhere):
             return  # there are no nodes; or some fit, and what failed was another rule
+        if self.would_preempt and decision.pod.priority > 0 and not self.rules_with["post_filter"]:
+            warn_once(f"nobody is preempted for {decision.pod.key}, as kube-scheduler 1.20 may do; the rule "
+                      "Preemption of tests/tutorial_rules.py does it", about="preemption")
         with warn_if_broken(decision.pod.key):
             for rule in self.rules_with["post_filter"]:
                 failed = copy.deepcopy(dict(decision.failed))  # the rule may change it
@@ -3422,23 +3488,59 @@ READERS = {}  # kind of a file other than a Policy -> function(its document, a s
 
 def load_policies(path, scheduler_name):
     """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises InputError."""
-    try:  # like kube-scheduler, with a file's first document only
-        document = providers().get(path) or next(parse(Path(path).read_text("utf-8-sig")), None)
-        kind = name_in(document, "kind")
-        if kind in READERS:
-            return READERS[kind](document, scheduler_name)
-        if kind == "KubeSchedulerConfiguration":
-            raise InputError(f"this copy of the script lacks the part that reads a {kind}: write a Policy")
-        policy = read_policy(document)
+    try:
+        documents = iter([providers()[path]]) if path in providers() else parse(text_in(path))
+        policies = policies_in(next(documents, None), scheduler_name)
+    except InputError as error:
+        raise InputError(f"{path}: {words_of(' '.join(str(error).split()), 10_000)}") from error
     except (OSError, ValueError) as error:
         hint = ""
         if isinstance(error, FileNotFoundError) and str(path).isalnum():
             hint = did_you_mean(path, providers(), f"; other than a file: {', '.join(providers())}")
-        raise InputError(f"{path}: {one_line(error)[:2000]}{hint}") from error
+        raise InputError(f"{path}: {one_line(error)}{hint}") from error
+    policy, *_ = policies.values()
+    with contextlib.suppress(ValueError):
+        if any(documents):
+            policy.notices.append("only the first document is read, as in kube-scheduler")
     if path in providers():  # their predicates run in the order of the plugins
         order = PLUGIN_ORDER + [rule.plugin for rule in policy.predicates]
         policy.predicates.sort(key=lambda rule: order.index(rule.plugin))
-    return {scheduler_name: policy}
+    return policies
+
+
+def policies_in(document, scheduler_name):
+    """Return the Policies of a file's document. Raises InputError."""
+    kind = name_in(document, "kind")
+    if kind in READERS:
+        return READERS[kind](document, scheduler_name)
+    if kind == "KubeSchedulerConfiguration":
+        raise InputError(f"this copy of the script lacks the part that reads a {kind}: write a Policy")
+    return {scheduler_name: read_policy(document)}
+
+
+EXPECTED = (f"expected kind Policy with apiVersion v1, or kind KubeSchedulerConfiguration with apiVersion "
+            f"{CONFIGURATION_VERSION}")
+
+
+def what_it_is(document):
+    """Say what a document is that is neither a Policy nor a configuration, and where one may be in it."""
+    kind = name_in(document, "kind")
+    version = name_in(document, "apiVersion")
+    if kind.endswith("List"):
+        found = [item for item in pick(document, list, "items") if name_in(item, "kind") == "ConfigMap"]
+        return f"a {kind}, in it {what_it_is(found[0])}" if found else in_short(document)
+    if kind == "ConfigMap":
+        data = pick(document, dict, "data")
+        key = next((key for key in data if "kind" in str(data[key])), "policy.cfg")
+        name = f"{name_in(document, 'metadata', 'name')} -n {name_in(document, 'metadata', 'namespace')}"
+        escaped = key.replace(".", "\\.")
+        return (f'a ConfigMap; what --policy reads is in its data["{key}"]: kubectl get configmap '
+                f"{name.removesuffix(' -n ')} -o jsonpath='{{.data.{escaped}}}' > policy.json")
+    if kind in ("Pod", "Deployment") or version.startswith("kubeadm.k8s.io/"):
+        return f"a {kind}; what --policy reads is the file that its config or policy-config-file names"
+    if document and isinstance(document, dict) and POLICY.keys().isdisjoint(document):
+        return f"{in_short(document)}; of Helm values: what belongs here is in a ConfigMap of `helm template`"
+    return "nothing" if document is None else in_short(document)
 
 
 class PolicyFile:
@@ -3518,12 +3620,12 @@ def read_policy(document):
 
     Upstream: createFromConfig in pkg/scheduler/factory.go.
     """
-    is_policy = isinstance(document, dict) and document.get("kind") == "Policy"
+    is_others = name_in(document, "apiVersion") not in ("", "v1", CONFIGURATION_VERSION)
+    is_policy = name_in(document, "kind") == "Policy" and not is_others
     said = decode(document, POLICY, "") if is_policy else {}
-    if said.get("apiVersion") not in ("v1", CONFIGURATION_VERSION):
-        got = "nothing" if document is None else json.dumps(document, default=str)[:60]
-        raise InputError(
-            f"expected an object with kind Policy, apiVersion v1, predicates and priorities, got {got}")
+    if "apiVersion" not in said:
+        raise InputError(f"{EXPECTED}, got {what_it_is(document)}")
+    problems = []
     notices = []
     predicate_entries = said.get("predicates", default_entries("predicates"))
     has_general = "predicates" not in said or any(
@@ -3539,17 +3641,21 @@ def read_policy(document):
     said_elsewhere = {  # rule -> its settings
         "PodFitsResources": {"excepted": left_to_extenders(configs)},
         "InterPodAffinityPriority": {"hard_weight": said.get("hardPodAffinitySymmetricWeight") or 1}}
-    predicates = rules_named("predicates", predicate_entries, said_elsewhere, notices)
-    priorities = rules_named("priorities", priority_entries, said_elsewhere, notices)
+    predicates = rules_named("predicates", predicate_entries, said_elsewhere, notices, problems)
+    priorities = rules_named("priorities", priority_entries, said_elsewhere, notices, problems)
+    problems += extender_problems(configs)
+    refuse(problems)
+    notices += [f"extenders[{i}].preemptVerb: nobody is preempted here, so it is not asked"
+                for i, config in enumerate(configs) if config.get("preemptVerb")]
     order = [*(GENERAL_FIRST if has_general else []), *PREDICATE_ORDER, *PREDICATES]
     predicates.sort(key=lambda rule: order.index(rule.name))
     check_all = said.get("alwaysCheckAllPredicates", False)
     return FullPolicy(predicates, priorities, extenders_of(configs), check_all, notices)
 
 
-def rules_named(where, entries, said_elsewhere, notices):
-    """Return the rules that entries name, each once, with the arguments of all of these."""
-    uses_by_rule = uses_of(where, entries, notices)
+def rules_named(where, entries, said_elsewhere, notices, problems):
+    """Return the rules that entries name, each once, with the arguments of all; add what is wrong."""
+    uses_by_rule = uses_of(where, entries, notices, problems)
     if {"SelectorSpreadPriority", "EvenPodsSpreadPriority"} <= uses_by_rule.keys():  # one plugin
         uses_by_rule["SelectorSpreadPriority"] += uses_by_rule.pop("EvenPodsSpreadPriority")
     rules = []
@@ -3560,31 +3666,33 @@ def rules_named(where, entries, said_elsewhere, notices):
         for use in uses:
             if arguments and use.weight != first.weight:
                 expected = f"{first.weight} as in {first.entry}"
-                raise InputError(f"{use.entry}.weight: must be {expected}; they are one rule")
+                problems.append(f"{use.entry}.weight: must be {expected}; they are one rule")
         title = "+".join(dict.fromkeys(use.title for use in uses))
         while any(title == other.title for other in rules):  # so that the scores of the two can be told apart
             title = f"{title} ({name})"
         # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
         weight = last.weight * max(1, len(arguments))
         settings = {"arguments": arguments} | said_elsewhere.get(name, {})
-        rules.append(set_up(CATALOGUES[where][name], title, last.entry, weight, settings))
+        with noted(problems):
+            rules.append(set_up(CATALOGUES[where][name], title, last.entry, weight, settings))
     return rules
 
 
 Use = collections.namedtuple("Use", "entry title weight arguments")  # what an entry says of a rule
 
 
-def uses_of(where, entries, notices):
-    """Return {rule: its Uses} of the rules that entries mean. Raises InputError."""
+def uses_of(where, entries, notices, problems):
+    """Return {rule: its Uses} of the rules that entries mean; add what is wrong with entries."""
     uses = collections.defaultdict(list)
     for i, entry in enumerate(entries):
         place = f"{where}[{i}]"
-        names, arguments = meaning_of(where, entry, place, notices)
-        if where == "priorities" and "weight" not in entry:
-            raise InputError(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
-        for name in names:
-            title = entry.get("name", "") if len(names) == 1 else name
-            uses[name].append(Use(place, title, entry.get("weight", 1), arguments))
+        with noted(problems):
+            names, arguments = meaning_of(where, entry, place, notices)
+            if where == "priorities" and "weight" not in entry:
+                raise InputError(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
+            for name in names:
+                title = entry.get("name", "") if len(names) == 1 else name
+                uses[name].append(Use(place, title, entry.get("weight", 1), arguments))
     return uses
 
 
@@ -3615,6 +3723,8 @@ def meaning_of(where, entry, place, notices):
     if names and said:
         notices.append(
             f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
+    if rules.get(title) and rules[title].member and not said:
+        notices.append(f"{place}: {title} lets each node pass; {by_argument(rules[title].member)}")
     if title in SAID_BY_TAINTS:
         notices.append(
             f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
@@ -3680,8 +3790,7 @@ def check_arguments(rule, arguments, entry):
             problems = strings_of(rule, rule.check(arguments), "what is wrong", rule.check)
         except (Exception, SystemExit) as error:
             problems = [what_broke(error)]
-        if problems:
-            raise InputError(f"{entry}: {problems[0]}")
+        refuse([f"{entry}: {problem}" for problem in problems])
 
 
 ##########################################################################################################
@@ -3689,12 +3798,14 @@ def check_arguments(rule, arguments, entry):
 # What is read, what waits, what is written, and by which thread.                                        #
 ##########################################################################################################
 
+import base64
 import ctypes
 import enum
 import errno
 import gc
 import queue
 import socket
+import tempfile
 import uuid
 from concurrent.futures import Future, wait
 from datetime import datetime, timezone
@@ -5291,21 +5402,57 @@ def recall_fits(ask, predicates, pod, snapshot, policy):
 # ==== 27. Extenders =====================================================================================
 
 def extenders_of(configs):
-    """Return the extenders, ignorable ones last. Raises InputError. Upstream: validateExtenders."""
+    """Return the extenders, ignorable ones last."""
     extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
-    for extender in extenders:
-        tls = extender.config.get("tlsConfig", {})
-        if extender.config.get("prioritizeVerb") and extender.weight <= 0:
-            raise InputError(f"{extender.title}.weight: must be positive where there is a prioritizeVerb")
-        if tls.get("insecure") and tls.get("caFile"):
-            raise InputError(f"{extender.title}.tlsConfig: give either caFile or insecure")
-        for name in ("caFile", "certFile", "keyFile"):
-            if tls.get(name) and not Path(tls[name]).is_file():
-                raise InputError(f"{extender.title}.tlsConfig.{name}: there is no file {tls[name]}")
-    binders = [extender.title for extender in extenders if extender.config.get("bindVerb")]
-    if len(binders) > 1:
-        raise InputError(f"{binders[1]}.bindVerb: only one extender may bind, and {binders[0]} does")
     return sorted(extenders, key=lambda extender: extender.ignorable)
+
+
+def extender_problems(configs):
+    """Yield what is wrong with extenders. Upstream: validateExtenders."""
+    binders = [f"extenders[{i}]" for i, config in enumerate(configs) if config.get("bindVerb")]
+    managed = set()
+    for i, config in enumerate(configs):
+        place = f"extenders[{i}]"
+        if config.get("prioritizeVerb") and config.get("weight", 0) <= 0:
+            yield f"{place}.weight: must be positive where there is a prioritizeVerb"
+        for name in [resource.get("name", "") for resource in config.get("managedResources", [])]:
+            where = f"{place}.managedResources: {in_short(name)}"
+            if not is_extended_resource(name):
+                yield f"{where} is no extended resource, such as example.com/gpu"
+            if name in managed:
+                yield f"{where} comes twice"
+            managed.add(name)
+        yield from tls_problems(config.get("tlsConfig", {}), f"{place}.tlsConfig")
+    for place in binders[1:]:
+        yield f"{place}.bindVerb: only one extender may bind, and {binders[0]} does"
+
+
+def is_extended_resource(name):
+    """Say whether this can be the name of an extended resource. Upstream: IsExtendedResourceName."""
+    is_native = "/" not in name or "kubernetes.io/" in name or name.startswith("requests.")
+    return not is_native and is_qualified(f"requests.{name}")
+
+
+def is_qualified(name):
+    """Say whether this can be the key of a label, or the name of a resource. Upstream: IsQualifiedName."""
+    domain, slash, word = name.rpartition("/")
+    part = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    is_domain = len(domain) <= 253 and re.fullmatch(rf"{part}(\.{part})*", domain)
+    return bool(word and len(word) <= 63 and LABEL_VALUE.fullmatch(word) and (is_domain or not slash))
+
+
+def tls_problems(tls, place):
+    """Yield what is wrong with an extender's tlsConfig. Upstream: TLSConfigFor."""
+    if tls.get("insecure") and (tls.get("caFile") or tls.get("caData")):
+        yield f"{place}: give either caFile, or caData, or insecure"
+    for name in ("caFile", "certFile", "keyFile"):
+        if tls.get(name) and not Path(tls[name]).is_file():
+            yield f"{place}.{name}: there is no file {tls[name]}"
+    for name in ("caData", "certData", "keyData"):
+        try:
+            base64.b64decode(tls.get(name, ""), validate=True)
+        except ValueError:
+            yield f"{place}.{name}: expected what is in the file, in base64"
 
 
 # What extenders answer. Whatever the case of the fields' names, as Go reads them: see `decode`.
@@ -5356,10 +5503,25 @@ class Extender:
                 "https": interruptible(urllib3.HTTPSConnectionPool)}
         tls = config.get("tlsConfig", {})
         is_unchecked = tls.get("insecure") or config.get("enableHttps")
-        self.session.verify = tls.get("caFile") or not is_unchecked
-        if tls.get("certFile") and tls.get("keyFile"):
-            self.session.cert = tls["certFile"], tls["keyFile"]
+        self.made_files = []  # which last as long as they are referred to
+        self.session.verify = self.file_of(tls, "ca") or not is_unchecked
+        client = self.file_of(tls, "cert"), self.file_of(tls, "key")
+        if all(client):
+            self.session.cert = client
+        if tls.get("serverName"):  # that the certificate is for, if it is not the URL's
+            secure = self.session.adapters["https://"].poolmanager.connection_pool_kw
+            secure["server_hostname"] = secure["assert_hostname"] = tls["serverName"]
         urllib3.disable_warnings(InsecureRequestWarning)  # what is not checked, the Policy has decided
+
+    def file_of(self, tls, what):
+        """Return the file of what tlsConfig names, or has as data, which takes precedence; or None."""
+        if not tls.get(f"{what}Data"):
+            return tls.get(f"{what}File")
+        made = tempfile.NamedTemporaryFile()  # noqa: SIM115 (it is there as long as the extender)
+        made.write(base64.b64decode(tls[f"{what}Data"]))
+        made.flush()
+        self.made_files.append(made)
+        return made.name
 
     def cares(self, verb, pod):
         """Say whether it has this verb, and the pod names one of its resources, if it has any."""
@@ -5585,7 +5747,6 @@ class LeaderElection:
 # Manifests in place of a cluster, what people see, the command line.                                    #
 ##########################################################################################################
 
-import base64
 import html
 import shutil
 import statistics
@@ -5595,24 +5756,19 @@ import textwrap
 # ==== 29. A cluster made of manifests ===================================================================
 
 
-# What is often misspelt: names in pods and nodes that rules look at, a few that look like these, and kinds.
-FIELDS = """
-    affinity allocatable annotations capacity containers containerStatuses effect hostIP hostIPC hostIPs
-    hostNetwork hostPID hostPort image images initContainers initContainerStatuses labels labelSelector
-    limits matchExpressions matchLabelKeys matchLabels maxSkew metadata mismatchLabelKeys name names
-    namespace namespaces nodeAffinity nodeAffinityPolicy nodeName nodeSelector nodeSelectorTerms
-    nodeTaintsPolicy overhead podAffinity podAffinityTerm podAntiAffinity port ports preference
-    preferredDuringSchedulingIgnoredDuringExecution priority priorityClassName reference requests
-    requiredDuringSchedulingIgnoredDuringExecution resources schedulerName schedulingGates spec status
-    taints tolerations topologyKey topologySpreadConstraints unschedulable volumes whenUnsatisfiable"""
-FIELDS = tuple(FIELDS.split())
-# What is in these may have any name, or is not written by people.
-FREE = {"labels", "annotations", "nodeSelector", "matchLabels", "containerStatuses", "initContainerStatuses"}
+# What is in these may have any name, or no rule looks at it, or it is not written by people.
+FREE = {"labels", "annotations", "nodeSelector", "matchLabels", "volumes", "status"}
 VALUES = {  # what these fields may say
     "operator": [*OPERATORS], "effect": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
     "whenUnsatisfiable": ["DoNotSchedule", "ScheduleAnyway"]}
-CLUSTER_WIDE = ["Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver",
-                "VolumeAttachment", "PriorityClass"]  # kinds of objects that have no namespace
+NEEDED = {  # part of a pod -> the fields without which it is refused; [] is any entry of a list
+    "podAffinityTerm": ["topologyKey"], f"required{WHEN}[]": ["topologyKey"],
+    "topologySpreadConstraints[]": ["maxSkew", "topologyKey", "whenUnsatisfiable"]}
+CONTAINERS = {"initContainers", "containers"}
+OF_PODS = ["tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "hostNetwork"]
+CLUSTER_WIDE = [  # kinds of objects that have no namespace
+    "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
+    "PriorityClass", "RuntimeClass"]
 KINDS = [*CLUSTER_WIDE, "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
          "PersistentVolumeClaim", "CSIStorageCapacity", "PodDisruptionBudget"]
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
@@ -5625,36 +5781,57 @@ def remarks_on(kind, thing):
     if meant:
         yield f'kind: did you mean "{meant}"?'
     if kind in ("Pod", "Node"):
-        yield from odd_words(thing, "")
-    if "template" in pick(thing, dict, "spec"):
+        yield from refused_in(thing, "")
+    if not {"template", "jobTemplate"}.isdisjoint(pick(thing, dict, "spec")):
         yield "no pods are made of its template here: add the pods themselves"
 
 
-def odd_words(thing, place):
-    """Yield names of fields that are nearly ones which rules look at, and values that the API lacks."""
+def refused_in(thing, place):
+    """Yield what an API server refuses or drops in a part of a pod or a node that rules look at."""
     if isinstance(thing, list):
         for i, value in enumerate(thing):
-            yield from odd_words(value, f"{place}[{i}]")
+            yield from refused_in(value, f"{place}[{i}]")
     for name, value in thing.items() if isinstance(thing, dict) else ():
         where = f"{place}.{name}".removeprefix(".")
-        meant = nearly(name, FIELDS)
-        if meant:
-            yield f'{where}: did you mean "{meant}"?'
         known = VALUES.get(name, [value])  # of other fields, any value will do
         if name == "operator" and ".tolerations[" in where:
             known = ["Equal", "Exists", "Gt", "Lt"]
         if value and value not in known:
-            hint = did_you_mean(value, known, f"; expected one of {', '.join(known)}")
-            yield f'{where}: unknown {name} "{value}"{hint}'
-        if name in FIELDS and name not in FREE:
-            yield from odd_words(value, where)
+            yield f'{where}: unknown {name} "{value}"; expected one of {", ".join(known)}'
+        if name == "labelSelector" and not isinstance(value, dict | None):
+            yield f"{where}: expected an object, got {in_short(value)}"
+        if name not in FREE:
+            yield from refused_in(value, where)
+    if isinstance(thing, dict):
+        part = re.sub(r"\[[0-9]+]$", "[]", place).rpartition(".")[2]
+        yield from (f"{place}.{problem}" for problem in problems_with(part, thing))
+
+
+def problems_with(part, thing):
+    """Yield what is wrong with the fields of a part of a pod. Upstream: pkg/apis/core/validation."""
+    yield from (f"{name}: is missing" for name in NEEDED.get(part, ()) if not thing.get(name))
+    if part.removesuffix("[]") in CONTAINERS:
+        yield from (f"{name}: belongs in spec, beside containers" for name in OF_PODS if name in thing)
+    elif part == "resources":
+        places = ["requests", "limits", "claims"]
+        yield from (f"{name}: belongs in requests or limits" for name in thing if name not in places)
+    elif part in ("requests", "limits"):
+        for name in thing.keys() - NO_REQUESTS.keys():
+            if "/" not in name and not name.startswith("hugepages-"):
+                yield f"{name}: no such resource; expected {', '.join(NO_REQUESTS)}, or example.com/{name}"
+    elif part == "tolerations[]":
+        exists = thing.get("operator") == "Exists"
+        if exists and thing.get("value"):
+            yield "value: must be left out where the operator is Exists"
+        if not exists and not thing.get("key"):
+            yield "operator: must be Exists where there is no key"
 
 
 def completed(spec):
     """Return a pod's spec as the API server completes it. Upstream: pkg/apis/core/v1/defaults.go."""
     spec = spec | {"schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
     on_host_network = pick(spec, bool, "hostNetwork")
-    for kind in {"initContainers", "containers"} & spec.keys():
+    for kind in CONTAINERS & spec.keys():
         spec[kind] = [dict(container) for container in pick(spec, list, kind, of=dict)]
         for container in spec[kind]:
             resources = pick(container, dict, "resources")
@@ -5662,7 +5839,21 @@ def completed(spec):
             container["resources"] = resources | {"requests": requests}
             for port in pick(container, list, "ports", of=dict) if on_host_network else ():
                 port["hostPort"] = port.get("hostPort") or port.get("containerPort")
+    as_a_whole = pick(spec, dict, "resources")
+    if as_a_whole.get("limits"):  # they are requests of what no container requests
+        said = set().union(*(pick(container, dict, "resources", "requests") for kind in CONTAINERS
+                             for container in pick(spec, list, kind, of=dict)))
+        requests = {name: limit for name, limit in as_a_whole["limits"].items() if name not in said}
+        requests |= pick(as_a_whole, dict, "requests")
+        spec["resources"] = as_a_whole | {"requests": requests}
     return spec
+
+
+def is_default_class(storage_class):
+    """Say whether claims without a class get this one. Upstream: IsDefaultAnnotation in pkg/volume/util."""
+    annotations = pick(storage_class, dict, "metadata", "annotations")
+    return any(annotations.get(f"storageclass.{prefix}kubernetes.io/is-default-class") == "true"
+               for prefix in ("", "beta."))
 
 
 class Manifests:
@@ -5676,6 +5867,8 @@ class Manifests:
         self.objects = {}  # (resource, namespace, name) -> object
         self.uids = {}  # uid of a pod -> its namespace/name
         self.changes = 0  # Bindings, deletions, nominations
+        self.cluster_wide = collections.defaultdict(dict)  # resource -> {name: object}
+        self.limit_ranges = collections.defaultdict(list)  # namespace -> its LimitRanges
         for path in paths:
             try:
                 self.load(path)
@@ -5683,12 +5876,11 @@ class Manifests:
                 raise InputError(f"{path}: {one_line(error)}") from error
         if paths and not any(resource == "nodes" for resource, *_ in self.objects):
             raise InputError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
-        self.give_priorities()
+        self.admit()
 
     def load(self, path):
         """Read a file, or standard input for -; say what is odd in it. Raises OSError, ValueError."""
-        text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")
-        for document in parse(text):
+        for document in parse(text_in(path)):
             if document is None:
                 continue
             kind = name_in(document, "kind").removesuffix("List")  # the API server gives items none
@@ -5733,19 +5925,94 @@ class Manifests:
             remarks.append("there is one of this name already, which this one replaces")
         return [f"{kind} {name}: {remark}" for remark in remarks]
 
-    def give_priorities(self):
-        """Give each pod the priority of its PriorityClass. Upstream: plugin/pkg/admission/priority."""
-        classes = SYSTEM_CLASSES | {name: thing for (resource, _, name), thing in self.objects.items()
-                                    if resource == "priorityclasses"}
-        default = next((thing for thing in classes.values() if thing.get("globalDefault")), {})
-        for (resource, _, pod), thing in self.objects.items():
-            spec = pick(thing, dict, "spec")
-            if resource == "pods" and spec.get("priority") is None:
-                name = name_in(spec, "priorityClassName")
-                if name and name not in classes:
-                    warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'
-                              + did_you_mean(name, classes, ""))
-                spec["priority"] = pick(classes.get(name, {}) if name else default, int, "value")
+    def admit(self):
+        """Complete the objects as admission does, once all are there. Upstream: plugin/pkg/admission."""
+        for namespace in {namespace for _, namespace, _ in self.objects if namespace}:
+            self.objects.setdefault(("namespaces", None, namespace), {"metadata": {"name": namespace}})
+        completions = {"namespaces": self.admit_namespace, "persistentvolumeclaims": self.admit_claim,
+                       "pods": self.admit_pod}
+        for (resource, namespace, name), thing in self.objects.items():
+            if not namespace:
+                self.cluster_wide[resource][name] = thing
+            elif resource == "limitranges":
+                self.limit_ranges[namespace].append(thing)
+        for (resource, namespace, name), thing in self.objects.items():
+            with contextlib.suppress(Malformed):  # which rules will say that look at it
+                if resource in completions:
+                    completions[resource](namespace, name, thing)
+
+    def admit_namespace(self, _, name, thing):
+        """Give a namespace the label with its name."""
+        labels = pick(thing, dict, "metadata", "labels")
+        thing["metadata"]["labels"] = labels | {"kubernetes.io/metadata.name": name}
+
+    def admit_claim(self, _, name, claim):
+        """Give a claim the default StorageClass; say what it waits for, if nobody does that here."""
+        spec = pick(claim, dict, "spec")
+        annotations = pick(claim, dict, "metadata", "annotations")
+        classes = self.cluster_wide["storageclasses"]
+        defaults = [name for name, each in classes.items() if is_default_class(each)]
+        of_old = annotations.get("volume.beta.kubernetes.io/storage-class")
+        has_class = spec.get("storageClassName") is not None or of_old is not None
+        if defaults and not has_class and "uid" not in claim["metadata"]:  # else it is a live cluster's
+            newest = max(defaults, key=lambda name: classes[name]["metadata"]["creationTimestamp"])
+            claim["spec"] = spec = spec | {"storageClassName": newest}
+        mode = name_in(classes.get(class_name_of(claim)), "volumeBindingMode")
+        selected = annotations.get(SELECTED_NODE)
+        if not spec.get("volumeName"):
+            if mode != "WaitForFirstConsumer":
+                warn_once(f"PersistentVolumeClaim {name}: nobody binds it here: add volumeName to its spec, "
+                          "and the annotation pv.kubernetes.io/bind-completed")
+            elif selected and selected not in self.cluster_wide["nodes"]:
+                warn_once(f"PersistentVolumeClaim {name}: waits for a volume for {selected}, which is gone")
+
+    def admit_pod(self, namespace, name, thing):
+        """Give a pod what LimitRanges, its RuntimeClass and its PriorityClass say."""
+        if "uid" not in thing["metadata"]:  # else it is a live cluster's
+            self.give_requests(namespace, thing["spec"])
+            thing["spec"] = self.with_runtime_class(name, thing["spec"])
+        self.give_priority(name, thing["spec"])
+        for volume in pick(thing, list, "spec", "volumes", of=dict):
+            claim = f"{name}-{name_in(volume, 'name')}"
+            is_there = ("persistentvolumeclaims", namespace, claim) in self.objects
+            if volume.get("ephemeral") and not is_there and not thing["spec"].get("nodeName"):
+                warn_once(f"Pod {name}: nobody makes the claim {claim} of its ephemeral volume here: add it")
+
+    def give_requests(self, namespace, spec):
+        """Give containers the requests that LimitRanges of their namespace have for those without."""
+        given = {}
+        for limit_range in self.limit_ranges[namespace]:
+            for item in pick(limit_range, list, "spec", "limits", of=dict):
+                for part in ("defaultRequest", "default", "max", "min"):  # the first one counts
+                    said = pick(item, dict, part) if item.get("type") == "Container" else {}
+                    given = said | given
+        for container in itertools.chain(*(pick(spec, list, kind) for kind in CONTAINERS)):
+            container["resources"]["requests"] = given | container["resources"]["requests"]
+
+    def with_runtime_class(self, pod, spec):
+        """Return a pod's spec with what its RuntimeClass adds: overhead, a node selector, tolerations."""
+        name = name_in(spec, "runtimeClassName")
+        if not name:
+            return spec
+        classes = self.cluster_wide["runtimeclasses"]
+        if name not in classes:
+            warn_once(f'Pod {pod}: spec.runtimeClassName: there is no RuntimeClass "{name:.60}"')
+        runtime = classes.get(name, {})
+        selector = pick(spec, dict, "nodeSelector") | pick(runtime, dict, "scheduling", "nodeSelector")
+        tolerations = pick(spec, list, "tolerations") + pick(runtime, list, "scheduling", "tolerations")
+        overhead = spec.get("overhead") or pick(runtime, dict, "overhead", "podFixed")
+        return spec | {"nodeSelector": selector, "tolerations": tolerations, "overhead": overhead}
+
+    def give_priority(self, pod, spec):
+        """Give a pod the priority of its PriorityClass."""
+        if spec.get("priority") is None:
+            classes = SYSTEM_CLASSES | self.cluster_wide["priorityclasses"]
+            default = next((thing for thing in classes.values() if thing.get("globalDefault")), {})
+            name = name_in(spec, "priorityClassName")
+            if name and name not in classes:
+                warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'
+                          + did_you_mean(name, classes, ""))
+            spec["priority"] = pick(classes.get(name, {}) if name else default, int, "value")
 
     def request(self, method, path, body=None, params=None):
         """Answer a list; carry out a Binding, or a pod's deletion; accept other writes without effect."""
@@ -6193,7 +6460,8 @@ def has_any(node, resource):
 def used_of_all(node, resource):
     """Return how much of a resource is requested on a node, and how much there is: 2.5/4, 4/8Gi."""
     units = {"cpu": (1000, ""), "memory": (2**30, "Gi"), "ephemeral-storage": (2**30, "Gi")}
-    unit, suffix = units.get(resource, (1, ""))
+    is_memory = resource.startswith("hugepages-")
+    unit, suffix = units["memory"] if is_memory else units.get(resource, (1, ""))
     amounts = node.requested.get(resource, 0), node.allocatable.get(resource, 0)
     return "/".join(in_digits(round(each / unit, 3)) for each in amounts) + suffix
 
@@ -6541,15 +6809,6 @@ def filled_in(thing, names=None):
 
 # ==== 33. The command line ==============================================================================
 
-FLAGS_PASSED_OVER = re.compile(  # of kube-scheduler, from 1.20 on
-    "--(add-dir-header|address|allow-metric-labels.*|alsologtostderr|authentication-.*|authorization-.*"
-    "|bind-address|cert-dir|client-ca-file|contention-profiling|disable-http2-serving|disabled-metrics"
-    "|emulat.*|feature-gates|http2-.*|kube-api-.*|leader-elect-resource-lock|log-.*|logging-format|logtostderr"
-    "|min-compatibility-version|one-output|permit-.*|pod-max-in-unschedulable-pods-duration|port|profiling"
-    "|requestheader-.*|secure-port|show-hidden-metrics.*|skip-.*headers|stderrthreshold|tls-.*"
-    "|use-legacy-policy-config|vmodule)")
-
-
 def read_arguments(argv):
     """Read the command line."""
     parser = argparse.ArgumentParser(
@@ -6585,12 +6844,6 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
         help="json: an object for each decision; html: a page of all of them")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
     options, unknown = parser.parse_known_args(argv)
-    options.passed_over = []
-    while unknown and FLAGS_PASSED_OVER.fullmatch(unknown[0].partition("=")[0]):
-        flag, equals, _ = unknown.pop(0).partition("=")
-        options.passed_over.append(flag)
-        if unknown and not equals and not unknown[0].startswith("-"):
-            del unknown[0]  # its value
     if unknown:
         word = unknown[0].partition("=")[0]
         otherwise = "" if word.startswith("-") else "; manifests are given by --cluster"
@@ -6633,8 +6886,6 @@ def command_line(argv=None):
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler])
     log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
-    if options.passed_over:
-        log.warning("nothing here depends on %s", ", ".join(options.passed_over))
     screen = Screen()
     rules_print_to = sys.stdout if options.output == "text" else sys.stderr
     ended = threading.Event()
@@ -7277,6 +7528,7 @@ class Profile(FullPolicy):
     kind = "KubeSchedulerConfiguration"
     unschedulable_seconds = 300  # upstream: DefaultPodMaxInUnschedulablePodsDuration
     pops_from_backoff = True  # upstream: SchedulerPopFromBackoffQ, since 1.33
+    would_preempt = False
 
     def predicates_to_ask(self):
         """Return the predicates as they are asked: first of all, which nodes the pod names."""
@@ -7318,12 +7570,17 @@ NAMES_OF_OLD |= {
     **dict.fromkeys(["SelectorSpread", "DefaultPodTopologySpread"],
                     "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
     **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"],
-                    "NodeVolumeLimits (in a Policy: MaxCSIVolumeCountPred)"),
+                    "leave it out, NodeVolumeLimits does it (in a Policy: MaxCSIVolumeCountPred)"),
     "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
-    **dict.fromkeys(["NodeResourceLimits", "healthzBindAddress", "metricsBindAddress", "disablePreemption"],
-                    "nothing, leave it out"),
-    "unreserve": "reserve",
-    "algorithmSource": "--policy with the Policy's own file",
+    **dict.fromkeys(["NodeResourceLimits", "healthzBindAddress", "metricsBindAddress", "disablePreemption",
+                     "failureDomains"], "nothing, leave it out"),
+    "unreserve": "reserve", "enableHttps": "enableHTTPS",
+    "algorithmSource": "nothing for DefaultProvider, leave it out, else --policy with the Policy's own file",
+    "extenders": "extenders beside profiles, for all of them",
+    "enabled": "multiPoint.enabled, or that of another extension point",
+    "disabled": "multiPoint.disabled, or that of another extension point",
+    "resources": "scoringStrategy.resources",
+    "shape": "requestedToCapacityRatio.shape in scoringStrategy",
     "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding",
     "lockObjectName": "resourceName", "lockObjectNamespace": "resourceNamespace",
     "schedulerName": "profiles[0].schedulerName, or --scheduler-name",
@@ -7336,8 +7593,23 @@ NAMES_OF_OLD |= {
     "--lock-object-namespace": "leaderElection.resourceNamespace in a KubeSchedulerConfiguration"}
 DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
 # Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
-WITHOUT_EFFECT = ["DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
-                  "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"]
+WITHOUT_EFFECT = ["DefaultPreemption", "DynamicResources", "GangScheduling", "NodeDeclaredFeatures",
+                  "PodGroupPodsCount", "TopologyPlacementGenerator"]
+EXTENDS = {  # kube-scheduler's own plugin -> its extension points
+    "PrioritySort": "queueSort", "SchedulingGates": "preEnqueue", "DefaultBinder": "bind",
+    **dict.fromkeys(["NodeUnschedulable", "NodeName"], "filter"),
+    **dict.fromkeys(["NodePorts", "VolumeRestrictions", "NodeVolumeLimits", "VolumeZone",
+                     "NodeDeclaredFeatures"], "preFilter filter"),
+    **dict.fromkeys(["NodeAffinity", "PodTopologySpread", "InterPodAffinity"],
+                    "preFilter filter preScore score"),
+    "NodeResourcesFit": "preFilter filter preScore score placementScore",
+    "VolumeBinding": "preFilter filter preScore score reserve preBind",
+    "TaintToleration": "filter preScore score", "ImageLocality": "score",
+    "NodeResourcesBalancedAllocation": "preScore score",
+    "DefaultPreemption": "preEnqueue postFilter podGroupPostFilter",
+    "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
+    "GangScheduling": "preEnqueue reserve permit placementFeasible",
+    "PodGroupPodsCount": "placementScore", "TopologyPlacementGenerator": "placementGenerate"}
 # Rules of a Policy that no plugin has any more, and the default weights that have changed.
 GONE = ["CheckNodeLabelPresence", "CheckServiceAffinity", "MaxEBSVolumeCount", "MaxGCEPDVolumeCount",
         "MaxAzureDiskVolumeCount", "MaxCinderVolumeCount",
@@ -7351,43 +7623,55 @@ POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *HOOK_POINTS
 
 
 def duration(text, place):
-    """Return a duration such as 15s, 1m30s or 500ms in seconds; "" is 0. Raises InputError."""
-    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", text)
-    if "".join(map("".join, parts)) != text:
-        raise InputError(f"{place}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
-    return sum(float(count) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for count, unit in parts)
+    """Return a duration such as 15s, 1m30s or 500ms in seconds; "" and "0" are 0. Raises InputError."""
+    units = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 0.001, "s": 1, "m": 60, "h": 3600}
+    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ns|us|µs|ms|s|m|h)", text)
+    if text != "0" and "".join(map("".join, parts)) != text:
+        raise InputError(f"{place}: {in_short(text)} is not a duration, such as 15s or 1m30s")
+    return sum(float(count) * units[unit] for count, unit in parts)
 
 
 FILTERED_TODAY = FILTERED | {"FailedAndUnresolvableNodes": dict}  # whose reasons count before FailedNodes'
 READ_OVER = {  # since nothing here depends on it
-    "clientConnection": dict, "parallelism": int, "enableProfiling": bool, "enableContentionProfiling": bool,
-    "delayCacheUntilActive": bool, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int}
+    "clientConnection": {"kubeconfig": str, "acceptContentTypes": str, "contentType": str, "qps": float,
+                         "burst": range(2**31)},
+    "parallelism": range(1, 2**31), "enableProfiling": bool, "enableContentionProfiling": bool,
+    "delayCacheUntilActive": bool, "percentageOfNodesToScore": range(101),
+    "percentageOfPlacementsToScore": range(101)}
 CONFIGURATION = READ_OVER | {
     "kind": str, "apiVersion": str,
-    "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int,
+    "podInitialBackoffSeconds": range(1, 2**63), "podMaxBackoffSeconds": range(1, 2**63),
     "profiles": [{
-        "schedulerName": str, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int,
+        "schedulerName": str,
+        "percentageOfNodesToScore": range(101), "percentageOfPlacementsToScore": range(101),
         "pluginConfig": [{"name": str, "args": dict}],
         "plugins": {point: {part: [{"name": str, "weight": range(2**31)}] for part in ("enabled", "disabled")}
                     for point in POINTS}}],
     "leaderElection": {"leaderElect": bool, "leaseDuration": str, "renewDeadline": str,
                        "retryPeriod": str, "resourceLock": str, "resourceName": str,
                        "resourceNamespace": str},
-    "extenders": [EXTENDER | {"httpTimeout": str, "enableHTTPS": bool}]}
+    "extenders": [
+        {name: kind for name, kind in EXTENDER.items() if name != "enableHttps"}
+        | {"httpTimeout": str, "enableHTTPS": bool}]}
 EXPRESSIONS = [{"key": str, "operator": {*OPERATORS}, "values": [str]}]
 NODE_SELECTOR_TERM = {"matchExpressions": EXPRESSIONS, "matchFields": EXPRESSIONS}
 PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
     "NodeAffinity": {"addedAffinity": {
         f"required{WHEN}": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
-        f"preferred{WHEN}": [{"weight": range(1, 101), "preference": NODE_SELECTOR_TERM}]}},
+        f"preferred{WHEN}": [{"weight": range(2**31), "preference": NODE_SELECTOR_TERM}]}},
     "NodeResourcesFit": {"ignoredResources": [str], "ignoredResourceGroups": [str], "scoringStrategy": {
-        "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(1, 101)}],
+        "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(101)}],
         "requestedToCapacityRatio": {"shape": SHAPE}}},
     "InterPodAffinity": {"hardPodAffinityWeight": range(101), "ignorePreferredTermsOfExistingPods": bool},
     "PodTopologySpread": {"defaultingType": {"List", "System"}, "defaultConstraints": [{
-        "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
-    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]},
-    "VolumeBinding": {"bindTimeoutSeconds": range(2**31), "shape": SHAPE}}
+        "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"},
+        "minDomains": WEIGHT, "matchLabelKeys": [str],
+        "nodeAffinityPolicy": {"Honor", "Ignore"}, "nodeTaintsPolicy": {"Honor", "Ignore"}}]},
+    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(2)}]},
+    "VolumeBinding": {"bindTimeoutSeconds": range(2**31), "shape": list},
+    "DefaultPreemption": {"minCandidateNodesPercentage": range(101),
+                          "minCandidateNodesAbsolute": range(2**31)},
+    "DynamicResources": {"filterTimeout": str, "bindingTimeout": str}}
 
 
 def plugins_of_today():
@@ -7402,9 +7686,10 @@ def plugins_of_today():
 
 def default_plugins():
     """Return {plugin: weight} of those that run by default."""
-    return {plugin: WEIGHTS_TODAY.get(plugin) or max(1, *(rule.by_default for rule in rules))
-            for plugin, rules in plugins_of_today().items()
-            if any(rule.by_default or rule.always for rule in rules)}
+    by_default = {plugin: WEIGHTS_TODAY.get(plugin) or max(1, *(rule.by_default for rule in rules))
+                  for plugin, rules in plugins_of_today().items()
+                  if any(rule.by_default or rule.always for rule in rules)}
+    return dict.fromkeys(DONE_ANYWAY, 1) | by_default
 
 
 def changes_since(document):
@@ -7430,43 +7715,63 @@ def said_of_old(thing, schema, place=""):
                 yield f"{where}: today {NAMES_OF_OLD[name]}"
             yield from said_of_old(value, schema.get(name) or profile.get(name), where)
     elif schema is str and isinstance(thing, str) and thing in NAMES_OF_OLD:
-        today, _, _ = NAMES_OF_OLD[thing].partition(" (in a Policy")
-        yield f"{place}: {thing} is today {today}"
+        yield f"{place}: {thing} is today {NAMES_OF_OLD[thing]}"
 
 
 def read_configuration(document, scheduler_name):
     """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises InputError."""
-    if document.get("apiVersion") != CONFIGURATION_VERSION:
-        raise InputError("; ".join(changes_since(document)))
-    body = decode(document, CONFIGURATION, "")
+    try:
+        if document.get("apiVersion") != CONFIGURATION_VERSION:
+            raise InputError("; ".join(changes_since(document)))
+        return profiles_of(decode(document, CONFIGURATION, ""), scheduler_name)
+    except InputError as error:  # of what Policies say instead, no word here
+        raise InputError(re.sub(r" \(in a Policy[^;]*\)(?=;|$)", "", str(error))) from None
+
+
+JITTER = 1.2  # by which a leader's pauses may be longer. Upstream: JitterFactor in client-go
+
+
+def profiles_of(body, scheduler_name):
+    """Return {schedulerName: Policy} of what was decoded. Raises InputError with all that is wrong."""
+    problems = []
+    notices = []
     configs = body.get("extenders", [])
     for i, config in enumerate(configs):  # a Policy has nanoseconds, and writes enableHttps
-        timeout = duration(config.get("httpTimeout", ""), f"extenders[{i}].httpTimeout")
-        config["httpTimeout"] = int(timeout * 10**9)
-        config["enableHttps"] = config.get("enableHttps") or config.get("enableHTTPS")
+        with noted(problems):
+            timeout = duration(config.get("httpTimeout", ""), f"extenders[{i}].httpTimeout")
+            config["httpTimeout"] = int(timeout * 10**9)
+        config["enableHttps"] = config.get("enableHTTPS", False)
+    problems += extender_problems(configs)
+    election = body.get("leaderElection", {})
+    for name, default in ELECTION.items():
+        said = election.get(name, "")
+        election[name] = default
+        with noted(problems):
+            election[name] = duration(said, f"leaderElection.{name}") or default
+    if election.get("leaderElect", True):  # as upstream has it by default
+        if not election["leaseDuration"] > election["renewDeadline"] > JITTER * election["retryPeriod"]:
+            problems.append("leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPeriod")
+        if election.get("resourceLock", "leases") != "leases":
+            notices.append("leaderElection.resourceLock: today only leases lock, and they do here")
+    initial = body.get("podInitialBackoffSeconds", 1)
+    longest = body.get("podMaxBackoffSeconds", 10)
+    if initial > longest:
+        problems.append("expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds")
+    profiles = body.get("profiles") or [{}]
+    problems += profile_problems(profiles)
+    arguments = [plugin_arguments(profile, f"profiles[{i}].pluginConfig", notices, problems)
+                 for i, profile in enumerate(profiles)]
+    refuse(problems)  # then the rules can be made
     extenders = extenders_of(configs)
     for extender in extenders:
         extender.filtered = FILTERED_TODAY
-    election = body.get("leaderElection", {})
-    for name, default in ELECTION.items():
-        election[name] = duration(election.get(name, ""), f"leaderElection.{name}") or default
-    if not election["leaseDuration"] > election["renewDeadline"] > election["retryPeriod"]:
-        raise InputError("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
-    initial = body.get("podInitialBackoffSeconds") or 1
-    longest = body.get("podMaxBackoffSeconds") or 10
-    if not 0 < initial <= longest:  # upstream: ValidateKubeSchedulerConfiguration
-        raise InputError("expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds")
     policies = {}
-    notices = []
-    profiles = body.get("profiles") or [{}]
     for i, profile in enumerate(profiles):
-        place = f"profiles[{i}]"
-        name = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else "")
-        if not name or name in policies:
-            raise InputError(f"{place}.schedulerName: each profile needs one of its own")
-        policy = read_profile(profile, place, left_to_extenders(configs), notices)
+        name = profile.get("schedulerName", scheduler_name)
+        policy = read_profile(profile, arguments[i], f"profiles[{i}]", configs, notices, problems)
         policies[name] = replace(policy, extenders=extenders, election=election,
                                  initial_backoff=initial, max_backoff=longest)
+    refuse(problems)
     read_over = [name for name in READ_OVER if name in body]
     read_over += [f"profiles[{i}].{name}" for i, profile in enumerate(profiles)
                   for name in READ_OVER if name in profile]
@@ -7476,12 +7781,40 @@ def read_configuration(document, scheduler_name):
     return policies
 
 
-def read_profile(profile, place, left_out, notices):
-    """Return a Profile, whose NodeResourcesFit leaves resources out. Raises InputError."""
+def profile_problems(profiles):
+    """Yield what is wrong with profiles, except arguments. Upstream: validateKubeSchedulerProfile."""
+    names = set()
+    sorts = [queue_sort_of(profile) for profile in profiles]
+    for i, profile in enumerate(profiles):
+        place = f"profiles[{i}]"
+        name = profile.get("schedulerName", "" if len(profiles) > 1 else "default-scheduler")
+        if not name or name in names:
+            yield f"{place}.schedulerName: each profile needs one of its own"
+        names.add(name)
+        plugins = profile.get("plugins", {})
+        if sorts[i] != sorts[0]:
+            yield f"{place}.plugins.queueSort: must be as in profiles[0], with its args"
+        running = running_plugins(plugins)
+        for point in ("queueSort", "bind"):
+            left = [plugin for plugin in running[point] if point in points_of(plugin)]
+            if not left or (len(left) > 1 and point == "queueSort"):
+                yield f"{place}.plugins.{point}: expected one plugin, got {', '.join(left) or 'none'}"
+    yield from plugin_problems(profiles)
+
+
+def queue_sort_of(profile):
+    """Return what a profile says of the order of the queue, which is one for all profiles."""
+    chosen = profile.get("plugins", {}).get("queueSort", {})
+    names = [entry.get("name") for entry in chosen.get("enabled", [])]
+    return chosen, [config for config in profile.get("pluginConfig", []) if config.get("name") in names]
+
+
+def read_profile(profile, arguments, place, configs, notices, problems):
+    """Return a Profile with these arguments of plugins; add what is wrong with its rules."""
     plugins = profile.get("plugins", {})
-    check_plugins(plugins, f"{place}.plugins", notices)
+    note_disabled(plugins, f"{place}.plugins", notices)
     running = running_plugins(plugins)
-    arguments = plugin_arguments(profile, place, notices)
+    left_out = left_to_extenders(configs)
     if left_out:  # upstream: buildExtenders
         arguments.setdefault("NodeResourcesFit", {})["ignoredResources"] = left_out
 
@@ -7495,7 +7828,8 @@ def read_profile(profile, place, left_out, notices):
                     hooks = {hook: function for hook, function in rule.hooks.items()
                              if plugin in running[EXTENSION_POINTS[hook].in_configuration]}
                     entry = f"{place}.plugins.{point}: {plugin}"
-                    rules[name] = set_up(replace(rule, hooks=hooks), plugin, entry, weight or 1, given)
+                    with noted(problems):
+                        rules[name] = set_up(replace(rule, hooks=hooks), plugin, entry, weight or 1, given)
         return rules
 
     predicates = rules_at("filter", PREDICATES)
@@ -7532,9 +7866,9 @@ def rules_of(plugin, args):
         strategy = args.get("scoringStrategy", {})
         scoring = STRATEGIES[strategy.get("type") or "LeastAllocated"]
         resources = strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
-        settings = {"weights": {each.get("name", ""): each.get("weight", 1) for each in resources}}
+        settings = {"weights": {each.get("name", ""): each.get("weight") or 1 for each in resources}}
         if scoring == "RequestedToCapacityRatio":
-            weighted = {"resources": [{"weight": 1} | each for each in resources]}
+            weighted = {"resources": [each | {"weight": each.get("weight") or 1} for each in resources]}
             settings = {"arguments": [strategy.get("requestedToCapacityRatio", {}) | weighted]}
         excepted = args.get("ignoredResources", []) + groups
         return {"PodFitsResources": {"excepted": excepted}, scoring: settings}
@@ -7554,55 +7888,170 @@ def rules_of(plugin, args):
     return {rule.name: settings for rule in plugins_of_today().get(plugin, [])}
 
 
-def plugin_arguments(profile, place, notices):
-    """Return {plugin: its arguments}. Raises InputError."""
+def plugin_arguments(profile, place, notices, problems):
+    """Return {plugin: its arguments}; add what is wrong with them."""
     rules = [*PREDICATES.values(), *PRIORITIES.values()]
     schemas = {rule.plugin: rule.argument for rule in rules if rule.argument} | PLUGIN_ARGUMENTS
-    gone = {rule.plugin for rule in rules if rule.name in GONE}
+    gone = {rule.plugin for rule in rules if rule.name in GONE} - plugins_of_today().keys()
     arguments = {}
     for i, config in enumerate(profile.get("pluginConfig", [])):
+        where = f"{place}[{i}]"
         name = config.get("name", "")
-        where = f"{place}.pluginConfig[{i}]"
-        args = {key: value for key, value in config.get("args", {}).items()
-                if key not in ("kind", "apiVersion")}
-        if name in arguments:
-            raise InputError(f'{where}: there are arguments for "{name}" already')
+        args = config.get("args", {})
+        if not name:
+            problems.append(f"{where}.name: is missing")
+        if name and name in arguments:
+            problems.append(f'{where}: there are arguments for "{name}" already')
         if name in gone:
-            raise InputError(f'{where}: unknown plugin "{name}"{did_you_mean(name, ())}')
-        if args and name not in schemas:
-            hint = did_you_mean(name, schemas, "") if name not in plugins_of_today() else ""
+            problems.append(f'{where}: unknown plugin "{name}"{hint_at_plugin(name, ())}')
+        for part, expected in {"kind": f"{name}Args", "apiVersion": CONFIGURATION_VERSION}.items():
+            said = args.pop(part, expected)
+            if name in PLUGIN_ARGUMENTS and said != expected:
+                problems.append(f"{where}.args.{part}: expected {expected}, got {in_short(said)}")
+        if args and (name not in schemas or name in WITHOUT_EFFECT):
+            hint = hint_at_plugin(name, schemas, "") if name not in EXTENDS else ""
             notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
-        arguments[name] = decode(args, schemas.get(name, dict), f"{where}.args")
-        constraints = arguments[name].get("defaultConstraints", []) if name == "PodTopologySpread" else []
-        if any(len(constraint) < 3 for constraint in constraints):
-            raise InputError(
-                f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
+        arguments[name] = {}
+        with noted(problems):
+            arguments[name] = decode(args, schemas.get(name, dict), f"{where}.args")
+            if name in PLUGIN_ARGUMENTS:
+                refuse([f"{where}.args.{problem}" for problem in argument_problems(name, arguments[name])])
     return arguments
 
 
-def check_plugins(plugins, place, notices):
-    """Raise InputError if a profile enables what is no plugin, or not one of that extension point."""
-    today = plugins_of_today()
-    known = {*today, *DONE_ANYWAY, *WITHOUT_EFFECT}
-    plugin_of = {rule.name: plugin for plugin, rules in today.items() for rule in rules}
+def argument_problems(plugin, args):
+    """Yield what is wrong with arguments of the right types. Upstream: validation_pluginargs.go."""
+    if plugin == "DefaultPreemption":
+        percentage = args.get("minCandidateNodesPercentage", 10)
+        if percentage == args.get("minCandidateNodesAbsolute", 100) == 0:
+            yield "minCandidateNodesPercentage: cannot be 0 where minCandidateNodesAbsolute is"
+    elif plugin == "DynamicResources":
+        try:
+            duration(args.get("filterTimeout", ""), "filterTimeout")
+            if duration(args.get("bindingTimeout", "1s"), "bindingTimeout") < 1:
+                yield "bindingTimeout: must be at least 1s"
+        except InputError as error:
+            yield str(error)
+    elif plugin == "NodeAffinity":
+        yield from added_affinity_problems(args.get("addedAffinity", {}))
+    elif plugin == "NodeResourcesBalancedAllocation":
+        names = [resource.get("name", "") for resource in args.get("resources", [])]
+        yield from (f"resources: {name} comes twice" for name in repeated(names))
+    elif plugin == "NodeResourcesFit":
+        yield from fit_problems(args)
+    elif plugin == "PodTopologySpread":
+        yield from default_constraint_problems(args)
+    elif plugin == "VolumeBinding" and "shape" in args:
+        yield "shape: leave it out, as its feature gate StorageCapacityScoring is off by default"
+
+
+def repeated(names):
+    """Return what comes more than once."""
+    return [name for name, count in collections.Counter(names).items() if count > 1]
+
+
+def added_affinity_problems(added):
+    """Yield what is wrong with terms of node affinity. Upstream: NewNodeSelector in component-helpers."""
+    terms = added.get(f"required{WHEN}", {}).get("nodeSelectorTerms", [])
+    for term in terms + [each.get("preference", {}) for each in added.get(f"preferred{WHEN}", [])]:
+        try:
+            node_selector_term(term)
+        except InvalidSelector as error:
+            yield f"addedAffinity: {error}"
+        for key in [expression.get("key", "") for expression in term.get("matchExpressions", [])]:
+            if not is_qualified(key):
+                yield f"addedAffinity: {in_short(key)} cannot be the key of a label"
+
+
+def fit_problems(args):
+    """Yield what is wrong with the arguments of NodeResourcesFit. Upstream: ValidateNodeResourcesFitArgs."""
+    groups = args.get("ignoredResourceGroups", [])
+    for name in args.get("ignoredResources", []) + groups:
+        if not is_qualified(name) or ("/" in name and name in groups):
+            yield f"{in_short(name)} cannot be the name of an ignored resource, or of a group"
+    strategy = args.get("scoringStrategy", {"type": "LeastAllocated"})
+    shape = strategy.get("requestedToCapacityRatio", {}).get("shape", [])
+    points = [point.get("utilization", 0) for point in shape]
+    if not strategy.get("type"):
+        yield f"scoringStrategy.type: is missing; expected one of {', '.join(STRATEGIES)}"
+    elif strategy["type"] != "RequestedToCapacityRatio":
+        if "requestedToCapacityRatio" in strategy:
+            yield "scoringStrategy.requestedToCapacityRatio: needs the type RequestedToCapacityRatio"
+    elif not points or points != sorted(set(points)):
+        yield "scoringStrategy.requestedToCapacityRatio.shape: needs points whose utilization ascends"
+
+
+def default_constraint_problems(args):
+    """Yield what is wrong with default constraints. Upstream: ValidatePodTopologySpreadArgs."""
+    constraints = args.get("defaultConstraints", [])
+    if constraints and args.get("defaultingType") != "List":
+        yield "defaultingType: must be List where there are defaultConstraints"
+    needed = "maxSkew", "topologyKey", "whenUnsatisfiable"
+    if not all(each.get(name) for each in constraints for name in needed):
+        yield f"defaultConstraints: each needs {', '.join(needed)}"
+    keys = [each.get("topologyKey", "") for each in constraints]
+    yield from (f"defaultConstraints: {in_short(key)} cannot be the key of a label"
+                for key in keys if key and not is_qualified(key))
+    kinds = zip(keys, [each.get("whenUnsatisfiable") for each in constraints], strict=True)
+    yield from (f"defaultConstraints: there are two of {key}, {what}" for key, what in repeated(kinds))
+
+
+def points_of(plugin):
+    """Return the extension points at which a plugin can run."""
+    if plugin in EXTENDS:
+        return EXTENDS[plugin].split()
+    rules = plugins_of_today().get(plugin, [])
+    points = [EXTENSION_POINTS[hook].in_configuration for rule in rules for hook in rule.hooks]
+    points += ["preFilter", "filter"] if any(rule.name in PREDICATES for rule in rules) else []
+    points += ["preScore", "score"] if any(rule.name in PRIORITIES for rule in rules) else []
+    return points
+
+
+def plugin_problems(profiles):
+    """Yield what is wrong with the plugins that profiles enable. Upstream: NewFramework in runtime.
+
+    Plugins that nobody knows have a line together, as most often all are another project's.
+    """
+    known = {*plugins_of_today(), *EXTENDS}
+    unknown = collections.defaultdict(dict)  # what may be meant -> {plugin: where it comes first}
+    for i, profile in enumerate(profiles):
+        for point, chosen in profile.get("plugins", {}).items():
+            names = [entry.get("name", "") for entry in chosen.get("enabled", [])]
+            for k, name in enumerate(names):
+                where = f"profiles[{i}].plugins.{point}.enabled[{k}]"
+                if not name:
+                    yield f"{where}.name: is missing"
+                elif name not in known:
+                    fitting = [each for each in known if point in ("multiPoint", *points_of(each))]
+                    unknown[hint_at_plugin(name, fitting)].setdefault(f'"{name}"', where)
+                elif point not in ("multiPoint", *points_of(name)):
+                    yield f'{where}: plugin "{name}" does not {point}, but {", ".join(points_of(name))}'
+                elif name in names[:k]:
+                    yield f'{where}: plugin "{name}" is enabled there already'
+    for hint, places in unknown.items():
+        where, *others = places.values()
+        yield f"{where}: unknown plugin{'s' if others else ''} {', '.join(places)}{hint}"
+
+
+def hint_at_plugin(name, known, *otherwise):
+    """Return a hint at what plugin is meant by a name that none has: see `did_you_mean`."""
+    plugin_of = {rule.name: plugin for plugin, rules in plugins_of_today().items() for rule in rules}
+    plugin_of["MostRequestedPriority"] = "NodeResourcesMostAllocated"  # else pods would be spread
+    meant = name if name in NAMES_OF_OLD else plugin_of.get(name, name)
+    return did_you_mean(meant, known, *otherwise)
+
+
+def note_disabled(plugins, place, notices):
+    """Note what is enabled without effect, or disabled though there is no such plugin."""
+    known = {*plugins_of_today(), *EXTENDS}
     for point, chosen in plugins.items():
-        catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
-        fitting = [name for name in known
-                   if catalogue is None or rules_of(name, {}).keys() & catalogue.keys()]
         for i, entry in enumerate(chosen.get("enabled", [])):
-            name = entry.get("name", "")
-            where = f"{place}.{point}.enabled[{i}]"
-            if name not in known:
-                hint = did_you_mean(plugin_of.get(name, name), fitting)
-                raise InputError(f'{where}: unknown plugin "{name}"{hint}')
-            if name in WITHOUT_EFFECT:
-                notices.append(f"{where}: {name} does nothing here")
-            elif name not in fitting:
-                raise InputError(f'{where}: plugin "{name}" does not {point}')
+            if entry["name"] in WITHOUT_EFFECT:
+                notices.append(f"{place}.{point}.enabled[{i}]: {entry['name']} does nothing here")
         for i, entry in enumerate(chosen.get("disabled", [])):
             name = entry.get("name", "")
             if name not in known and name != "*":
-                hint = did_you_mean(plugin_of.get(name, name), known, "")
+                hint, _, _ = hint_at_plugin(name, known, "").partition(" (in a Policy")
                 notices.append(f'{place}.{point}.disabled[{i}]: there is no plugin "{name}"{hint}')
 
 
