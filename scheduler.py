@@ -2841,6 +2841,7 @@ import ast
 import difflib
 import inspect
 import runpy
+from importlib.machinery import PathFinder
 from numbers import Real
 
 
@@ -3138,7 +3139,9 @@ PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `argument
 OPTIONS = {"argument", "default", *DESCRIPTION, *PARAMETERS} - {"function"}
 NOUNS = {"predicates": "predicate", "priorities": "priority"}
 OPTION_MEANT = {"pre_filter": "metadata", "pre_score": "metadata", "normalize": "reduce"}
-PLUGGED_IN = {}  # the name of a rule of --plugins -> its file
+REGISTERS = {**CATALOGUES, "modules": sys.modules}  # where files of rules add what they have, and import
+Added = collections.namedtuple("Added", "where name thing path")  # path: of the file of --plugins
+PLUGGED_IN = []  # what they have added: a list of Added
 
 
 def check_rule(where, name, function, options):
@@ -3199,15 +3202,15 @@ def check_schema(schema, place):
 
 
 def load_plugins(paths):
-    """Run files that register rules, maybe again. Return {path: its text}. Raises InputError."""
+    """Run files that register rules, and what they import from their folders. Raises InputError.
+
+    Return {path: text} of all these.
+    """
     sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
-    for catalogue in CATALOGUES.values():
-        for name in PLUGGED_IN.keys() & catalogue.keys():
-            del catalogue[name]
-    PLUGGED_IN.clear()
+    sys.dont_write_bytecode = True  # it would be taken for that of an edit within the same second
     code = {}
     for path in paths:
-        others = PREDICATES.keys() | PRIORITIES.keys()
+        others = {where: {*things} for where, things in REGISTERS.items()}
         folder = str(Path(path).resolve().parent)
         if folder not in sys.path:
             sys.path.append(folder)  # so that the file may import others beside it
@@ -3220,10 +3223,47 @@ def load_plugins(paths):
             kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
             raise InputError(f"{place}: {kind}{one_line(error)}") from error
         finally:
-            PLUGGED_IN.update(dict.fromkeys((PREDICATES.keys() | PRIORITIES.keys()) - others, path))
-        if path not in PLUGGED_IN.values():
+            note_added(path, folder, others)
+        if not rules_in(path):
             warn_once(f"there is no rule in {path}")
-    return code
+    files = [getattr(added.thing, "__file__", None) for added in PLUGGED_IN if added.where == "modules"]
+    return code | {file: Path(file).read_bytes() for file in files if file and Path(file).is_file()}
+
+
+def note_added(path, folder, others):
+    """Note which rules there are beside others, and which modules of a folder: a file has added them."""
+    for where, things in REGISTERS.items():
+        for name in [name for name in [*things] if name not in others[where]]:
+            if where in CATALOGUES or PathFinder.find_spec(name.partition(".")[0], [folder]):
+                PLUGGED_IN.append(Added(where, name, things[name], path))
+
+
+def rules_in(path):
+    """Return the rules that a file of --plugins has added."""
+    return [added.thing for added in PLUGGED_IN if added.path == path and added.where in CATALOGUES]
+
+
+def unplug():
+    """Have nothing any more that files of --plugins have added. Return what that was."""
+    before = [*PLUGGED_IN]
+    for added in before:
+        REGISTERS[added.where].pop(added.name, None)
+    PLUGGED_IN.clear()
+    return before
+
+
+@contextlib.contextmanager
+def plugged_anew():
+    """Load files of --plugins in this block; if that fails, have what they had added before."""
+    before = unplug()
+    try:
+        yield
+    except InputError:
+        unplug()
+        for added in before:
+            REGISTERS[added.where][added.name] = added.thing
+        PLUGGED_IN.extend(before)
+        raise
 
 
 def line_of(error, path, source):
@@ -3241,10 +3281,9 @@ def line_of(error, path, source):
 
 def idle_plugins(paths, policies):
     """Yield the rules in the files of --plugins that nobody asks."""
-    active = {rule.name for policy in policies.values() for rule in policy.rules()}
+    active = {(rule.where, rule.name) for policy in policies.values() for rule in policy.rules()}
     for path in paths:
-        names = [name for name, file in PLUGGED_IN.items() if file == path]
-        idle = sorted(set(names) - active)
+        idle = sorted(rule.name for rule in rules_in(path) if (rule.where, rule.name) not in active)
         if idle:
             yield f"{', '.join(idle)} of {path}: not named here, so not asked"
 
@@ -3268,11 +3307,9 @@ def check_points(rule, points):
         if not 0 <= score <= 100:
             expected = "from its `reduce`" if rule.reduce else "or a `reduce` that makes it so"
             place = place_of(rule, rule.reduce)
-            warn_once(f"{rule.title} gives {name} the score {score}: expected 0 to 100, {expected} ({place})")
             FAILURE.set()
             raise Unschedulable(
-                f'applying score defaultWeights on Score plugins: plugin "{rule.title}" returns an invalid '
-                f"score {score}, it should in the range of [0, 100] after normalizing")
+                f"{rule.title} gives {name} the score {score}: expected 0 to 100, {expected} ({place})")
 
 
 def strings_of(rule, answer, what, function=None):
@@ -3397,9 +3434,10 @@ class FullPolicy(Policy):
         try:
             for rule in prepare(self.priorities, pod, feasible, snapshot):
                 decision.votes.append(rule.vote(pod, feasible, snapshot))  # points from 0 to 100
-        except Unschedulable:  # a priority has given a score that is not from 0 to 100, for example
+        except Unschedulable as error:  # a priority has given a score that is not from 0 to 100, for example
             if len(feasible) > 1:  # a single node is taken, whatever its points
                 raise
+            warn_once(str(error))
         for extender in self.extenders:
             decision.votes += extender.prioritize(pod, feasible)
         return self.add_up(decision, feasible, snapshot)
@@ -3461,6 +3499,12 @@ class FullPolicy(Policy):
         """Return what the user's file calls, or would call, a rule."""
         return rule.name
 
+    def not_looked_at(self):
+        """Return {what a pod may ask for: (the rule that would look at it, whether a pod does)}."""
+        active = {rule.name for rule in self.rules()}
+        idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # also while these change
+        return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.looks_at.items()}
+
     def lines(self):
         """Return all that it says, a line for each rule and setting."""
         lines = []
@@ -3480,6 +3524,16 @@ class FullPolicy(Policy):
         if self.election.get("leaderElect"):
             lines.append(f"leaderElection {json.dumps(self.election)}")
         return lines
+
+
+def unheeded(decision):
+    """Yield what the pod requires though no active rule looks at that, and the rule that would look."""
+    node = decision.nodes.get(decision.node)
+    for what, (rule, is_asked) in decision.policy.not_looked_at().items():
+        with contextlib.suppress(Exception):  # what no active rule has read may be anything
+            if is_asked(decision.pod, node):
+                name = decision.policy.name_for(rule)
+                yield f"has {what}, and {name}, which looks at that, is not active"
 
 
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"  # a Policy may have it, too
@@ -3551,7 +3605,7 @@ class PolicyFile:
         self.scheduler_name = scheduler_name
         self.plugins = plugins
         self.policies = {}  # those in force
-        self.code = {}  # plugin -> its text when these were made
+        self.code = {}  # plugin, or what it imports -> its text when these were made
         self.notices = []  # what was noticed in them, or in files that said the same since
         self.seen = {}  # when the files were changed, at the last look
         self.current()
@@ -3561,27 +3615,34 @@ class PolicyFile:
 
         If they say the same as before, those in force stay, so that no held pod is decided about anew.
         """
-        seen = {}
-        for path in (self.path, *self.plugins):
-            with contextlib.suppress(OSError):
-                stat = Path(path).stat()
-                seen[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
+        seen = self.look()
         if seen != self.seen or not self.policies:
-            self.seen = seen
             try:
                 self.load()
             except InputError as error:
                 if not self.policies:
                     raise
                 log.error("%s; the last good Policy stays", error)
+            # What is imported only now was not seen before; an edit of the others since then is one to come.
+            self.seen = {path: seen.get(path, change) for path, change in self.look().items()}
         return self.policies
+
+    def look(self):
+        """Return when the files, and what they import, were changed."""
+        changes = {}
+        for path in {self.path, *self.plugins, *self.code}:
+            with contextlib.suppress(OSError):
+                stat = Path(path).stat()
+                changes[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
+        return changes
 
     def load(self):
         """Read the files, and say what is different. Raises InputError."""
-        code = load_plugins(self.plugins)
-        policies = load_policies(self.path, self.scheduler_name)
+        with plugged_anew():
+            code = load_plugins(self.plugins)
+            policies = load_policies(self.path, self.scheduler_name)
         lines = differences(self.policies, policies) if self.policies else []
-        lines += [f"{path} is loaded again" for path in self.code if code[path] != self.code[path]]
+        lines += [f"{path} is loaded again" for path in code if code[path] != self.code.get(path, code[path])]
         if lines or not self.policies:
             self.policies = policies
             self.code = code
@@ -3601,11 +3662,14 @@ ALWAYS_ON = "always on, though not among the predicates"
 
 def differences(before, after):
     """Return the lines in which Policies differ from those before, such as "- HostName"."""
-    texts = []
-    for policies in (before, after):
-        heads = {name: f"{name}: " if len(policies) > 1 else "" for name in policies}
-        texts.append([heads[name] + line for name, policy in policies.items() for line in policy.lines()])
-    return [line for line in difflib.ndiff(*texts) if line.startswith(("- ", "+ "))]
+    are_several = len(before | after) > 1
+    heads = {name: f"{name}: " if are_several else "" for name in before | after}
+    old, new = [[heads[name] + line for name, policy in policies.items() for line in policy.lines()]
+                for policies in (before, after)]
+    differing = {*old} ^ {*new}
+    if old != new and not differing:
+        return ["says the same, in another order"]
+    return [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ") and line[2:] in differing]
 
 
 POLICY = {
@@ -4954,6 +5018,7 @@ class Writer:
                 return
         self.answered.put((decision, None))
         message = f"Successfully assigned {pod.key} to {decision.node}"
+        message = ", though it ".join([message, *unheeded(decision)])
         self.announce(event(pod, "Normal", "Scheduled", message))
         for rule in decision.policy.rules_with["post_bind"]:
             with warn_if_broken(pod.key):
@@ -5164,6 +5229,10 @@ class LiveCluster(Cluster):
         """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
         are_policies_others = self.cache.snapshot.policies != policies
         snapshot = self.look(policies)
+        for pod in self.cache.arrived.values():
+            meant = nearly(pod.scheduler, tuple(policies))
+            if meant:
+                warn_once(f"{pod.key} names {pod.scheduler}: did you mean {meant}?", about=f"nearly {meant}")
         others = {pod.scheduler for pod in self.cache.arrived.values()} - policies.keys()
         self.forget_arrivals(others)  # pods may name as many other schedulers as they like
         pods = self.pending_pods(waiting, policies)
@@ -6176,19 +6245,6 @@ def explain(decision, screen):
     return [*lines, *failing_nodes(decision, screen), ""]
 
 
-def unheeded(decision):
-    """Yield what the pod requires though no active rule looks at that, and the rule that would look."""
-    pod = decision.pod
-    node = decision.nodes.get(decision.node)
-    active = {rule.name for rule in decision.policy.rules()}
-    for rule in [rule for rule in PREDICATES.values() if rule.name not in active]:
-        name = decision.policy.name_for(rule)
-        for what, is_asked in rule.looks_at.items():
-            with contextlib.suppress(Exception):  # what no active rule has read may be anything
-                if is_asked(pod, node):
-                    yield f"has {what}, and {name}, which looks at that, is not active"
-
-
 def ranked(decision):
     """Return the nodes that fit, the best first; of those that tie, the chosen one."""
     total = decision.total
@@ -6496,7 +6552,7 @@ def where_it_stands(pod, snapshot):
         phrases.append("is being deleted")
     if pod.gates:
         phrases.append(f"has scheduling gates ({', '.join(pod.gates)})")
-    if not pod.node_name and pod.scheduler not in snapshot.policies:
+    if pod.scheduler not in snapshot.policies:
         phrases.append(whose_it_is(pod, snapshot.policies))
     if waits:
         phrases.append(f"waits: {waits}")
@@ -6923,6 +6979,10 @@ def run_command(options, screen):
         log.info("dry run: nothing is written")
     if not options.cluster:
         log.info("%s: polling %s by %s", ", ".join(policies), options.server, files[0].path)
+        for name, policy in policies.items():
+            if policy.not_looked_at():
+                what = ", ".join(policy.not_looked_at())
+                log.info("%s: no rule looks at %s; --policy DefaultProvider looks at all", name, what)
     with contextlib.suppress(ApiError):  # which the loop will meet, too
         waiting = cluster.waiting_pods(policies)
         if not cluster.pending_pods(waiting, policies):
@@ -6963,7 +7023,7 @@ def watch_the_loop(thread, ended, limit):
             continue
         frame = sys._current_frames().get(thread)
         places = [(each.filename, each.lineno) for each in traceback.extract_stack(frame)]
-        in_rules = [place for place in places if place[0] in map(str, PLUGGED_IN.values())]
+        in_rules = [place for place in places if place[0] in {str(added.path) for added in PLUGGED_IN}]
         file, line = (in_rules or places)[-1]
         place = f"{Path(file).name}, line {line}"
         said = f"the loop has not come round for {limit:g} s ({place}): this process ends"

@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import termios
 import threading
 from http.server import BaseHTTPRequestHandler
@@ -19,7 +20,7 @@ import scheduler
 import yaml
 from conftest import (
     PATIENT, ROOT, SCHEDULER, claim, free_port, node, on_any_machine, pod, run_afresh, run_scheduler, table, wait_for)
-from faulty import QuietServer
+from faulty import ApiServer, QuietServer
 
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
 NOBODY_WAITS = "no pod waits for my-scheduler: none without a node has this spec.schedulerName"
@@ -411,7 +412,7 @@ def test_a_signal_ends_the_wait_for_a_proxy_with_exit_code_0(start_scheduler):
     wait_for("it has tried", lambda: "cannot reach" in waiting.err)
     waiting.send_signal(signal.SIGTERM)
     assert (waiting.wait(60), waiting.out) == (0, "")
-    assert [word in line for word, line in zip(("polling", "cannot reach"), waiting.err.splitlines(), strict=True)] == [True] * 2
+    assert [word in line for word, line in zip(("polling", "no rule", "cannot reach"), waiting.err.splitlines(), strict=True)] == [True] * 3
 
 
 def test_a_signal_while_it_waits_for_manifests_is_no_traceback():
@@ -490,7 +491,7 @@ def test_what_the_api_server_answers_is_said_in_one_line(answering, status, body
     url = answering(status, body)
     run = run_scheduler("--server", url, "--once")
     assert run.returncode == 1
-    assert run.stderr.splitlines()[1:] == [said.format(url)]
+    assert run.stderr.splitlines()[2:] == [said.format(url)]
 
 
 RULE = """from scheduler import predicate
@@ -612,14 +613,92 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
         rules.write_text(RULE.format("Mine", "yield 'the third time'"))
         assert reasons() == ["the third time"]
     finally:
-        scheduler.PREDICATES.pop("Mine", None)
-        scheduler.PLUGGED_IN.clear()
+        scheduler.unplug()
+
+
+HELPER = ("from scheduler import predicate, priority\n@predicate('Helper')\ndef helper(pod, node): yield '{}'\n"
+          "@priority('HostName')\ndef named(pod, node): return 1\n")
+
+
+def own(folder, reason="closed", **more):
+    """Write rules that stand in a file which another one imports; return the Policy's file, and that other one."""
+    (folder / "helper_of_mine.py").write_text(HELPER.format(reason))
+    (folder / "main_rules.py").write_text("import helper_of_mine\n")
+    (folder / "policy.json").write_text(json.dumps({
+        "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Helper"}],
+        "priorities": [{"name": "HostName", "weight": 1}], **more}))
+    return folder / "policy.json", folder / "main_rules.py"
+
+
+@table("file, text, said, reason", {
+    "the Policy: it still knows them, and a priority with the name of a predicate": (
+        "policy.json", "{} ", "{policy}: says the same as before", "closed"),
+    "what is imported": ("helper_of_mine.py", HELPER.format("locked"), "{folder}/helper_of_mine.py is loaded again", "locked"),
+    "what is imported, in as many bytes": (
+        "helper_of_mine.py", HELPER.format("CLOSED"), "{folder}/helper_of_mine.py is loaded again", "CLOSED"),
+    "what is imported is broken": ("helper_of_mine.py", "1 / 0", "line 1: ZeroDivisionError", "closed"),
+    "it is imported no more": ("main_rules.py", "", 'unknown predicate "Helper"', "closed"),
+})
+def test_of_rules_in_an_imported_file_each_edit_is_obeyed(file, text, said, reason, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(sys, "path", [*sys.path])  # to which the folder is added
+    path, rules = own(tmp_path)
+    policy_file = scheduler.PolicyFile(path, "my-scheduler", [rules])
+
+    def reasons():
+        """What the rule says now."""
+        rule = next(rule for rule in policy_file.current()["my-scheduler"].predicates if rule.name == "Helper")
+        return [*rule.function(None, None)]
+
+    try:
+        assert reasons() == reasons() == ["closed"]
+        caplog.clear()
+        before = (tmp_path / file).read_text()
+        (tmp_path / file).write_text(text.format(before) if file == "policy.json" else text)
+        assert reasons() == reasons() == [reason]
+        *_, line = caplog.messages
+        assert said.format(policy=path, folder=tmp_path) in line
+        names = [rule.name for rule in scheduler.rules_in(rules)]
+        assert sorted(names) == ["Helper", "HostName"] and "Helper" in scheduler.PREDICATES, "also if the load has failed"
+        caplog.clear()
+        (tmp_path / file).write_text(before + "\n")
+        assert reasons() == ["closed"] and "stays" not in caplog.text, "mended"
+    finally:
+        scheduler.unplug()
+    assert "helper_of_mine" not in sys.modules and "Helper" not in scheduler.PREDICATES
+
+
+def test_rules_in_an_imported_file_are_known_to_each_policy_that_is_compared(tmp_path):
+    path, rules = own(tmp_path)
+    run = run_scheduler("--cluster", DEMO, "--plugins", rules, "--policy", path, "--compare", path)
+    assert run.returncode == 0 and "0 of 8 pods land elsewhere" in run.stdout, run
 
 
 def test_that_no_pod_of_a_live_cluster_names_it_is_said(answering):
     for server, said in (answering(200, '{"items": []}'), NOBODY_WAITS), (answering(403, "{}"), "403"):
         run = run_scheduler("--server", server, "--once")
-        assert len(run.stderr.splitlines()) == 2 and said in run.stderr.splitlines()[1]
+        assert len(run.stderr.splitlines()) == 3 and said in run.stderr.splitlines()[2]
+
+
+LOOKS_AT_NO = ("my-scheduler: no rule looks at required spreading, required pod affinity, required pod anti-affinity, claims; "
+               "--policy DefaultProvider looks at all")
+
+
+@table("arguments, is_placed", {
+    "the shipped Policy, which is for teaching": ([], True),
+    "kube-scheduler's defaults": (["--policy", "DefaultProvider"], False)})
+def test_what_no_rule_looks_at_is_said_when_a_live_cluster_is_scheduled_and_in_the_event(arguments, is_placed):
+    server = ApiServer(node("a"), pod("p", **WITH_CLAIM), pod("q"))
+    try:
+        run = run_scheduler("--server", server.url, "--once", *arguments)
+        events = {asked.json["involvedObject"]["name"]: asked.json["message"]
+                  for asked in list(server.asked) if asked.path.endswith("/events")}
+    finally:
+        server.stop()
+    assert run.stderr.splitlines()[1:2] == ([LOOKS_AT_NO] if is_placed else [])
+    assert events["q"] == "Successfully assigned default/q to a"
+    assert events["p"] == (
+        "Successfully assigned default/p to a, though it has claims, and CheckVolumeBinding, which looks at that, is not "
+        "active" if is_placed else '0/1 nodes are available: 1 persistentvolumeclaim "c" not found.')
 
 
 @table("arguments, said", {

@@ -474,7 +474,9 @@ def test_piped_output_is_plain_and_does_not_depend_on_the_terminal():
     "a pending pod": ("default/report", "is pending. If scheduled now, by policy.json:"),
     "the namespace default needs no naming": ("report", "is pending. If scheduled now, by policy.json:"),
     "one that has a node, as if it had none": (
-        "default/database", "is on node-a. If scheduled now, by the default profile of today's kube-scheduler:"),
+        "default/database",
+        "is on node-a and is left to default-scheduler, as it names no other. If scheduled now, by the default profile of "
+        "today's kube-scheduler:"),
     "another scheduler's": ("default/foreign", "is left to other-scheduler. If scheduled now, by policy.json:"),
     "the cluster's own scheduler's, by that one's rules": (
         "default/plain",
@@ -898,6 +900,7 @@ def test_json_says_whether_a_pod_is_held(label, held, tmp_path):
     "another scheduler's": (pod("p", schedulerName="other"), "is left to other"),
     "one with scheduling gates": (pod("p", schedulingGates=[{"name": "quota"}]), "has scheduling gates (quota)"),
     "one whose node is not there": (pod("p", nodeName="gone"), "is on gone, a node that does not exist"),
+    "another scheduler's that has a node": (pod("p", schedulerName="other", nodeName="a"), "is on a and is left to other"),
     "one that has ended": (pod("p", status={"phase": "Failed"}), "has ended (Failed)"),
     "one that has ended on its node": (pod("p", nodeName="a", status={"phase": "Succeeded"}), "is on a and has ended (Succeeded)"),
     "one on a node, being deleted": (

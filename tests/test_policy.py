@@ -522,8 +522,7 @@ def test_a_policy_stays_in_force_unless_the_text_of_its_plugin_changes(text, sai
         assert (file.current()["my-scheduler"] is before) == (said != ["is loaded again"])
         assert [message.endswith(words) for message, words in zip(caplog.messages, said)] == [True] * len(said)
     finally:
-        scheduler.load_plugins([])
-        scheduler.PLUGGED_IN.clear()
+        scheduler.unplug()
 
 
 def test_the_order_of_priorities_is_said(tmp_path, caplog):
@@ -532,7 +531,35 @@ def test_the_order_of_priorities_is_said(tmp_path, caplog):
     file = scheduler.PolicyFile(path, "my-scheduler")
     path.write_text(policy((), [image, LEAST, ]) + "\n")
     file.current()
-    assert caplog.messages == [f"{path}: + ImageLocalityPriority ×1", f"{path}: - ImageLocalityPriority ×1"]
+    assert caplog.messages == [f"{path}: says the same, in another order"]
+
+
+def profiles(*names):
+    """A KubeSchedulerConfiguration with these profiles."""
+    return json.dumps({"kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION,
+                       "profiles": [{"schedulerName": name} for name in names]})
+
+
+ALL_DEFAULTS = [{"name": rule.name} for rule in scheduler.PREDICATES.values() if rule.by_default]
+
+
+@table("before, after, said", {
+    "of two profiles one goes: nothing of the other": (profiles("one", "two"), profiles("one"), "- two: "),
+    "of two profiles one is new: nothing of the other": (profiles("one"), profiles("one", "two"), "+ two: "),
+    "a profile has another name": (profiles("one"), profiles("two"), ("- one: ", "+ two: ")),
+    "a list is left out: nothing of the rules that it named": (
+        policy(ALL_DEFAULTS[:-1], [LEAST]), json.dumps({"kind": "Policy", "apiVersion": "v1", "priorities": [LEAST]}),
+        f"+ {ALL_DEFAULTS[-1]['name']}"),
+})
+def test_of_rules_that_have_not_changed_no_line_is_printed(before, after, said, tmp_path, caplog):
+    path = tmp_path / "policy.json"
+    path.write_text(before)
+    file = scheduler.PolicyFile(path, "my-scheduler")
+    caplog.clear()
+    path.write_text(after)
+    assert file.current() == file.policies and {*file.policies} == {*scheduler.load_policies(path, "my-scheduler")}
+    lines = [message.removeprefix(f"{path}: ") for message in caplog.messages]
+    assert lines and all(line.startswith(said) for line in lines), lines
 
 
 @table("name", {name: (name,) for name in scheduler.SAID_BY_TAINTS})

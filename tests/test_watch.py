@@ -97,6 +97,24 @@ def told(monkeypatch):
 ONE = {"cpu": "1"}
 
 
+# --- whom a pod names
+
+
+@table("name, said", {
+    "nearly ours": ("my-schedular", ["default/p names my-schedular: did you mean my-scheduler?"]),
+    "another one's": ("volcano", []),
+    "none": ("default-scheduler", [])})
+@pytest.mark.parametrize("is_there_before", [True, False])
+def test_that_a_pod_names_nearly_this_scheduler_is_said_once(name, said, is_there_before, told, caplog):
+    mistaken = pod("p", schedulerName=name), pod("q", schedulerName=name)
+    cluster = told(node("n"), *(mistaken if is_there_before else ()))
+    if not is_there_before:
+        cluster.make_pass()
+        cluster.comes(*mistaken)
+    assert cluster.make_pass() == cluster.make_pass() == []
+    assert caplog.messages == said
+
+
 # --- the Binding's answer, and what the watch shows
 
 
