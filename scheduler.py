@@ -7841,34 +7841,6 @@ def profiles_of(body, scheduler_name):
     return policies
 
 
-def profile_problems(profiles):
-    """Yield what is wrong with profiles, except arguments. Upstream: validateKubeSchedulerProfile."""
-    names = set()
-    sorts = [queue_sort_of(profile) for profile in profiles]
-    for i, profile in enumerate(profiles):
-        place = f"profiles[{i}]"
-        name = profile.get("schedulerName", "" if len(profiles) > 1 else "default-scheduler")
-        if not name or name in names:
-            yield f"{place}.schedulerName: each profile needs one of its own"
-        names.add(name)
-        plugins = profile.get("plugins", {})
-        if sorts[i] != sorts[0]:
-            yield f"{place}.plugins.queueSort: must be as in profiles[0], with its args"
-        running = running_plugins(plugins)
-        for point in ("queueSort", "bind"):
-            left = [plugin for plugin in running[point] if point in points_of(plugin)]
-            if not left or (len(left) > 1 and point == "queueSort"):
-                yield f"{place}.plugins.{point}: expected one plugin, got {', '.join(left) or 'none'}"
-    yield from plugin_problems(profiles)
-
-
-def queue_sort_of(profile):
-    """Return what a profile says of the order of the queue, which is one for all profiles."""
-    chosen = profile.get("plugins", {}).get("queueSort", {})
-    names = [entry.get("name") for entry in chosen.get("enabled", [])]
-    return chosen, [config for config in profile.get("pluginConfig", []) if config.get("name") in names]
-
-
 def read_profile(profile, arguments, place, configs, notices, problems):
     """Return a Profile with these arguments of plugins; add what is wrong with its rules."""
     plugins = profile.get("plugins", {})
@@ -7979,6 +7951,117 @@ def plugin_arguments(profile, place, notices, problems):
     return arguments
 
 
+def hint_at_plugin(name, known, *otherwise):
+    """Return a hint at what plugin is meant by a name that none has: see `did_you_mean`."""
+    plugin_of = {rule.name: plugin for plugin, rules in plugins_of_today().items() for rule in rules}
+    plugin_of["MostRequestedPriority"] = "NodeResourcesMostAllocated"  # else pods would be spread
+    meant = name if name in NAMES_OF_OLD else plugin_of.get(name, name)
+    return did_you_mean(meant, known, *otherwise)
+
+
+def note_disabled(plugins, place, notices):
+    """Note what is enabled without effect, or disabled though there is no such plugin."""
+    known = {*plugins_of_today(), *EXTENDS}
+    for point, chosen in plugins.items():
+        for i, entry in enumerate(chosen.get("enabled", [])):
+            if entry["name"] in WITHOUT_EFFECT:
+                notices.append(f"{place}.{point}.enabled[{i}]: {entry['name']} does nothing here")
+        for i, entry in enumerate(chosen.get("disabled", [])):
+            name = entry.get("name", "")
+            if name not in known and name != "*":
+                hint, _, _ = hint_at_plugin(name, known, "").partition(" (in a Policy")
+                notices.append(f'{place}.{point}.disabled[{i}]: there is no plugin "{name}"{hint}')
+
+
+def running_plugins(plugins):
+    """Return {point: {plugin: weight}} in running order. Upstream: expandMultiPointPlugins."""
+    running = {}
+    for point in POINTS:
+        chosen = plugins.get(point, {})
+        enabled = {entry.get("name", ""): entry.get("weight", 0) for entry in chosen.get("enabled", [])}
+        disabled = {entry.get("name", "") for entry in chosen.get("disabled", [])}
+        anyway = running.get("multiPoint", default_plugins())
+        kept = {name: weight for name, weight in anyway.items() if disabled.isdisjoint([name, "*"])}
+        # What runs anyway, and is enabled at the point itself, comes first.
+        first = {name: weight for name, weight in enabled.items() if name in anyway and point != "multiPoint"}
+        running[point] = first | kept | enabled
+    return running
+
+
+READERS["KubeSchedulerConfiguration"] = read_configuration
+
+
+# ==== 35. What kube-scheduler refuses ===================================================================
+
+# Each function yields what is wrong with a part of a configuration that is of the right types.
+# Upstream: pkg/scheduler/apis/config/validation.
+
+
+def profile_problems(profiles):
+    """Yield what is wrong with profiles, except arguments. Upstream: validateKubeSchedulerProfile."""
+    names = set()
+    sorts = [queue_sort_of(profile) for profile in profiles]
+    for i, profile in enumerate(profiles):
+        place = f"profiles[{i}]"
+        name = profile.get("schedulerName", "" if len(profiles) > 1 else "default-scheduler")
+        if not name or name in names:
+            yield f"{place}.schedulerName: each profile needs one of its own"
+        names.add(name)
+        plugins = profile.get("plugins", {})
+        if sorts[i] != sorts[0]:
+            yield f"{place}.plugins.queueSort: must be as in profiles[0], with its args"
+        running = running_plugins(plugins)
+        for point in ("queueSort", "bind"):
+            left = [plugin for plugin in running[point] if point in points_of(plugin)]
+            if not left or (len(left) > 1 and point == "queueSort"):
+                yield f"{place}.plugins.{point}: expected one plugin, got {', '.join(left) or 'none'}"
+    yield from plugin_problems(profiles)
+
+
+def queue_sort_of(profile):
+    """Return what a profile says of the order of the queue, which is one for all profiles."""
+    chosen = profile.get("plugins", {}).get("queueSort", {})
+    names = [entry.get("name") for entry in chosen.get("enabled", [])]
+    return chosen, [config for config in profile.get("pluginConfig", []) if config.get("name") in names]
+
+
+def plugin_problems(profiles):
+    """Yield what is wrong with the plugins that profiles enable. Upstream: NewFramework in runtime.
+
+    Plugins that nobody knows have a line together, as most often all are another project's.
+    """
+    known = {*plugins_of_today(), *EXTENDS}
+    unknown = collections.defaultdict(dict)  # what may be meant -> {plugin: where it comes first}
+    for i, profile in enumerate(profiles):
+        for point, chosen in profile.get("plugins", {}).items():
+            names = [entry.get("name", "") for entry in chosen.get("enabled", [])]
+            for k, name in enumerate(names):
+                where = f"profiles[{i}].plugins.{point}.enabled[{k}]"
+                if not name:
+                    yield f"{where}.name: is missing"
+                elif name not in known:
+                    fitting = [each for each in known if point in ("multiPoint", *points_of(each))]
+                    unknown[hint_at_plugin(name, fitting)].setdefault(f'"{name}"', where)
+                elif point not in ("multiPoint", *points_of(name)):
+                    yield f'{where}: plugin "{name}" does not {point}, but {", ".join(points_of(name))}'
+                elif name in names[:k]:
+                    yield f'{where}: plugin "{name}" is enabled there already'
+    for hint, places in unknown.items():
+        where, *others = places.values()
+        yield f"{where}: unknown plugin{'s' if others else ''} {', '.join(places)}{hint}"
+
+
+def points_of(plugin):
+    """Return the extension points at which a plugin can run."""
+    if plugin in EXTENDS:
+        return EXTENDS[plugin].split()
+    rules = plugins_of_today().get(plugin, [])
+    points = [EXTENSION_POINTS[hook].in_configuration for rule in rules for hook in rule.hooks]
+    points += ["preFilter", "filter"] if any(rule.name in PREDICATES for rule in rules) else []
+    points += ["preScore", "score"] if any(rule.name in PRIORITIES for rule in rules) else []
+    return points
+
+
 def argument_problems(plugin, args):
     """Yield what is wrong with arguments of the right types. Upstream: validation_pluginargs.go."""
     if plugin == "DefaultPreemption":
@@ -8054,83 +8137,6 @@ def default_constraint_problems(args):
                 for key in keys if key and not is_qualified(key))
     kinds = zip(keys, [each.get("whenUnsatisfiable") for each in constraints], strict=True)
     yield from (f"defaultConstraints: there are two of {key}, {what}" for key, what in repeated(kinds))
-
-
-def points_of(plugin):
-    """Return the extension points at which a plugin can run."""
-    if plugin in EXTENDS:
-        return EXTENDS[plugin].split()
-    rules = plugins_of_today().get(plugin, [])
-    points = [EXTENSION_POINTS[hook].in_configuration for rule in rules for hook in rule.hooks]
-    points += ["preFilter", "filter"] if any(rule.name in PREDICATES for rule in rules) else []
-    points += ["preScore", "score"] if any(rule.name in PRIORITIES for rule in rules) else []
-    return points
-
-
-def plugin_problems(profiles):
-    """Yield what is wrong with the plugins that profiles enable. Upstream: NewFramework in runtime.
-
-    Plugins that nobody knows have a line together, as most often all are another project's.
-    """
-    known = {*plugins_of_today(), *EXTENDS}
-    unknown = collections.defaultdict(dict)  # what may be meant -> {plugin: where it comes first}
-    for i, profile in enumerate(profiles):
-        for point, chosen in profile.get("plugins", {}).items():
-            names = [entry.get("name", "") for entry in chosen.get("enabled", [])]
-            for k, name in enumerate(names):
-                where = f"profiles[{i}].plugins.{point}.enabled[{k}]"
-                if not name:
-                    yield f"{where}.name: is missing"
-                elif name not in known:
-                    fitting = [each for each in known if point in ("multiPoint", *points_of(each))]
-                    unknown[hint_at_plugin(name, fitting)].setdefault(f'"{name}"', where)
-                elif point not in ("multiPoint", *points_of(name)):
-                    yield f'{where}: plugin "{name}" does not {point}, but {", ".join(points_of(name))}'
-                elif name in names[:k]:
-                    yield f'{where}: plugin "{name}" is enabled there already'
-    for hint, places in unknown.items():
-        where, *others = places.values()
-        yield f"{where}: unknown plugin{'s' if others else ''} {', '.join(places)}{hint}"
-
-
-def hint_at_plugin(name, known, *otherwise):
-    """Return a hint at what plugin is meant by a name that none has: see `did_you_mean`."""
-    plugin_of = {rule.name: plugin for plugin, rules in plugins_of_today().items() for rule in rules}
-    plugin_of["MostRequestedPriority"] = "NodeResourcesMostAllocated"  # else pods would be spread
-    meant = name if name in NAMES_OF_OLD else plugin_of.get(name, name)
-    return did_you_mean(meant, known, *otherwise)
-
-
-def note_disabled(plugins, place, notices):
-    """Note what is enabled without effect, or disabled though there is no such plugin."""
-    known = {*plugins_of_today(), *EXTENDS}
-    for point, chosen in plugins.items():
-        for i, entry in enumerate(chosen.get("enabled", [])):
-            if entry["name"] in WITHOUT_EFFECT:
-                notices.append(f"{place}.{point}.enabled[{i}]: {entry['name']} does nothing here")
-        for i, entry in enumerate(chosen.get("disabled", [])):
-            name = entry.get("name", "")
-            if name not in known and name != "*":
-                hint, _, _ = hint_at_plugin(name, known, "").partition(" (in a Policy")
-                notices.append(f'{place}.{point}.disabled[{i}]: there is no plugin "{name}"{hint}')
-
-
-def running_plugins(plugins):
-    """Return {point: {plugin: weight}} in running order. Upstream: expandMultiPointPlugins."""
-    running = {}
-    for point in POINTS:
-        chosen = plugins.get(point, {})
-        enabled = {entry.get("name", ""): entry.get("weight", 0) for entry in chosen.get("enabled", [])}
-        disabled = {entry.get("name", "") for entry in chosen.get("disabled", [])}
-        anyway = running.get("multiPoint", default_plugins())
-        kept = {name: weight for name, weight in anyway.items() if disabled.isdisjoint([name, "*"])}
-        # What runs anyway, and is enabled at the point itself, comes first.
-        first = {name: weight for name, weight in enabled.items() if name in anyway and point != "multiPoint"}
-        running[point] = first | kept | enabled
-    return running
-
-
-READERS["KubeSchedulerConfiguration"] = read_configuration
 
 
 if __name__ == "__main__":
