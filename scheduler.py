@@ -1758,9 +1758,6 @@ def image_locality(pod, node, metadata):
     return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
 
 
-# ==== 11. Node affinity =================================================================================
-
-
 # ==== 12. Services and spreading ========================================================================
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -2850,15 +2847,28 @@ from numbers import Real
 
 # ==== 18. Files =========================================================================================
 
+
+# What an extender's httpTimeout is, in a Policy and in a configuration.
+TIMEOUTS = {int: "a whole number of nanoseconds, such as 30000000000", str: 'a duration, such as "30s"'}
+
+
 def decode(value, schema, where, lenient=False):
-    """Check a value against a schema, and return it without nulls. Raises InputError.
+    """Check a value against a schema, and return it without nulls. Raises InputError, with all that is wrong.
 
     lenient: as kube-scheduler reads extenders, whatever the case of a field's name, and with unknown fields.
     """
+    problems = []
+    decoded = decode_part(value, schema, where, lenient, problems)
+    refuse(problems)
+    return decoded
+
+
+def decode_part(value, schema, where, lenient, problems):
+    """Return a value without nulls, and without what is wrong; add that to the problems."""
     kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
     if value is None:
         return kind()
-    expected = TYPE_NAMES[kind]
+    expected = TIMEOUTS[kind] if where.endswith(".httpTimeout") else TYPE_NAMES[kind]
     fits = type(value) is kind or (kind is float and type(value) is int)
     if isinstance(schema, range) and fits:
         fits = value in schema
@@ -2869,26 +2879,53 @@ def decode(value, schema, where, lenient=False):
     elif kind in (int, float):
         fits = fits and abs(value) < (2**63 if kind is int else math.inf)
     if not fits:
-        raise InputError(f"{where}: expected {expected}, got {json.dumps(value, default=str)[:60]}")
+        problems.append(f"{where}: expected {expected}, got {in_short(value)}")
+        return kind()
     if isinstance(schema, list):
-        return [decode(item, schema[0], f"{where}[{i}]", lenient) for i, item in enumerate(value)]
+        return [decode_part(item, schema[0], f"{where}[{i}]", lenient, problems)
+                for i, item in enumerate(value)]
     if isinstance(schema, dict):
-        return decode_fields(value, schema, where, lenient or schema is EXTENDER)
+        return decode_fields(value, schema, where, lenient or schema is EXTENDER, problems)
     return value
 
 
-def decode_fields(value, schema, where, lenient):
-    """Check the fields of an object, and return those that are known and not null."""
+def decode_fields(value, schema, where, lenient, problems):
+    """Return those fields of an object that are known and not null; add what is wrong to the problems."""
     names = {name.lower() if lenient else name: name for name in schema}
     decoded = {}
     for key, item in value.items():
         place = f"{where}.{key}".lstrip(".")
         name = names.get(key.lower() if lenient else key)
         if name and item is not None:
-            decoded[name] = decode(item, schema[name], place, lenient)
-        elif not name and (not lenient or where.endswith("tlsConfig")):  # where nothing may be passed over
-            raise InputError(f"{place}: unknown field{did_you_mean(key, names, '')}")
+            decoded[name] = decode_part(item, schema[name], place, lenient, problems)
+        elif not name and not lenient:
+            problems.append(f"{place}: unknown field{did_you_mean(key, names, '')}")
     return decoded
+
+
+def refuse(problems):
+    """Raise InputError with all that is wrong, each problem once, if there is any."""
+    if problems:
+        raise InputError("; ".join(dict.fromkeys(problems)))
+
+
+@contextlib.contextmanager
+def noted(problems):
+    """Add to the problems what InputError ends this block, and go on behind it: there may be others."""
+    try:
+        yield
+    except InputError as error:
+        problems.append(str(error))
+
+
+def in_short(value):
+    """Return a value as JSON, of which there is only the beginning, in whole words, if it is long."""
+    return words_of(json.dumps(value, default=str), 60)
+
+
+def words_of(text, size):
+    """Return a text of about so many characters; one that is longer ends behind a word, with dots."""
+    return text if len(text) <= size else f"{text[:size].rpartition(' ')[0] or text[:size]} ..."
 
 
 def passed_over(value, schema, where):
@@ -2924,7 +2961,7 @@ def by_argument(member):
 
 
 # Name of a predicate, a priority, a field or a flag -> how that is said today. The last part adds those that
-# only a configuration has.
+# only a configuration has, and leaves out of these what is said in a Policy.
 NAMES_OF_OLD = {
     **dict.fromkeys(["NodeLabel", "labelsPresence"], f"node affinity ({by_argument('labelsPresence')})"),
     **dict.fromkeys(["NodeLabelPriority", "labelPreference"],
@@ -2939,7 +2976,9 @@ NAMES_OF_OLD = {
                     f"({by_argument('requestedToCapacityRatioArguments')})"),
     "ResourceLimitsPriority": "nothing, leave it out",
     "NoVolumeNodeConflict": "VolumeBinding (in a Policy: CheckVolumeBinding)",
-    "version": "apiVersion",
+    "PodFitsHost": "NodeName (in a Policy: HostName)",  # what Go calls a rule
+    "PodMatchNodeSelector": "NodeAffinity (in a Policy: MatchNodeSelector)",
+    "version": "apiVersion", "predicateConfigs": "predicates", "priorityConfigs": "priorities",
     "--kubeconfig": "kubectl --kubeconfig FILE proxy", "--master": "--server", "--v": "--verbose",
     **dict.fromkeys(["--policy-configmap", "--policy-configmap-namespace"],
                     "--policy with the file that is in the ConfigMap"),
@@ -2952,7 +2991,10 @@ def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
     if word in NAMES_OF_OLD and word not in known:
         return f"; today: {NAMES_OF_OLD[word]}"
     near = difflib.get_close_matches(word, known, 1, cutoff=0.75)
-    return f'; did you mean "{near[0]}"?' if near else otherwise
+    if not near:
+        return otherwise
+    is_a_slip = difflib.get_close_matches(word, near, 1, cutoff=0.9)  # else it may be somebody else's
+    return f'; did you mean "{near[0]}"?' + ("" if is_a_slip else otherwise)
 
 
 @functools.lru_cache(maxsize=10_000)  # a manifest has few words, but each of them often
@@ -3020,8 +3062,24 @@ def unique_keys(pairs):
     return dict(pairs)
 
 
+def text_in(path):
+    """Return the text of a file, or of standard input for -."""
+    return sys.stdin.read() if str(path) == "-" else Path(path).read_text("utf-8-sig")
+
+
 def parse(text):
     """Yield the documents of a JSON or YAML text, made of JSON's types only. Raises ValueError."""
+    try:
+        yield from documents_in(text)
+    except ValueError as error:
+        before, marks, _ = text.partition("{{")
+        line = before.count("\n") + 1
+        hint = f"; line {line} has {marks}: render the template first" if marks else ""
+        raise ValueError(f"{error}{hint}") from None
+
+
+def documents_in(text):
+    """Yield the documents as `parse` does, which knows templates, too."""
     try:
         if text.lstrip().startswith("{"):
             yield json.loads(text, object_pairs_hook=unique_keys)
@@ -3288,7 +3346,8 @@ EXTENDER = {
     "urlPrefix": str, "filterVerb": str, "preemptVerb": str, "prioritizeVerb": str, "bindVerb": str,
     "weight": int, "enableHttps": bool, "httpTimeout": int, "nodeCacheCapable": bool, "ignorable": bool,
     "managedResources": [{"name": str, "ignoredByScheduler": bool}],
-    "tlsConfig": {"insecure": bool, "caFile": str, "certFile": str, "keyFile": str}}
+    "tlsConfig": {"insecure": bool, "serverName": str, "caFile": str, "certFile": str, "keyFile": str,
+                  "caData": str, "certData": str, "keyData": str}}
 
 
 def left_to_extenders(configs):
@@ -3344,6 +3403,9 @@ class FullPolicy(Policy):
     initial_backoff: int = 1  # seconds that a pod waits after the first attempt; then twice that, and so on
     max_backoff: int = 10  # seconds
     kind = "Policy"  # of the file that says all this
+    would_preempt = True  # kube-scheduler would, for its pods; of a configuration that is said as it is read
+    unschedulable_seconds = 60  # after which a pod that fits nowhere is tried again all the same
+    pops_from_backoff = False  # whether a change ends its backoff, if there is nothing else to do
 
     def new_decision(self, pod, snapshot):
         """Return a decision about a pod, in which nothing is decided yet."""
@@ -3399,6 +3461,9 @@ class FullPolicy(Policy):
         """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""
         if not (decision.failed and decision.fits_nowhere):
             return  # there are no nodes; or some fit, and what failed was another rule
+        if self.would_preempt and decision.pod.priority > 0 and not self.rules_with["post_filter"]:
+            warn_once(f"nobody is preempted for {decision.pod.key}, as kube-scheduler 1.20 may do; the rule "
+                      "Preemption of tests/tutorial_rules.py does it", about="preemption")
         with warn_if_broken(decision.pod.key):
             for rule in self.rules_with["post_filter"]:
                 failed = copy.deepcopy(dict(decision.failed))  # the rule may change it
@@ -3477,23 +3542,59 @@ READERS = {}  # kind of a file other than a Policy -> function(its document, a s
 
 def load_policies(path, scheduler_name):
     """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises InputError."""
-    try:  # like kube-scheduler, with a file's first document only
-        document = providers().get(path) or next(parse(Path(path).read_text("utf-8-sig")), None)
-        kind = name_in(document, "kind")
-        if kind in READERS:
-            return READERS[kind](document, scheduler_name)
-        if kind == "KubeSchedulerConfiguration":
-            raise InputError(f"this copy of the script lacks the part that reads a {kind}: write a Policy")
-        policy = read_policy(document)
+    try:
+        documents = iter([providers()[path]]) if path in providers() else parse(text_in(path))
+        policies = policies_in(next(documents, None), scheduler_name)
+    except InputError as error:
+        raise InputError(f"{path}: {words_of(' '.join(str(error).split()), 10_000)}") from error
     except (OSError, ValueError) as error:
         hint = ""
         if isinstance(error, FileNotFoundError) and str(path).isalnum():
             hint = did_you_mean(path, providers(), f"; other than a file: {', '.join(providers())}")
-        raise InputError(f"{path}: {one_line(error)[:2000]}{hint}") from error
+        raise InputError(f"{path}: {one_line(error)}{hint}") from error
+    policy, *_ = policies.values()
+    with contextlib.suppress(ValueError):
+        if any(documents):
+            policy.notices.append("only the first document is read, as in kube-scheduler")
     if path in providers():  # their predicates run in the order of the plugins
         order = PLUGIN_ORDER + [rule.plugin for rule in policy.predicates]
         policy.predicates.sort(key=lambda rule: order.index(rule.plugin))
-    return {scheduler_name: policy}
+    return policies
+
+
+def policies_in(document, scheduler_name):
+    """Return the Policies of a file's document. Raises InputError."""
+    kind = name_in(document, "kind")
+    if kind in READERS:
+        return READERS[kind](document, scheduler_name)
+    if kind == "KubeSchedulerConfiguration":
+        raise InputError(f"this copy of the script lacks the part that reads a {kind}: write a Policy")
+    return {scheduler_name: read_policy(document)}
+
+
+EXPECTED = (f"expected kind Policy with apiVersion v1, or kind KubeSchedulerConfiguration with apiVersion "
+            f"{CONFIGURATION_VERSION}")
+
+
+def what_it_is(document):
+    """Say what a document is that is neither a Policy nor a configuration, and where one may be in it."""
+    kind = name_in(document, "kind")
+    version = name_in(document, "apiVersion")
+    if kind.endswith("List"):
+        found = [item for item in pick(document, list, "items") if name_in(item, "kind") == "ConfigMap"]
+        return f"a {kind}, in it {what_it_is(found[0])}" if found else in_short(document)
+    if kind == "ConfigMap":
+        data = pick(document, dict, "data")
+        key = next((key for key in data if "kind" in str(data[key])), "policy.cfg")
+        name = f"{name_in(document, 'metadata', 'name')} -n {name_in(document, 'metadata', 'namespace')}"
+        escaped = key.replace(".", "\\.")
+        return (f'a ConfigMap; what --policy reads is in its data["{key}"]: kubectl get configmap '
+                f"{name.removesuffix(' -n ')} -o jsonpath='{{.data.{escaped}}}' > policy.json")
+    if kind in ("Pod", "Deployment") or version.startswith("kubeadm.k8s.io/"):
+        return f"a {kind}; what --policy reads is the file that its config or policy-config-file names"
+    if document and isinstance(document, dict) and POLICY.keys().isdisjoint(document):
+        return f"{in_short(document)}; of Helm values: what belongs here is in a ConfigMap of `helm template`"
+    return "nothing" if document is None else in_short(document)
 
 
 class PolicyFile:
@@ -3583,12 +3684,12 @@ def read_policy(document):
 
     Upstream: createFromConfig in pkg/scheduler/factory.go.
     """
-    is_policy = isinstance(document, dict) and document.get("kind") == "Policy"
+    is_others = name_in(document, "apiVersion") not in ("", "v1", CONFIGURATION_VERSION)
+    is_policy = name_in(document, "kind") == "Policy" and not is_others
     said = decode(document, POLICY, "") if is_policy else {}
-    if said.get("apiVersion") not in ("v1", CONFIGURATION_VERSION):
-        got = "nothing" if document is None else json.dumps(document, default=str)[:60]
-        raise InputError(
-            f"expected an object with kind Policy, apiVersion v1, predicates and priorities, got {got}")
+    if "apiVersion" not in said:
+        raise InputError(f"{EXPECTED}, got {what_it_is(document)}")
+    problems = []
     notices = []
     predicate_entries = said.get("predicates", default_entries("predicates"))
     has_general = "predicates" not in said or any(
@@ -3604,17 +3705,21 @@ def read_policy(document):
     said_elsewhere = {  # rule -> its settings
         "PodFitsResources": {"excepted": left_to_extenders(configs)},
         "InterPodAffinityPriority": {"hard_weight": said.get("hardPodAffinitySymmetricWeight") or 1}}
-    predicates = rules_named("predicates", predicate_entries, said_elsewhere, notices)
-    priorities = rules_named("priorities", priority_entries, said_elsewhere, notices)
+    predicates = rules_named("predicates", predicate_entries, said_elsewhere, notices, problems)
+    priorities = rules_named("priorities", priority_entries, said_elsewhere, notices, problems)
+    problems += extender_problems(configs)
+    refuse(problems)
+    notices += [f"extenders[{i}].preemptVerb: nobody is preempted here, so it is not asked"
+                for i, config in enumerate(configs) if config.get("preemptVerb")]
     order = [*(GENERAL_FIRST if has_general else []), *PREDICATE_ORDER, *PREDICATES]
     predicates.sort(key=lambda rule: order.index(rule.name))
     check_all = said.get("alwaysCheckAllPredicates", False)
     return FullPolicy(predicates, priorities, extenders_of(configs), check_all, notices)
 
 
-def rules_named(where, entries, said_elsewhere, notices):
-    """Return the rules that entries name, each once, with the arguments of all of these."""
-    uses_by_rule = uses_of(where, entries, notices)
+def rules_named(where, entries, said_elsewhere, notices, problems):
+    """Return the rules that entries name, each once, with the arguments of all; add what is wrong."""
+    uses_by_rule = uses_of(where, entries, notices, problems)
     if {"SelectorSpreadPriority", "EvenPodsSpreadPriority"} <= uses_by_rule.keys():  # one plugin
         uses_by_rule["SelectorSpreadPriority"] += uses_by_rule.pop("EvenPodsSpreadPriority")
     rules = []
@@ -3625,31 +3730,33 @@ def rules_named(where, entries, said_elsewhere, notices):
         for use in uses:
             if arguments and use.weight != first.weight:
                 expected = f"{first.weight} as in {first.entry}"
-                raise InputError(f"{use.entry}.weight: must be {expected}; they are one rule")
+                problems.append(f"{use.entry}.weight: must be {expected}; they are one rule")
         title = "+".join(dict.fromkeys(use.title for use in uses))
         while any(title == other.title for other in rules):  # so that the scores of the two can be told apart
             title = f"{title} ({name})"
         # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
         weight = last.weight * max(1, len(arguments))
         settings = {"arguments": arguments} | said_elsewhere.get(name, {})
-        rules.append(set_up(CATALOGUES[where][name], title, last.entry, weight, settings))
+        with noted(problems):
+            rules.append(set_up(CATALOGUES[where][name], title, last.entry, weight, settings))
     return rules
 
 
 Use = collections.namedtuple("Use", "entry title weight arguments")  # what an entry says of a rule
 
 
-def uses_of(where, entries, notices):
-    """Return {rule: its Uses} of the rules that entries mean. Raises InputError."""
+def uses_of(where, entries, notices, problems):
+    """Return {rule: its Uses} of the rules that entries mean; add what is wrong with entries."""
     uses = collections.defaultdict(list)
     for i, entry in enumerate(entries):
         place = f"{where}[{i}]"
-        names, arguments = meaning_of(where, entry, place, notices)
-        if where == "priorities" and "weight" not in entry:
-            raise InputError(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
-        for name in names:
-            title = entry.get("name", "") if len(names) == 1 else name
-            uses[name].append(Use(place, title, entry.get("weight", 1), arguments))
+        with noted(problems):
+            names, arguments = meaning_of(where, entry, place, notices)
+            if where == "priorities" and "weight" not in entry:
+                raise InputError(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
+            for name in names:
+                title = entry.get("name", "") if len(names) == 1 else name
+                uses[name].append(Use(place, title, entry.get("weight", 1), arguments))
     return uses
 
 
@@ -3680,6 +3787,8 @@ def meaning_of(where, entry, place, notices):
     if names and said:
         notices.append(
             f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
+    if rules.get(title) and rules[title].member and not said:
+        notices.append(f"{place}: {title} lets each node pass; {by_argument(rules[title].member)}")
     if title in SAID_BY_TAINTS:
         notices.append(
             f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
@@ -3745,8 +3854,7 @@ def check_arguments(rule, arguments, entry):
             problems = strings_of(rule, rule.check(arguments), "what is wrong", rule.check)
         except (Exception, SystemExit) as error:
             problems = [what_broke(error)]
-        if problems:
-            raise InputError(f"{entry}: {problems[0]}")
+        refuse([f"{entry}: {problem}" for problem in problems])
 
 
 ##########################################################################################################
@@ -3754,12 +3862,14 @@ def check_arguments(rule, arguments, entry):
 # What is read, what waits, what is written, and by which thread.                                        #
 ##########################################################################################################
 
+import base64
 import ctypes
 import enum
 import errno
 import gc
 import queue
 import socket
+import tempfile
 import uuid
 from concurrent.futures import Future, wait
 from datetime import datetime, timezone
@@ -3939,6 +4049,13 @@ SLOW_SECONDS = 5  # after which it is said who does not answer
 
 
 STOP = threading.Event()  # set by a signal; it is global, as rules list objects, too
+CAME_ROUND = types.SimpleNamespace(at=0)  # when the loop was last seen to go on, in monotonic seconds
+
+
+def come_round():
+    """Note that the loop, which runs in the main thread, goes on, or waits on purpose."""
+    if threading.current_thread() is threading.main_thread():
+        CAME_ROUND.at = time.monotonic()
 
 
 def within(seconds, function, *arguments, late=None, whom="", stop=None):
@@ -3955,6 +4072,7 @@ def within(seconds, function, *arguments, late=None, whom="", stop=None):
             raise Trouble(0, "a signal ended the script")
         if whom and waited >= SLOW_SECONDS:
             warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
+        come_round()
         pause = min(0.1, seconds - waited)
         wait([future], pause)
         waited += pause
@@ -3980,603 +4098,6 @@ GROUPS = {  # resource -> its group and version
     **dict.fromkeys(CORE, "api/v1"), **dict.fromkeys(["replicasets", "statefulsets"], "apis/apps/v1"),
     **dict.fromkeys(["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
                     "apis/storage.k8s.io/v1")}
-
-
-# ==== 22. What is written ===============================================================================
-
-# Threads write Bindings, and tell people. What rules want sent, the loop has sent, and waits for that. In a
-# dry run nothing is written. Nor does a replica write that does not lead (`attempt`), except that it says
-# which pods it has bound (`announce`). A request that fails with 5xx is sent up to three times (patiently).
-
-
-HOOK_SECONDS = 60  # for which a rule's bind may keep a thread, and its post_bind, too
-
-
-class Writer:
-    """Sends requests, in threads of its own."""
-
-    def __init__(self, api, dry_run):
-        self.api = api
-        self.dry_run = dry_run
-        self.may_write = lambda: True
-        # Seconds to wait for a free thread. Where manifests are written, nobody but rules takes long.
-        self.patience = 5 if api.is_live else 2 * HOOK_SECONDS
-        self.threads = 0  # that have been started
-        self.tasks = queue.Queue()  # what threads are to do: (function, arguments)
-        # For the loop: (decision, why its Binding has failed, or None). Before Python 3.11 a SimpleQueue that
-        # is to wait for hardly any time may wait for ever.
-        self.answered = queue.Queue()
-
-    def write_while(self, leads):
-        """Write only while this replica leads, as a function says."""
-        self.may_write = leads
-
-    def start(self, function, *arguments):
-        """Have a thread call a function, as soon as one is free; in a dry run, none."""
-        if self.dry_run:
-            return
-        self.tasks.put((function, arguments))
-        if self.threads < min(self.tasks.unfinished_tasks, THREADS):
-            start_thread(self.work)
-            self.threads += 1
-
-    def work(self):
-        """Do one task after another, for ever."""
-        while True:
-            function, arguments = self.tasks.get()
-            with warn_if_broken("what was to be written is not"):
-                function(*arguments)
-            self.tasks.task_done()
-            del function, arguments  # while the thread waits, it keeps no decision and no nodes
-
-    def is_busy(self):
-        """Say whether all threads have something to do."""
-        return self.tasks.unfinished_tasks >= THREADS
-
-    def wait_for_a_free_thread(self):
-        """Wait until a thread has nothing to do. Raises ApiError if that takes long."""
-        until = time.monotonic() + self.patience
-        while self.is_busy():
-            if time.monotonic() > until:
-                what = f"no answer to {THREADS} writes, or to what rules do after them"
-                raise Trouble(0, f"{what}, for {self.patience} s")
-            time.sleep(0.002)
-
-    def bind_and_tell(self, decision, record, is_live):
-        """Bind the pod, and let the loop know. If it is bound, tell people and rules so."""
-        pod = decision.pod
-        try:
-            with record.writing:  # what says that the pod waits is written before, or not at all
-                self.bind(decision, is_live)
-        except BaseException as error:  # by a rule even SystemExit
-            place = self.place_of(pod) if is_live else ""
-            if place not in ("", decision.node):
-                why = f"is on {place}: somebody else bound it; does a second {pod.scheduler} run?"
-                warn_once(f"{pod.key} {why}", about="somebody else binds")
-            if place != decision.node:
-                self.answered.put((decision, error))
-                return
-        self.answered.put((decision, None))
-        message = f"Successfully assigned {pod.key} to {decision.node}"
-        message = ", though it ".join([message, *unheeded(decision)])
-        self.announce(event(pod, "Normal", "Scheduled", message))
-        for rule in decision.policy.rules_with["post_bind"]:
-            with warn_if_broken(pod.key):
-                call_in_time(rule, "post_bind", pod, decision.node)
-
-    def bind(self, decision, is_live):
-        """Bind the pod: by a rule, an extender, or else a Binding. Raises ApiError, or what a rule raises."""
-        pod = decision.pod
-        node_name = decision.node
-        policy = decision.policy
-        binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
-                   for rule in policy.rules_with["bind"]]
-        if is_live:
-            binders += [(f"extender {extender.url}", extender.bind)
-                        for extender in policy.extenders if extender.cares("bindVerb", pod)]
-        bound_by = next((who for who, binder in binders if self.may_write() and binder(pod, node_name)), None)
-        # Among manifests nobody else can bind it, so that a Binding follows in any case.
-        if bound_by and is_live:
-            if self.place_of(pod) != node_name:
-                raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
-            return
-        try:
-            answer = patiently(self.attempt, *binding(pod, node_name))
-        except ApiError as error:
-            if error.status == 413:
-                raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
-            raise
-        if is_live and not name_in(answer, "kind"):  # which all has that an API server says
-            raise Trouble(0, "its Binding was answered, but by no API server")
-
-    def place_of(self, pod):
-        """Return the node on which a pod is, or "", whatever was answered: the answer may have been lost.
-
-        As long as the API server does not tell, it is asked again, and the pod keeps its room.
-        """
-        for attempt in itertools.count(1):
-            try:
-                raw = self.api.request("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
-                uid = name_in(raw, "metadata", "uid")
-                if uid:  # else it is no pod, so that no API server says it
-                    return name_in(raw, "spec", "nodeName") if uid == pod.uid else ""
-            except ApiError as error:
-                if error.status in (403, 404):  # nobody may ask, or it has gone
-                    return ""
-            time.sleep(backoff(attempt, most=10))
-
-    def announce(self, request):
-        """Say that a pod is bound, even if this replica does not lead any more.
-
-        If the API server is in trouble, say it again after 1, 2 and 4 seconds, unless all threads are needed.
-        """
-        for pause in (0, 1, 2, 4):
-            time.sleep(pause)
-            if self.write_note(self.api.request, request) or self.is_busy():
-                return
-
-    def tell(self, record, message, event, condition=None):
-        """Say why a pod is not bound. What the API server fails to write, the next attempt says again."""
-        self.write_if_news(record, message, event)
-        if condition:
-            with record.writing:  # the Binding comes before it or after it, or else a bound pod would say it
-                self.write_if_news(record, message, condition)
-
-    def write_if_news(self, record, message, request):
-        """Write a message about a pod that waits, unless there is another one by now."""
-        if record.written != message:
-            return
-        if record.waits_for is WaitsFor.BINDING:
-            record.written = None  # by now it may be bound; if it is not, that is told anew
-        elif not self.write_note(self.attempt, request):
-            record.written = None
-
-    def write_note(self, send, request):
-        """Send an event or a condition. Return False if it is to be said anew: in trouble, or it has gone."""
-        try:
-            patiently(send, *request)
-        except ApiError as error:
-            has_gone = error.status == 404
-            if isinstance(error, Trouble) or (has_gone and "/events/" in request[1]):
-                return False
-            # Where the pod has gone, another one of its name is told 422. 409: it was written after all, or
-            # this replica does not lead any more.
-            if not has_gone and error.status not in (409, 422):
-                warn_once(str(error))
-        return True
-
-    def send(self, requests, until=math.inf):
-        """Send requests, one after another, until one fails; in a dry run, none. Raises ApiError.
-
-        until: the time, in monotonic seconds, after which nobody waits for them any more.
-        """
-        for request in requests if not self.dry_run else ():
-            if time.monotonic() > until:
-                raise Trouble(0, "what was sent before it took too long")
-            patiently(self.attempt, *request)
-
-    def attempt(self, *request):
-        """Send a request once, unless another replica may lead by now. Return its answer."""
-        if not self.may_write():
-            raise ApiError(409, "this replica does not lead any more")
-        return self.api.request(*request)
-
-
-def call_in_time(rule, point, *things):
-    """Return what a rule says at an extension point. Raises TimeoutError if that takes too long."""
-    late = TimeoutError(f"{rule.title or rule.name}: {point} has not returned for {HOOK_SECONDS} s")
-    return within(HOOK_SECONDS, call_hook, rule, point, *things, late=late)
-
-
-# ==== 23. The life of a pending pod =====================================================================
-
-# A pending pod waits for one of four things:
-#
-#   NODE       that fits it. When it gets one, it has its room there, and rules take note (reserve).
-#   PERMIT     of all rules. They are asked in each pass.
-#   PRE_BIND   until what rules have had written before the binding has taken effect. So are these.
-#   BINDING    to be written, and shown by the API server. Then it is forgotten; in a dry run, it stays so.
-#
-# While it waits for any but the first it is assumed: it has room on its node. It falls back to the first if a
-# rule refuses, its node or the pod itself goes, a Policy changes, or a write fails (fall_back): it gives up
-# its room, rules unreserve, and it backs off for 1, 2, 4, ... 10 seconds. If it fits nowhere, it is tried
-# again after that only if something has changed since, or after a minute; else at once after that. If ten
-# pods meet 5xx, 429 or no answer, and none is bound meanwhile, the pass ends, and the loop waits.
-
-
-class WaitsFor(enum.Enum):
-    """What a pending pod waits for."""
-
-    NODE = "node"
-    PERMIT = "permit"
-    PRE_BIND = "pre_bind"
-    BINDING = "binding"
-
-
-UNSCHEDULABLE_SECONDS = 60  # after which a pod that fits nowhere is tried again all the same
-
-
-@dataclass
-class PodRecord:
-    """What is remembered of a pending pod from pass to pass. Times are in monotonic seconds."""
-
-    pod: Pod  # as it was when last listed
-    written: str | None = None  # the message of its last event, and of its condition PodScheduled
-    event: tuple | None = None  # the request that recorded that event
-    say_again_at: float = 0  # when the event may be counted up
-    writing: threading.Lock = field(default_factory=threading.Lock, repr=False)  # held while of it is written
-    reported: tuple | None = None  # what was last reported of it
-    attempts: int = 0  # that have failed
-    backoff_ends: float = 0
-    retry_at: float = 0
-    began_at: float = 0  # when its turn in this pass began
-    took: float = 0  # seconds that the loop has spent on it then
-    waits_for: WaitsFor = WaitsFor.NODE
-    since: float = 0  # when it began to wait for that; for a node: it came, or the last attempt failed
-    decision: Decision | None = None  # by which it has its node, as long as rules are asked
-    changed: list = field(default_factory=list)  # of objects in memory, for it: (part, name, value before)
-
-    def set_aside(self, part, name, value):
-        """Change a part of an object in memory, as it will be once that is written."""
-        self.changed.append((part, name, part.get(name)))
-        part[name] = value
-
-    def put_back(self):
-        """Undo these changes. If one of them was written, the object comes again as news."""
-        while self.changed:
-            part, name, before = self.changed.pop()
-            part[name] = before
-
-    def renew(self, pod):
-        """Take the pod as it is by now."""
-        self.pod = pod
-        pod.record = self
-        if self.decision:
-            self.decision.pod = pod
-
-    def begin_turn(self, pod):
-        """Take the pod as it is by now, to decide about it."""
-        self.renew(pod)
-        self.began_at = time.monotonic()
-
-    def end_turn(self):
-        """Note how long the loop has spent on the pod."""
-        self.took = time.monotonic() - self.began_at
-
-    def wait_for(self, what, decision=None):
-        """Have the pod wait for something; nothing else changes that. A decision is kept for rules only."""
-        if what is not self.waits_for:
-            self.since = time.monotonic()
-        self.waits_for = what
-        self.decision = decision
-
-    def fall_back(self, seconds, fits_nowhere):
-        """Have the pod wait for a node, and back off: longer if it fits nowhere, unless something changes."""
-        self.wait_for(WaitsFor.NODE)
-        self.put_back()
-        self.attempts += 1
-        self.since = time.monotonic()
-        self.backoff_ends = self.since + seconds
-        self.retry_at = self.backoff_ends
-        if fits_nowhere:
-            self.retry_at = max(self.since + UNSCHEDULABLE_SECONDS, self.backoff_ends)
-
-    def hasten(self, moment):
-        """Have the pod tried again at a time, unless it will be before."""
-        self.retry_at = min(self.retry_at, moment)
-
-    def is_due(self):
-        """Say whether this pass has to do with the pod."""
-        if self.waits_for is WaitsFor.NODE:
-            return time.monotonic() >= self.retry_at
-        return self.waits_for is not WaitsFor.BINDING
-
-    def take_note(self, decision):
-        """Take note of what is reported of the pod; return whether that is news."""
-        last = self.reported
-        self.reported = (decision.node or decision.message, decision.remedy, decision.waits)
-        return self.reported != last
-
-
-def assume(decision, cache):
-    """Put the pod on its node, and have the rules take note of that (reserve)."""
-    node = cache.snapshot.nodes[decision.node]
-    cache.place(decision.pod, node.name)
-    decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
-    try:
-        for rule in decision.policy.rules_with["reserve"]:
-            call_hook(rule, "reserve", decision.pod, node, cache.snapshot)
-    except (Exception, SystemExit) as error:
-        decision.give_up(error)
-
-
-def ask_before_binding(decision, cache):
-    """Ask the rules whether an assumed pod may be bound by now (permit, pre_bind)."""
-    if decision.node is None:
-        return
-    decision.requests = []  # those of an earlier pass have been sent
-    decision.trouble = None
-    decision.reason = "Unschedulable"
-    record = decision.pod.record
-    node = cache.snapshot.nodes.get(decision.node)
-    try:
-        if node is None:
-            raise Unschedulable(f"node {decision.node} has gone")
-        if record.waits_for is WaitsFor.PERMIT:
-            decision.waits = why_held(decision, node, cache.snapshot)
-            if decision.waits:
-                return
-        decision.reason = "SchedulerError"  # whatever is wrong from now on; as kube-scheduler's PreBind
-        prepare_binding(decision, node, cache)
-        if decision.waits:
-            record.wait_for(WaitsFor.PRE_BIND, decision)
-        else:
-            record.wait_for(WaitsFor.BINDING)
-    except (Exception, SystemExit) as error:
-        record.put_back()  # what rules have set aside in memory is not written
-        if isinstance(error, Trouble):  # of the API server: then it waits, as it stands
-            FAILURE.set()
-            decision.trouble = error
-            decision.waits = decision.waits or one_line(error)
-        else:
-            decision.give_up(error)
-
-
-def why_held(decision, node, snapshot):
-    """Return which rule does not permit the binding yet, or "". Raises Unschedulable if time is up."""
-    held = []  # (the seconds for which a rule lets the pod wait, its name, why)
-    for rule in decision.policy.rules_with["permit"]:
-        seconds, reason = with_reason(call_hook(rule, "permit", decision.pod, node, snapshot))
-        if seconds:
-            held.append((seconds, rule.title or rule.name, reason))
-    if not held:
-        return ""
-    seconds, name, reason = min(held)
-    if not time.monotonic() - decision.pod.record.since < seconds:  # which may be NaN
-        late = f"rejected due to timeout after waiting {seconds:g}s at plugin {name}"
-        rejected = f'pod "{decision.pod.name}" rejected while waiting on permit: {late}'
-        raise Unschedulable(with_why(rejected, reason))
-    return with_why(f"{name} does not permit the binding to {node.name} yet", reason)
-
-
-def with_why(text, reason):
-    """Return a text with the reason that a rule has given, if any."""
-    return f"{text}: {reason}" if reason else text
-
-
-def prepare_binding(decision, node, cache):
-    """Ask the rules what has to take effect before the binding: what is to be sent, and what it waits for."""
-    requests = []
-    waits = ""
-    snapshot = cache.snapshot
-    for rule in decision.policy.rules_with["pre_bind"]:
-        wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-        if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
-            wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-        if wanted is not None:
-            requests += wanted
-            waits = with_why(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
-    decision.requests = requests  # only now: if a rule breaks, none are sent
-    decision.waits = waits
-
-
-def seconds_to_wait(decision):
-    """Return for how long a pod backs off: at least ten times what its turn took, for the others' sake.
-
-    How long it took is not up to the pod if the API server was in trouble.
-    """
-    record = decision.pod.record
-    policy = decision.policy
-    usual = backoff(record.attempts + 1, policy.max_backoff, policy.initial_backoff)
-    if decision.trouble:
-        return usual
-    seconds = max(usual, 10 * record.took)
-    if record.took > 1:
-        pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have turns"
-        warn_once(f"{decision.pod.key} takes {record.took:.1f} s to decide about: {pause}", about="brake")
-    return seconds
-
-
-class PendingPods(dict):
-    """{uid: PodRecord} of the pending pods, and what becomes of them. It runs in the loop's thread."""
-
-    SEVERAL = 10  # pods in a pass that meet trouble of the API server: then it is not up to them
-
-    def __init__(self, cache, writer):
-        super().__init__()
-        self.cache = cache
-        self.writer = writer
-        self.under_way = set()  # the uids of pods whose Bindings are being written
-        self.failing = set()  # the uids of pods that have met trouble since one was bound
-        self.failing_now = set()  # likewise, in this pass
-        self.trouble = None  # that which the last of them has met
-
-    def renew_records(self, pods, policies):
-        """Give these pods their records. Forget all others, unless one only lacks in this list.
-
-        Those that wait for rules fall back if the pod has gone, or its Policy is another one by now.
-        """
-        listed = {pod.uid for pod in pods}
-        moment = time.monotonic()
-        for pod in pods:
-            record = self.get(pod.uid) or PodRecord(pod, since=moment)
-            self[pod.uid] = record
-            record.renew(pod)
-        for uid, record in [*self.items()]:
-            latest = self.cache.waiting(record.pod)
-            policy = policies.get(record.pod.scheduler)
-            is_to_be_tried = uid in listed or (latest and policy and ready(latest, policy))
-            is_being_bound = latest and record.waits_for is WaitsFor.BINDING
-            has_gone = not (is_to_be_tried or is_being_bound)
-            decision = record.decision
-            if decision and (has_gone or decision.policy not in policies.values()):
-                self.fall_back(decision)
-            if has_gone and uid not in self.under_way:
-                del self[uid]
-                record.pod.record = None  # else they keep each other
-
-    def end_backoff(self):
-        """Have all pods tried again."""
-        for record in self.values():
-            record.hasten(0)
-
-    def hasten(self):
-        """Have pods that fit nowhere tried again once their backoff is over, since something has changed."""
-        for record in self.values():
-            record.hasten(record.backoff_ends)
-
-    def put_off(self, decision):
-        """Have a pod that has no node back off, and say why it stays pending."""
-        record = decision.pod.record
-        record.end_turn()
-        self.fall_back(decision, was_met=record.since < record.began_at)  # its room is not of this turn
-        self.try_to_send(decision.requests)
-        self.say(decision, "Warning", "FailedScheduling", decision.reason, decision.message)
-        self.note_trouble(decision, decision.trouble)
-
-    def bind(self, decision):
-        """Have a thread bind a pod that has its node; or send first what rules want sent."""
-        record = decision.pod.record
-        record.end_turn()
-        if record.waits_for is WaitsFor.BINDING:
-            if not self.writer.dry_run:
-                self.under_way.add(decision.pod.uid)
-                self.writer.start(self.writer.bind_and_tell, decision, record, self.cache.snapshot.is_live)
-            return
-        try:
-            self.send(decision.requests)
-            self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
-        except Exception as error:
-            self.take_failure(decision, error)
-        self.note_trouble(decision, decision.trouble)
-
-    def fall_back(self, decision, was_met=True):
-        """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off.
-
-        was_met: whether others have met it in its room, which may fit now.
-        """
-        record = decision.pod.record
-        had_room = record.waits_for is not WaitsFor.NODE
-        record.fall_back(seconds_to_wait(decision), decision.fits_nowhere)
-        if had_room:
-            self.cache.forget(decision.pod, was_met)
-            self.try_to_send(unreserve(decision, self.cache.snapshot))
-
-    def give_up_held(self):
-        """Have the pods that wait for rules give up their rooms."""
-        for record in self.values():
-            if record.decision:
-                self.fall_back(record.decision)
-
-    def note_trouble(self, decision, error):
-        """Note that a pod has met trouble of the API server."""
-        if isinstance(error, Trouble):
-            self.failing.add(decision.pod.uid)
-            self.failing_now.add(decision.pod.uid)
-            self.trouble = error
-
-    def raise_trouble(self):
-        """Raise what several pods have met in this pass: then it is not up to them."""
-        if len(self.failing_now) >= self.SEVERAL:
-            self.failing_now.clear()
-            raise self.trouble
-
-    def send(self, requests):
-        """Send what rules want sent; no pod is tried meanwhile, so it may not take long. Raises ApiError."""
-        if requests:
-            within(10, self.writer.send, requests, time.monotonic() + 10)
-
-    def try_to_send(self, requests):
-        """Send what rules want sent, though nothing depends on it."""
-        try:
-            self.send(requests)
-        except Exception as error:  # what a rule wants sent may be anything
-            warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
-
-    def say(self, decision, kind, event_reason, condition_reason, message):
-        """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
-
-        A warning that is not new is counted up, as events last for an hour; not those of many pods at once.
-        For pods whose condition has the reason Unschedulable, cluster autoscalers make nodes.
-        """
-        pod = decision.pod
-        record = pod.record
-        moment = time.monotonic()
-        if message != record.written:
-            record.written = message
-            record.event = event(pod, kind, event_reason, message)
-            requests = record.event, pod_condition(pod, condition_reason, message)
-        elif kind == "Warning" and moment >= record.say_again_at:
-            requests = (counted_up(record.event),)
-        else:
-            return
-        record.say_again_at = moment + random.uniform(1, 2) * SAY_AGAIN_SECONDS
-        self.writer.start(self.writer.tell, record, message, *requests)
-
-    def take_answers(self, patience=0.5):
-        """Take in how Bindings have ended; for those under way wait so many seconds."""
-        until = time.monotonic() + patience
-        while self.under_way:
-            try:
-                decision, error = self.writer.answered.get(timeout=max(until - time.monotonic(), 0))
-            except queue.Empty:
-                return
-            self.under_way.remove(decision.pod.uid)
-            if error:
-                self.take_failure(decision, error, heading="binding rejected: ")
-            else:
-                self.failing.clear()
-                self.failing_now.clear()
-
-    def take_failure(self, decision, error, heading=""):
-        """Have a pod fall back for which something could not be written."""
-        pod = decision.pod
-        self.fall_back(decision)
-        is_known = isinstance(error, (ApiError, Unschedulable))
-        why = one_line(error) if is_known else what_broke(error)
-        is_failure = warn_of_failure(error, f"{pod.key}: {why}")
-        is_answered = not is_answer(error, 0, 429)
-        if is_failure and is_answered:  # else it might well not be told either
-            self.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
-        self.note_trouble(decision, error)
-
-    def finish(self, seconds, stop=None):
-        """Wait until all is written, but no longer than this, or until `stop` is set."""
-        until = time.monotonic() + seconds
-        while self.under_way or self.writer.tasks.unfinished_tasks:
-            if time.monotonic() > until or (stop and stop.is_set()):
-                break
-            self.take_answers(patience=0.02)
-            time.sleep(0.002)
-
-
-SAY_AGAIN_SECONDS = 300  # for which an event is not counted up
-
-
-def counted_up(request):
-    """Return the request that counts up an event which a request has recorded. Upstream: EventCorrelator."""
-    _, path, body = request
-    body["count"] += 1
-    body["lastTimestamp"] = now()
-    return "PATCH", f"{path}/{body['metadata']['name']}", {
-        "count": body["count"], "lastTimestamp": body["lastTimestamp"]}
-
-
-def warn_of_failure(error, text):
-    """Say that a write has failed, and return True, unless it came too late.
-
-    That no answer came, is said once for all pods.
-    """
-    if is_answer(error, 404, 409):
-        return False
-    FAILURE.set()
-    warn_once(text, about="no answer to a write" if is_answer(error, 0) else None)
-    return True
-
-
-def is_answer(error, *statuses):
-    """Say whether an error is that of a request, and has one of these statuses; 0: no answer came."""
-    return isinstance(error, ApiError) and error.status in statuses
 
 
 # ==== 24. List and watch ================================================================================
@@ -4638,6 +4159,7 @@ class Reflector:
         self.heard_at = time.monotonic()  # when the API server last said anything of it
         self.failures = 0  # in a row
         self.trouble = None  # the last of them
+        self.told = 0  # how many events, bookmarks included
         self.in_vain = 0  # how many streams in a row have told nothing, and have not lasted either
 
     def is_heard(self):
@@ -4654,13 +4176,11 @@ class Reflector:
         """Watch, for ever. Where the versions since are gone, or it cannot be watched, list again."""
         while True:
             began = time.monotonic()
-            self.in_vain += 1
+            told = self.told
             try:
                 if not self.version:
                     self.news.put((self.resource, "LISTED", self.list()))
                 self.watch()
-                if time.monotonic() > began + STREAM_SECONDS / 2:
-                    self.in_vain = 0  # for so long there was nothing to tell
             except Exception as error:
                 if not isinstance(error, Trouble):
                     self.version = ""
@@ -4668,6 +4188,8 @@ class Reflector:
                     warn_once(f"{error}; until that is allowed, {self.resource} are listed every 10 s")
                 self.failures += 1
                 self.trouble = error
+            has_lasted = time.monotonic() > began + STREAM_SECONDS / 2  # with nothing to tell
+            self.in_vain = 0 if has_lasted or self.told > told else self.in_vain + 1
             if self.in_vain == 3:
                 why = self.trouble if self.failures else "they end at once"
                 lists = f"so that {self.resource} are listed in each pass"
@@ -4685,6 +4207,7 @@ class Reflector:
         self.heard_at = time.monotonic()
         for event in stream:
             self.heard_at = time.monotonic()
+            self.told += 1
             self.in_vain = 0
             what = pick(event, str, "type")
             thing = pick(event, dict, "object")
@@ -4766,6 +4289,7 @@ class Objects(dict):
         that is nodes or pods.
         """
         copied = {"nodes", "pods"}  # what rests on the dict of another resource is not to change with it
+        come_round()
         while patience > 0 or not self.news.empty():
             try:
                 resource, what, content = self.news.get(timeout=patience)
@@ -4853,6 +4377,7 @@ class Cache:
 
     def take(self, resource, key, thing):
         """Take in an object that has come or changed; None: it has gone."""
+        come_round()  # there may be very many
         if resource == "nodes":
             self.take_node(key, thing)
         elif resource == "pods":
@@ -4999,6 +4524,612 @@ class Cache:
         return has_changed
 
 
+# ==== 23. The life of a pending pod =====================================================================
+
+# A pending pod waits for one of four things:
+#
+#   NODE       that fits it. When it gets one, it has its room there, and rules take note (reserve).
+#   PERMIT     of all rules. They are asked in each pass.
+#   PRE_BIND   until what rules have had written before the binding has taken effect. So are these.
+#   BINDING    to be written, and shown by the API server. Then it is forgotten; in a dry run, it stays so.
+#
+# While it waits for any but the first it is assumed: it has room on its node. It falls back to the first if a
+# rule refuses, its node or the pod itself goes, a Policy changes, or a write fails (fall_back): it gives up
+# its room, rules unreserve, and it backs off for 1, 2, 4, ... 10 seconds. If it fits nowhere, it is tried
+# again after that only if something has changed since, or after a minute; else at once after that. If ten
+# pods meet 5xx, 429 or no answer, and none is bound meanwhile, the pass ends, and the loop waits.
+
+
+class WaitsFor(enum.Enum):
+    """What a pending pod waits for."""
+
+    NODE = "node"
+    PERMIT = "permit"
+    PRE_BIND = "pre_bind"
+    BINDING = "binding"
+
+
+@dataclass
+class PodRecord:
+    """What is remembered of a pending pod from pass to pass. Times are in monotonic seconds."""
+
+    pod: Pod  # as it was when last listed
+    written: str | None = None  # the message of its last event, and of its condition PodScheduled
+    event: tuple | None = None  # the request that recorded that event
+    say_again_at: float = 0  # when the event may be counted up
+    writing: threading.Lock = field(default_factory=threading.Lock, repr=False)  # held while of it is written
+    reported: tuple | None = None  # what was last reported of it
+    attempts: int = 0  # that have failed
+    backoff_ends: float = 0
+    pops_at: float = math.inf  # when its backoff may end before, as there is nothing else to do
+    retry_at: float = 0
+    began_at: float = 0  # when its turn in this pass began
+    took: float = 0  # seconds that the loop has spent on it then
+    waits_for: WaitsFor = WaitsFor.NODE
+    since: float = 0  # when it began to wait for that; for a node: it came, or the last attempt failed
+    decision: Decision | None = None  # by which it has its node, as long as rules are asked
+    changed: list = field(default_factory=list)  # of objects in memory, for it: (part, name, value before)
+
+    def set_aside(self, part, name, value):
+        """Change a part of an object in memory, as it will be once that is written."""
+        self.changed.append((part, name, part.get(name)))
+        part[name] = value
+
+    def put_back(self):
+        """Undo these changes. If one of them was written, the object comes again as news."""
+        while self.changed:
+            part, name, before = self.changed.pop()
+            part[name] = before
+
+    def renew(self, pod):
+        """Take the pod as it is by now."""
+        self.pod = pod
+        pod.record = self
+        if self.decision:
+            self.decision.pod = pod
+
+    def begin_turn(self, pod):
+        """Take the pod as it is by now, to decide about it."""
+        self.renew(pod)
+        self.began_at = time.monotonic()
+
+    def end_turn(self):
+        """Note how long the loop has spent on the pod."""
+        self.took = time.monotonic() - self.began_at
+
+    def wait_for(self, what, decision=None):
+        """Have the pod wait for something; nothing else changes that. A decision is kept for rules only."""
+        if what is not self.waits_for:
+            self.since = time.monotonic()
+        self.waits_for = what
+        self.decision = decision
+
+    def back_off(self, seconds, policy, fits_nowhere):
+        """Have the pod wait for a node, and back off: longer if it fits nowhere, unless something changes."""
+        self.wait_for(WaitsFor.NODE)
+        self.put_back()
+        self.attempts += 1
+        self.since = time.monotonic()
+        self.backoff_ends = self.since + seconds
+        self.retry_at = self.backoff_ends
+        self.pops_at = math.inf
+        if fits_nowhere:
+            self.retry_at = max(self.since + policy.unschedulable_seconds, self.backoff_ends)
+        if fits_nowhere and policy.pops_from_backoff:
+            self.pops_at = self.since + BRAKE * self.took
+
+    def retry_by(self, moment):
+        """Have the pod tried again at a time, unless it will be before."""
+        self.retry_at = min(self.retry_at, moment)
+
+    def may_pop(self):
+        """Say whether the pod may be tried in its backoff, as something has changed since its attempt."""
+        has_changed = self.retry_at == self.backoff_ends
+        return self.waits_for is WaitsFor.NODE and has_changed and time.monotonic() >= self.pops_at
+
+    def is_due(self):
+        """Say whether this pass has to do with the pod."""
+        if self.waits_for is WaitsFor.NODE:
+            return time.monotonic() >= self.retry_at
+        return self.waits_for is not WaitsFor.BINDING
+
+    def take_note(self, decision):
+        """Take note of what is reported of the pod; return whether that is news."""
+        last = self.reported
+        self.reported = (decision.node or decision.message, decision.remedy, decision.waits)
+        return self.reported != last
+
+
+def with_why(text, reason):
+    """Return a text with the reason that a rule has given, if any."""
+    return f"{text}: {reason}" if reason else text
+
+
+BRAKE = 10  # a pod backs off for so many times as long as its turn took, for the others' sake
+
+
+def seconds_to_wait(decision):
+    """Return for how long a pod backs off.
+
+    How long it took is not up to the pod if the API server was in trouble.
+    """
+    record = decision.pod.record
+    policy = decision.policy
+    usual = backoff(record.attempts + 1, policy.max_backoff, policy.initial_backoff)
+    if decision.trouble:
+        return usual
+    seconds = max(usual, BRAKE * record.took)
+    if record.took > 1:
+        pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have turns"
+        warn_once(f"{decision.pod.key} takes {record.took:.1f} s to decide about: {pause}", about="brake")
+    return seconds
+
+
+class PendingPods(dict):
+    """{uid: PodRecord} of the pending pods, and what becomes of them: each of its methods is a step of that.
+
+    It runs in the loop's thread. Upstream: the scheduling queue, and schedule_one.go.
+    """
+
+    SEVERAL = 10  # pods in a pass that meet trouble of the API server: then it is not up to them
+
+    def __init__(self, cache, writer):
+        super().__init__()
+        self.cache = cache
+        self.writer = writer
+        self.under_way = set()  # the uids of pods whose Bindings are being written
+        self.failing = set()  # the uids of pods that have met trouble since one was bound
+        self.failing_now = set()  # likewise, in this pass
+        self.trouble = None  # that which the last of them has met
+
+    def renew_records(self, pods, policies):
+        """Give these pods their records. Forget all others, unless one only lacks in this list.
+
+        Those that wait for rules fall back if the pod has gone, or its Policy is another one by now.
+        """
+        listed = {pod.uid for pod in pods}
+        moment = time.monotonic()
+        for pod in pods:
+            record = self.get(pod.uid) or PodRecord(pod, since=moment)
+            self[pod.uid] = record
+            record.renew(pod)
+        for uid, record in [*self.items()]:
+            latest = self.cache.waiting(record.pod)
+            policy = policies.get(record.pod.scheduler)
+            is_to_be_tried = uid in listed or (latest and policy and ready(latest, policy))
+            is_being_bound = latest and record.waits_for is WaitsFor.BINDING
+            has_gone = not (is_to_be_tried or is_being_bound)
+            decision = record.decision
+            if decision and (has_gone or decision.policy not in policies.values()):
+                self.fall_back(decision)
+            if has_gone and uid not in self.under_way:
+                del self[uid]
+                record.pod.record = None  # else they keep each other
+
+    def end_backoff(self):
+        """Have all pods tried again."""
+        for record in self.values():
+            record.retry_by(0)
+
+    def retry_after_backoff(self):
+        """Have pods that fit nowhere tried again once their backoff is over, since something has changed."""
+        for record in self.values():
+            record.retry_by(record.backoff_ends)
+
+    def assume(self, decision):
+        """Put the pod on its node, and have the rules take note of that (reserve)."""
+        node = self.cache.snapshot.nodes[decision.node]
+        self.cache.place(decision.pod, node.name)
+        decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
+        try:
+            for rule in decision.policy.rules_with["reserve"]:
+                call_hook(rule, "reserve", decision.pod, node, self.cache.snapshot)
+        except (Exception, SystemExit) as error:
+            decision.give_up(error)
+
+    def ask_rules(self, decision):
+        """Ask the rules whether an assumed pod may be bound by now (permit, pre_bind)."""
+        decision.requests = []  # those of an earlier pass have been sent
+        decision.trouble = None
+        decision.reason = "Unschedulable"
+        record = decision.pod.record
+        node = self.cache.snapshot.nodes.get(decision.node)
+        try:
+            if node is None:
+                raise Unschedulable(f"node {decision.node} has gone")
+            if record.waits_for is WaitsFor.PERMIT:
+                decision.waits = self.why_held(decision, node)
+                if decision.waits:
+                    return
+            decision.reason = "SchedulerError"  # whatever is wrong from now on; as kube-scheduler's PreBind
+            self.prepare_binding(decision, node)
+            if decision.waits:
+                record.wait_for(WaitsFor.PRE_BIND, decision)
+            else:
+                record.wait_for(WaitsFor.BINDING)
+        except (Exception, SystemExit) as error:
+            record.put_back()  # what rules have set aside in memory is not written
+            if isinstance(error, Trouble):  # of the API server: then it waits, as it stands
+                FAILURE.set()
+                decision.trouble = error
+                decision.waits = decision.waits or one_line(error)
+            else:
+                decision.give_up(error)
+
+    def why_held(self, decision, node):
+        """Return which rule does not permit the binding yet, or "". Raises Unschedulable if time is up."""
+        held = []  # (the seconds for which a rule lets the pod wait, its name, why)
+        for rule in decision.policy.rules_with["permit"]:
+            seconds, reason = with_reason(call_hook(rule, "permit", decision.pod, node, self.cache.snapshot))
+            if seconds:
+                held.append((seconds, rule.title or rule.name, reason))
+        if not held:
+            return ""
+        seconds, name, reason = min(held)
+        if not time.monotonic() - decision.pod.record.since < seconds:  # which may be NaN
+            late = f"rejected due to timeout after waiting {seconds:g}s at plugin {name}"
+            rejected = f'pod "{decision.pod.name}" rejected while waiting on permit: {late}'
+            raise Unschedulable(with_why(rejected, reason))
+        return with_why(f"{name} does not permit the binding to {node.name} yet", reason)
+
+    def prepare_binding(self, decision, node):
+        """Ask the rules what has to take effect before the binding: what is to be sent, and waited for."""
+        requests = []
+        waits = ""
+        snapshot = self.cache.snapshot
+        for rule in decision.policy.rules_with["pre_bind"]:
+            wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
+            if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
+                wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
+            if wanted is not None:
+                requests += wanted
+                waits = with_why(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
+        decision.requests = requests  # only now: if a rule breaks, none are sent
+        decision.waits = waits
+
+    def put_off(self, decision):
+        """Have a pod that has no node back off, and say why it stays pending."""
+        record = decision.pod.record
+        record.end_turn()
+        self.fall_back(decision, was_met=record.since < record.began_at)  # its room is not of this turn
+        self.try_to_send(decision.requests)
+        self.say(decision, "Warning", "FailedScheduling", decision.reason, decision.message)
+        self.note_trouble(decision, decision.trouble)
+
+    def bind(self, decision):
+        """Have a thread bind a pod that has its node; or send first what rules want sent."""
+        record = decision.pod.record
+        record.end_turn()
+        if record.waits_for is WaitsFor.BINDING:
+            if not self.writer.dry_run:
+                self.under_way.add(decision.pod.uid)
+                self.writer.start(self.writer.bind_and_tell, decision, record, self.cache.snapshot.is_live)
+            return
+        try:
+            self.send(decision.requests)
+            self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
+        except Exception as error:
+            self.take_failure(decision, error)
+        self.note_trouble(decision, decision.trouble)
+
+    def fall_back(self, decision, was_met=True):
+        """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off.
+
+        was_met: whether others have met it in its room, which may fit now.
+        """
+        record = decision.pod.record
+        had_room = record.waits_for is not WaitsFor.NODE
+        record.back_off(seconds_to_wait(decision), decision.policy, decision.fits_nowhere)
+        if had_room:
+            self.cache.forget(decision.pod, was_met)
+            self.try_to_send(unreserve(decision, self.cache.snapshot))
+
+    def give_up_held(self):
+        """Have the pods that wait for rules give up their rooms."""
+        for record in self.values():
+            if record.decision:
+                self.fall_back(record.decision)
+
+    def note_trouble(self, decision, error):
+        """Note that a pod has met trouble of the API server."""
+        if isinstance(error, Trouble):
+            self.failing.add(decision.pod.uid)
+            self.failing_now.add(decision.pod.uid)
+            self.trouble = error
+
+    def raise_trouble(self):
+        """Raise what several pods have met in this pass: then it is not up to them."""
+        if len(self.failing_now) >= self.SEVERAL:
+            self.failing_now.clear()
+            raise self.trouble
+
+    def send(self, requests):
+        """Send what rules want sent; no pod is tried meanwhile, so it may not take long. Raises ApiError."""
+        if requests:
+            within(10, self.writer.send, requests, time.monotonic() + 10)
+
+    def try_to_send(self, requests):
+        """Send what rules want sent, though nothing depends on it."""
+        try:
+            self.send(requests)
+        except Exception as error:  # what a rule wants sent may be anything
+            warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
+
+    def say(self, decision, kind, event_reason, condition_reason, message):
+        """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
+
+        A warning that is not new is counted up, as events last for an hour; not those of many pods at once.
+        For pods whose condition has the reason Unschedulable, cluster autoscalers make nodes.
+        """
+        pod = decision.pod
+        record = pod.record
+        moment = time.monotonic()
+        if message != record.written:
+            record.written = message
+            record.event = event(pod, kind, event_reason, message)
+            requests = record.event, pod_condition(pod, condition_reason, message)
+        elif kind == "Warning" and moment >= record.say_again_at:
+            requests = (counted_up(record.event),)
+        else:
+            return
+        record.say_again_at = moment + random.uniform(1, 2) * SAY_AGAIN_SECONDS
+        self.writer.start(self.writer.tell, record, message, *requests)
+
+    def take_answers(self, patience=0.5):
+        """Take in how Bindings have ended; for those under way wait so many seconds."""
+        until = time.monotonic() + patience
+        while self.under_way:
+            try:
+                decision, error = self.writer.answered.get(timeout=max(until - time.monotonic(), 0))
+            except queue.Empty:
+                return
+            self.under_way.remove(decision.pod.uid)
+            if error:
+                self.take_failure(decision, error, heading="binding rejected: ")
+            else:
+                self.failing.clear()
+                self.failing_now.clear()
+
+    def take_failure(self, decision, error, heading=""):
+        """Have a pod fall back for which something could not be written."""
+        pod = decision.pod
+        self.fall_back(decision)
+        is_known = isinstance(error, (ApiError, Unschedulable))
+        why = one_line(error) if is_known else what_broke(error)
+        is_failure = warn_of_failure(error, f"{pod.key}: {why}")
+        is_answered = not is_answer(error, 0, 429)
+        if is_failure and is_answered:  # else it might well not be told either
+            self.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
+        self.note_trouble(decision, error)
+
+    def finish(self, seconds, stop=None):
+        """Wait until all is written, but no longer than this, or until `stop` is set."""
+        until = time.monotonic() + seconds
+        while self.under_way or self.writer.tasks.unfinished_tasks:
+            if time.monotonic() > until or (stop and stop.is_set()):
+                break
+            self.take_answers(patience=0.02)
+            time.sleep(0.002)
+
+
+SAY_AGAIN_SECONDS = 300  # for which an event is not counted up
+
+
+def counted_up(request):
+    """Return the request that counts up an event which a request has recorded. Upstream: EventCorrelator."""
+    _, path, body = request
+    body["count"] += 1
+    body["lastTimestamp"] = now()
+    return "PATCH", f"{path}/{body['metadata']['name']}", {
+        "count": body["count"], "lastTimestamp": body["lastTimestamp"]}
+
+
+def warn_of_failure(error, text):
+    """Say that a write has failed, and return True, unless it came too late.
+
+    That no answer came, is said once for all pods.
+    """
+    if is_answer(error, 404, 409):
+        return False
+    FAILURE.set()
+    warn_once(text, about="no answer to a write" if is_answer(error, 0) else None)
+    return True
+
+
+def is_answer(error, *statuses):
+    """Say whether an error is that of a request, and has one of these statuses; 0: no answer came."""
+    return isinstance(error, ApiError) and error.status in statuses
+
+
+# ==== 22. What is written ===============================================================================
+
+# Threads write Bindings, and tell people. What rules want sent, the loop has sent, and waits for that. In a
+# dry run nothing is written. Nor does a replica write that does not lead (`attempt`), except that it says
+# which pods it has bound (`announce`). A request that fails with 5xx is sent up to three times (patiently).
+
+
+HOOK_SECONDS = 60  # for which a rule's bind may keep a thread, and its post_bind, too
+
+
+class Writer:
+    """Sends requests, in threads of its own."""
+
+    def __init__(self, api, dry_run):
+        self.api = api
+        self.dry_run = dry_run
+        self.may_write = lambda: True
+        # Seconds to wait for a free thread. Where manifests are written, nobody but rules takes long.
+        self.patience = 5 if api.is_live else 2 * HOOK_SECONDS
+        self.threads = 0  # that have been started
+        self.tasks = queue.Queue()  # what threads are to do: (function, arguments)
+        # For the loop: (decision, why its Binding has failed, or None). Before Python 3.11 a SimpleQueue that
+        # is to wait for hardly any time may wait for ever.
+        self.answered = queue.Queue()
+
+    def write_while(self, leads):
+        """Write only while this replica leads, as a function says."""
+        self.may_write = leads
+
+    def start(self, function, *arguments):
+        """Have a thread call a function, as soon as one is free; in a dry run, none."""
+        if self.dry_run:
+            return
+        self.tasks.put((function, arguments))
+        if self.threads < min(self.tasks.unfinished_tasks, THREADS):
+            start_thread(self.work)
+            self.threads += 1
+
+    def work(self):
+        """Do one task after another, for ever."""
+        while True:
+            function, arguments = self.tasks.get()
+            with warn_if_broken("what was to be written is not"):
+                function(*arguments)
+            self.tasks.task_done()
+            del function, arguments  # while the thread waits, it keeps no decision and no nodes
+
+    def is_busy(self):
+        """Say whether all threads have something to do."""
+        return self.tasks.unfinished_tasks >= THREADS
+
+    def wait_for_a_free_thread(self):
+        """Wait until a thread has nothing to do. Raises ApiError if that takes long."""
+        until = time.monotonic() + self.patience
+        while self.is_busy():
+            if time.monotonic() > until:
+                what = f"no answer to {THREADS} writes, or to what rules do after them"
+                raise Trouble(0, f"{what}, for {self.patience} s")
+            come_round()
+            time.sleep(0.002)
+
+    def bind_and_tell(self, decision, record, is_live):
+        """Bind the pod, and let the loop know. If it is bound, tell people and rules so."""
+        pod = decision.pod
+        try:
+            with record.writing:  # what says that the pod waits is written before, or not at all
+                self.bind(decision, is_live)
+        except BaseException as error:  # by a rule even SystemExit
+            place = self.place_of(pod) if is_live else ""
+            if place not in ("", decision.node):
+                why = f"is on {place}: somebody else bound it; does a second {pod.scheduler} run?"
+                warn_once(f"{pod.key} {why}", about="somebody else binds")
+            if place != decision.node:
+                self.answered.put((decision, error))
+                return
+        self.answered.put((decision, None))
+        message = f"Successfully assigned {pod.key} to {decision.node}"
+        message = ", though it ".join([message, *unheeded(decision)])
+        self.announce(event(pod, "Normal", "Scheduled", message))
+        for rule in decision.policy.rules_with["post_bind"]:
+            with warn_if_broken(pod.key):
+                call_in_time(rule, "post_bind", pod, decision.node)
+
+    def bind(self, decision, is_live):
+        """Bind the pod: by a rule, an extender, or else a Binding. Raises ApiError, or what a rule raises."""
+        pod = decision.pod
+        node_name = decision.node
+        policy = decision.policy
+        binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
+                   for rule in policy.rules_with["bind"]]
+        if is_live:
+            binders += [(f"extender {extender.url}", extender.bind)
+                        for extender in policy.extenders if extender.cares("bindVerb", pod)]
+        bound_by = next((who for who, binder in binders if self.may_write() and binder(pod, node_name)), None)
+        # Among manifests nobody else can bind it, so that a Binding follows in any case.
+        if bound_by and is_live:
+            if self.place_of(pod) != node_name:
+                raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
+            return
+        try:
+            answer = patiently(self.attempt, *binding(pod, node_name))
+        except ApiError as error:
+            if error.status == 413:
+                raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
+            raise
+        if is_live and not name_in(answer, "kind"):  # which all has that an API server says
+            raise Trouble(0, "its Binding was answered, but by no API server")
+
+    def place_of(self, pod):
+        """Return the node on which a pod is, or "", whatever was answered: the answer may have been lost.
+
+        As long as the API server does not tell, it is asked again, and the pod keeps its room.
+        """
+        for attempt in itertools.count(1):
+            try:
+                raw = self.api.request("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
+                uid = name_in(raw, "metadata", "uid")
+                if uid:  # else it is no pod, so that no API server says it
+                    return name_in(raw, "spec", "nodeName") if uid == pod.uid else ""
+            except ApiError as error:
+                if error.status in (403, 404):  # nobody may ask, or it has gone
+                    return ""
+            time.sleep(backoff(attempt, most=10))
+
+    def announce(self, request):
+        """Say that a pod is bound, even if this replica does not lead any more.
+
+        If the API server is in trouble, say it again after 1, 2 and 4 seconds, unless all threads are needed.
+        """
+        for pause in (0, 1, 2, 4):
+            time.sleep(pause)
+            if self.write_note(self.api.request, request) or self.is_busy():
+                return
+
+    def tell(self, record, message, event, condition=None):
+        """Say why a pod is not bound. What the API server fails to write, the next attempt says again."""
+        self.write_if_news(record, message, event)
+        if condition:
+            with record.writing:  # the Binding comes before it or after it, or else a bound pod would say it
+                self.write_if_news(record, message, condition)
+
+    def write_if_news(self, record, message, request):
+        """Write a message about a pod that waits, unless there is another one by now."""
+        if record.written != message:
+            return
+        if record.waits_for is WaitsFor.BINDING:
+            record.written = None  # by now it may be bound; if it is not, that is told anew
+        elif not self.write_note(self.attempt, request):
+            record.written = None
+
+    def write_note(self, send, request):
+        """Send an event or a condition. Return False if it is to be said anew: in trouble, or it has gone."""
+        try:
+            patiently(send, *request)
+        except ApiError as error:
+            has_gone = error.status == 404
+            if isinstance(error, Trouble) or (has_gone and "/events/" in request[1]):
+                return False
+            # Where the pod has gone, another one of its name is told 422. 409: it was written after all, or
+            # this replica does not lead any more.
+            if not has_gone and error.status not in (409, 422):
+                warn_once(str(error))
+        return True
+
+    def send(self, requests, until=math.inf):
+        """Send requests, one after another, until one fails; in a dry run, none. Raises ApiError.
+
+        until: the time, in monotonic seconds, after which nobody waits for them any more.
+        """
+        for request in requests if not self.dry_run else ():
+            if time.monotonic() > until:
+                raise Trouble(0, "what was sent before it took too long")
+            patiently(self.attempt, *request)
+
+    def attempt(self, *request):
+        """Send a request once, unless another replica may lead by now. Return its answer."""
+        if not self.may_write():
+            raise ApiError(409, "this replica does not lead any more")
+        return self.api.request(*request)
+
+
+def call_in_time(rule, point, *things):
+    """Return what a rule says at an extension point. Raises TimeoutError if that takes too long."""
+    late = TimeoutError(f"{rule.title or rule.name}: {point} has not returned for {HOOK_SECONDS} s")
+    return within(HOOK_SECONDS, call_hook, rule, point, *things, late=late)
+
+
+# ==== 25. The live cluster ==============================================================================
+
 class LiveCluster(Cluster):
     """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
 
@@ -5014,6 +5145,7 @@ class LiveCluster(Cluster):
         self.unheard = {}  # namespace/name of pods that are listed, and not told -> since when
         self.listed_at = -math.inf  # when the pods that wait were last listed, in monotonic seconds
         self.breaks_off_at = 0  # when the pass ends if pods have come
+        self.pops_at = 0  # when pods may be tried again in their backoff: this takes a twentieth of the time
 
     def pods_to_try(self, policies, stop):
         """Yield the pods that are due; before each, take in what has changed. Raises ApiError.
@@ -5023,28 +5155,28 @@ class LiveCluster(Cluster):
         try:
             self.begin_pass(self.waiting_pods(policies), policies)
             while pod := self.next_due(stop):
-                if pod.record.decision:
-                    self.ask_again(pod.record.decision)
+                decision = pod.record.decision
+                if decision:
+                    self.go_on(decision)
+                    self.report(decision)
                 else:
                     yield pod
         finally:
+            if self.pops_at == math.inf:
+                moment = time.monotonic()
+                self.pops_at = moment + 2 * BRAKE * (moment - self.listed_at)
             self.pending.take_answers()  # which pods the API server has bound, and which not
         self.pending.raise_trouble()
 
-    def ask_again(self, decision):
-        """Ask rules once more whether a pod may be bound by now to the node that it has."""
-        ask_before_binding(decision, self.cache)
-        self.bind_or_put_off(decision)
-        self.report(decision)
-
     def bind(self, decision):
-        """Give the pod its room, and ask the rules; if none is against it, have a thread POST the Binding."""
-        assume(decision, self.cache)
-        ask_before_binding(decision, self.cache)
-        self.bind_or_put_off(decision)
+        """Give the pod its room, ask the rules; if none is against it, have a thread POST the Binding."""
+        self.pending.assume(decision)
+        self.go_on(decision)
 
-    def bind_or_put_off(self, decision):
-        """Do what rules have made of a decision."""
+    def go_on(self, decision):
+        """Ask rules whether a pod may be bound by now to the node that it has; bind it, or put it off."""
+        if decision.node:
+            self.pending.ask_rules(decision)
         if decision.node:
             self.pending.bind(decision)
         else:
@@ -5105,12 +5237,15 @@ class LiveCluster(Cluster):
         self.forget_arrivals(others)  # pods may name as many other schedulers as they like
         pods = self.pending_pods(waiting, policies)
         if self.cache.collect_changes():
-            self.pending.hasten()
+            self.pending.retry_after_backoff()
         if are_policies_others:
             self.pending.end_backoff()
         self.pending.failing_now.clear()
         self.due = [pod for pod in pods if pod.record.is_due()]
         ready_at = time.monotonic()
+        if not self.due and ready_at >= self.pops_at:
+            self.due = [pod for pod in pods if pod.record.may_pop()]
+            self.pops_at = math.inf  # until this pass is over
         self.breaks_off_at = ready_at + max(1, ready_at - self.listed_at)
         return snapshot
 
@@ -5173,15 +5308,22 @@ class LiveCluster(Cluster):
         record = self.pending.get(pod.uid)
         return not record or (record.is_due() and time.monotonic() > self.listed_at + 0.1)
 
+    def could_pop(self):
+        """Say whether something has changed, so that pods may be tried again in their backoff."""
+        is_waited_for = any(record.pops_at < math.inf for record in self.pending.values())
+        return self.cache.has_changed and is_waited_for and time.monotonic() >= self.pops_at
+
     def rest(self, seconds, stop):
-        """Wait so long, or until `stop` is set; unless there is trouble, only until a pod has come."""
+        """Wait so long, or until `stop` is set; unless there is trouble, only until there is work."""
         self.at_rest()
         if self.trouble or not self.cache.objects.is_watched:
+            CAME_ROUND.at = math.inf
             super().rest(seconds, stop)
+            come_round()
             return
         until = time.monotonic() + seconds
         with contextlib.suppress(ApiError):  # which the next pass meets, too
-            while not (self.has_come() or stop.is_set()) and time.monotonic() < until:
+            while not (self.has_come() or self.could_pop() or stop.is_set()) and time.monotonic() < until:
                 self.cache.take_news(patience=0.1)
 
     def keep_up(self):
@@ -5329,21 +5471,57 @@ def recall_fits(ask, predicates, pod, snapshot, policy):
 # ==== 27. Extenders =====================================================================================
 
 def extenders_of(configs):
-    """Return the extenders, ignorable ones last. Raises InputError. Upstream: validateExtenders."""
+    """Return the extenders, ignorable ones last."""
     extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
-    for extender in extenders:
-        tls = extender.config.get("tlsConfig", {})
-        if extender.config.get("prioritizeVerb") and extender.weight <= 0:
-            raise InputError(f"{extender.title}.weight: must be positive where there is a prioritizeVerb")
-        if tls.get("insecure") and tls.get("caFile"):
-            raise InputError(f"{extender.title}.tlsConfig: give either caFile or insecure")
-        for name in ("caFile", "certFile", "keyFile"):
-            if tls.get(name) and not Path(tls[name]).is_file():
-                raise InputError(f"{extender.title}.tlsConfig.{name}: there is no file {tls[name]}")
-    binders = [extender.title for extender in extenders if extender.config.get("bindVerb")]
-    if len(binders) > 1:
-        raise InputError(f"{binders[1]}.bindVerb: only one extender may bind, and {binders[0]} does")
     return sorted(extenders, key=lambda extender: extender.ignorable)
+
+
+def extender_problems(configs):
+    """Yield what is wrong with extenders. Upstream: validateExtenders."""
+    binders = [f"extenders[{i}]" for i, config in enumerate(configs) if config.get("bindVerb")]
+    managed = set()
+    for i, config in enumerate(configs):
+        place = f"extenders[{i}]"
+        if config.get("prioritizeVerb") and config.get("weight", 0) <= 0:
+            yield f"{place}.weight: must be positive where there is a prioritizeVerb"
+        for name in [resource.get("name", "") for resource in config.get("managedResources", [])]:
+            where = f"{place}.managedResources: {in_short(name)}"
+            if not is_extended_resource(name):
+                yield f"{where} is no extended resource, such as example.com/gpu"
+            if name in managed:
+                yield f"{where} comes twice"
+            managed.add(name)
+        yield from tls_problems(config.get("tlsConfig", {}), f"{place}.tlsConfig")
+    for place in binders[1:]:
+        yield f"{place}.bindVerb: only one extender may bind, and {binders[0]} does"
+
+
+def is_extended_resource(name):
+    """Say whether this can be the name of an extended resource. Upstream: IsExtendedResourceName."""
+    is_native = "/" not in name or "kubernetes.io/" in name or name.startswith("requests.")
+    return not is_native and is_qualified(f"requests.{name}")
+
+
+def is_qualified(name):
+    """Say whether this can be the key of a label, or the name of a resource. Upstream: IsQualifiedName."""
+    domain, slash, word = name.rpartition("/")
+    part = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    is_domain = len(domain) <= 253 and re.fullmatch(rf"{part}(\.{part})*", domain)
+    return bool(word and len(word) <= 63 and LABEL_VALUE.fullmatch(word) and (is_domain or not slash))
+
+
+def tls_problems(tls, place):
+    """Yield what is wrong with an extender's tlsConfig. Upstream: TLSConfigFor."""
+    if tls.get("insecure") and (tls.get("caFile") or tls.get("caData")):
+        yield f"{place}: give either caFile, or caData, or insecure"
+    for name in ("caFile", "certFile", "keyFile"):
+        if tls.get(name) and not Path(tls[name]).is_file():
+            yield f"{place}.{name}: there is no file {tls[name]}"
+    for name in ("caData", "certData", "keyData"):
+        try:
+            base64.b64decode(tls.get(name, ""), validate=True)
+        except ValueError:
+            yield f"{place}.{name}: expected what is in the file, in base64"
 
 
 # What extenders answer. Whatever the case of the fields' names, as Go reads them: see `decode`.
@@ -5394,10 +5572,25 @@ class Extender:
                 "https": interruptible(urllib3.HTTPSConnectionPool)}
         tls = config.get("tlsConfig", {})
         is_unchecked = tls.get("insecure") or config.get("enableHttps")
-        self.session.verify = tls.get("caFile") or not is_unchecked
-        if tls.get("certFile") and tls.get("keyFile"):
-            self.session.cert = tls["certFile"], tls["keyFile"]
+        self.made_files = []  # which last as long as they are referred to
+        self.session.verify = self.file_of(tls, "ca") or not is_unchecked
+        client = self.file_of(tls, "cert"), self.file_of(tls, "key")
+        if all(client):
+            self.session.cert = client
+        if tls.get("serverName"):  # that the certificate is for, if it is not the URL's
+            secure = self.session.adapters["https://"].poolmanager.connection_pool_kw
+            secure["server_hostname"] = secure["assert_hostname"] = tls["serverName"]
         urllib3.disable_warnings(InsecureRequestWarning)  # what is not checked, the Policy has decided
+
+    def file_of(self, tls, what):
+        """Return the file of what tlsConfig names, or has as data, which takes precedence; or None."""
+        if not tls.get(f"{what}Data"):
+            return tls.get(f"{what}File")
+        made = tempfile.NamedTemporaryFile()  # noqa: SIM115 (it is there as long as the extender)
+        made.write(base64.b64decode(tls[f"{what}Data"]))
+        made.flush()
+        self.made_files.append(made)
+        return made.name
 
     def cares(self, verb, pod):
         """Say whether it has this verb, and the pod names one of its resources, if it has any."""
@@ -5623,7 +5816,6 @@ class LeaderElection:
 # Manifests in place of a cluster, what people see, the command line.                                    #
 ##########################################################################################################
 
-import base64
 import html
 import shutil
 import statistics
@@ -5633,24 +5825,19 @@ import textwrap
 # ==== 29. A cluster made of manifests ===================================================================
 
 
-# What is often misspelt: names in pods and nodes that rules look at, a few that look like these, and kinds.
-FIELDS = """
-    affinity allocatable annotations capacity containers containerStatuses effect hostIP hostIPC hostIPs
-    hostNetwork hostPID hostPort image images initContainers initContainerStatuses labels labelSelector
-    limits matchExpressions matchLabelKeys matchLabels maxSkew metadata mismatchLabelKeys name names
-    namespace namespaces nodeAffinity nodeAffinityPolicy nodeName nodeSelector nodeSelectorTerms
-    nodeTaintsPolicy overhead podAffinity podAffinityTerm podAntiAffinity port ports preference
-    preferredDuringSchedulingIgnoredDuringExecution priority priorityClassName reference requests
-    requiredDuringSchedulingIgnoredDuringExecution resources schedulerName schedulingGates spec status
-    taints tolerations topologyKey topologySpreadConstraints unschedulable volumes whenUnsatisfiable"""
-FIELDS = tuple(FIELDS.split())
-# What is in these may have any name, or is not written by people.
-FREE = {"labels", "annotations", "nodeSelector", "matchLabels", "containerStatuses", "initContainerStatuses"}
+# What is in these may have any name, or no rule looks at it, or it is not written by people.
+FREE = {"labels", "annotations", "nodeSelector", "matchLabels", "volumes", "status"}
 VALUES = {  # what these fields may say
     "operator": [*OPERATORS], "effect": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
     "whenUnsatisfiable": ["DoNotSchedule", "ScheduleAnyway"]}
-CLUSTER_WIDE = ["Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver",
-                "VolumeAttachment", "PriorityClass"]  # kinds of objects that have no namespace
+NEEDED = {  # part of a pod -> the fields without which it is refused; [] is any entry of a list
+    "podAffinityTerm": ["topologyKey"], f"required{WHEN}[]": ["topologyKey"],
+    "topologySpreadConstraints[]": ["maxSkew", "topologyKey", "whenUnsatisfiable"]}
+CONTAINERS = {"initContainers", "containers"}
+OF_PODS = ["tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "hostNetwork"]
+CLUSTER_WIDE = [  # kinds of objects that have no namespace
+    "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
+    "PriorityClass", "RuntimeClass"]
 KINDS = [*CLUSTER_WIDE, "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
          "PersistentVolumeClaim", "CSIStorageCapacity", "PodDisruptionBudget"]
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
@@ -5663,36 +5850,57 @@ def remarks_on(kind, thing):
     if meant:
         yield f'kind: did you mean "{meant}"?'
     if kind in ("Pod", "Node"):
-        yield from odd_words(thing, "")
-    if "template" in pick(thing, dict, "spec"):
+        yield from refused_in(thing, "")
+    if not {"template", "jobTemplate"}.isdisjoint(pick(thing, dict, "spec")):
         yield "no pods are made of its template here: add the pods themselves"
 
 
-def odd_words(thing, place):
-    """Yield names of fields that are nearly ones which rules look at, and values that the API lacks."""
+def refused_in(thing, place):
+    """Yield what an API server refuses or drops in a part of a pod or a node that rules look at."""
     if isinstance(thing, list):
         for i, value in enumerate(thing):
-            yield from odd_words(value, f"{place}[{i}]")
+            yield from refused_in(value, f"{place}[{i}]")
     for name, value in thing.items() if isinstance(thing, dict) else ():
         where = f"{place}.{name}".removeprefix(".")
-        meant = nearly(name, FIELDS)
-        if meant:
-            yield f'{where}: did you mean "{meant}"?'
         known = VALUES.get(name, [value])  # of other fields, any value will do
         if name == "operator" and ".tolerations[" in where:
             known = ["Equal", "Exists", "Gt", "Lt"]
         if value and value not in known:
-            hint = did_you_mean(value, known, f"; expected one of {', '.join(known)}")
-            yield f'{where}: unknown {name} "{value}"{hint}'
-        if name in FIELDS and name not in FREE:
-            yield from odd_words(value, where)
+            yield f'{where}: unknown {name} "{value}"; expected one of {", ".join(known)}'
+        if name == "labelSelector" and not isinstance(value, dict | None):
+            yield f"{where}: expected an object, got {in_short(value)}"
+        if name not in FREE:
+            yield from refused_in(value, where)
+    if isinstance(thing, dict):
+        part = re.sub(r"\[[0-9]+]$", "[]", place).rpartition(".")[2]
+        yield from (f"{place}.{problem}" for problem in problems_with(part, thing))
+
+
+def problems_with(part, thing):
+    """Yield what is wrong with the fields of a part of a pod. Upstream: pkg/apis/core/validation."""
+    yield from (f"{name}: is missing" for name in NEEDED.get(part, ()) if not thing.get(name))
+    if part.removesuffix("[]") in CONTAINERS:
+        yield from (f"{name}: belongs in spec, beside containers" for name in OF_PODS if name in thing)
+    elif part == "resources":
+        places = ["requests", "limits", "claims"]
+        yield from (f"{name}: belongs in requests or limits" for name in thing if name not in places)
+    elif part in ("requests", "limits"):
+        for name in thing.keys() - NO_REQUESTS.keys():
+            if "/" not in name and not name.startswith("hugepages-"):
+                yield f"{name}: no such resource; expected {', '.join(NO_REQUESTS)}, or example.com/{name}"
+    elif part == "tolerations[]":
+        exists = thing.get("operator") == "Exists"
+        if exists and thing.get("value"):
+            yield "value: must be left out where the operator is Exists"
+        if not exists and not thing.get("key"):
+            yield "operator: must be Exists where there is no key"
 
 
 def completed(spec):
     """Return a pod's spec as the API server completes it. Upstream: pkg/apis/core/v1/defaults.go."""
     spec = spec | {"schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
     on_host_network = pick(spec, bool, "hostNetwork")
-    for kind in {"initContainers", "containers"} & spec.keys():
+    for kind in CONTAINERS & spec.keys():
         spec[kind] = [dict(container) for container in pick(spec, list, kind, of=dict)]
         for container in spec[kind]:
             resources = pick(container, dict, "resources")
@@ -5700,7 +5908,21 @@ def completed(spec):
             container["resources"] = resources | {"requests": requests}
             for port in pick(container, list, "ports", of=dict) if on_host_network else ():
                 port["hostPort"] = port.get("hostPort") or port.get("containerPort")
+    as_a_whole = pick(spec, dict, "resources")
+    if as_a_whole.get("limits"):  # they are requests of what no container requests
+        said = set().union(*(pick(container, dict, "resources", "requests") for kind in CONTAINERS
+                             for container in pick(spec, list, kind, of=dict)))
+        requests = {name: limit for name, limit in as_a_whole["limits"].items() if name not in said}
+        requests |= pick(as_a_whole, dict, "requests")
+        spec["resources"] = as_a_whole | {"requests": requests}
     return spec
+
+
+def is_default_class(storage_class):
+    """Say whether claims without a class get this one. Upstream: IsDefaultAnnotation in pkg/volume/util."""
+    annotations = pick(storage_class, dict, "metadata", "annotations")
+    return any(annotations.get(f"storageclass.{prefix}kubernetes.io/is-default-class") == "true"
+               for prefix in ("", "beta."))
 
 
 class Manifests:
@@ -5714,6 +5936,8 @@ class Manifests:
         self.objects = {}  # (resource, namespace, name) -> object
         self.uids = {}  # uid of a pod -> its namespace/name
         self.changes = 0  # Bindings, deletions, nominations
+        self.cluster_wide = collections.defaultdict(dict)  # resource -> {name: object}
+        self.limit_ranges = collections.defaultdict(list)  # namespace -> its LimitRanges
         for path in paths:
             try:
                 self.load(path)
@@ -5721,12 +5945,11 @@ class Manifests:
                 raise InputError(f"{path}: {one_line(error)}") from error
         if paths and not any(resource == "nodes" for resource, *_ in self.objects):
             raise InputError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
-        self.give_priorities()
+        self.admit()
 
     def load(self, path):
         """Read a file, or standard input for -; say what is odd in it. Raises OSError, ValueError."""
-        text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")
-        for document in parse(text):
+        for document in parse(text_in(path)):
             if document is None:
                 continue
             kind = name_in(document, "kind").removesuffix("List")  # the API server gives items none
@@ -5771,19 +5994,94 @@ class Manifests:
             remarks.append("there is one of this name already, which this one replaces")
         return [f"{kind} {name}: {remark}" for remark in remarks]
 
-    def give_priorities(self):
-        """Give each pod the priority of its PriorityClass. Upstream: plugin/pkg/admission/priority."""
-        classes = SYSTEM_CLASSES | {name: thing for (resource, _, name), thing in self.objects.items()
-                                    if resource == "priorityclasses"}
-        default = next((thing for thing in classes.values() if thing.get("globalDefault")), {})
-        for (resource, _, pod), thing in self.objects.items():
-            spec = pick(thing, dict, "spec")
-            if resource == "pods" and spec.get("priority") is None:
-                name = name_in(spec, "priorityClassName")
-                if name and name not in classes:
-                    warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'
-                              + did_you_mean(name, classes, ""))
-                spec["priority"] = pick(classes.get(name, {}) if name else default, int, "value")
+    def admit(self):
+        """Complete the objects as admission does, once all are there. Upstream: plugin/pkg/admission."""
+        for namespace in {namespace for _, namespace, _ in self.objects if namespace}:
+            self.objects.setdefault(("namespaces", None, namespace), {"metadata": {"name": namespace}})
+        completions = {"namespaces": self.admit_namespace, "persistentvolumeclaims": self.admit_claim,
+                       "pods": self.admit_pod}
+        for (resource, namespace, name), thing in self.objects.items():
+            if not namespace:
+                self.cluster_wide[resource][name] = thing
+            elif resource == "limitranges":
+                self.limit_ranges[namespace].append(thing)
+        for (resource, namespace, name), thing in self.objects.items():
+            with contextlib.suppress(Malformed):  # which rules will say that look at it
+                if resource in completions:
+                    completions[resource](namespace, name, thing)
+
+    def admit_namespace(self, _, name, thing):
+        """Give a namespace the label with its name."""
+        labels = pick(thing, dict, "metadata", "labels")
+        thing["metadata"]["labels"] = labels | {"kubernetes.io/metadata.name": name}
+
+    def admit_claim(self, _, name, claim):
+        """Give a claim the default StorageClass; say what it waits for, if nobody does that here."""
+        spec = pick(claim, dict, "spec")
+        annotations = pick(claim, dict, "metadata", "annotations")
+        classes = self.cluster_wide["storageclasses"]
+        defaults = [name for name, each in classes.items() if is_default_class(each)]
+        of_old = annotations.get("volume.beta.kubernetes.io/storage-class")
+        has_class = spec.get("storageClassName") is not None or of_old is not None
+        if defaults and not has_class and "uid" not in claim["metadata"]:  # else it is a live cluster's
+            newest = max(defaults, key=lambda name: classes[name]["metadata"]["creationTimestamp"])
+            claim["spec"] = spec = spec | {"storageClassName": newest}
+        mode = name_in(classes.get(class_name_of(claim)), "volumeBindingMode")
+        selected = annotations.get(SELECTED_NODE)
+        if not spec.get("volumeName"):
+            if mode != "WaitForFirstConsumer":
+                warn_once(f"PersistentVolumeClaim {name}: nobody binds it here: add volumeName to its spec, "
+                          "and the annotation pv.kubernetes.io/bind-completed")
+            elif selected and selected not in self.cluster_wide["nodes"]:
+                warn_once(f"PersistentVolumeClaim {name}: waits for a volume for {selected}, which is gone")
+
+    def admit_pod(self, namespace, name, thing):
+        """Give a pod what LimitRanges, its RuntimeClass and its PriorityClass say."""
+        if "uid" not in thing["metadata"]:  # else it is a live cluster's
+            self.give_requests(namespace, thing["spec"])
+            thing["spec"] = self.with_runtime_class(name, thing["spec"])
+        self.give_priority(name, thing["spec"])
+        for volume in pick(thing, list, "spec", "volumes", of=dict):
+            claim = f"{name}-{name_in(volume, 'name')}"
+            is_there = ("persistentvolumeclaims", namespace, claim) in self.objects
+            if volume.get("ephemeral") and not is_there and not thing["spec"].get("nodeName"):
+                warn_once(f"Pod {name}: nobody makes the claim {claim} of its ephemeral volume here: add it")
+
+    def give_requests(self, namespace, spec):
+        """Give containers the requests that LimitRanges of their namespace have for those without."""
+        given = {}
+        for limit_range in self.limit_ranges[namespace]:
+            for item in pick(limit_range, list, "spec", "limits", of=dict):
+                for part in ("defaultRequest", "default", "max", "min"):  # the first one counts
+                    said = pick(item, dict, part) if item.get("type") == "Container" else {}
+                    given = said | given
+        for container in itertools.chain(*(pick(spec, list, kind) for kind in CONTAINERS)):
+            container["resources"]["requests"] = given | container["resources"]["requests"]
+
+    def with_runtime_class(self, pod, spec):
+        """Return a pod's spec with what its RuntimeClass adds: overhead, a node selector, tolerations."""
+        name = name_in(spec, "runtimeClassName")
+        if not name:
+            return spec
+        classes = self.cluster_wide["runtimeclasses"]
+        if name not in classes:
+            warn_once(f'Pod {pod}: spec.runtimeClassName: there is no RuntimeClass "{name:.60}"')
+        runtime = classes.get(name, {})
+        selector = pick(spec, dict, "nodeSelector") | pick(runtime, dict, "scheduling", "nodeSelector")
+        tolerations = pick(spec, list, "tolerations") + pick(runtime, list, "scheduling", "tolerations")
+        overhead = spec.get("overhead") or pick(runtime, dict, "overhead", "podFixed")
+        return spec | {"nodeSelector": selector, "tolerations": tolerations, "overhead": overhead}
+
+    def give_priority(self, pod, spec):
+        """Give a pod the priority of its PriorityClass."""
+        if spec.get("priority") is None:
+            classes = SYSTEM_CLASSES | self.cluster_wide["priorityclasses"]
+            default = next((thing for thing in classes.values() if thing.get("globalDefault")), {})
+            name = name_in(spec, "priorityClassName")
+            if name and name not in classes:
+                warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'
+                          + did_you_mean(name, classes, ""))
+            spec["priority"] = pick(classes.get(name, {}) if name else default, int, "value")
 
     def request(self, method, path, body=None, params=None):
         """Answer a list; carry out a Binding, or a pod's deletion; accept other writes without effect."""
@@ -6218,7 +6516,8 @@ def has_any(node, resource):
 def used_of_all(node, resource):
     """Return how much of a resource is requested on a node, and how much there is: 2.5/4, 4/8Gi."""
     units = {"cpu": (1000, ""), "memory": (2**30, "Gi"), "ephemeral-storage": (2**30, "Gi")}
-    unit, suffix = units.get(resource, (1, ""))
+    is_memory = resource.startswith("hugepages-")
+    unit, suffix = units["memory"] if is_memory else units.get(resource, (1, ""))
     amounts = node.requested.get(resource, 0), node.allocatable.get(resource, 0)
     return "/".join(in_digits(round(each / unit, 3)) for each in amounts) + suffix
 
@@ -6566,15 +6865,6 @@ def filled_in(thing, names=None):
 
 # ==== 33. The command line ==============================================================================
 
-FLAGS_PASSED_OVER = re.compile(  # of kube-scheduler, from 1.20 on
-    "--(add-dir-header|address|allow-metric-labels.*|alsologtostderr|authentication-.*|authorization-.*"
-    "|bind-address|cert-dir|client-ca-file|contention-profiling|disable-http2-serving|disabled-metrics"
-    "|emulat.*|feature-gates|http2-.*|kube-api-.*|leader-elect-resource-lock|log-.*|logging-format|logtostderr"
-    "|min-compatibility-version|one-output|permit-.*|pod-max-in-unschedulable-pods-duration|port|profiling"
-    "|requestheader-.*|secure-port|show-hidden-metrics.*|skip-.*headers|stderrthreshold|tls-.*"
-    "|use-legacy-policy-config|vmodule)")
-
-
 def read_arguments(argv):
     """Read the command line."""
     parser = argparse.ArgumentParser(
@@ -6610,12 +6900,6 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
         help="json: an object for each decision; html: a page of all of them")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
     options, unknown = parser.parse_known_args(argv)
-    options.passed_over = []
-    while unknown and FLAGS_PASSED_OVER.fullmatch(unknown[0].partition("=")[0]):
-        flag, equals, _ = unknown.pop(0).partition("=")
-        options.passed_over.append(flag)
-        if unknown and not equals and not unknown[0].startswith("-"):
-            del unknown[0]  # its value
     if unknown:
         word = unknown[0].partition("=")[0]
         otherwise = "" if word.startswith("-") else "; manifests are given by --cluster"
@@ -6658,8 +6942,6 @@ def command_line(argv=None):
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler])
     log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
-    if options.passed_over:
-        log.warning("nothing here depends on %s", ", ".join(options.passed_over))
     screen = Screen()
     rules_print_to = sys.stdout if options.output == "text" else sys.stderr
     ended = threading.Event()
@@ -6716,29 +6998,37 @@ def run_command(options, screen):
     return code
 
 
-def watch_rules(thread, ended, seconds=5, limit=math.inf):
-    """Until all has ended, warn of each rule that a thread, the loop's, has asked about a pod for so long.
-
-    After `limit` seconds end the process, as the loop cannot: nobody would be scheduled, while another thread
-    renews the Lease.
-    """
+def watch_rules(thread, ended, seconds=5):
+    """Until all has ended, warn of each rule that a thread, the loop's, has asked about a pod for so long."""
     last = None  # the rule in which the thread was at the last look, and the pod
-    since = time.monotonic()  # when it was first seen there
     while not ended.wait(seconds):
         frame = sys._current_frames().get(thread)
         while frame and frame.f_code not in RULE_OF:
             frame = frame.f_back
         seen = frame and (frame.f_code, frame.f_locals.get("pod"))
-        if seen != last:
-            last = seen
-            since = time.monotonic()
-        elif seen:
-            name = RULE_OF[frame.f_code]
+        if seen and seen == last:
             place = f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
-            warn_once(f"{name} takes long: more than {seconds:g} s for one pod ({place})", about=frame.f_code)
-            if time.monotonic() - since >= limit:
-                log.error("%s has not returned for %g s (%s): this process ends", name, limit, place)
-                os._exit(1)
+            what = f"{RULE_OF[frame.f_code]} takes long: more than {seconds:g} s for one pod"
+            warn_once(f"{what} ({place})", about=frame.f_code)
+        last = seen
+
+
+def watch_the_loop(thread, ended, limit):
+    """Until all has ended, end the process if the loop does not come round for so many seconds.
+
+    Nobody would be scheduled, while another thread renews the Lease: so another replica is to lead.
+    """
+    while not ended.wait(limit / 10):
+        if time.monotonic() < CAME_ROUND.at + limit:
+            continue
+        frame = sys._current_frames().get(thread)
+        places = [(each.filename, each.lineno) for each in traceback.extract_stack(frame)]
+        in_rules = [place for place in places if place[0] in {str(added.path) for added in PLUGGED_IN}]
+        file, line = (in_rules or places)[-1]
+        place = f"{Path(file).name}, line {line}"
+        said = f"the loop has not come round for {limit:g} s ({place}): this process ends"
+        wait([in_background(log.error, said)], 1)  # whoever reads the log may be what is waited for
+        os._exit(1)
 
 
 def stop_on_signals():
@@ -6768,7 +7058,8 @@ def poll(cluster, policy_file, stop, options):
         if not election.lead(stop, cluster.keep_up):
             return int(options.once)
     limit = election.renew_deadline if elected else 60
-    in_background(watch_rules, threading.get_ident(), stop, limit / 10, limit)
+    CAME_ROUND.at = time.monotonic()
+    in_background(watch_the_loop, threading.get_ident(), stop, limit)
     code = run_to_the_end(cluster, policy_file, stop, options.interval, options.once)
     stop.set()
     if elected:
@@ -7295,6 +7586,9 @@ class Profile(FullPolicy):
     """What a profile of a KubeSchedulerConfiguration says: a Policy that decides as 1.36 does."""
 
     kind = "KubeSchedulerConfiguration"
+    unschedulable_seconds = 300  # upstream: DefaultPodMaxInUnschedulablePodsDuration
+    pops_from_backoff = True  # upstream: SchedulerPopFromBackoffQ, since 1.33
+    would_preempt = False
 
     def predicates_to_ask(self):
         """Return the predicates as they are asked: first of all, which nodes the pod names."""
@@ -7336,12 +7630,17 @@ NAMES_OF_OLD |= {
     **dict.fromkeys(["SelectorSpread", "DefaultPodTopologySpread"],
                     "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
     **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"],
-                    "NodeVolumeLimits (in a Policy: MaxCSIVolumeCountPred)"),
+                    "leave it out, NodeVolumeLimits does it (in a Policy: MaxCSIVolumeCountPred)"),
     "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
-    **dict.fromkeys(["NodeResourceLimits", "healthzBindAddress", "metricsBindAddress", "disablePreemption"],
-                    "nothing, leave it out"),
-    "unreserve": "reserve",
-    "algorithmSource": "--policy with the Policy's own file",
+    **dict.fromkeys(["NodeResourceLimits", "healthzBindAddress", "metricsBindAddress", "disablePreemption",
+                     "failureDomains"], "nothing, leave it out"),
+    "unreserve": "reserve", "enableHttps": "enableHTTPS",
+    "algorithmSource": "nothing for DefaultProvider, leave it out, else --policy with the Policy's own file",
+    "extenders": "extenders beside profiles, for all of them",
+    "enabled": "multiPoint.enabled, or that of another extension point",
+    "disabled": "multiPoint.disabled, or that of another extension point",
+    "resources": "scoringStrategy.resources",
+    "shape": "requestedToCapacityRatio.shape in scoringStrategy",
     "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding",
     "lockObjectName": "resourceName", "lockObjectNamespace": "resourceNamespace",
     "schedulerName": "profiles[0].schedulerName, or --scheduler-name",
@@ -7354,8 +7653,23 @@ NAMES_OF_OLD |= {
     "--lock-object-namespace": "leaderElection.resourceNamespace in a KubeSchedulerConfiguration"}
 DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
 # Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
-WITHOUT_EFFECT = ["DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
-                  "NodeDeclaredFeatures", "PodGroupPodsCount", "TopologyPlacementGenerator"]
+WITHOUT_EFFECT = ["DefaultPreemption", "DynamicResources", "GangScheduling", "NodeDeclaredFeatures",
+                  "PodGroupPodsCount", "TopologyPlacementGenerator"]
+EXTENDS = {  # kube-scheduler's own plugin -> its extension points
+    "PrioritySort": "queueSort", "SchedulingGates": "preEnqueue", "DefaultBinder": "bind",
+    **dict.fromkeys(["NodeUnschedulable", "NodeName"], "filter"),
+    **dict.fromkeys(["NodePorts", "VolumeRestrictions", "NodeVolumeLimits", "VolumeZone",
+                     "NodeDeclaredFeatures"], "preFilter filter"),
+    **dict.fromkeys(["NodeAffinity", "PodTopologySpread", "InterPodAffinity"],
+                    "preFilter filter preScore score"),
+    "NodeResourcesFit": "preFilter filter preScore score placementScore",
+    "VolumeBinding": "preFilter filter preScore score reserve preBind",
+    "TaintToleration": "filter preScore score", "ImageLocality": "score",
+    "NodeResourcesBalancedAllocation": "preScore score",
+    "DefaultPreemption": "preEnqueue postFilter podGroupPostFilter",
+    "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
+    "GangScheduling": "preEnqueue reserve permit placementFeasible",
+    "PodGroupPodsCount": "placementScore", "TopologyPlacementGenerator": "placementGenerate"}
 # Rules of a Policy that no plugin has any more, and the default weights that have changed.
 GONE = ["CheckNodeLabelPresence", "CheckServiceAffinity", "MaxEBSVolumeCount", "MaxGCEPDVolumeCount",
         "MaxAzureDiskVolumeCount", "MaxCinderVolumeCount",
@@ -7369,43 +7683,55 @@ POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *HOOK_POINTS
 
 
 def duration(text, place):
-    """Return a duration such as 15s, 1m30s or 500ms in seconds; "" is 0. Raises InputError."""
-    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ms|s|m|h)", text)
-    if "".join(map("".join, parts)) != text:
-        raise InputError(f"{place}: {json.dumps(text)[:60]} is not a duration, such as 15s or 1m30s")
-    return sum(float(count) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for count, unit in parts)
+    """Return a duration such as 15s, 1m30s or 500ms in seconds; "" and "0" are 0. Raises InputError."""
+    units = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 0.001, "s": 1, "m": 60, "h": 3600}
+    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ns|us|µs|ms|s|m|h)", text)
+    if text != "0" and "".join(map("".join, parts)) != text:
+        raise InputError(f"{place}: {in_short(text)} is not a duration, such as 15s or 1m30s")
+    return sum(float(count) * units[unit] for count, unit in parts)
 
 
 FILTERED_TODAY = FILTERED | {"FailedAndUnresolvableNodes": dict}  # whose reasons count before FailedNodes'
 READ_OVER = {  # since nothing here depends on it
-    "clientConnection": dict, "parallelism": int, "enableProfiling": bool, "enableContentionProfiling": bool,
-    "delayCacheUntilActive": bool, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int}
+    "clientConnection": {"kubeconfig": str, "acceptContentTypes": str, "contentType": str, "qps": float,
+                         "burst": range(2**31)},
+    "parallelism": range(1, 2**31), "enableProfiling": bool, "enableContentionProfiling": bool,
+    "delayCacheUntilActive": bool, "percentageOfNodesToScore": range(101),
+    "percentageOfPlacementsToScore": range(101)}
 CONFIGURATION = READ_OVER | {
     "kind": str, "apiVersion": str,
-    "podInitialBackoffSeconds": int, "podMaxBackoffSeconds": int,
+    "podInitialBackoffSeconds": range(1, 2**63), "podMaxBackoffSeconds": range(1, 2**63),
     "profiles": [{
-        "schedulerName": str, "percentageOfNodesToScore": int, "percentageOfPlacementsToScore": int,
+        "schedulerName": str,
+        "percentageOfNodesToScore": range(101), "percentageOfPlacementsToScore": range(101),
         "pluginConfig": [{"name": str, "args": dict}],
         "plugins": {point: {part: [{"name": str, "weight": range(2**31)}] for part in ("enabled", "disabled")}
                     for point in POINTS}}],
     "leaderElection": {"leaderElect": bool, "leaseDuration": str, "renewDeadline": str,
                        "retryPeriod": str, "resourceLock": str, "resourceName": str,
                        "resourceNamespace": str},
-    "extenders": [EXTENDER | {"httpTimeout": str, "enableHTTPS": bool}]}
+    "extenders": [
+        {name: kind for name, kind in EXTENDER.items() if name != "enableHttps"}
+        | {"httpTimeout": str, "enableHTTPS": bool}]}
 EXPRESSIONS = [{"key": str, "operator": {*OPERATORS}, "values": [str]}]
 NODE_SELECTOR_TERM = {"matchExpressions": EXPRESSIONS, "matchFields": EXPRESSIONS}
 PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
     "NodeAffinity": {"addedAffinity": {
         f"required{WHEN}": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
-        f"preferred{WHEN}": [{"weight": range(1, 101), "preference": NODE_SELECTOR_TERM}]}},
+        f"preferred{WHEN}": [{"weight": range(2**31), "preference": NODE_SELECTOR_TERM}]}},
     "NodeResourcesFit": {"ignoredResources": [str], "ignoredResourceGroups": [str], "scoringStrategy": {
-        "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(1, 101)}],
+        "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(101)}],
         "requestedToCapacityRatio": {"shape": SHAPE}}},
     "InterPodAffinity": {"hardPodAffinityWeight": range(101), "ignorePreferredTermsOfExistingPods": bool},
     "PodTopologySpread": {"defaultingType": {"List", "System"}, "defaultConstraints": [{
-        "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}}]},
-    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(1, 2)}]},
-    "VolumeBinding": {"bindTimeoutSeconds": range(2**31), "shape": SHAPE}}
+        "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"},
+        "minDomains": WEIGHT, "matchLabelKeys": [str],
+        "nodeAffinityPolicy": {"Honor", "Ignore"}, "nodeTaintsPolicy": {"Honor", "Ignore"}}]},
+    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(2)}]},
+    "VolumeBinding": {"bindTimeoutSeconds": range(2**31), "shape": list},
+    "DefaultPreemption": {"minCandidateNodesPercentage": range(101),
+                          "minCandidateNodesAbsolute": range(2**31)},
+    "DynamicResources": {"filterTimeout": str, "bindingTimeout": str}}
 
 
 def plugins_of_today():
@@ -7420,9 +7746,10 @@ def plugins_of_today():
 
 def default_plugins():
     """Return {plugin: weight} of those that run by default."""
-    return {plugin: WEIGHTS_TODAY.get(plugin) or max(1, *(rule.by_default for rule in rules))
-            for plugin, rules in plugins_of_today().items()
-            if any(rule.by_default or rule.always for rule in rules)}
+    by_default = {plugin: WEIGHTS_TODAY.get(plugin) or max(1, *(rule.by_default for rule in rules))
+                  for plugin, rules in plugins_of_today().items()
+                  if any(rule.by_default or rule.always for rule in rules)}
+    return dict.fromkeys(DONE_ANYWAY, 1) | by_default
 
 
 def changes_since(document):
@@ -7448,43 +7775,63 @@ def said_of_old(thing, schema, place=""):
                 yield f"{where}: today {NAMES_OF_OLD[name]}"
             yield from said_of_old(value, schema.get(name) or profile.get(name), where)
     elif schema is str and isinstance(thing, str) and thing in NAMES_OF_OLD:
-        today, _, _ = NAMES_OF_OLD[thing].partition(" (in a Policy")
-        yield f"{place}: {thing} is today {today}"
+        yield f"{place}: {thing} is today {NAMES_OF_OLD[thing]}"
 
 
 def read_configuration(document, scheduler_name):
     """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises InputError."""
-    if document.get("apiVersion") != CONFIGURATION_VERSION:
-        raise InputError("; ".join(changes_since(document)))
-    body = decode(document, CONFIGURATION, "")
+    try:
+        if document.get("apiVersion") != CONFIGURATION_VERSION:
+            raise InputError("; ".join(changes_since(document)))
+        return profiles_of(decode(document, CONFIGURATION, ""), scheduler_name)
+    except InputError as error:  # of what Policies say instead, no word here
+        raise InputError(re.sub(r" \(in a Policy[^;]*\)(?=;|$)", "", str(error))) from None
+
+
+JITTER = 1.2  # by which a leader's pauses may be longer. Upstream: JitterFactor in client-go
+
+
+def profiles_of(body, scheduler_name):
+    """Return {schedulerName: Policy} of what was decoded. Raises InputError with all that is wrong."""
+    problems = []
+    notices = []
     configs = body.get("extenders", [])
     for i, config in enumerate(configs):  # a Policy has nanoseconds, and writes enableHttps
-        timeout = duration(config.get("httpTimeout", ""), f"extenders[{i}].httpTimeout")
-        config["httpTimeout"] = int(timeout * 10**9)
-        config["enableHttps"] = config.get("enableHttps") or config.get("enableHTTPS")
+        with noted(problems):
+            timeout = duration(config.get("httpTimeout", ""), f"extenders[{i}].httpTimeout")
+            config["httpTimeout"] = int(timeout * 10**9)
+        config["enableHttps"] = config.get("enableHTTPS", False)
+    problems += extender_problems(configs)
+    election = body.get("leaderElection", {})
+    for name, default in ELECTION.items():
+        said = election.get(name, "")
+        election[name] = default
+        with noted(problems):
+            election[name] = duration(said, f"leaderElection.{name}") or default
+    if election.get("leaderElect", True):  # as upstream has it by default
+        if not election["leaseDuration"] > election["renewDeadline"] > JITTER * election["retryPeriod"]:
+            problems.append("leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPeriod")
+        if election.get("resourceLock", "leases") != "leases":
+            notices.append("leaderElection.resourceLock: today only leases lock, and they do here")
+    initial = body.get("podInitialBackoffSeconds", 1)
+    longest = body.get("podMaxBackoffSeconds", 10)
+    if initial > longest:
+        problems.append("expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds")
+    profiles = body.get("profiles") or [{}]
+    problems += profile_problems(profiles)
+    arguments = [plugin_arguments(profile, f"profiles[{i}].pluginConfig", notices, problems)
+                 for i, profile in enumerate(profiles)]
+    refuse(problems)  # then the rules can be made
     extenders = extenders_of(configs)
     for extender in extenders:
         extender.filtered = FILTERED_TODAY
-    election = body.get("leaderElection", {})
-    for name, default in ELECTION.items():
-        election[name] = duration(election.get(name, ""), f"leaderElection.{name}") or default
-    if not election["leaseDuration"] > election["renewDeadline"] > election["retryPeriod"]:
-        raise InputError("leaderElection: expected leaseDuration > renewDeadline > retryPeriod")
-    initial = body.get("podInitialBackoffSeconds") or 1
-    longest = body.get("podMaxBackoffSeconds") or 10
-    if not 0 < initial <= longest:  # upstream: ValidateKubeSchedulerConfiguration
-        raise InputError("expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds")
     policies = {}
-    notices = []
-    profiles = body.get("profiles") or [{}]
     for i, profile in enumerate(profiles):
-        place = f"profiles[{i}]"
-        name = profile.get("schedulerName") or (scheduler_name if len(profiles) == 1 else "")
-        if not name or name in policies:
-            raise InputError(f"{place}.schedulerName: each profile needs one of its own")
-        policy = read_profile(profile, place, left_to_extenders(configs), notices)
+        name = profile.get("schedulerName", scheduler_name)
+        policy = read_profile(profile, arguments[i], f"profiles[{i}]", configs, notices, problems)
         policies[name] = replace(policy, extenders=extenders, election=election,
                                  initial_backoff=initial, max_backoff=longest)
+    refuse(problems)
     read_over = [name for name in READ_OVER if name in body]
     read_over += [f"profiles[{i}].{name}" for i, profile in enumerate(profiles)
                   for name in READ_OVER if name in profile]
@@ -7494,12 +7841,12 @@ def read_configuration(document, scheduler_name):
     return policies
 
 
-def read_profile(profile, place, left_out, notices):
-    """Return a Profile, whose NodeResourcesFit leaves resources out. Raises InputError."""
+def read_profile(profile, arguments, place, configs, notices, problems):
+    """Return a Profile with these arguments of plugins; add what is wrong with its rules."""
     plugins = profile.get("plugins", {})
-    check_plugins(plugins, f"{place}.plugins", notices)
+    note_disabled(plugins, f"{place}.plugins", notices)
     running = running_plugins(plugins)
-    arguments = plugin_arguments(profile, place, notices)
+    left_out = left_to_extenders(configs)
     if left_out:  # upstream: buildExtenders
         arguments.setdefault("NodeResourcesFit", {})["ignoredResources"] = left_out
 
@@ -7513,7 +7860,8 @@ def read_profile(profile, place, left_out, notices):
                     hooks = {hook: function for hook, function in rule.hooks.items()
                              if plugin in running[EXTENSION_POINTS[hook].in_configuration]}
                     entry = f"{place}.plugins.{point}: {plugin}"
-                    rules[name] = set_up(replace(rule, hooks=hooks), plugin, entry, weight or 1, given)
+                    with noted(problems):
+                        rules[name] = set_up(replace(rule, hooks=hooks), plugin, entry, weight or 1, given)
         return rules
 
     predicates = rules_at("filter", PREDICATES)
@@ -7550,9 +7898,9 @@ def rules_of(plugin, args):
         strategy = args.get("scoringStrategy", {})
         scoring = STRATEGIES[strategy.get("type") or "LeastAllocated"]
         resources = strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
-        settings = {"weights": {each.get("name", ""): each.get("weight", 1) for each in resources}}
+        settings = {"weights": {each.get("name", ""): each.get("weight") or 1 for each in resources}}
         if scoring == "RequestedToCapacityRatio":
-            weighted = {"resources": [{"weight": 1} | each for each in resources]}
+            weighted = {"resources": [each | {"weight": each.get("weight") or 1} for each in resources]}
             settings = {"arguments": [strategy.get("requestedToCapacityRatio", {}) | weighted]}
         excepted = args.get("ignoredResources", []) + groups
         return {"PodFitsResources": {"excepted": excepted}, scoring: settings}
@@ -7572,55 +7920,56 @@ def rules_of(plugin, args):
     return {rule.name: settings for rule in plugins_of_today().get(plugin, [])}
 
 
-def plugin_arguments(profile, place, notices):
-    """Return {plugin: its arguments}. Raises InputError."""
+def plugin_arguments(profile, place, notices, problems):
+    """Return {plugin: its arguments}; add what is wrong with them."""
     rules = [*PREDICATES.values(), *PRIORITIES.values()]
     schemas = {rule.plugin: rule.argument for rule in rules if rule.argument} | PLUGIN_ARGUMENTS
-    gone = {rule.plugin for rule in rules if rule.name in GONE}
+    gone = {rule.plugin for rule in rules if rule.name in GONE} - plugins_of_today().keys()
     arguments = {}
     for i, config in enumerate(profile.get("pluginConfig", [])):
+        where = f"{place}[{i}]"
         name = config.get("name", "")
-        where = f"{place}.pluginConfig[{i}]"
-        args = {key: value for key, value in config.get("args", {}).items()
-                if key not in ("kind", "apiVersion")}
-        if name in arguments:
-            raise InputError(f'{where}: there are arguments for "{name}" already')
+        args = config.get("args", {})
+        if not name:
+            problems.append(f"{where}.name: is missing")
+        if name and name in arguments:
+            problems.append(f'{where}: there are arguments for "{name}" already')
         if name in gone:
-            raise InputError(f'{where}: unknown plugin "{name}"{did_you_mean(name, ())}')
-        if args and name not in schemas:
-            hint = did_you_mean(name, schemas, "") if name not in plugins_of_today() else ""
+            problems.append(f'{where}: unknown plugin "{name}"{hint_at_plugin(name, ())}')
+        for part, expected in {"kind": f"{name}Args", "apiVersion": CONFIGURATION_VERSION}.items():
+            said = args.pop(part, expected)
+            if name in PLUGIN_ARGUMENTS and said != expected:
+                problems.append(f"{where}.args.{part}: expected {expected}, got {in_short(said)}")
+        if args and (name not in schemas or name in WITHOUT_EFFECT):
+            hint = hint_at_plugin(name, schemas, "") if name not in EXTENDS else ""
             notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
-        arguments[name] = decode(args, schemas.get(name, dict), f"{where}.args")
-        constraints = arguments[name].get("defaultConstraints", []) if name == "PodTopologySpread" else []
-        if any(len(constraint) < 3 for constraint in constraints):
-            raise InputError(
-                f"{where}.args.defaultConstraints: needs maxSkew, topologyKey and whenUnsatisfiable")
+        arguments[name] = {}
+        with noted(problems):
+            arguments[name] = decode(args, schemas.get(name, dict), f"{where}.args")
+            if name in PLUGIN_ARGUMENTS:
+                refuse([f"{where}.args.{problem}" for problem in argument_problems(name, arguments[name])])
     return arguments
 
 
-def check_plugins(plugins, place, notices):
-    """Raise InputError if a profile enables what is no plugin, or not one of that extension point."""
-    today = plugins_of_today()
-    known = {*today, *DONE_ANYWAY, *WITHOUT_EFFECT}
-    plugin_of = {rule.name: plugin for plugin, rules in today.items() for rule in rules}
+def hint_at_plugin(name, known, *otherwise):
+    """Return a hint at what plugin is meant by a name that none has: see `did_you_mean`."""
+    plugin_of = {rule.name: plugin for plugin, rules in plugins_of_today().items() for rule in rules}
+    plugin_of["MostRequestedPriority"] = "NodeResourcesMostAllocated"  # else pods would be spread
+    meant = name if name in NAMES_OF_OLD else plugin_of.get(name, name)
+    return did_you_mean(meant, known, *otherwise)
+
+
+def note_disabled(plugins, place, notices):
+    """Note what is enabled without effect, or disabled though there is no such plugin."""
+    known = {*plugins_of_today(), *EXTENDS}
     for point, chosen in plugins.items():
-        catalogue = {"filter": PREDICATES, "score": PRIORITIES}.get(point)
-        fitting = [name for name in known
-                   if catalogue is None or rules_of(name, {}).keys() & catalogue.keys()]
         for i, entry in enumerate(chosen.get("enabled", [])):
-            name = entry.get("name", "")
-            where = f"{place}.{point}.enabled[{i}]"
-            if name not in known:
-                hint = did_you_mean(plugin_of.get(name, name), fitting)
-                raise InputError(f'{where}: unknown plugin "{name}"{hint}')
-            if name in WITHOUT_EFFECT:
-                notices.append(f"{where}: {name} does nothing here")
-            elif name not in fitting:
-                raise InputError(f'{where}: plugin "{name}" does not {point}')
+            if entry["name"] in WITHOUT_EFFECT:
+                notices.append(f"{place}.{point}.enabled[{i}]: {entry['name']} does nothing here")
         for i, entry in enumerate(chosen.get("disabled", [])):
             name = entry.get("name", "")
             if name not in known and name != "*":
-                hint = did_you_mean(plugin_of.get(name, name), known, "")
+                hint, _, _ = hint_at_plugin(name, known, "").partition(" (in a Policy")
                 notices.append(f'{place}.{point}.disabled[{i}]: there is no plugin "{name}"{hint}')
 
 
@@ -7640,6 +7989,154 @@ def running_plugins(plugins):
 
 
 READERS["KubeSchedulerConfiguration"] = read_configuration
+
+
+# ==== 35. What kube-scheduler refuses ===================================================================
+
+# Each function yields what is wrong with a part of a configuration that is of the right types.
+# Upstream: pkg/scheduler/apis/config/validation.
+
+
+def profile_problems(profiles):
+    """Yield what is wrong with profiles, except arguments. Upstream: validateKubeSchedulerProfile."""
+    names = set()
+    sorts = [queue_sort_of(profile) for profile in profiles]
+    for i, profile in enumerate(profiles):
+        place = f"profiles[{i}]"
+        name = profile.get("schedulerName", "" if len(profiles) > 1 else "default-scheduler")
+        if not name or name in names:
+            yield f"{place}.schedulerName: each profile needs one of its own"
+        names.add(name)
+        plugins = profile.get("plugins", {})
+        if sorts[i] != sorts[0]:
+            yield f"{place}.plugins.queueSort: must be as in profiles[0], with its args"
+        running = running_plugins(plugins)
+        for point in ("queueSort", "bind"):
+            left = [plugin for plugin in running[point] if point in points_of(plugin)]
+            if not left or (len(left) > 1 and point == "queueSort"):
+                yield f"{place}.plugins.{point}: expected one plugin, got {', '.join(left) or 'none'}"
+    yield from plugin_problems(profiles)
+
+
+def queue_sort_of(profile):
+    """Return what a profile says of the order of the queue, which is one for all profiles."""
+    chosen = profile.get("plugins", {}).get("queueSort", {})
+    names = [entry.get("name") for entry in chosen.get("enabled", [])]
+    return chosen, [config for config in profile.get("pluginConfig", []) if config.get("name") in names]
+
+
+def plugin_problems(profiles):
+    """Yield what is wrong with the plugins that profiles enable. Upstream: NewFramework in runtime.
+
+    Plugins that nobody knows have a line together, as most often all are another project's.
+    """
+    known = {*plugins_of_today(), *EXTENDS}
+    unknown = collections.defaultdict(dict)  # what may be meant -> {plugin: where it comes first}
+    for i, profile in enumerate(profiles):
+        for point, chosen in profile.get("plugins", {}).items():
+            names = [entry.get("name", "") for entry in chosen.get("enabled", [])]
+            for k, name in enumerate(names):
+                where = f"profiles[{i}].plugins.{point}.enabled[{k}]"
+                if not name:
+                    yield f"{where}.name: is missing"
+                elif name not in known:
+                    fitting = [each for each in known if point in ("multiPoint", *points_of(each))]
+                    unknown[hint_at_plugin(name, fitting)].setdefault(f'"{name}"', where)
+                elif point not in ("multiPoint", *points_of(name)):
+                    yield f'{where}: plugin "{name}" does not {point}, but {", ".join(points_of(name))}'
+                elif name in names[:k]:
+                    yield f'{where}: plugin "{name}" is enabled there already'
+    for hint, places in unknown.items():
+        where, *others = places.values()
+        yield f"{where}: unknown plugin{'s' if others else ''} {', '.join(places)}{hint}"
+
+
+def points_of(plugin):
+    """Return the extension points at which a plugin can run."""
+    if plugin in EXTENDS:
+        return EXTENDS[plugin].split()
+    rules = plugins_of_today().get(plugin, [])
+    points = [EXTENSION_POINTS[hook].in_configuration for rule in rules for hook in rule.hooks]
+    points += ["preFilter", "filter"] if any(rule.name in PREDICATES for rule in rules) else []
+    points += ["preScore", "score"] if any(rule.name in PRIORITIES for rule in rules) else []
+    return points
+
+
+def argument_problems(plugin, args):
+    """Yield what is wrong with arguments of the right types. Upstream: validation_pluginargs.go."""
+    if plugin == "DefaultPreemption":
+        percentage = args.get("minCandidateNodesPercentage", 10)
+        if percentage == args.get("minCandidateNodesAbsolute", 100) == 0:
+            yield "minCandidateNodesPercentage: cannot be 0 where minCandidateNodesAbsolute is"
+    elif plugin == "DynamicResources":
+        try:
+            duration(args.get("filterTimeout", ""), "filterTimeout")
+            if duration(args.get("bindingTimeout", "1s"), "bindingTimeout") < 1:
+                yield "bindingTimeout: must be at least 1s"
+        except InputError as error:
+            yield str(error)
+    elif plugin == "NodeAffinity":
+        yield from added_affinity_problems(args.get("addedAffinity", {}))
+    elif plugin == "NodeResourcesBalancedAllocation":
+        names = [resource.get("name", "") for resource in args.get("resources", [])]
+        yield from (f"resources: {name} comes twice" for name in repeated(names))
+    elif plugin == "NodeResourcesFit":
+        yield from fit_problems(args)
+    elif plugin == "PodTopologySpread":
+        yield from default_constraint_problems(args)
+    elif plugin == "VolumeBinding" and "shape" in args:
+        yield "shape: leave it out, as its feature gate StorageCapacityScoring is off by default"
+
+
+def repeated(names):
+    """Return what comes more than once."""
+    return [name for name, count in collections.Counter(names).items() if count > 1]
+
+
+def added_affinity_problems(added):
+    """Yield what is wrong with terms of node affinity. Upstream: NewNodeSelector in component-helpers."""
+    terms = added.get(f"required{WHEN}", {}).get("nodeSelectorTerms", [])
+    for term in terms + [each.get("preference", {}) for each in added.get(f"preferred{WHEN}", [])]:
+        try:
+            node_selector_term(term)
+        except InvalidSelector as error:
+            yield f"addedAffinity: {error}"
+        for key in [expression.get("key", "") for expression in term.get("matchExpressions", [])]:
+            if not is_qualified(key):
+                yield f"addedAffinity: {in_short(key)} cannot be the key of a label"
+
+
+def fit_problems(args):
+    """Yield what is wrong with the arguments of NodeResourcesFit. Upstream: ValidateNodeResourcesFitArgs."""
+    groups = args.get("ignoredResourceGroups", [])
+    for name in args.get("ignoredResources", []) + groups:
+        if not is_qualified(name) or ("/" in name and name in groups):
+            yield f"{in_short(name)} cannot be the name of an ignored resource, or of a group"
+    strategy = args.get("scoringStrategy", {"type": "LeastAllocated"})
+    shape = strategy.get("requestedToCapacityRatio", {}).get("shape", [])
+    points = [point.get("utilization", 0) for point in shape]
+    if not strategy.get("type"):
+        yield f"scoringStrategy.type: is missing; expected one of {', '.join(STRATEGIES)}"
+    elif strategy["type"] != "RequestedToCapacityRatio":
+        if "requestedToCapacityRatio" in strategy:
+            yield "scoringStrategy.requestedToCapacityRatio: needs the type RequestedToCapacityRatio"
+    elif not points or points != sorted(set(points)):
+        yield "scoringStrategy.requestedToCapacityRatio.shape: needs points whose utilization ascends"
+
+
+def default_constraint_problems(args):
+    """Yield what is wrong with default constraints. Upstream: ValidatePodTopologySpreadArgs."""
+    constraints = args.get("defaultConstraints", [])
+    if constraints and args.get("defaultingType") != "List":
+        yield "defaultingType: must be List where there are defaultConstraints"
+    needed = "maxSkew", "topologyKey", "whenUnsatisfiable"
+    if not all(each.get(name) for each in constraints for name in needed):
+        yield f"defaultConstraints: each needs {', '.join(needed)}"
+    keys = [each.get("topologyKey", "") for each in constraints]
+    yield from (f"defaultConstraints: {in_short(key)} cannot be the key of a label"
+                for key in keys if key and not is_qualified(key))
+    kinds = zip(keys, [each.get("whenUnsatisfiable") for each in constraints], strict=True)
+    yield from (f"defaultConstraints: there are two of {key}, {what}" for key, what in repeated(kinds))
 
 
 if __name__ == "__main__":

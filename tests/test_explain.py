@@ -512,7 +512,8 @@ REQUIRED, TERM = f"required{scheduler.WHEN}", {"topologyKey": "zone", "labelSele
     "a disk": ({"volumes": [{"name": "v", "iscsi": {"iqn": "x"}}]}, "a network disk", "NoDiskConflict"),
     "a claim": ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}]}, "claims",
                 "CheckVolumeBinding"),
-    "to be spread": ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, "required spreading",
+    "to be spread": ({"topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]}, "required spreading",
                      "EvenPodsSpread"),
     "company": ({"affinity": {"podAffinity": {REQUIRED: [TERM]}}}, "required pod affinity", "MatchInterPodAffinity"),
     "to be alone": ({"affinity": {"podAntiAffinity": {REQUIRED: [TERM]}}}, "required pod anti-affinity",

@@ -1,5 +1,6 @@
 """HTTP extenders of the Policy, against a real HTTP server."""
 
+import base64
 import datetime
 import ipaddress
 import json
@@ -325,17 +326,23 @@ def certificate(tmp_path_factory):
     "insecure is no check": ("localhost", {"insecure": True}, True),
     "a CA, and the name in the certificate": ("127.0.0.1", {"caFile": "CERT"}, True),
     "a CA, and another name": ("localhost", {"caFile": "CERT"}, False),
+    "a CA, and the name that the certificate is for": ("localhost", {"caFile": "CERT", "serverName": "127.0.0.1"}, True),
+    "a CA as data": ("127.0.0.1", {"caData": "CERT"}, True),
+    "a CA as data, and another name": ("localhost", {"caData": "CERT"}, False),
+    "data that take precedence over a file": ("127.0.0.1", {"caFile": "KEY", "caData": "CERT"}, True),
     "a client certificate": ("127.0.0.1", {"certFile": "CERT", "keyFile": "KEY"}, True),
+    "a client certificate as data": ("127.0.0.1", {"certData": "CERT", "keyData": "KEY"}, True),
 })
 def test_https(certificate, host, tls, works):
     cert, key = certificate
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
-    if "certFile" in tls:
+    if not tls.keys().isdisjoint(["certFile", "certData"]):
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(cert)
-    files = {"CERT": str(cert), "KEY": str(key)}
-    tls = {name: files.get(value, value) for name, value in tls.items()}
+    files = {"CERT": cert, "KEY": key}
+    tls = {name: value if value not in files else base64.b64encode(files[value].read_bytes()).decode() if "Data" in name
+           else str(files[value]) for name, value in tls.items()}
     service = Service(context)
     url = service.url.replace("127.0.0.1", host)
     service.answers["filter"] = 200, {"Nodes": {"items": [node("a")]}}

@@ -213,7 +213,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
         decision = scheduler.schedule(thing, snapshot, policy)
         assert everything(decision) == everything(plain), f"seed {seed}, step {step}, {title}: {kind}"
         if decision.node:
-            scheduler.assume(decision, cluster.cache)
+            cluster.pending.assume(decision)
             server.put({**waiting, "spec": {**waiting["spec"], "nodeName": decision.node}})
         else:
             server.delete(waiting)
@@ -452,7 +452,7 @@ def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_th
         nodes.clear()
         waiting = scheduler.Pod(each)
         vars(waiting).update(record=scheduler.PodRecord(waiting))
-        scheduler.assume(scheduler.schedule(waiting, snapshot, policies["my-scheduler"]), cluster.cache)
+        cluster.pending.assume(scheduler.schedule(waiting, snapshot, policies["my-scheduler"]))
     assert len(nodes) == asked
 
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,11 @@ def policy(predicates=(), priorities=(), **more):
                        "priorities": list(priorities), **more})
 
 
-EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and priorities, got"
+EXPECTED = f"{scheduler.EXPECTED}, got"
+CONFIG_MAP = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "my-policy", "namespace": "kube-system"},
+              "data": {"policy.cfg": policy()}}
+FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: kubectl get configmap my-policy -n kube-system "
+            "-o jsonpath='{.data.policy\\.cfg}' > policy.json")
 
 
 @table("text, line", {
@@ -53,7 +58,14 @@ EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and p
         'predicates[1]: unknown predicate "PodFitsResource"; did you mean "PodFitsResources"?'),
     "a typo is compared with names of its sort only": (
         policy([{"name": "EvenPodsSpreadPriorit"}]),
-        'predicates[0]: unknown predicate "EvenPodsSpreadPriorit"; did you mean "EvenPodsSpread"?'),
+        'predicates[0]: unknown predicate "EvenPodsSpreadPriorit"; did you mean "EvenPodsSpread"?; is a file missing '
+        "in --plugins?"),
+    "another project's name that is like one of ours": (
+        policy([{"name": "NodeResourcesFitPlus"}]),
+        'predicates[0]: unknown predicate "NodeResourcesFitPlus"; is a file missing in --plugins?'),
+    "what Go calls a rule": (
+        policy([{"name": "PodFitsHost"}]),
+        'predicates[0]: unknown predicate "PodFitsHost"; today: NodeName (in a Policy: HostName)'),
     "a priority among the predicates": (
         policy([{"name": "LeastRequestedPriority"}]),
         'predicates[0]: "LeastRequestedPriority" is a priority; name it among the priorities'),
@@ -133,8 +145,41 @@ EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and p
         "---\n{}\n---\nkind: Policy\napiVersion: v1\n", f"{EXPECTED} {{}}"),
     "no kind": ('{"apiVersion": "v1"}', f'{EXPECTED} {{"apiVersion": "v1"}}'),
     "no apiVersion": ('{"kind": "Policy"}', f'{EXPECTED} {{"kind": "Policy"}}'),
-    "another kind": ("kind: Deployment\napiVersion: apps/v1\nspec: {}",
-                     f'{EXPECTED} {{"kind": "Deployment", "apiVersion": "apps/v1", "spec": {{}}}}'),
+    "another kind": ("kind: Service\napiVersion: v1\nspec: {}",
+                     f'{EXPECTED} {{"kind": "Service", "apiVersion": "v1", "spec": {{}}}}'),
+    "another kind, cut between words": (
+        'kind: Service\napiVersion: v1\nmetadata: {name: a-name-of-many-letters}',
+        f'{EXPECTED} {{"kind": "Service", "apiVersion": "v1", "metadata": ...'),
+    "another API's Policy": (
+        "kind: Policy\napiVersion: audit.k8s.io/v1\nrules: []",
+        f'{EXPECTED} {{"kind": "Policy", "apiVersion": "audit.k8s.io/v1", ...'),
+    "the ConfigMap that has it": (json.dumps(CONFIG_MAP), f"{EXPECTED} {FROM_MAP}"),
+    "a List with that": (json.dumps({"kind": "List", "items": [CONFIG_MAP]}), f"{EXPECTED} a List, in it {FROM_MAP}"),
+    "a kubeadm file": (
+        "kind: ClusterConfiguration\napiVersion: kubeadm.k8s.io/v1beta3",
+        f"{EXPECTED} a ClusterConfiguration; what --policy reads is the file that its config or policy-config-file names"),
+    "Helm values": (
+        "scheduler: {replicas: 2}", f'{EXPECTED} {{"scheduler": {{"replicas": 2}}}}; of Helm values: what belongs here is in '
+        "a ConfigMap of `helm template`"),
+    "a template": (
+        "kind: Policy\napiVersion: v1\npredicates:\n- name: {{ .Values.predicate }}",
+        "line 4: found unhashable key: - name: {{ .Values.predicate }}; line 4 has {{: render the template first"),
+    "a timeout as in a configuration": (
+        policy(extenders=[{"urlPrefix": "http://x", "httpTimeout": "30s"}]),
+        'extenders[0].httpTimeout: expected a whole number of nanoseconds, such as 30000000000, got "30s"'),
+    "an extender's resources that are none": (
+        policy(extenders=[{"urlPrefix": "http://x", "managedResources": [{"name": "cpu"}, {"name": "kubernetes.io/gpu"}]}]),
+        'extenders[0].managedResources: "cpu" is no extended resource, such as example.com/gpu; extenders[0].managedResources: '
+        '"kubernetes.io/gpu" is no extended resource, such as example.com/gpu'),
+    "... that come twice": (
+        policy(extenders=[{"urlPrefix": "http://x", "managedResources": [{"name": "example.com/gpu"}]}] * 2),
+        'extenders[1].managedResources: "example.com/gpu" comes twice'),
+    "all that is wrong at once, each once": (
+        policy([{"name": "HostNam"}], [{"name": "ImageLocalit", "weight": 1}, {"name": "LeastRequestedPriority"}],
+               extenders=[{"prioritizeVerb": "x"}]),
+        'predicates[0]: unknown predicate "HostNam"; did you mean "HostName"?; priorities[0]: unknown priority "ImageLocalit"; '
+        "is a file missing in --plugins?; priorities[1].weight: is missing; expected a "
+        "number of 1 or more; extenders[0].weight: must be positive where there is a prioritizeVerb"),
     "labels wanted both ways": (
         policy([{"name": "A", "argument": {"labelsPresence": {"labels": ["x"], "presence": True}}},
                 {"name": "B", "argument": {"labelsPresence": {"labels": ["x"]}}}]),
@@ -156,18 +201,15 @@ EXPECTED = "expected an object with kind Policy, apiVersion v1, predicates and p
             "shape": [{"utilization": 50}, {"utilization": 50}]}}}]),
         "priorities[0]: the utilization values of shape must ascend"),
     "an entry that is null": (policy([None]), 'predicates[0]: unknown predicate ""; is a file missing in --plugins?'),
-    "a CA as data": (
-        policy(extenders=[{"urlPrefix": "https://x", "tlsConfig": {"caData": "Q0E="}}]),
-        "extenders[0].tlsConfig.caData: unknown field"),
-    "another name than the URL's": (
-        policy(extenders=[{"urlPrefix": "https://x", "tlsConfig": {"serverName": "y"}}]),
-        "extenders[0].tlsConfig.serverName: unknown field"),
+    "a CA as data that is none": (
+        policy(extenders=[{"urlPrefix": "https://x", "tlsConfig": {"caData": "?"}}]),
+        "extenders[0].tlsConfig.caData: expected what is in the file, in base64"),
     "a certificate that is not there": (
         policy(extenders=[{"urlPrefix": "https://x", "tlsConfig": {"certFile": "/nowhere"}}]),
         "extenders[0].tlsConfig.certFile: there is no file /nowhere"),
     "a CA that is not to be asked": (
         policy(extenders=[{"urlPrefix": "https://x", "tlsConfig": {"caFile": __file__, "insecure": True}}]),
-        "extenders[0].tlsConfig: give either caFile or insecure"),
+        "extenders[0].tlsConfig: give either caFile, or caData, or insecure"),
     "an argument with a typo, under a name of the user's own": (
         policy([{"name": "A", "argument": {"labelPresence": {"labels": ["x"]}}}]),
         'predicates[0].argument.labelPresence: unknown field; did you mean "labelsPresence"?'),
@@ -195,7 +237,9 @@ def test_what_is_wrong_is_said_in_a_line(text, line, tmp_path):
 
 @table("path, hint", {
     "nearly a provider": ("DefaultProviderr", '; did you mean "DefaultProvider"?'),
-    "nearly another": ("ClusterAutoscaler", '; did you mean "ClusterAutoscalerProvider"?'),
+    "nearly another": (
+        "ClusterAutoscaler", '; did you mean "ClusterAutoscalerProvider"?; other than a file: DefaultProvider, '
+        "ClusterAutoscalerProvider"),
     "neither a file nor a provider": ("Foo", "; other than a file: DefaultProvider, ClusterAutoscalerProvider"),
     "a file": ("nowhere.yaml", ""),
 })
@@ -254,12 +298,73 @@ def test_arguments_of_names_that_stand_for_no_rule(where, entry, names):
     assert [rule.name for rule in getattr(built, where)] == names and built.notices == []
 
 
-def test_the_first_mistake_is_said_alone():
+def test_all_that_is_wrong_is_said_at_once():
     with pytest.raises(scheduler.InputError) as error:
         scheduler.read_policy(json.loads(policy(
             [{"name": "HostName", "labels": []}], [{"name": "EqualPriority", "weight": -1}],
             hardPodAffinitySymmetricWeight=101)))
-    assert str(error.value) == "predicates[0].labels: unknown field"
+    assert str(error.value) == (
+        "predicates[0].labels: unknown field; priorities[0].weight: expected from 1 to 2147483647, got -1; "
+        "hardPodAffinitySymmetricWeight: expected from 0 to 100, got 101")
+
+
+@table("more, notices", {
+    "an extender that helps to preempt": (
+        {"extenders": [{"urlPrefix": "http://x", "preemptVerb": "preempt"}]},
+        ["extenders[0].preemptVerb: nobody is preempted here, so it is not asked"]),
+    "a predicate that needs an argument, under its own name": (
+        {"predicates": [*({"name": name} for name in MANDATORY_PREDICATES), {"name": "CheckServiceAffinity"}]},
+        ["predicates[2]: CheckServiceAffinity lets each node pass; in a Policy, among the predicates: a name of your own, with "
+         '"argument": {"serviceAffinity": {"labels": ["zone"]}}']),
+})
+def test_what_does_nothing_is_said(more, notices):
+    assert scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **more}).notices == notices
+
+
+@table("text, notices", {
+    "one document": (policy(), []),
+    "a second one": (f"---\n{policy()}\n---\n{policy()}", ["only the first document is read, as in kube-scheduler"]),
+    "an end of the document": (f"---\n{policy()}\n---\n", []),
+})
+def test_that_only_the_first_document_is_read_is_said(text, notices, tmp_path):
+    (tmp_path / "policy.yaml").write_text(text)
+    [built] = scheduler.load_policies(tmp_path / "policy.yaml", "my-scheduler").values()
+    assert built.notices == notices
+
+
+def obeyed_map(said, document):
+    """What is in a ConfigMap where the hint says that it is."""
+    [path] = re.findall(r"-o jsonpath='\{\.data\.(.*?)\}'", said)
+    return document["data"][path.replace("\\.", ".")]
+
+
+@table("document, obeyed, predicates", {
+    "a ConfigMap": (CONFIG_MAP | {"data": {"a.txt": "", "policy.cfg": policy([{"name": "HostName"}])}}, obeyed_map, ["HostName"]),
+    "a List with one": (
+        {"kind": "List", "items": [CONFIG_MAP | {"data": {"policy.cfg": policy([{"name": "HostName"}])}}]},
+        lambda said, document: obeyed_map(said, document["items"][0]), ["HostName"]),
+    "what Go calls a rule": (
+        json.loads(policy([{"name": "PodMatchNodeSelector"}])),
+        lambda said, document: policy([{"name": re.search(r"in a Policy: (\w+)\)", said)[1]}]), ["MatchNodeSelector"]),
+    "a duration": (
+        json.loads(policy([{"name": "HostName"}], extenders=[{"urlPrefix": "http://x", "httpTimeout": "30s"}])),
+        lambda said, document: policy([{"name": "HostName"}], extenders=[
+            {"urlPrefix": "http://x", "httpTimeout": int(re.search(r"such as (\d+)", said)[1])}]), ["HostName"]),
+})
+def test_a_hint_that_is_obeyed_leads_to_a_policy_that_means_the_same(document, obeyed, predicates, tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(scheduler.InputError) as error:
+        scheduler.load_policies(path, "my-scheduler")
+    path.write_text(obeyed(str(error.value), document))
+    [built] = scheduler.load_policies(path, "my-scheduler").values()
+    assert [rule.name for rule in built.predicates if not rule.always] == predicates
+    assert [extender.timeout for extender in built.extenders] in ([], [30])
+
+
+def test_a_policy_may_come_from_standard_input():
+    run = run_scheduler("--policy", "-", "--cluster", ROOT / "tests/clusters/demo.yaml", input=policy([{"name": "HostNam"}]))
+    assert (run.returncode, run.stderr) == (2, '-: predicates[0]: unknown predicate "HostNam"; did you mean "HostName"?\n')
 
 
 @table("names, order", {

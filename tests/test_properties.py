@@ -566,3 +566,16 @@ def test_no_control_character_reaches_the_terminal(document, arguments):
     assert code in (0, 2)
     for text in (out, err):
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text), repr(text)
+
+
+@given(st.binary(max_size=60).filter(lambda odd: b'"' not in odd and b"\\" not in odd),
+       st.sampled_from(["name", "annotation", "managedFields"]))
+def test_whatever_bytes_a_string_has_all_other_objects_of_a_list_and_of_a_stream_are_read(odd, where):
+    thing = {"name": {"metadata": {"name": "ODD"}}, "annotation": {"metadata": {"name": "a", "annotations": {"x": "ODD"}}},
+             "managedFields": {"metadata": {"name": "a", "managedFields": [{"fieldsV1": {"f:ODD": {}}}]}}}[where]
+    others = [{"metadata": {"name": "b"}}, {"metadata": {"name": "c"}}]
+    text = json.dumps({"items": [thing, *others]}).encode().replace(b"ODD", odd)
+    assert scheduler.read_json(text)["items"][1:] == others
+    stream = b"\n".join(json.dumps({"type": "ADDED", "object": each}).encode() for each in [thing, *others])
+    lines = stream.replace(b"ODD", odd.replace(b"\n", b" ")).split(b"\n")
+    assert [event["object"] for event in map(scheduler.read_json, lines)][1:] == others

@@ -24,7 +24,7 @@ RULES = (ROOT / "tests" / "rules.md").read_text()
 MANIFESTS = (ROOT / "tests" / "my-scheduler.yaml").read_text()
 BLOCK = re.compile(r"^```\w+\n((?:.*\n)*?)```$|^(    .*\n(?:\n*    .*\n)*)", re.M)
 PASTED = []  # the blocks that tests have asked for
-NOTICES = "default/.* is placed, though it |.*: not named here, so not asked$"
+NOTICES = "default/.* is placed, though it |nobody is preempted for |.*: not named here, so not asked$"
 
 
 def text_of(match):

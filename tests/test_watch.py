@@ -975,3 +975,48 @@ def test_objects_that_have_gone_are_not_kept(told):
     cluster.cache.take_news()
     gc.collect()
     assert sum(isinstance(each, scheduler.Pod) and each.name == "p" for each in gc.get_objects()) == 0
+
+
+# --- streams that tell nothing
+
+
+@table("streams, is_heard", {
+    "three that end at once, and have told nothing": ([[], [], []], False),
+    "two": ([[], []], True),
+    "three that break at once": ([[BREAKS], [BREAKS], [BREAKS]], False),
+    "one of three has told something": ([[], [told_of("a", 5)], [], []], True),
+    "a bookmark is something": ([[], [], [told_of("", 9, "BOOKMARK")], []], True),
+})
+def test_a_reflector_that_hears_nothing_knows_that(streams, is_heard, monkeypatch, caplog):
+    monkeypatch.setattr(scheduler, "backoff", lambda attempts, most: 0)
+    api = Streams(*streams)
+    reflector = scheduler.Reflector(api, "nodes", scheduler.queue.Queue())
+    reflector.list()
+    threading.Thread(target=reflector.work, daemon=True).start()
+    wait_for("it watches for good", lambda: len(api.asked) == len(streams) + 1)
+    assert reflector.is_heard() == is_heard
+    assert any("watches of nodes tell nothing" in said for said in caplog.messages) != is_heard
+
+
+def test_where_nothing_is_heard_nodes_and_pods_are_listed_in_each_pass(told):
+    cluster = told(node("n"))
+    for resource in ("nodes", "pods"):
+        cluster.cache.objects.reflectors[resource].in_vain = 3
+    cluster.put(pod("a"))
+    assert cluster.make_pass() == [("a", "n")], "though no news has come of it"
+    cluster.put(node("m", labels={"disk": "ssd"}))
+    cluster.put(pod("b", nodeSelector={"disk": "ssd"}))
+    assert cluster.make_pass() == [("b", "m")]
+
+
+def test_a_pod_that_is_listed_and_not_told_of_has_all_pods_listed(told, monkeypatch, caplog):
+    clock = Clock(monkeypatch)
+    cluster = told(node("n"))
+    cluster.put(pod("a"))
+    for _ in range(5):
+        assert cluster.make_pass() == []
+        clock.now += 1
+        cluster.hears(clock)
+    clock.now += 1
+    assert cluster.make_pass() == [("a", "n")]
+    assert caplog.messages == ["the watch has told nothing of pod default/a, which is listed, for 5 s: all are read"]

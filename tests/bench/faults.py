@@ -487,7 +487,7 @@ def hostile_objects(trial):
 
 
 def make_hostile(trial):
-    """Create what is costly, and a pod whose managedFields are nested deep."""
+    """Create what is costly, pods whose managedFields are nested deep or no UTF-8, and pods of many schedulers."""
     pods, wanted, volumes = hostile_objects(trial)
     classes = f"{trial.plane.server}/apis/storage.k8s.io/v1/storageclasses"
     requests.delete(classes)
@@ -499,14 +499,20 @@ def make_hostile(trial):
         made = trial.plane.request("POST", "persistentvolumes", each)
         trial.plane.request("PUT", f"persistentvolumes/{each['metadata']['name']}/status", made | {
             "status": {"phase": "Available"}})
-    fields = '{"f:a": ' * 1100 + "{}" + "}" * 1100
-    deep = pod("deep", namespace=CURSED, metadata={"managedFields": [{
-        "manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": "DEEP"}]})
-    made = requests.post(f"{trial.plane.server}/api/v1/namespaces/{CURSED}/pods", headers={
-        "Content-Type": "application/json"}, data=json.dumps(deep).replace('"DEEP"', fields))
-    assert made.ok, made.text
+    for name, fields in (("deep", b'{"f:a": ' * 1100 + b"{}" + b"}" * 1100), ("odd", b'{"f:\xff": {}}')):
+        thing = pod(name, namespace=CURSED, metadata={"managedFields": [{
+            "manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": "FIELDS"}]})
+        made = requests.post(f"{trial.plane.server}/api/v1/namespaces/{CURSED}/pods", headers={
+            "Content-Type": "application/json"}, data=json.dumps(thing).encode().replace(b'"FIELDS"', fields))
+        assert made.ok, made.text
     trial.make(pods)
-    trial.injected += len(pods) + 1
+    for number in range(trial.size(30, 3)):  # as many schedulers as one likes, of which nothing is to be kept
+        others = [pod(f"other-{i}", namespace=CURSED, schedulerName=f"{number}-{i}-{'x' * 200}") for i in range(50)]
+        trial.make(others)
+        for each in others:
+            trial.plane.request("DELETE", f"namespaces/{CURSED}/pods/{each['metadata']['name']}",
+                                params={"gracePeriodSeconds": 0})
+    trial.injected += len(pods) + 2
 
 
 def wait_as_victims(trial, process):
