@@ -234,7 +234,7 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
     proxy = scheduler.PooledProxy(control_plane.server)
 
     class NewerApiServer:
-        is_live = True
+        is_live, server = True, proxy.server
 
         def request(self, method, path, body=None, params=None):
             answer = proxy.request(method, path, body, params)

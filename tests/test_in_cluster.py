@@ -257,9 +257,10 @@ def test_with_these_rights_nothing_is_forbidden_and_no_right_is_idle(no_lease, t
     granted = {(group, resource, verb) for role in roles for rule in role["rules"] for group in rule["apiGroups"]
                for resource in rule["resources"] for verb in rule["verbs"]}
     # These are listed for a namespaceSelector, and for a CSIDriver's storageCapacity, which this API server drops.
-    # And only a KubeSchedulerConfiguration has VolumeAttachments looked at. A pod is read if its Binding fails.
+    # And only a KubeSchedulerConfiguration has VolumeAttachments looked at. A pod is read if its Binding fails. An event
+    # is counted up after five minutes.
     unused = {("", "namespaces", "list"), ("storage.k8s.io", "csistoragecapacities", "list"),
-              ("storage.k8s.io", "volumeattachments", "list"), ("", "pods", "get")}
+              ("storage.k8s.io", "volumeattachments", "list"), ("", "pods", "get"), ("", "events", "patch")}
     watched, listed = ({right[:2] for right in granted if right[2] == verb} for verb in ("watch", "list"))
     assert watched == listed, "what is listed is watched from then on; of what was listed last, the run may not live to do so"
     assert {right for right in used if right[2] != "watch"} == {

@@ -689,18 +689,19 @@ def test_that_a_pod_waits_is_not_told_once_it_is_being_bound(clock):
 
 def test_a_condition_that_is_being_written_is_written_before_the_binding(clock):
     """Or else it would stay, as that of a bound pod. Meanwhile others are bound."""
-    server, go_on = Server(node("n", cpu="1"), pod("big", {"cpu": "2"})), threading.Event()
+    server, begun, go_on = Server(node("n", cpu="1"), pod("big", {"cpu": "2"})), threading.Event(), threading.Event()
     plain = server.request
 
     def request(method, path, body=None, *more, **options):
         if path.endswith("/status"):
+            begun.set()
             go_on.wait(60)
         return plain(method, path, body, *more, **options)
 
     server.request = request
     cluster, policies = scheduler_of(server), {"my-scheduler": POLICY}
     a_pass(cluster, policies)
-    wait_for("its condition is being written", lambda: server.sent("POST", "/events"))
+    assert begun.wait(60)
     server.put(node("m"), pod("other"))
     clock.now += 100
     a_pass(cluster, policies)
