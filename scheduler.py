@@ -8,9 +8,10 @@
 It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler and have no node yet, applies
 the predicates and priorities that a legacy Policy file names, and POSTs a Binding for each. A predicate says
 whether a pod fits a node, a priority how good the node is for it. The answers are those of kube-scheduler
-1.20, among the last releases that read such files. Part I is the script, whole: it runs alone. All else adds.
+1.20, one of the last that read such files. Where upstream is named, its code is meant. Part I is a whole
+script, to which the later parts only add. Cut it out, and it runs:
 
-    (sed '/^# PART II\\./,$d' scheduler.py; echo 'sys.exit(main())') > small.py && python small.py
+    (sed '/^# PART II[.]/,$d' scheduler.py; echo 'sys.exit(main())') > small.py && python small.py
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ log = logging.getLogger("scheduler")
 
 ##########################################################################################################
 # PART I. THE SCRIPT                                                                                     #
-# The loop; the cluster; rules; the decision; then what is looked up: pods, selectors, quantities.       #
+# How a pod gets its node; then what that needs: pods, selectors, quantities, the Policy file.           #
 ##########################################################################################################
 
 # ==== 1. The loop =======================================================================================
 
 def run(cluster, read_policies, stop, interval, once):
-    """Make passes until `stop` is set; if `once`, until no pod is due, or one fails."""
+    """Make passes until `stop` is set; if `once`, until no pod is left to try, or a pass fails."""
     while not stop.is_set():
         try:
             schedule_pending_pods(cluster, read_policies(), stop)  # in each pass: they may be edited
@@ -58,7 +59,7 @@ def run(cluster, read_policies, stop, interval, once):
         except (ApiError, InputError, Malformed) as error:
             cluster.tell_trouble(error)
         if cluster.due and not cluster.trouble:
-            continue  # the pass took long: by now a pod may have come that is more important
+            continue  # the pass ended early, as it took long: LIST again, then go on
         if once:
             break
         cluster.rest(interval, stop)
@@ -69,7 +70,7 @@ def schedule_pending_pods(cluster, policies, stop):
     for pod in cluster.pods_to_try(policies, stop):  # LISTs pods and nodes; the most important pod is first
         decision = schedule(pod, cluster.snapshot, policies[pod.scheduler])
         if decision.node:
-            cluster.bind(decision)  # POSTs its `binding`; from now on the pod counts on its node
+            cluster.bind(decision)  # POSTs its `binding`; then the pod counts on its node
         else:
             cluster.put_off(decision)  # the pod is due again after its backoff
         cluster.report(decision)  # says where the pod goes, or why it stays pending
@@ -116,7 +117,7 @@ class Policy:
 
     def prioritize(self, decision, feasible, snapshot):
         """Return each node's total: the sum, over all priorities, of weight times points."""
-        total = dict.fromkeys(feasible, 0 if self.priorities else 1)
+        total = dict.fromkeys(feasible, 0 if self.priorities else 1)  # as in kube-scheduler
         for rule in self.priorities if len(feasible) > 1 else ():  # a single node is taken in any case
             scores = {name: rule.function(decision.pod, node) for name, node in feasible.items()}
             points = rule.reduce(scores) if rule.reduce else scores  # from 0 to 100
@@ -126,13 +127,13 @@ class Policy:
 
 
 def select_host(pod, total):
-    """Take the node with the highest total; if several have it, any of these, by lot."""
+    """Take the node with the highest total; if several have it, one of them by chance."""
     best = max(total.values())
     return dice(pod.key).choice([name for name, score in total.items() if score == best])
 
 
 def binding(pod, node_name):
-    """Return the request that binds the pod to the node."""
+    """Return the request (method, path, body) that binds the pod to the node."""
     return "POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {
         "apiVersion": "v1", "kind": "Binding",
         "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
@@ -141,19 +142,17 @@ def binding(pod, node_name):
 
 # ==== 2. The cluster ====================================================================================
 
-# A pod that was tried in vain is due again after its backoff, as kube-scheduler's: 1, 2, 4, 8, then 10 s.
-
-
 class Cluster:
     """What the loop works with: what is listed, which pods are due, what is written."""
 
     LONG = 5  # seconds after which a pass ends, as what it has listed is too old to decide by
+    UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # of pods that run, or will
 
     def __init__(self, api, show):
         self.api = api
         self.show = show  # prints a decision
         self.snapshot = Snapshot({})
-        self.due = []  # the pods to try in this pass; after it, those that are left as it took long
+        self.due = []  # the pods that this pass has still to try; some are left if it took too long
         self.attempts = {}  # uid of a pod that waits -> Attempts
         self.trouble = None  # the error that ended the last pass
         self.failures = 0  # how many passes in a row ended so
@@ -162,7 +161,7 @@ class Cluster:
         """LIST what there is; yield the pods that are due, the most important first. Raises ApiError."""
         waiting = self.waiting_pods(policies)
         self.snapshot = Snapshot({node.name: node for node in self.read(Node, "nodes")})
-        for pod in self.read(Pod, "pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"):
+        for pod in self.read(Pod, "pods", f"spec.nodeName!=,{self.UNFINISHED}"):  # those on nodes
             if pod.node_name in self.snapshot.nodes:
                 self.snapshot.nodes[pod.node_name].add(pod)
         self.attempts = {pod.uid: self.attempts.get(pod.uid, Attempts()) for pod in waiting}
@@ -174,7 +173,7 @@ class Cluster:
 
     def waiting_pods(self, policies):
         """LIST the pods that name one of these schedulers, and have no node yet."""
-        selectors = [f"spec.schedulerName={name},spec.nodeName=" for name in policies]
+        selectors = [f"spec.schedulerName={name},spec.nodeName=,{self.UNFINISHED}" for name in policies]
         pods = [pod for selector in selectors for pod in self.read(Pod, "pods", selector)]
         return [pod for pod in pods if not (pod.node_name or pod.terminating)]
 
@@ -187,14 +186,14 @@ class Cluster:
                 log.warning("%s %s is left out: %s", resource, name_in(raw, "metadata", "name"), error)
 
     def bind(self, decision):
-        """POST the Binding; from then on the pod counts on its node. Raises Trouble."""
+        """POST the Binding; from then on the pod counts on its node. Raises ApiError."""
         try:
             self.api.request(*binding(decision.pod, decision.node))
             self.snapshot.nodes[decision.node].add(decision.pod)
         except ApiError as error:
             decision.give_up(Unschedulable(f"binding rejected: {error}"))
             self.put_off(decision)
-            if isinstance(error, Trouble):
+            if isinstance(error, Trouble) or error.status in (404, 409):  # it is gone, or has a node
                 raise  # the pass ends here; the next one lists where the pod is
 
     def put_off(self, decision):
@@ -218,14 +217,14 @@ class Cluster:
             self.write(pod_condition(pod, decision.reason, decision.message))
 
     def write(self, request):
-        """Send what only informs people: that it fails, changes nothing."""
+        """Send a request that only informs people: if it fails, go on."""
         try:
             self.api.request(*request)
         except ApiError as error:
             log.warning("%s", error)
 
     def tell_trouble(self, trouble):
-        """Say once what has ended a pass, such as no answer of the API server; and once that it is over."""
+        """Say once what has ended a pass, such as a broken Policy; and that the API server answers again."""
         if trouble and str(trouble) != str(self.trouble):
             log.error("%s", trouble)
         if isinstance(self.trouble, ApiError) and not trouble:
@@ -234,7 +233,7 @@ class Cluster:
         self.failures = self.failures + 1 if trouble else 0
 
     def rest(self, seconds, stop):
-        """Wait so long, after trouble longer, or until `stop` is set."""
+        """Wait for so many seconds, after trouble for longer; end early if `stop` is set."""
         pause = backoff(self.failures, most=10) if self.trouble else 0
         stop.wait(max(seconds, pause))
 
@@ -249,7 +248,7 @@ class Attempts:
 
 
 def backoff(attempts, most, initial=1):
-    """Return the seconds to wait after so many failed attempts: twice as long each time, up to `most`."""
+    """Return the seconds to wait after so many failures: 1, 2, 4, 8 and so on, up to `most`."""
     return min(initial * 2 ** min(attempts - 1, 30), most)
 
 
@@ -268,21 +267,23 @@ class Proxy:
             answer = self.session.request(method, self.server + path, params=params, json=body, timeout=30,
                                           headers={"Content-Type": kind}, allow_redirects=False)
             content = json.loads(answer.content.decode(errors="replace"))
-        except (requests.RequestException, ValueError) as error:
+        except requests.RequestException as error:
             raise Trouble(0, f"{self.server}: is `kubectl proxy` running there? {error}") from error
+        except ValueError as error:  # no JSON: kubectl proxy itself has answered, in plain text
+            raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip():.200}") from error
         if not answer.ok:
             raise api_error(answer.status_code, f"{method} {path}: {name_in(content, 'message')}")
         return content
 
     def list(self, resource, selector=""):
         """Return all objects of a resource, listed page by page. Raises ApiError."""
-        page = params = {"fieldSelector": selector, "limit": 500}
+        first = params = {"fieldSelector": selector, "limit": 500}
         things = []
         while params:
             answer = self.request("GET", f"/api/v1/{resource}", params=params)
             things += pick(answer, list, "items", of=dict)
             token = pick(answer, str, "metadata", "continue")
-            params = token and page | {"continue": token}
+            params = first | {"continue": token} if token else None
         return things
 
 
@@ -300,7 +301,7 @@ class Trouble(ApiError):
 
 def api_error(status, message):
     """Return the ApiError that an answer with this status means."""
-    if "etcdserver: request is too large" in message:  # answered with 500, or a Binding with 409
+    if "etcdserver: request is too large" in message:  # it comes as 500, or as 409
         return ApiError(413, message)
     return (Trouble if status in (0, 429) or status >= 500 else ApiError)(status, message)
 
@@ -308,13 +309,12 @@ def api_error(status, message):
 def event(pod, kind, reason, message, by=None):
     """Return the request that records an event about the pod, as `kubectl describe pod` shows it."""
     name = f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}"
-    source = by or pod.scheduler
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
     return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": pod.namespace},
         "involvedObject": about, "type": kind, "reason": reason, "message": at_most(1024, message),
-        "count": 1, "firstTimestamp": now(), "lastTimestamp": now(), "source": {"component": source},
-        "reportingComponent": source}
+        "count": 1, "firstTimestamp": now(), "lastTimestamp": now(),
+        "source": {"component": by or pod.scheduler}, "reportingComponent": by or pod.scheduler}
 
 
 def pod_condition(pod, reason, message):
@@ -341,7 +341,8 @@ def at_most(size, text):
 # ==== 3. A rule =========================================================================================
 
 # A predicate is a function of (pod, node) that yields the reasons why the pod does not fit. A priority is one
-# that returns a score from 0 to 100; or any, if its `reduce` makes 0 to 100 of all scores, {node: score}.
+# that returns a score from 0 to 100. With a `reduce` it may return any number: that gets the scores of all
+# nodes, {name: score}, and returns points from 0 to 100, {name: points}.
 
 
 @dataclass(eq=False)
@@ -357,7 +358,7 @@ class Rule:
 
 PREDICATES, PRIORITIES = {}, {}  # name -> Rule, filled by the decorators, in kube-scheduler's order
 CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
-RULE_MAKERS = [Rule]  # the last one makes what a decorator registers: a later part can say more of a rule
+RULE_MAKERS = [Rule]  # the last one makes the rules that decorators register; a later part adds its own
 
 
 def register(where, name=None, **options):
@@ -386,7 +387,7 @@ def check_node_unschedulable(pod, node):
 
 @predicate("HostName")
 def host_name(pod, node):
-    """The pod asks for this node, or for none. (A pod that waits has none, so that it always passes.)"""
+    """The pod asks for this node, or for none. (A pod that waits has none, so it always passes.)"""
     if pod.node_name not in ("", node.name):
         yield "node(s) didn't match the requested hostname"
 
@@ -412,10 +413,10 @@ def match_node_selector(pod, node):
 
 @predicate("PodFitsResources")
 def pod_fits_resources(pod, node, excepted=()):
-    """The node has room for one more pod, and enough free of all resources but those that are excepted."""
+    """The node has room for one more pod, and enough of each resource is free, but for those excepted."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
-    if pod.requests == NO_REQUESTS:  # then nothing else matters
+    if pod.requests == NO_REQUESTS:  # then it fits even where too much is requested
         return
     for name, amount in pod.requests.items():
         is_short = node.requested.get(name, 0) + amount > node.allocatable.get(name, 0)
@@ -424,11 +425,11 @@ def pod_fits_resources(pod, node, excepted=()):
 
 
 def kept_with_pod(function):
-    """Have what a function returns of a pod kept as long as the pod is."""
+    """Make a function of a pod remember its answer, in the pod."""
 
     @functools.wraps(function)
     def kept(pod):
-        """Call the function, unless it has returned something of this pod."""
+        """Return the answer for this pod; work it out only once."""
         if function not in pod.derived:
             pod.derived[function] = function(pod)
         return pod.derived[function]
@@ -443,7 +444,7 @@ DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
 
 @kept_with_pod
 def disks_of(pod):
-    """The pod's network disks: {identity: whether it may be shared}. A Ceph image is one for each monitor."""
+    """The pod's network disks: {identity: whether it may be shared}. Ceph: one for each monitor."""
     disks = {}
     for volume in pod.volumes:
         for source, fields in DISK_IDENTITIES.items():
@@ -501,12 +502,12 @@ def covers(toleration, taint):
 
 # ==== 5. Priorities =====================================================================================
 
-DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}  # of a container that does not say, in scores
+DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}  # what scores assume of a container that requests none
 CPU_AND_MEMORY = ["cpu", "memory"]
 
 
 def usage(incoming, node, resources):
-    """Return {resource: (what would be requested with a pod's amounts on the node, what there is)}."""
+    """Return {resource: (what is requested of the node, with the incoming pod; what there is)}."""
     found = {}
     for name in resources:
         on_node = node.nonzero if name in DEFAULT_REQUESTS else node.requested
@@ -540,7 +541,7 @@ def balanced_resource_allocation(pod, node):
 
 
 def normalize(raw, few_are_best=False):
-    """Stretch scores so that the highest becomes 100; if few are best, 0. Upstream: DefaultNormalizeScore."""
+    """Scale scores so that the highest becomes 100; if few are best, 0. Upstream: DefaultNormalizeScore."""
     highest = max(raw.values())
     points = {name: 100 * score // highest if highest else 0 for name, score in raw.items()}
     return {name: 100 - score for name, score in points.items()} if few_are_best else points
@@ -558,17 +559,17 @@ def taint_toleration(pod, node):
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
 
 
-SEED = None  # what --seed says; it is global, so that rules need no parameter for it
+SEED = None  # of chance; a later part sets it (--seed)
 
 
 def dice(*names):
-    """Return what decides by chance; with --seed, always the same way for the same pod and node."""
+    """Return a source of chance. With a SEED it is always the same for the same pod and node."""
     return random if SEED is None else random.Random(f"{SEED} {' '.join(names)}")
 
 
 @priority("RandomPriority")
 def random_priority(pod, node):
-    """Any score. With this priority alone, this is the random scheduler of the Bash tutorials."""
+    """A score by chance. With this priority alone, pods go anywhere that they fit, as in Bash tutorials."""
     return dice(pod.key, node.name).randint(0, 100)
 
 
@@ -600,7 +601,7 @@ class Decision:
     reason: str = "Unschedulable"  # without a node: that of the pod's condition
 
     def give_up(self, error):
-        """Become a decision to leave the pod pending. A rule that breaks fails this pod only."""
+        """Decide to leave the pod pending, for this reason. A rule that breaks affects this pod only."""
         self.node = None
         self.message = str(error)
         if not isinstance(error, (Unschedulable, Malformed)):
@@ -625,7 +626,7 @@ class Failures(dict):
 
 # They are read from the API's JSON. Rules only look at them, and what a rule looks at cannot be changed.
 
-READ_OF_PODS, READ_OF_NODES = [], []  # functions that read more of a pod, or of a node, for later parts
+READ_OF_PODS, READ_OF_NODES = [], []  # later parts put functions here that read more of a pod, of a node
 
 
 class Pod:
@@ -651,9 +652,9 @@ class Pod:
         self.containers = tuple(pick(spec, list, "containers", of=dict))
         self.host_ports = read_only(host_ports_of(self.containers))
         self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
-        # In scores it counts for `nonzero` on its node, and for `nonzero_incoming` while it has none.
+        # Scores use `nonzero` of the pods on a node, and `nonzero_incoming` of the pod that waits.
         self.nonzero = read_only(amounts_of_pod(spec, DEFAULT_REQUESTS))
-        overhead = amounts(spec, "overhead").get("cpu", 0)  # whose cores, rounded up, count as millicores
+        overhead = amounts(spec, "overhead").get("cpu", 0)  # upstream takes its cores for millicores here
         cpu = self.nonzero.get("cpu", 0) - overhead + math.ceil(overhead / 1000)
         self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # calculatePodResourceRequest
         self.derived = {}  # what rules have worked out of it: see kept_with_pod
@@ -722,7 +723,7 @@ class Snapshot:
 
 # ==== 8. Node affinity ==================================================================================
 
-WHEN = "DuringSchedulingIgnoredDuringExecution"  # affinity is required, or preferred
+WHEN = "DuringSchedulingIgnoredDuringExecution"  # the end of two names of fields: required..., preferred...
 
 
 def wants_node(pod, node):
@@ -752,7 +753,7 @@ def weighted_terms(raws):
     for preferred in raws:
         weight = pick(preferred, int, "weight")
         try:
-            term = weight and node_selector_term(pick(preferred, dict, "preference"))
+            term = node_selector_term(pick(preferred, dict, "preference")) if weight else None
         except InvalidSelector as error:
             problems[str(error)] = None  # once, as upstream's Aggregate does
         else:
@@ -836,7 +837,7 @@ def requirement(expression):
 
 
 def int64(text):
-    """Read a base-10 integer as Go's ParseInt does; None if it is none of 64 bits."""
+    """Read a base-10 integer as Go's ParseInt does; None if it is not one of 64 bits."""
     number = int(text) if text and re.fullmatch("[+-]?[0-9]{1,63}", text) else 2**63
     return number if -(2**63) <= number < 2**63 else None
 
@@ -851,8 +852,8 @@ def pick(thing, kind, *path, of=None):
     """Follow a path into an API object; missing or null is an empty `kind`. `of`: the type of its members."""
     for depth, key in enumerate(path):
         if type(thing) is not dict:
-            place = ".".join(path[:depth]) or "it"
-            raise Malformed(f"{place}: expected an object, got {json.dumps(thing)[:40]}")
+            got = json.dumps(thing)[:40]
+            raise Malformed(f"{'.'.join(path[:depth]) or 'it'}: expected an object, got {got}")
         thing = thing.get(key)
         if thing is None:
             return kind()
@@ -861,8 +862,8 @@ def pick(thing, kind, *path, of=None):
     if of:
         for key, member in thing.items() if kind is dict else enumerate(thing):
             if type(member) is not of:
-                place = f"{'.'.join(path)}[{key}]"
-                raise Malformed(f"{place}: expected {TYPE_NAMES[of]}, got {json.dumps(member)[:40]}")
+                raise Malformed(
+                    f"{'.'.join(path)}[{key}]: expected {TYPE_NAMES[of]}, got {json.dumps(member)[:40]}")
     return thing
 
 
@@ -883,13 +884,13 @@ DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_UP, Emin=-999, Emax=99
 
 
 def quantity(text, unit=1):
-    """Return a quantity in 1/units, rounded up: quantity("1.5Ki") is 1536, quantity("100m", 1000) is 100."""
-    is_usual = len(text) < 100  # a longer one would take up too much room
-    return remembered_quantity(text, unit) if is_usual else read_quantity(text, unit)
+    """Read a quantity, times unit, rounded up: quantity("1.5Ki") is 1536, quantity("100m", 1000) is 100."""
+    read = remembered_quantity if len(text) < 100 else read_quantity  # a longer one would take much room
+    return read(text, unit)
 
 
 def read_quantity(text, unit):
-    """Read a quantity in 1/units. Raises Malformed."""
+    """Read a quantity, times unit. Raises Malformed."""
     match = QUANTITY.fullmatch(text)
     if not match:
         raise Malformed(f'"{text:.60}" is not a quantity, such as 100m, 0.5 or 1.5Gi')
@@ -931,15 +932,13 @@ def raise_to(total, others):
 # ==== 10. The Policy file, and a command line ===========================================================
 
 class InputError(ValueError):
-    """A file cannot be used. The text is a line: the entry, what is wrong with it, what would be right."""
-
-
-MANDATORY = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]  # they are asked whatever a Policy names
+    """A file cannot be used. The text is a line that says where, what is wrong, and what would be right."""
 
 
 def plain_policies(path, scheduler_name):
-    """Return {schedulerName: Policy} of a Policy file that names rules and weights. Raises InputError."""
-    rules = {"predicates": {name: PREDICATES[name] for name in MANDATORY}, "priorities": {}}
+    """Return {schedulerName: Policy} of a Policy's two lists; all else is passed over. Raises InputError."""
+    always = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]  # whatever the Policy names
+    rules = {"predicates": {name: PREDICATES[name] for name in always}, "priorities": {}}
     try:
         with open(path, encoding="utf-8") as file:
             document = yaml.safe_load(file)
@@ -949,7 +948,7 @@ def plain_policies(path, scheduler_name):
                 if name not in catalogue:
                     raise InputError(f'{where}: unknown rule "{name}"; there are {", ".join(catalogue)}')
                 rules[where][name] = replace(catalogue[name], weight=pick(entry, int, "weight") or 1)
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise InputError(f"{path}: {' '.join(str(error).split())}") from error
     in_order = [rules["predicates"][name] for name in PREDICATES if name in rules["predicates"]]
     return {scheduler_name: Policy(in_order, list(rules["priorities"].values()))}
@@ -960,7 +959,8 @@ def print_decision(decision):
     where = f"stays pending: {decision.message}"
     if decision.node:
         fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
-        where = f"-> {decision.node}  ({fit}, score {decision.total[decision.node]})"
+        score = f", score {decision.total[decision.node]}" if len(decision.total) > 1 else ""
+        where = f"-> {decision.node}  ({fit}{score})"
     print(f"{decision.pod.key} {where}", flush=True)
 
 
@@ -980,7 +980,7 @@ def run_script(argv=None):
     except InputError as error:
         parser.exit(2, f"{error}\n")
     stop = threading.Event()
-    signal.signal(signal.SIGINT, lambda *_: stop.set())
+    signal.signal(signal.SIGINT, lambda *_: stop.set() or signal.signal(signal.SIGINT, signal.SIG_DFL))
     cluster = Cluster(Proxy(options.server), print_decision)
     run(cluster, read_policies, stop, options.interval, options.once)
     return 1 if options.once and (cluster.trouble or stop.is_set()) else 0

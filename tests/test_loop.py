@@ -708,7 +708,7 @@ def test_a_condition_that_is_being_written_is_written_before_the_binding(clock):
     wait_for("the other one is bound", server.places)
     assert server.sent("POST", "/big/binding") == []
     go_on.set()
-    wait_until_told(cluster)
+    wait_for("it is bound, too", lambda: server.sent("POST", "/big/binding"))
     [status], [binding] = server.sent("PATCH", "/status"), server.sent("POST", "/big/binding")
     assert server.requests.index(status) < server.requests.index(binding)
 

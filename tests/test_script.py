@@ -23,7 +23,7 @@ POLICY = json.loads((ROOT / "policy.json").read_text())
 def cut(tmp_path_factory):
     """The script, cut out by the command of its own first lines."""
     folder = tmp_path_factory.mktemp("cut")
-    [command] = [line.strip() for line in ast.get_docstring(TREE).splitlines() if line.strip().startswith("(sed ")]
+    [command] = [line.strip() for line in WHOLE.splitlines() if line.strip().startswith("(sed ")]
     make, run = command.split(" && ")
     assert run == "python small.py"
     subprocess.run(make.replace("scheduler.py", str(ROOT / "scheduler.py")), shell=True, check=True, cwd=folder)
@@ -202,7 +202,7 @@ def test_it_schedules_as_the_whole_file_does(control_plane, start, tmp_path):
 
     control_plane.proxy.kill()
     control_plane.proxy.wait()
-    wait_for("it says that nobody answers", lambda: any("kubectl proxy" in line for line in running.err))
+    wait_for("it says that nobody answers", lambda: any("is `kubectl proxy` running" in line for line in running.err))
     control_plane.start_proxy()
     wait_for("somebody answers", control_plane.ready)
     control_plane.create(pod("late"))
