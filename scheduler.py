@@ -268,7 +268,7 @@ class Proxy:
                                           headers={"Content-Type": kind}, allow_redirects=False)
             content = json.loads(answer.content.decode(errors="replace"))
         except requests.RequestException as error:
-            raise Trouble(0, f"{self.server}: is `kubectl proxy` running there? {error}") from error
+            raise Trouble(0, f"cannot reach {self.server}; is `kubectl proxy` running there?") from error
         except ValueError as error:  # no JSON: kubectl proxy itself has answered, in plain text
             raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip():.200}") from error
         if not answer.ok:
@@ -2802,8 +2802,9 @@ def nominated_elsewhere(pod, nodes, snapshot):
     if not snapshot.nominated:
         return SKIP
     others = collections.defaultdict(list)
+    placed = set().union(*(node.pods for node in nodes))
     for other in snapshot.nominated:
-        is_done = other.phase in ("Succeeded", "Failed") or any(other.uid in node.pods for node in nodes)
+        is_done = other.phase in ("Succeeded", "Failed") or other.uid in placed
         if other.uid != pod.uid and other.priority >= pod.priority and not is_done:
             others[other.nominated_node].append(other)
     return (others, snapshot) if others else SKIP
@@ -3608,6 +3609,7 @@ class PolicyFile:
         self.code = {}  # plugin, or what it imports -> its text when these were made
         self.notices = []  # what was noticed in them, or in files that said the same since
         self.seen = {}  # when the files were changed, at the last look
+        self.has_failed = False  # whether they could not be loaded then
         self.current()
 
     def current(self):
@@ -3619,7 +3621,9 @@ class PolicyFile:
         if seen != self.seen or not self.policies:
             try:
                 self.load()
+                self.has_failed = False
             except InputError as error:
+                self.has_failed = True
                 if not self.policies:
                     raise
                 log.error("%s; the last good Policy stays", error)
@@ -3630,7 +3634,11 @@ class PolicyFile:
     def look(self):
         """Return when the files, and what they import, were changed."""
         changes = {}
-        for path in {self.path, *self.plugins, *self.code}:
+        beside = []
+        if self.has_failed:  # then what was to be imported is not known
+            folders = {Path(plugin).resolve().parent for plugin in self.plugins}
+            beside = [str(file) for folder in folders for file in folder.glob("*.py")]
+        for path in {self.path, *self.plugins, *self.code, *beside}:
             with contextlib.suppress(OSError):
                 stat = Path(path).stat()
                 changes[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
@@ -3935,6 +3943,8 @@ class PooledProxy(Proxy):
             for part in answer.stream():
                 *lines, rest = (rest + part).split(b"\n")
                 yield from map(read_json, lines)
+            if rest.strip():
+                yield read_json(rest)
         except (HTTPError, ValueError, RecursionError) as error:
             raise Trouble(0, f"the watch of {path} has broken off: {one_line(error)}") from error
         finally:
@@ -4191,10 +4201,10 @@ class Reflector:
             has_lasted = time.monotonic() > began + STREAM_SECONDS / 2  # with nothing to tell
             self.in_vain = 0 if has_lasted or self.told > told else self.in_vain + 1
             if self.in_vain == 3:
-                why = self.trouble if self.failures else "they end at once"
-                lists = f"so that {self.resource} are listed in each pass"
+                why = str(self.trouble).partition("; is ")[0] if self.failures else "they end at once"
                 hint = "does something between the script and the API server hold streams back?"
-                warn_once(f"watches of {self.resource} tell nothing ({why}), {lists}; {hint}")
+                what = f"watches, as that of {self.resource}, tell nothing ({why})"
+                warn_once(f"{what}: nodes and pods are listed in each pass; {hint}", about="watches")
             pause = backoff(max(self.failures, 1), most=10)
             time.sleep(max(0, began + pause - time.monotonic()))
 
@@ -4206,11 +4216,13 @@ class Reflector:
         self.failures = 0
         self.heard_at = time.monotonic()
         for event in stream:
+            what = pick(event, str, "type")
+            thing = pick(event, dict, "object")
+            if what not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"):
+                raise Malformed(f"the watch of {self.resource} is answered with something else than events")
             self.heard_at = time.monotonic()
             self.told += 1
             self.in_vain = 0
-            what = pick(event, str, "type")
-            thing = pick(event, dict, "object")
             if what == "ERROR":  # in most cases, 410: the versions since the last one are gone
                 raise ApiError(410, f"the watch of {self.resource} ends: {name_in(thing, 'message')}")
             if what != "BOOKMARK":
@@ -4268,8 +4280,8 @@ class Objects(dict):
         self.take_list(resource, things)
         if self.is_watched and resource not in self.reflectors:
             gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
-            self.reflectors[resource] = reflector
             in_background(reflector.work)
+            self.reflectors[resource] = reflector
 
     def take_list(self, resource, things):
         """Take in all objects of a resource; what is missing has gone."""
@@ -4318,6 +4330,8 @@ class Objects(dict):
         key = key_in(thing)
         known = self[resource]
         before = known.get(key)
+        if not has_gone and is_older(thing, before):
+            return  # it was told twice, or a list was quicker
         if not has_gone and not is_same(before, thing):
             known[key] = thing
             self.changed(resource, key, thing)
@@ -4331,6 +4345,14 @@ def is_same(thing, other):
     """Say whether the JSON of an object is what it was."""
     version = name_in(thing, "metadata", "resourceVersion")
     return thing is other or (version != "" and version == name_in(other, "metadata", "resourceVersion"))
+
+
+def is_older(thing, other):
+    """Say whether the JSON of an object is an earlier one of the same object."""
+    if name_in(thing, "metadata", "uid") != name_in(other, "metadata", "uid"):
+        return False
+    versions = [name_in(each, "metadata", "resourceVersion") for each in (thing, other)]
+    return all(map(str.isdecimal, versions)) and int(versions[0]) < int(versions[1])
 
 
 def read_or_warn(kind, raw):
@@ -4800,14 +4822,13 @@ class PendingPods(dict):
         """Have a thread bind a pod that has its node; or send first what rules want sent."""
         record = decision.pod.record
         record.end_turn()
-        if record.waits_for is WaitsFor.BINDING:
-            if not self.writer.dry_run:
-                self.under_way.add(decision.pod.uid)
-                self.writer.start(self.writer.bind_and_tell, decision, record, self.cache.snapshot.is_live)
-            return
         try:
-            self.send(decision.requests)
-            self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
+            if record.waits_for is not WaitsFor.BINDING:
+                self.send(decision.requests)
+                self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
+            elif not self.writer.dry_run:
+                self.writer.start(self.writer.bind_and_tell, decision, record, self.cache.snapshot.is_live)
+                self.under_way.add(decision.pod.uid)
         except Exception as error:
             self.take_failure(decision, error)
         self.note_trouble(decision, decision.trouble)
@@ -4971,13 +4992,17 @@ class Writer:
         self.may_write = leads
 
     def start(self, function, *arguments):
-        """Have a thread call a function, as soon as one is free; in a dry run, none."""
+        """Have a thread call a function, as soon as one is free; in a dry run, none. Raises Trouble."""
         if self.dry_run:
             return
+        if self.threads < min(self.tasks.unfinished_tasks + 1, THREADS):
+            try:
+                start_thread(self.work)
+                self.threads += 1
+            except Trouble:  # then those that there are do it
+                if not self.threads:
+                    raise
         self.tasks.put((function, arguments))
-        if self.threads < min(self.tasks.unfinished_tasks, THREADS):
-            start_thread(self.work)
-            self.threads += 1
 
     def work(self):
         """Do one task after another, for ever."""
@@ -5221,7 +5246,8 @@ class LiveCluster(Cluster):
         for key, since in self.unheard.items():
             if self.listed_at > since + 5:
                 warn_once(f"the watch has told nothing of pod {key}, which is listed, for 5 s: all are read")
-                self.cache.objects.list("pods")
+                for resource in ("nodes", "pods"):
+                    self.cache.objects.list(resource)
                 self.cache.refresh()
                 return
 
@@ -5768,7 +5794,7 @@ class LeaderElection:
             return within(max(left, self.retry_period), self.write_lease, holder, self.tries)
         except Exception as error:
             if not is_answer(error, 409):  # another one was faster
-                warn_once(f"leader election: {error}")
+                warn_once(f"leader election: {error}", about="leader election")
             return False
 
     def write_lease(self, holder, number):
@@ -5799,12 +5825,13 @@ class LeaderElection:
         is_ours = spec.get("holderIdentity") == self.identity
         is_old = asked - self.observed_at >= self.lease_duration
         if spec.get("holderIdentity") and not is_ours and not is_old:
+            self.renewed_at = -math.inf  # whatever this one has thought
             return False
         spec = {**spec, "holderIdentity": holder, "renewTime": now_in_microseconds(),
                 "leaseDurationSeconds": math.ceil(self.lease_duration)}
         if not is_ours:
             spec["acquireTime"] = spec["renewTime"]
-            spec["leaseTransitions"] = spec.get("leaseTransitions", -1) + 1
+            spec["leaseTransitions"] = min(spec.get("leaseTransitions", -1) + 1, 2**31 - 1)
         renewed_at = time.monotonic()  # others count from when they have seen that, which is later
         self.written = self.api.request(method, path, lease | {"spec": spec})
         self.renewed_at = renewed_at if holder else -math.inf
@@ -6945,8 +6972,8 @@ def command_line(argv=None):
     screen = Screen()
     rules_print_to = sys.stdout if options.output == "text" else sys.stderr
     ended = threading.Event()
-    in_background(watch_rules, threading.get_ident(), ended)
     try:
+        in_background(watch_rules, threading.get_ident(), ended)
         with contextlib.redirect_stdout(rules_print_to):
             return int(run_command(options, screen))
     except (ApiError, InputError) as error:
@@ -7018,8 +7045,13 @@ def watch_the_loop(thread, ended, limit):
 
     Nobody would be scheduled, while another thread renews the Lease: so another replica is to lead.
     """
+    last = time.monotonic()
     while not ended.wait(limit / 10):
-        if time.monotonic() < CAME_ROUND.at + limit:
+        moment = time.monotonic()
+        if moment > last + limit / 2:  # the process itself was paused
+            CAME_ROUND.at = max(moment, CAME_ROUND.at)
+        last = moment
+        if moment < CAME_ROUND.at + limit:
             continue
         frame = sys._current_frames().get(thread)
         places = [(each.filename, each.lineno) for each in traceback.extract_stack(frame)]

@@ -183,7 +183,7 @@ def test_it_schedules_as_the_whole_file_does(control_plane, start, tmp_path):
     """300 pods on 20 nodes, one that fits nowhere, an edited Policy, a broken one, an API server that goes and comes."""
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps(POLICY))
-    control_plane.create(*(node(f"n{i:02}", cpu="8", pods="15") for i in range(20)), node("cordoned", unschedulable=True))
+    control_plane.create(*(node(f"n{i:02}", cpu="8") for i in range(20)), node("cordoned", unschedulable=True))
     control_plane.create(pod("huge", {"cpu": "9"}, priority=None), *(pod(f"p{i:03}", {"cpu": "100m"}) for i in range(299)))
     running = start("--server", control_plane.server, "--policy", policy, "--interval", "0.2")
     wait_for("all but one are bound", lambda: len(control_plane.places()) == 299)
