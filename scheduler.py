@@ -1011,22 +1011,24 @@ def main(argv=None):
 #     thread:          one for      the loop's, for all pods,                  one of 64,
 #                      a resource   one after another                          for each pod
 #
-# II. What else rules look at: what more is read of pods and nodes.
+# II. What else rules look at: labels, sidecars and resizing, claims, images.
 # III. Rules that look further: How more is said of a rule. Labels, images, shapes. Services and spreading.
 #     Affinity between pods. Disks, and how many a node can attach. Claims and their volumes. The other
 #     extension points. What is asked whatever the Policy.
 # IV. What people write: Files. Rules of one's own. The Policy.
-# V. The live cluster: Requests and threads. What is written. The life of a pending pod. List and watch. The
-#     cache. What is remembered. Extenders. Several replicas, of which one leads.
-# VI. People: A cluster made of manifests. What people see. The picture of a cluster. The command line.
-# VII. Today: What today's kube-scheduler says otherwise. KubeSchedulerConfiguration. (All works without it.)
+# V. The live cluster: Requests and threads. List and watch. The cache. The life of a pending pod. What is
+#     written. The live cluster. What is remembered. Extenders. Several replicas, of which one leads.
+# VI. People: A cluster made of manifests. What people see. The picture of a cluster. The page. The command
+#     line.
+# VII. Today: What today's kube-scheduler says otherwise. KubeSchedulerConfiguration, and what of it
+#     kube-scheduler refuses. (All else works without this part.)
 #
 # What a part imports stands at its head, so that the script begins with what it needs itself.
 
 import hashlib
 
 
-# ==== 11. Fields ========================================================================================
+# ==== 11. Sidecars and resizing =========================================================================
 
 def key_in(thing):
     """Return an object's namespace/name, or name, even if it is malformed."""
@@ -1113,7 +1115,7 @@ def pod_selector(thing, pod):
     return requirements
 
 
-# ==== 13. Pods and nodes ================================================================================
+# ==== 13. What more is read of pods and nodes ===========================================================
 
 def read_more_of_pod(pod):
     """Read what the rules of later parts look at, and what today's fields say otherwise."""
@@ -1617,7 +1619,7 @@ def what_broke(error):
     return f"{type(error).__name__} in a rule: {one_line(error)}{place}{about}"
 
 
-# ==== 10. Labels, images, shapes ========================================================================
+# ==== 15. Labels, images, shapes ========================================================================
 
 def label_conflicts(arguments):
     """Yield what is wrong with labelsPresence and labelPreference: a label wanted both present and absent."""
@@ -1758,7 +1760,7 @@ def image_locality(pod, node, metadata):
     return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
 
 
-# ==== 12. Services and spreading ========================================================================
+# ==== 16. Services and spreading ========================================================================
 
 HOSTNAME = "kubernetes.io/hostname"
 DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
@@ -1997,7 +1999,7 @@ def even_pods_spread_priority(pod, node, metadata):
     return int(score)
 
 
-# ==== 13. Affinity between pods =========================================================================
+# ==== 17. Affinity between pods =========================================================================
 
 # Two pods have `bonds` if a term of one means the other. `affinity_around` adds up the bonds of a pod with
 # all that are placed, by the domains where these are. From that, `affine_domains` has where the pod must be
@@ -2183,7 +2185,7 @@ def inter_pod_affinity(pod, node, metadata):
     return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0
 
 
-# ==== 14. Disks, and how many a node can attach =========================================================
+# ==== 18. Disks, and how many a node can attach =========================================================
 
 def claims_of(pod, snapshot, keys=None):
     """Yield (name, claim, volume) for each claim of the pod, or each of these; what is not there is empty."""
@@ -2359,7 +2361,7 @@ for name, cloud, plugin in [("MaxEBSVolumeCount", "aws-ebs", "EBSLimits"),
         functools.partial(max_volume_count, cloud=f"kubernetes.io/{cloud}"))
 
 
-# ==== 15. Claims and their volumes ======================================================================
+# ==== 19. Claims and their volumes ======================================================================
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 ZONE_LABELS = {f"{prefix}.kubernetes.io/{what}"  # of volumes and nodes
@@ -2646,7 +2648,7 @@ def dangling(name, claim, snapshot):
     return None if waits_for_consumer(claim, snapshot) else "PersistentVolume had no name"
 
 
-# ==== 16. The other extension points ====================================================================
+# ==== 20. The other extension points ====================================================================
 
 # A rule may have functions for the other extension points of the scheduling framework, too: hooks, which are
 # options of its decorator. What stands at preFilter, filter, preScore, score and normalizeScore is its own
@@ -2772,7 +2774,7 @@ def unreserve(decision, snapshot):
     return requests
 
 
-# ==== 17. What is asked whatever the Policy =============================================================
+# ==== 21. What is asked whatever the Policy =============================================================
 
 def reasons_supposing(pod, node, snapshot, gone=(), there=()):
     """Return why the predicates refuse the node to the pod if some pods were gone and others there."""
@@ -2846,7 +2848,7 @@ from importlib.machinery import PathFinder
 from numbers import Real
 
 
-# ==== 18. Files =========================================================================================
+# ==== 22. Files =========================================================================================
 
 
 # What an extender's httpTimeout is, in a Policy and in a configuration.
@@ -3125,7 +3127,7 @@ def one_line(error):
     return getattr(error, "strerror", None) or at_most(1000, " ".join(text.split()))
 
 
-# ==== 19. Rules of one's own ============================================================================
+# ==== 23. Rules of one's own ============================================================================
 
 # A decorator makes a function a rule (`register`): here, or in a file of --plugins. What is wrong with the
 # rule as it is written is said when that file is loaded.
@@ -3336,7 +3338,7 @@ def place_of(rule, function=None):
     return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
 
 
-# ==== 20. The Policy ====================================================================================
+# ==== 24. The Policy ====================================================================================
 
 # What becomes of a Policy: an entry names one rule, or several, or none (`meaning_of`). Entries that mean one
 # rule are one: it gets all their arguments as `arguments` (`set_up`), and n of them weigh n times as much
@@ -3866,7 +3868,7 @@ def check_arguments(rule, arguments, entry):
 
 
 ##########################################################################################################
-# PART V. THE CLUSTER                                                                                    #
+# PART V. THE LIVE CLUSTER                                                                               #
 # What is read, what waits, what is written, and by which thread.                                        #
 ##########################################################################################################
 
@@ -3887,7 +3889,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 
-# ==== 21. Requests and threads ==========================================================================
+# ==== 25. Requests and threads ==========================================================================
 
 WARNED = {}  # what warnings were about -> when they were logged, in monotonic seconds
 
@@ -4110,7 +4112,7 @@ GROUPS = {  # resource -> its group and version
                     "apis/storage.k8s.io/v1")}
 
 
-# ==== 24. List and watch ================================================================================
+# ==== 26. List and watch ================================================================================
 
 # A resource is listed once. Then the API server is asked to tell what changes: it answers with a stream of
 # events, an object in each (watch). All of Kubernetes reads like this, by a Reflector for each resource.
@@ -4230,7 +4232,7 @@ class Reflector:
             self.version = pick(thing, str, "metadata", "resourceVersion")
 
 
-# ==== 25. The cache =====================================================================================
+# ==== 27. The cache =====================================================================================
 
 # Objects are what the API server has said; the cache, what follows of it for nodes and pods. On a cluster
 # Reflectors bring the news; only the loop's thread takes these in: when a pass begins, before each decision,
@@ -4546,7 +4548,7 @@ class Cache:
         return has_changed
 
 
-# ==== 23. The life of a pending pod =====================================================================
+# ==== 28. The life of a pending pod =====================================================================
 
 # A pending pod waits for one of four things:
 #
@@ -4962,7 +4964,7 @@ def is_answer(error, *statuses):
     return isinstance(error, ApiError) and error.status in statuses
 
 
-# ==== 22. What is written ===============================================================================
+# ==== 29. What is written ===============================================================================
 
 # Threads write Bindings, and tell people. What rules want sent, the loop has sent, and waits for that. In a
 # dry run nothing is written. Nor does a replica write that does not lead (`attempt`), except that it says
@@ -5153,7 +5155,7 @@ def call_in_time(rule, point, *things):
     return within(HOOK_SECONDS, call_hook, rule, point, *things, late=late)
 
 
-# ==== 25. The live cluster ==============================================================================
+# ==== 30. The live cluster ==============================================================================
 
 class LiveCluster(Cluster):
     """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
@@ -5359,7 +5361,7 @@ class LiveCluster(Cluster):
         self.cache.arrived.clear()  # all that wait will be listed
 
 
-# ==== 26. What is remembered ============================================================================
+# ==== 31. What is remembered ============================================================================
 
 # It only saves time. A steady rule is asked about a node again if the node, or a pod on it, has changed since
 # the last pod like this one, and about all nodes if what it rests on has changed: its `basis`. Predicates
@@ -5494,7 +5496,7 @@ def recall_fits(ask, predicates, pod, snapshot, policy):
     return feasible, failed
 
 
-# ==== 27. Extenders =====================================================================================
+# ==== 32. Extenders =====================================================================================
 
 def extenders_of(configs):
     """Return the extenders, ignorable ones last."""
@@ -5714,7 +5716,7 @@ class Extender:
         return True
 
 
-# ==== 28. Several replicas, of which one leads ==========================================================
+# ==== 33. Several replicas, of which one leads ==========================================================
 
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
 
@@ -5849,7 +5851,7 @@ import statistics
 import textwrap
 
 
-# ==== 29. A cluster made of manifests ===================================================================
+# ==== 34. A cluster made of manifests ===================================================================
 
 
 # What is in these may have any name, or no rule looks at it, or it is not written by people.
@@ -6134,7 +6136,7 @@ class Manifests:
             (name_in(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
 
 
-# ==== 30. What people see ===============================================================================
+# ==== 35. What people see ===============================================================================
 
 class Screen:
     """What is printed on: a terminal, with colours unless NO_COLOR is set, or 80 columns without colours."""
@@ -6459,7 +6461,7 @@ def comparison(outcomes):
     return [*table, f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(numbers)]
 
 
-# ==== 31. The picture of a cluster ======================================================================
+# ==== 36. The picture of a cluster ======================================================================
 
 MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
 
@@ -6603,7 +6605,7 @@ def why_it_waits(pod, snapshot):
     return why_not_yet(pod, policy) if policy else ""
 
 
-# ==== 32. The page ======================================================================================
+# ==== 37. The page ======================================================================================
 
 # `--output html` prints a page to be shown to a class, kept and sent. It needs no network and no other file.
 # Each decision is a scene in three steps: the cluster and the question, the answer, the pod on its node. The
@@ -6890,7 +6892,7 @@ def filled_in(thing, names=None):
             if thing.get(name) not in (None, "", 0, [], {}, "default", {"requests": {}})}
 
 
-# ==== 33. The command line ==============================================================================
+# ==== 38. The command line ==============================================================================
 
 def read_arguments(argv):
     """Read the command line."""
@@ -7241,7 +7243,7 @@ def outcome_of(cluster, policy_file, stop, options):
 # What kube-scheduler 1.36 says otherwise. The script is whole without this part, and reads Policies.    #
 ##########################################################################################################
 
-# ==== 33. What 1.36 says otherwise ======================================================================
+# ==== 39. What 1.36 says otherwise ======================================================================
 
 # Under a KubeSchedulerConfiguration, functions of this chapter stand in for those of rules, which are in the
 # order of the chapters above. What is not here is as it was.
@@ -7652,7 +7654,7 @@ class Profile(FullPolicy):
         return rule.plugin
 
 
-# ==== 34. KubeSchedulerConfiguration ====================================================================
+# ==== 40. KubeSchedulerConfiguration ====================================================================
 
 NAMES_OF_OLD |= {
     "Coscheduling": "the rule Coscheduling of tests/tutorial_rules.py, a file for --plugins",
@@ -8023,7 +8025,7 @@ def running_plugins(plugins):
 READERS["KubeSchedulerConfiguration"] = read_configuration
 
 
-# ==== 35. What kube-scheduler refuses ===================================================================
+# ==== 41. What kube-scheduler refuses ===================================================================
 
 # Each function yields what is wrong with a part of a configuration that is of the right types.
 # Upstream: pkg/scheduler/apis/config/validation.

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 import scheduler
-from conftest import a_pass, MANDATORY_PREDICATES, ROOT, free_port, node, pod, run_scheduler, wait_for
+from conftest import MANDATORY_PREDICATES, ROOT, a_pass, free_port, node, pod, run_scheduler, wait_for
 
 
 def policy_file(tmp_path, predicates, **priorities):

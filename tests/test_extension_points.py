@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 import scheduler
 import tutorial_rules  # noqa: F401 (registers its rules)
-from conftest import a_pass, cluster_of, decide, MANDATORY_PREDICATES, node, pending_pods, pod, ROOT, run_afresh, run_scheduler, table, wait_for, wait_until_told
+from conftest import MANDATORY_PREDICATES, ROOT, a_pass, cluster_of, decide, node, pending_pods, pod, run_afresh, run_scheduler, table, wait_for, wait_until_told
 from test_loop import Server
 
 RULES = ROOT / "tests" / "tutorial_rules.py"

@@ -3,18 +3,19 @@
 import contextlib
 import functools
 import gc
+import itertools
 import json
+import re
 import threading
 import time
 import weakref
 from collections import Counter
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import scheduler
-from conftest import a_pass, ROOT, node, pod, table, wait_for, wait_until_told
-import itertools
-import re
+from conftest import ROOT, a_pass, node, pod, table, wait_for, wait_until_told
 
 
 pytestmark = pytest.mark.usefixtures("memory")
@@ -1299,3 +1300,22 @@ def test_a_proxy_that_does_not_answer_is_named_once_before_it_is_trouble(monkeyp
     monkeypatch.setattr(scheduler, "SLOW_SECONDS", 0.05)
     assert [scheduler.list_all(Slow(), resource) for resource in ("pods", "nodes", "pods")] == [([], "")] * 3
     assert caplog.messages == ["http://127.0.0.1:8001 has not answered for 0.05 s; it may take up to 60 s"]
+
+
+@table("running, carried_out", {"where others run": (1, True), "the first": (0, False)})
+def test_a_thread_that_cannot_be_started(running, carried_out, monkeypatch):
+    """Then the others do what it was to do; without any, the pod is tried again."""
+    server = Server(node("n"), pod("p"))
+    cluster = scheduler_of(server)
+    if running:
+        cluster.writer.start(lambda: None)
+    wait_for("it has nothing to do", lambda: not cluster.writer.tasks.unfinished_tasks)
+    monkeypatch.setattr(scheduler.threading, "Thread", Mock(side_effect=RuntimeError("can't start new thread")))
+    with contextlib.suppress(scheduler.Trouble):
+        a_pass(cluster, {"my-scheduler": POLICY})
+    assert bool(cluster.pending.under_way or server.places()) == carried_out
+    monkeypatch.undo()
+    for record in cluster.pending.values():
+        record.retry_by(0)
+    make_pass(cluster)
+    wait_for("it is bound", server.places)

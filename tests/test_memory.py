@@ -15,7 +15,7 @@ import sys
 import tracemalloc
 
 import pytest
-from conftest import a_pass, DEFAULT_PREDICATES, ROOT, claim, cluster_of, node, pending_pods, pod, scheduler, storage_class, table
+from conftest import DEFAULT_PREDICATES, ROOT, a_pass, claim, cluster_of, node, pending_pods, pod, scheduler, storage_class, table
 
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

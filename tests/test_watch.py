@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 import scheduler
-from conftest import a_pass, ROOT, claim, node, pod, storage_class, table, volume, wait_for, wait_until_told
+from conftest import ROOT, a_pass, claim, node, pod, storage_class, table, volume, wait_for, wait_until_told
 from faulty import ApiServer
 from test_loop import Clock, Server
 
@@ -932,8 +932,11 @@ def test_a_line_that_is_cut_in_the_middle_breaks_the_stream_and_loses_nothing():
             lines.append(b"closed")
 
     try:
-        events = scheduler.PooledProxy(server.url).lines(Answer(), "/api/v1/pods")
-        assert [event["object"]["metadata"]["name"] for event in events] == ["a"], "the rest is told by the next stream"
+        names = []
+        with pytest.raises(scheduler.Trouble):
+            for event in scheduler.PooledProxy(server.url).lines(Answer(), "/api/v1/pods"):
+                names.append(event["object"]["metadata"]["name"])
+        assert names == ["a"], "the rest is told by the next stream"
         assert lines[-1] == b"closed"
     finally:
         server.stop()
@@ -995,7 +998,7 @@ def test_a_reflector_that_hears_nothing_knows_that(streams, is_heard, monkeypatc
     threading.Thread(target=reflector.work, daemon=True).start()
     wait_for("it watches for good", lambda: len(api.asked) == len(streams) + 1)
     assert reflector.is_heard() == is_heard
-    assert any("watches of nodes tell nothing" in said for said in caplog.messages) != is_heard
+    assert any("watches, as that of nodes, tell nothing" in said for said in caplog.messages) != is_heard
 
 
 def test_where_nothing_is_heard_nodes_and_pods_are_listed_in_each_pass(told):
@@ -1020,3 +1023,24 @@ def test_a_pod_that_is_listed_and_not_told_of_has_all_pods_listed(told, monkeypa
     clock.now += 1
     assert cluster.make_pass() == [("a", "n")]
     assert caplog.messages == ["the watch has told nothing of pod default/a, which is listed, for 5 s: all are read"]
+
+
+def test_an_event_that_is_older_than_what_is_known_is_passed_over(told):
+    cluster = told(node("n", cpu="1"))
+    before = cluster.put(pod("a", {"cpu": "1"}))
+    cluster.tell("ADDED", before)
+    cluster.tell("MODIFIED", cluster.put(pod("a", {"cpu": "1"}, nodeName="n")))
+    cluster.tell("MODIFIED", before)
+    cluster.comes(pod("b", {"cpu": "1"}))
+    assert cluster.make_pass() == [("b", None)]
+
+
+@table("event", {"a list": {"kind": "PodList", "items": []}, "an event of no kind": {"type": "LISTED", "object": {}}})
+def test_a_watch_that_is_answered_with_something_else_is_none(event, monkeypatch, caplog):
+    monkeypatch.setattr(scheduler, "backoff", lambda attempts, most: 0)
+    api = Streams(*[[event]] * 3)
+    reflector = scheduler.Reflector(api, "nodes", scheduler.queue.Queue())
+    reflector.list()
+    threading.Thread(target=reflector.work, daemon=True).start()
+    wait_for("it watches for good", lambda: len(api.asked) == 4)
+    assert not reflector.is_heard() and "answered with something else than events" in caplog.text
