@@ -4997,14 +4997,16 @@ class Writer:
         """Have a thread call a function, as soon as one is free; in a dry run, none. Raises Trouble."""
         if self.dry_run:
             return
-        if self.threads < min(self.tasks.unfinished_tasks + 1, THREADS):
+        self.tasks.put((function, arguments))
+        if self.threads < min(self.tasks.unfinished_tasks, THREADS):
             try:
                 start_thread(self.work)
                 self.threads += 1
             except Trouble:  # then those that there are do it
                 if not self.threads:
+                    self.tasks.get()
+                    self.tasks.task_done()
                     raise
-        self.tasks.put((function, arguments))
 
     def work(self):
         """Do one task after another, for ever."""
