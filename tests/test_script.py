@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import contextlib
 import importlib.util
 import io
 import json
@@ -11,7 +12,8 @@ import sys
 import tokenize
 
 import pytest
-from conftest import ROOT, node, pod, scheduler, table, wait_for
+import requests
+from conftest import ROOT, free_port, node, pod, scheduler, table, wait_for
 from test_golden import CASES
 
 WHOLE = (ROOT / "scheduler.py").read_text()
@@ -179,13 +181,29 @@ def start(request, cut, tmp_path):
         each.process.wait()
 
 
+def start_proxy(control_plane, port):
+    """Start a kubectl proxy of the test's own, and wait until it answers."""
+    kubeconfig = control_plane.kubeconfig()
+    proxy = control_plane.start("kubectl", "--kubeconfig", kubeconfig, "proxy", f"--port={port}")
+
+    def answers():
+        """Whether the API server answers through it."""
+        with contextlib.suppress(requests.RequestException):
+            return requests.get(f"http://127.0.0.1:{port}/readyz", timeout=5).ok
+
+    wait_for("the proxy answers", answers)
+    return proxy
+
+
 def test_it_schedules_as_the_whole_file_does(control_plane, start, tmp_path):
     """300 pods on 20 nodes, one that fits nowhere, an edited Policy, a broken one, an API server that goes and comes."""
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps(POLICY))
     control_plane.create(*(node(f"n{i:02}", cpu="8") for i in range(20)), node("cordoned", unschedulable=True))
     control_plane.create(pod("huge", {"cpu": "9"}, priority=None), *(pod(f"p{i:03}", {"cpu": "100m"}) for i in range(299)))
-    running = start("--server", control_plane.server, "--policy", policy, "--interval", "0.2")
+    port = free_port()
+    proxy = start_proxy(control_plane, port)
+    running = start("--server", f"http://127.0.0.1:{port}", "--policy", policy, "--interval", "0.2")
     wait_for("all but one are bound", lambda: len(control_plane.places()) == 299)
     assert set(collections.Counter(control_plane.places().values()).values()) <= {14, 15}
     wait_for("each is told", lambda: len(control_plane.events("Scheduled")) == 299)
@@ -200,11 +218,10 @@ def test_it_schedules_as_the_whole_file_does(control_plane, start, tmp_path):
     policy.write_text(json.dumps(POLICY | {"predicates": [{"name": "HostName"}]}))
     wait_for("without PodFitsResources the pod is bound", lambda: len(control_plane.places()) == 300)
 
-    control_plane.proxy.kill()
-    control_plane.proxy.wait()
+    proxy.kill()
+    proxy.wait()
     wait_for("it says that nobody answers", lambda: any("is `kubectl proxy` running" in line for line in running.err))
-    control_plane.start_proxy()
-    wait_for("somebody answers", control_plane.ready)
+    proxy = start_proxy(control_plane, port)
     control_plane.create(pod("late"))
     wait_for("it goes on", lambda: "default/late" in control_plane.places())
     wait_for("it says so", lambda: "the API server answers again" in running.err)
@@ -212,6 +229,8 @@ def test_it_schedules_as_the_whole_file_does(control_plane, start, tmp_path):
     assert len(lines) == len(set(lines)) == 301, "each is bound once"
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(timeout=30) == 0
+    proxy.kill()
+    proxy.wait()
 
 
 @table("policy, line", {
