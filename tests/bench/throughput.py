@@ -370,11 +370,11 @@ def deciding(_, rounds, *more):
         path = Path(folder) / "full.json"
         path.write_text(json.dumps(FULL))
         print(f"\n{'decisions/s':34} nodes      50     500   5,000", flush=True)
-        for policy, pods in [*itertools.product((ROOT / "policy.json", "DefaultProvider"), PODS), (path, "equal pods")]:
+        for policy, pods in [*itertools.product((ROOT / "policy.json", "DefaultProvider"), PODS), (path, "equal pods"), (path, "of 200 kinds")]:
             rates = [max(decisions_a_second(count, str(policy), pods) for _ in range(rounds)) for count in (50, 500, 5000)]
             print(f"{Path(policy).name}, {pods:{38 - len(Path(policy).name)}}", *(f"{rate:7.0f}" for rate in rates), flush=True)
     cluster, policies = in_memory(5000, str(ROOT / "policy.json"))
-    snapshot, policy = cluster.snapshot(policies), policies["my-scheduler"]
+    snapshot, policy = cluster.look(policies), policies["my-scheduler"]
     pods = [scheduler.Pod(pod(f"large-{i}", {"cpu": f"{64 + i}"})) for i in range(100)]
     took = [seconds(lambda: [scheduler.schedule(large, snapshot, policy) for large in pods]) for _ in range(3)]
     print("100 pods of as many kinds that fit on none of 5,000 nodes: "
@@ -398,6 +398,7 @@ def claiming_pods(count):
 
 
 PODS = {"equal pods": equal_pods, "a label of their own": labelled_pods, "a claim of their own": claiming_pods}
+MORE_PODS = PODS | {"of 200 kinds": mixed_pods}
 
 
 def in_memory(count, policy, claims=0):
@@ -406,19 +407,21 @@ def in_memory(count, policy, claims=0):
     things = [claim(f"data-{i}") for i in range(claims)] + [storage_class("local", "example.com/disks")]
     for thing in nodes(count) + things:
         manifests.add(thing)
-    return scheduler.Cluster(manifests), scheduler.load_policies(policy, "my-scheduler")
+    return scheduler.LiveCluster(manifests), scheduler.load_policies(policy, "my-scheduler")
 
 
 def decisions_a_second(count, path, pods):
     """Return how many pods are decided about and assumed in a second of CPU time."""
-    cluster, policies = in_memory(count, path, claims=5000 if PODS[pods] is claiming_pods else 0)
-    snapshot, policy = cluster.snapshot(policies), policies["my-scheduler"]
+    cluster, policies = in_memory(count, path, claims=5000 if MORE_PODS[pods] is claiming_pods else 0)
+    snapshot, policy = cluster.look(policies), policies["my-scheduler"]
     began = time.process_time()
     done = 0
-    for thing in PODS[pods](5000):
+    for thing in MORE_PODS[pods](5000):
         waiting = scheduler.Pod(thing)
-        waiting.update(record=scheduler.PodRecord(waiting))
-        scheduler.assume(scheduler.schedule(waiting, snapshot, policy), cluster.cache)
+        waiting.record = scheduler.PodRecord(waiting)
+        decision = scheduler.schedule(waiting, snapshot, policy)
+        if decision.node:
+            cluster.pending.assume(decision)
         done += 1
         if time.process_time() > began + 3:
             break
