@@ -1240,13 +1240,13 @@ def scheduling_properties(node):
             node.max_pods, node.images, node.conditions)
 
 
-def pods_by_kind(node):
-    """Return the pods on a node by their kinds, {kind: [Pod]}."""
-    if pods_by_kind not in node.derived:
-        kinds = node.derived[pods_by_kind] = collections.defaultdict(list)
+def count_pods(node, is_meant):
+    """Return how many pods on a node are meant; of those that are alike to selectors, one is asked."""
+    if count_pods not in node.derived:
+        alike = node.derived[count_pods] = collections.defaultdict(list)
         for pod in node.pods.values():
-            kinds[kind_of(pod)].append(pod)
-    return node.derived[pods_by_kind]
+            alike[signature(pod, ("namespace", "labels", "terminating"))].append(pod)
+    return sum([len(pods) for pods in node.derived[count_pods].values() if is_meant(pods[0])])
 
 
 @dataclass(eq=False)
@@ -1256,7 +1256,6 @@ class FullSnapshot(Snapshot):
     objects: Objects  # resource -> {namespace/name or name: the API's JSON}
     is_live: bool = False  # whether controllers act on what we write: no dry run, and no manifests
     memory: Memory = field(default_factory=lambda: Memory())  # what was found out of the nodes
-    bonds: dict = field(default_factory=dict)  # kind of pods -> kind of others -> what is between them
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
 
@@ -1281,22 +1280,18 @@ def digest(text):
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-# What built-in rules look at when they are asked about a node; a test holds them to that. All else, such
-# as labels, they look at in their `metadata` only.
-SIGNED = ("requests", "nonzero_incoming", "uncounted_cpu", "host_ports", "tolerations", "node_selector",
-          "node_affinity", "controller")
-
-
 @kept_with_pod
 def is_large(pod):
     """Whether the pod says more than some thirty others do together."""
     return len(repr(pod.spec)) > 30_000
 
 
-@kept_with_pod
-def signature_of(pod):
-    """What pods that are alike to the built-in rules have in common. Upstream: SignPod."""
-    return digest(repr([getattr(pod, name) for name in SIGNED]))
+def signature(pod, names):
+    """Return what pods have in common in which these attributes are the same. Upstream: SignPod."""
+    if names not in pod.derived:
+        text = repr([getattr(pod, name) for name in names])
+        pod.derived[names] = text if len(text) < 200 else digest(text)
+    return pod.derived[names]
 
 
 @kept_with_pod
@@ -1379,6 +1374,10 @@ class FullRule(Rule):
     check: Callable | None = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for the other extension points
     steady: bool = False  # for pods alike (`likeness`), its answer rests on the node and its metadata alone
+    # Built-in rules: the attributes of a pod that the function looks at, by which its answers are kept. With
+    # "labels" they are kept apart for kinds of pods whose `metadata` differ, unless that is empty.
+    signed: tuple = ()
+    needs: tuple = ()  # a predicate has nothing against any node if these attributes are empty
     is_own: bool = False  # it is one of --plugins, not a built-in one
     # What a pod may ask for -> function(pod, its node or None), whether it does: to warn that nobody looks.
     looks_at: dict = field(default_factory=dict)
@@ -1419,30 +1418,35 @@ def requires(side, pod, node):
 
 
 GENERAL = {"by_default": 1, "aliases": ["GeneralPredicates"]}
+AS_IT_COUNTS = ("nonzero_incoming", "uncounted_cpu")
 SAID_OF_THE_SCRIPTS_RULES = {
-    "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True},
-    "HostName": {"plugin": "NodeName", **GENERAL},
+    "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True, "signed": ("tolerations",)},
+    "HostName": {"plugin": "NodeName", **GENERAL, "signed": ("node_name",), "needs": ("node_name",)},
     "PodFitsHostPorts": {
         "plugin": "NodePorts", "by_default": 1, "aliases": ["PodFitsPorts", "GeneralPredicates"],
+        "signed": ("host_ports",), "needs": ("host_ports",),
         "looks_at": {"host ports": lambda pod, node: pod.host_ports}},
     "MatchNodeSelector": {
         "plugin": "NodeAffinity", **GENERAL,
+        "signed": ("node_selector", "node_affinity"), "needs": ("node_selector", "node_affinity"),
         "looks_at": {"a node selector": lambda pod, node: pod.node_selector,
                      "required node affinity": functools.partial(requires, "nodeAffinity")}},
     "PodFitsResources": {
-        "plugin": "NodeResourcesFit", **GENERAL,
+        "plugin": "NodeResourcesFit", **GENERAL, "signed": ("requests",),
         "looks_at": {"resource requests": lambda pod, node: any(pod.requests.values())}},
     "NoDiskConflict": {
         "plugin": "VolumeRestrictions", "by_default": 1,
         "looks_at": {"a network disk": lambda pod, node: disks_of(pod)}},
     "PodToleratesNodeTaints": {
-        "plugin": "TaintToleration", "always": True,
+        "plugin": "TaintToleration", "always": True, "signed": ("tolerations",),
         "looks_at": {"no toleration for taints there": lambda pod, node: node and hostile_taints(pod, node)}},
-    "LeastRequestedPriority": {"plugin": "NodeResourcesFit", "by_default": 1},
-    "MostRequestedPriority": {"plugin": "NodeResourcesFit"},
-    "BalancedResourceAllocation": {"plugin": "NodeResourcesBalancedAllocation", "by_default": 1},
-    "NodeAffinityPriority": {"plugin": "NodeAffinity", "by_default": 1},
-    "TaintTolerationPriority": {"plugin": "TaintToleration", "by_default": 1},
+    "LeastRequestedPriority": {"plugin": "NodeResourcesFit", "by_default": 1, "signed": AS_IT_COUNTS},
+    "MostRequestedPriority": {"plugin": "NodeResourcesFit", "signed": AS_IT_COUNTS},
+    "BalancedResourceAllocation": {
+        "plugin": "NodeResourcesBalancedAllocation", "by_default": 1,
+        "signed": ("nonzero_incoming", "requests")},
+    "NodeAffinityPriority": {"plugin": "NodeAffinity", "by_default": 1, "signed": ("node_affinity",)},
+    "TaintTolerationPriority": {"plugin": "TaintToleration", "by_default": 1, "signed": ("tolerations",)},
     "RandomPriority": {"steady": False}}
 
 
@@ -1458,40 +1462,40 @@ SKIP = object()  # what a `metadata` function returns to have its rule left out 
 class Prepared:
     """A rule that is ready to be asked about nodes: its metadata for a pod, or pods alike, is worked out."""
 
-    def __init__(self, rule, metadata):
+    def __init__(self, rule, pod, metadata):
         self.rule = rule
+        self.pod = pod
         self.metadata = metadata
         self.function = rule.function
         if rule.metadata:
             self.function = functools.partial(rule.function, metadata=metadata)
-        self.title = rule.title
+        self.like = likeness(pod, rule, metadata)
+        self.known = {}  # the text of reasons -> these; so equal ones take up the room of one
 
-    def __eq__(self, other):
-        """Say whether the other one says the same of a node: to pods that are alike, a steady rule does."""
-        same_rule = isinstance(other, Prepared) and self.rule is other.rule
-        return same_rule and self.rule.steady and self.metadata == other.metadata
-
-    def reasons(self, pod, node):
+    def reasons(self, node):
         """Return the reasons that a predicate has against a node."""
-        reasons = self.function(pod, node)
+        reasons = self.function(self.pod, node)
         if isinstance(reasons, types.GeneratorType):
             reasons = list(reasons)
         if reasons == []:  # the usual answer, so that this is to be fast
             return reasons
-        return strings_of(self.rule, reasons, "the reasons")
+        reasons = strings_of(self.rule, reasons, "the reasons")
+        return self.known.setdefault(repr(reasons), reasons)
 
-    def score(self, pod, node):
+    def score(self, node):
         """Return the score that a priority gives a node."""
-        score = self.function(pod, node)
-        if not self.rule.reduce:
+        score = self.function(self.pod, node)
+        if not self.rule.reduce and not (type(score) is int and 0 <= score <= 100):
             check_points(self.rule, {node.name: score})
         return score
 
-    def vote(self, pod, nodes, snapshot):
+    def split(self, nodes, snapshot):
+        """Return those of these nodes that a predicate lets pass; and its reasons against the others."""
+        return recall(self.rule, self.like, snapshot, nodes, self.reasons, self.metadata, then=split_nodes)
+
+    def vote(self, nodes, snapshot):
         """Return what a priority gives to these nodes, {name: Node}: a Vote."""
-        like = likeness(pod, [self.rule])
-        score = functools.partial(self.score, pod)
-        return recall(self.rule, like, snapshot, nodes, score, basis=self, then=self.make_vote)
+        return recall(self.rule, self.like, snapshot, nodes, self.score, self.metadata, then=self.make_vote)
 
     def make_vote(self, nodes, raw):
         """Make a Vote of raw scores. They may be of any size: `reduce` makes points from 0 to 100 of them."""
@@ -1499,22 +1503,54 @@ class Prepared:
         if self.rule.reduce:
             points = self.rule.reduce(dict(raw))
             check_reduced(self.rule, raw, points)
-        return Vote(self.title, self.rule.weight, raw, points, self)
+        return Vote(self.rule.title, self.rule.weight, raw, points)
+
+
+def split_nodes(nodes, reasons):
+    """Return the nodes that a predicate has no reasons against, {name: Node}; and the reasons that it has."""
+    refused = {name: against for name, against in reasons.items() if against}
+    passing = {name: node for name, node in nodes.items() if name not in refused} if refused else nodes
+    return passing, refused
+
+
+def put_together(nodes, refusals):
+    """Return the nodes that no predicate refuses, and the Failures of the others, in the nodes' order.
+
+    refusals: [(title of a predicate, {node: its reasons})].
+    """
+    if not refusals:
+        return nodes, Failures()
+    against = collections.defaultdict(dict)
+    for title, refused in refusals:
+        for name, reasons in refused.items():
+            against[name][title] = reasons
+    shared = {}  # the text of what is against a node -> that; so equal ones take up the room of one
+    failed = Failures({name: shared.setdefault(repr(against[name]), against[name])
+                       for name in nodes if name in against})
+    return {name: node for name, node in nodes.items() if name not in failed}, failed
 
 
 def prepare(rules, pod, nodes, snapshot):
     """Return the rules as Prepared ones, without those that have nothing to say. Raises Unschedulable."""
     prepared = []
-    node_list = list(nodes.values())
+    node_list = list(nodes.values()) if any(rule.metadata for rule in rules) else []
     for rule in rules:
+        if has_nothing_to_say(rule, pod):
+            continue
         try:
             metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
         except Rejected as error:
             error.title = rule.title
             raise
         if metadata is not SKIP:
-            prepared.append(Prepared(rule, metadata))
+            prepared.append(Prepared(rule, pod, metadata))
     return prepared
+
+
+def has_nothing_to_say(rule, pod):
+    """Say whether a pod lacks all that a predicate looks at, and the Policy says nothing in its place."""
+    is_idle = rule.needs and not any(getattr(pod, name) for name in rule.needs)
+    return is_idle and not any(rule.settings.values())
 
 
 class Rejected(Unschedulable):
@@ -1531,7 +1567,6 @@ class Vote:
     weight: int
     raw: dict  # node -> its score, as the function of the priority gave it; None for an extender
     points: dict  # node -> 0 to 100, after `reduce`; an extender's are weighted already (weight: 1)
-    rule: Prepared | None = None  # whose vote it is; None for an extender
 
 
 @dataclass(eq=False)
@@ -1578,12 +1613,6 @@ class FullDecision(Decision):
             FAILURE.set()
             self.message = what_broke(error)
             log.debug("%s", self.pod.key, exc_info=error)
-
-
-def split_nodes(nodes, against):
-    """Return the nodes that fit, {name: Node}, and the Failures of the others."""
-    feasible = {name: node for name, node in nodes.items() if not against[name]}
-    return feasible, Failures({name: what for name, what in against.items() if what})
 
 
 # Set once a rule breaks, or a write fails (unless somebody else was faster). Then the exit code is 1, except
@@ -1652,7 +1681,8 @@ def node_label(pod, node, arguments):
     return 100 * met // len(arguments)
 
 
-@priority("NodePreferAvoidPodsPriority", plugin="NodePreferAvoidPods", by_default=10000)
+@priority("NodePreferAvoidPodsPriority", plugin="NodePreferAvoidPods", by_default=10000,
+          signed=("controller",))
 def node_prefer_avoid_pods(pod, node):
     """0 where an annotation names the pod's ReplicationController or ReplicaSet as one to avoid; else 100."""
     annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
@@ -1690,7 +1720,7 @@ def utilization(pod, node, resources):
             for name, (used, there) in usage(pod.nonzero_incoming, node, resources).items()}
 
 
-@priority("RequestedToCapacityRatio", plugin="NodeResourcesFit", check=shape_problems,
+@priority("RequestedToCapacityRatio", plugin="NodeResourcesFit", check=shape_problems, signed=AS_IT_COUNTS,
           member="requestedToCapacityRatioArguments",
           argument={"shape": SHAPE, "resources": [{"name": str, "weight": WEIGHT}]})
 def requested_to_capacity_ratio(pod, node, arguments, utilization=utilization):
@@ -1722,8 +1752,8 @@ ImageShares = collections.namedtuple("ImageShares", "shares containers")
 
 def image_shares(pod, nodes, snapshot):
     """The images of the pod's containers, with their shares, and the number of the containers."""
-    images = [pick(container, str, "image") for container in pod.containers]
-    return ImageShares(shares_of(images, snapshot), len(pod.containers))
+    shares = shares_of([pick(container, str, "image") for container in pod.containers], snapshot)
+    return shares and ImageShares(shares, len(pod.containers))
 
 
 def shares_of(images, snapshot):
@@ -1751,9 +1781,12 @@ def sizes_of(nodes, images):
     return dict(sizes)
 
 
-@priority("ImageLocalityPriority", metadata=image_shares, plugin="ImageLocality", by_default=1)
+@priority("ImageLocalityPriority", metadata=image_shares, plugin="ImageLocality", by_default=1,
+          signed=("labels",))
 def image_locality(pod, node, metadata):
     """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100)."""
+    if not metadata:
+        return 0
     lowest = 23 * 2**20
     highest = 1000 * 2**20 * metadata.containers
     there = sum([share for image, share in metadata.shares if image in node.images])
@@ -1799,7 +1832,7 @@ def service_pairs(pod, nodes, snapshot, arguments):
 
 
 @predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity",
-           argument={"labels": [str]})
+           argument={"labels": [str]}, signed=("labels",))
 def check_service_affinity(pod, node, metadata):
     """For the labels in the Policy, the node has the values that bind the pod's service."""
     if not metadata.items() <= node.labels.items():
@@ -1816,7 +1849,7 @@ def service_spread(pod, nodes, snapshot, arguments):
 
 
 @priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity",
-          argument={"label": str})
+          argument={"label": str}, signed=("labels",))
 def service_affinity(pod, node, metadata):
     """The share of the service's pods that are elsewhere, by the values of the Policy's labels."""
     score = 0.0
@@ -1892,14 +1925,14 @@ def spread_constraints(pod, when, snapshot, defaults=(), default_selector=defaul
 def matching_pods(pod, requirements, snapshot):
     """Return {node: how many pods in the pod's namespace meet the requirements, and are not leaving}."""
 
-    def count(node):
-        """Count those on a node."""
-        return sum([other.namespace == pod.namespace and not other.terminating
-                    and satisfies(other.labels, requirements) for other in node.pods.values()])
+    def is_meant(other):
+        """Say whether another pod counts."""
+        is_fellow = other.namespace == pod.namespace and not other.terminating
+        return is_fellow and satisfies(other.labels, requirements)
 
     matter = f"{pod.namespace} {requirements}"
     like = matter if len(matter) < 1000 else None  # else it would take up as much room as it saves time
-    return recall("matching pods", like, snapshot, snapshot.nodes, count)
+    return recall("matching pods", like, snapshot, snapshot.nodes, lambda node: count_pods(node, is_meant))
 
 
 def by_domain(numbers, domain, nodes):
@@ -1941,7 +1974,7 @@ def must_spread(pod, node):
 
 
 @predicate("EvenPodsSpread", metadata=hard_spread, plugin="PodTopologySpread", by_default=1,
-           looks_at={"required spreading": must_spread})
+           signed=("labels",), looks_at={"required spreading": must_spread})
 def even_pods_spread(pod, node, metadata):
     """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
     for constraint in metadata:
@@ -1987,8 +2020,9 @@ def normalize_spread(points):
 
 @priority("SelectorSpreadPriority", plugin="PodTopologySpread", by_default=1,
           metadata=functools.partial(soft_spread, default_constraints=DEFAULT_SPREAD),
-          reduce=normalize_spread, aliases=["ServiceSpreadingPriority"])
-@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, by_default=2)
+          reduce=normalize_spread, aliases=["ServiceSpreadingPriority"], signed=("labels",))
+@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, by_default=2,
+          signed=("labels",))
 def even_pods_spread_priority(pod, node, metadata):
     """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
     score = 0.0
@@ -2001,9 +2035,11 @@ def even_pods_spread_priority(pod, node, metadata):
 
 # ==== 17. Affinity between pods =========================================================================
 
-# Two pods have `bonds` if a term of one means the other. `affinity_around` adds up the bonds of a pod with
-# all that are placed, by the domains where these are. From that, `affine_domains` has where the pod must be
-# and must not be, for the predicate; `affine_scores` where it is welcome, for the priority.
+# Terms say where a pod is welcome: its own ones do, and those of all pods that are placed. `affinity_around`
+# has all that they say, by domains; a domain is a (topology key, value). From that, `affine_domains` has
+# where the pod must be and must not be, for the predicate; `affine_scores` where it is welcome, for the
+# priority. How many pods a term selects, and on which nodes, is remembered by the term: pods of many kinds
+# share it.
 
 
 class AffinityTerm:
@@ -2016,6 +2052,7 @@ class AffinityTerm:
         self.namespace_selector = label_selector(term.get("namespaceSelector"))
         by_default = [pod.namespace] if self.namespace_selector is None else []
         self.namespaces = pick(term, list, "namespaces", of=str) or by_default
+        self.meaning = digest(repr(vars(self)))  # that of terms which say the same
 
     def selects(self, pod, snapshot):
         """Say whether the term means this pod."""
@@ -2046,67 +2083,65 @@ def affinity_terms(pod):
     return lists, problem
 
 
-def bonds(pod, other, snapshot):
-    """Return {topology key: {what: weight}} of the affinity terms of either pod that mean the other one."""
-    own, _ = affinity_terms(pod)
-    theirs, _ = affinity_terms(other)
-    meets_all = all(term.selects(other, snapshot) for term in own["requiredAffinity"])
-    found = collections.defaultdict(collections.Counter)
-    for what, terms, selected, factor in (
-        ("together", own["requiredAffinity"] if meets_all else [], other, 1),
-        ("apart", own["requiredAntiAffinity"], other, 1),
-        ("repelling", theirs["requiredAntiAffinity"], pod, 1),
-        ("attached", theirs["requiredAffinity"], pod, 1),
-        ("preferred", own["preferredAffinity"], other, 1),
-        ("preferred", own["preferredAntiAffinity"], other, -1),
-        ("preferred", theirs["preferredAffinity"], pod, 1),
-        ("preferred", theirs["preferredAntiAffinity"], pod, -1),
-    ):
-        for term in terms:
-            if term.selects(selected, snapshot):
-                found[term.key][what] += factor * term.weight
-    return found
+def selected_by(terms, snapshot):
+    """Return {node: how many pods there all of these terms select}."""
+    like = b"".join(term.meaning for term in terms)
+    namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
+    return recall(
+        "selected", like, snapshot, snapshot.nodes,
+        lambda node: count_pods(node, lambda pod: all(term.selects(pod, snapshot) for term in terms)),
+        namespaces)
 
 
-def affinity_at(pod, node, snapshot, bonds_by_kind):
-    """Return (what, (topology key, value), weight) of all that is between the pod and those on the node."""
-    found = []
-    for kind, others in pods_by_kind(node).items():
-        if kind not in bonds_by_kind:
-            bonds_by_kind[kind] = bonds(pod, others[0], snapshot)
-        by_key = bonds_by_kind[kind]
-        for domain in node.labels.items() if by_key else ():
-            weights = by_key.get(domain[0], {})
-            found += [(what, domain, weight * len(others)) for what, weight in weights.items()]
-    return found
+def terms_on(node):
+    """Return [(name of a list, term, domain)] of all affinity terms that pods on a node have."""
+    return [(list_name, term, (term.key, node.labels[term.key]))
+            for pod in node.pods.values() if pod.is_affine
+            for list_name, terms in affinity_terms(pod)[0].items()
+            for term in terms if term.key in node.labels]
+
+
+def gather_terms(nodes, on_nodes):
+    """Return [(name of a list, term, {domain: how many pods there have the term})], each term once."""
+    found = {}
+    for list_name, term, domain in itertools.chain(*on_nodes.values()):
+        key = list_name, term.meaning
+        if key not in found:
+            found[key] = list_name, term, collections.Counter()
+        _, _, numbers = found[key]
+        numbers[domain] += 1
+    return list(found.values())
+
+
+# List of terms -> what a pod's own make of the domains of pods that they select; what those of others that
+# select the pod make of these others' domains; and how often.
+SAID_BY_TERMS = {
+    "requiredAffinity": ("together", "attached", 1), "requiredAntiAffinity": ("apart", "repelling", 1),
+    "preferredAffinity": ("preferred", "preferred", 1),
+    "preferredAntiAffinity": ("preferred", "preferred", -1)}
 
 
 def affinity_around(pod, snapshot):
-    """Sum up what is between the pod and those on all nodes, as {what: {(topology key, value): weight}}."""
-    nodes = snapshot.nodes if pod.is_affine else affine_nodes(snapshot)
-    if not nodes:
-        return sum_up_affinity(nodes, {})
-    bonds_by_kind = snapshot.bonds.setdefault(kind_of(pod), {})
-    return recall(
-        "affinity", kind_of(pod), snapshot, nodes,
-        lambda node: affinity_at(pod, node, snapshot, bonds_by_kind),
-        basis=snapshot.objects["namespaces"], then=sum_up_affinity)
-
-
-def affine_nodes(snapshot):
-    """Return the nodes, {name: Node}, on which there are pods with affinity or anti-affinity."""
-    return recall(
-        "affine nodes", "", snapshot, snapshot.nodes,
-        lambda node: any(other.is_affine for other in node.pods.values()),
-        then=lambda nodes, is_affine: {name: node for name, node in nodes.items() if is_affine[name]})
-
-
-def sum_up_affinity(nodes, at_nodes):
-    """Return {what: {(topology key, value): weight}} of what is at the nodes."""
+    """Sum up what the terms of a pod and of all others say, {what: {(topology key, value): weight}}."""
     around = collections.defaultdict(collections.Counter)
-    for parts in at_nodes.values():
-        for what, domain, weight in parts:
-            around[what][domain] += weight
+    own, _ = affinity_terms(pod)
+    for list_name, (what, _, sign) in SAID_BY_TERMS.items():
+        terms = own[list_name]
+        one_by_one = [[term] for term in terms]
+        has_to_meet_all = what == "together" and terms  # of the others, one pod has to
+        for group in [terms] if has_to_meet_all else one_by_one:
+            weight = sign * group[0].weight
+            keys = {term.key for term in group}
+            for name, number in selected_by(group, snapshot).items():
+                labels = snapshot.nodes[name].labels
+                for key in keys & labels.keys() if number else ():
+                    around[what][key, labels[key]] += weight * number
+    of_all = recall("terms", "", snapshot, snapshot.nodes, terms_on, then=gather_terms)
+    for list_name, term, numbers in of_all:
+        _, what, sign = SAID_BY_TERMS[list_name]
+        if term.selects(pod, snapshot):
+            for domain, number in numbers.items():
+                around[what][domain] += sign * term.weight * number
     return around
 
 
@@ -2133,6 +2168,7 @@ def affine_domains(pod, nodes, snapshot):
 
 
 @predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=1,
+           signed=("labels",),
            looks_at={"required pod affinity": functools.partial(requires, "podAffinity"),
                      "required pod anti-affinity": functools.partial(requires, "podAntiAffinity")})
 def match_inter_pod_affinity(pod, node, metadata):
@@ -2179,7 +2215,7 @@ def normalize_affinity(points, among=(0,)):
 
 
 @priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity,
-          plugin="InterPodAffinity", by_default=1)
+          plugin="InterPodAffinity", by_default=1, signed=("labels",))
 def inter_pod_affinity(pod, node, metadata):
     """The summed weights of the preferences for and against the domains that the node is in."""
     return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0
@@ -2304,7 +2340,7 @@ def attached_by(sources, drivers):
 
 def attached_to(node, snapshot, attachments=attachments):
     """Return what is attached for the pods on a node."""
-    return set().union(*(attachments(pod, snapshot) for pod in node.pods.values() if pod.volumes))
+    return frozenset().union(*[attachments(pod, snapshot) for pod in node.pods.values() if pod.volumes])
 
 
 def volume_limit(driver, node, snapshot):
@@ -2330,24 +2366,52 @@ def csi_limit(driver, node, snapshot, otherwise):
     return otherwise
 
 
-def volume_attachments(pod, nodes, snapshot):
-    """What is to be attached for the pod, {cloud or None: attachments}; and the snapshot."""
-    wanted = collections.defaultdict(set)
-    for driver, volume in attachments(pod, snapshot):
-        wanted[driver if driver in CLOUD_DISKS else None].add((driver, volume))
-    return (wanted, snapshot) if wanted else SKIP
+@dataclass
+class ToAttach:
+    """What is to be attached for a pod. It is equal for pods whose volumes are as many, and all new."""
+
+    new: dict  # driver -> how many volumes, of those that are nowhere yet
+    others: set  # (driver, identity) of those that are on some nodes
+    rests_on: list  # the objects by which volumes and limits are known
+    snapshot: FullSnapshot = field(compare=False)
+
+    def on(self, node, attachments=attachments):
+        """Return {driver: how many volumes the node would have}, and which of these drivers gets more."""
+        attached = attached_to(node, self.snapshot, attachments)
+        numbers = collections.Counter([driver for driver, _ in attached | self.others])
+        numbers.update(self.new)
+        return numbers, self.new.keys() | {driver for driver, _ in self.others - attached}
 
 
-@predicate("MaxCSIVolumeCountPred", metadata=volume_attachments, steady=False, plugin="NodeVolumeLimits",
-           by_default=1)
+def to_attach(wanted, snapshot, attachments=attachments, elsewhere=frozenset()):
+    """Return what is to be attached, ToAttach; SKIP if that is nothing. elsewhere: what else is on nodes."""
+    if not wanted:
+        return SKIP
+    resources = "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes"
+    rests_on = [snapshot.objects[resource] for resource in resources]
+    somewhere = recall(
+        "attached", attachments.__name__, snapshot, snapshot.nodes,
+        lambda node: attached_to(node, snapshot, attachments), rests_on,
+        then=lambda nodes, attached: frozenset().union(*attached.values()))
+    others = wanted & (somewhere | elsewhere)
+    new = collections.Counter([driver for driver, _ in wanted - others])
+    return ToAttach(new, others, rests_on, snapshot)
+
+
+def volume_attachments(pod, nodes, snapshot, cloud=None):
+    """What is to be attached for the pod: of a cloud, or by CSI."""
+    wanted = {(driver, volume) for driver, volume in attachments(pod, snapshot)
+              if cloud == (driver if driver in CLOUD_DISKS else None)}
+    return to_attach(wanted, snapshot)
+
+
+@predicate("MaxCSIVolumeCountPred", metadata=volume_attachments, plugin="NodeVolumeLimits", by_default=1)
 def max_volume_count(pod, node, metadata, cloud=None):
     """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI's."""
-    wanted_by_cloud, snapshot = metadata
-    wanted = wanted_by_cloud.get(cloud, set())
-    attached = attached_to(node, snapshot) if wanted else set()
+    numbers, with_more = metadata.on(node)
     # Of CSI volumes only new ones are held against the node. Upstream: plugins/nodevolumelimits
-    for driver in {driver for driver, _ in (wanted if cloud else wanted - attached)}:
-        if sum(of == driver for of, _ in wanted | attached) > volume_limit(driver, node, snapshot):
+    for driver in [cloud] if cloud else with_more:
+        if numbers[driver] > volume_limit(driver, node, metadata.snapshot):
             yield "node(s) exceed max volume count"
             return
 
@@ -2356,8 +2420,8 @@ for name, cloud, plugin in [("MaxEBSVolumeCount", "aws-ebs", "EBSLimits"),
                             ("MaxGCEPDVolumeCount", "gce-pd", "GCEPDLimits"),
                             ("MaxAzureDiskVolumeCount", "azure-disk", "AzureDiskLimits"),
                             ("MaxCinderVolumeCount", "cinder", "CinderLimits")]:
-    predicate(name, metadata=volume_attachments, steady=False, plugin=plugin,
-              by_default=int(cloud != "cinder"))(
+    predicate(name, metadata=functools.partial(volume_attachments, cloud=f"kubernetes.io/{cloud}"),
+              plugin=plugin, by_default=int(cloud != "cinder"))(
         functools.partial(max_volume_count, cloud=f"kubernetes.io/{cloud}"))
 
 
@@ -2382,13 +2446,21 @@ class DelayedClaim:
         self.selected_node = pick(claim, dict, "metadata", "annotations").get(SELECTED_NODE)
         self.storage_class = storage_class_of(claim, snapshot)
 
+    def __eq__(self, other):
+        """Say whether the same holds of a node for another claim, as far as answers have looked at that."""
+        looked_at = "selected_node", "storage_class", "room", "volumes"
+        return all(getattr(self, name) == getattr(other, name) for name in looked_at)
+
     @functools.cached_property
     def volumes(self):
         """The free Volumes that serve the claim, the smallest first; or its own one alone."""
         free = []
         claim = self.claim
         selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
-        for volume in self.snapshot.objects["persistentvolumes"].values():
+        metadata = claim["metadata"]
+        known = volumes_to_claim(self.snapshot)
+        own = known.get((metadata.get("namespace"), metadata.get("name")), [])
+        for volume in own + known.get(class_name_of(claim), []):
             owner = pick(volume, dict, "spec", "claimRef")
             if not could_serve(volume, claim):
                 continue
@@ -2399,7 +2471,6 @@ class DelayedClaim:
             modes = set(pick(volume, list, "spec", "accessModes", of=str))
             if is_free and is_selected and modes.issuperset(pick(claim, list, "spec", "accessModes", of=str)):
                 free.append(volume)
-        free.sort(key=lambda volume: storage(volume, "capacity"))
         return [with_reach(volume) for volume in free]
 
     def volume_for(self, node, taken):
@@ -2424,6 +2495,26 @@ class DelayedClaim:
         return room
 
 
+def volumes_to_claim(snapshot):
+    """Return the volumes by the claim that has them, (namespace, name), or else by their class.
+
+    Those without a claim may be set aside for one by now. The smallest are first.
+    """
+    volumes = snapshot.objects["persistentvolumes"]
+
+    def sort(*_):
+        """Sort them."""
+        sorted_out = collections.defaultdict(list)
+        for volume in sorted(volumes.values(), key=lambda volume: storage(volume, "capacity")):
+            owner = pick(volume, dict, "spec", "claimRef")
+            has_claim = owner and pick(volume, str, "status", "phase") != "Available"
+            key = (owner.get("namespace"), owner.get("name")) if has_claim else class_name_of(volume)
+            sorted_out[key].append(volume)
+        return sorted_out
+
+    return recall("volumes", "", snapshot, {}, None, [volumes], then=sort)
+
+
 def why_unusable(name, claim, pod):
     """Return why the pod cannot use a claim, whatever the node, or None. Upstream: podHasPVCs."""
     if not claim:
@@ -2434,7 +2525,7 @@ def why_unusable(name, claim, pod):
 
 
 def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
-    """The volumes of the pod's bound claims; and those that wait for a consumer, in upstream's order."""
+    """Where its bound claims' volumes can be used; and the claims that wait for it, in upstream's order."""
     bound = {}
     delayed = []
     is_any_immediate = False
@@ -2444,7 +2535,7 @@ def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
             raise Rejected(problem)
         has_volume = pick(claim, str, "spec", "volumeName")
         if has_volume and "pv.kubernetes.io/bind-completed" in pick(claim, dict, "metadata", "annotations"):
-            bound[name] = volume and with_reach(volume)
+            bound[name] = with_reach(volume).reach if volume else None
         elif has_volume or not waits_for_consumer(claim, snapshot):
             is_any_immediate = True
         else:
@@ -2480,7 +2571,7 @@ def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for t
     own = [rule for rule in active if rule.name == "CheckVolumeBinding"]
     [prepared] = prepare(own, pod, {node.name: node}, snapshot)
     claims = prepared.metadata
-    reasons = prepared.reasons(pod, node)  # a rule may have held the pod meanwhile
+    reasons = prepared.reasons(node)  # a rule may have held the pod meanwhile
     if reasons:
         raise Unschedulable(f"{failing} {reasons[0]}")
     patches = []
@@ -2514,16 +2605,16 @@ def patch(thing, resource, annotations, **more):
         "metadata": {"resourceVersion": metadata.get("resourceVersion"), "annotations": annotations}, **more}
 
 
-@predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes, steady=False,
+@predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes,
            plugin="VolumeBinding", by_default=1, looks_at={"claims": lambda pod, node: pod.claims})
 def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent pv(s)",
                          out_of_reach="node(s) had volume node affinity conflict"):
     """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
-    for volume in metadata.bound:
-        if not volume:
+    for reach in metadata.bound:
+        if reach is None:
             yield gone
             break
-        if not satisfies_one(node.labels, volume.reach):
+        if not satisfies_one(node.labels, reach):
             yield out_of_reach
             break
     if any(delayed.selected_node not in (None, node.name) for delayed in metadata.delayed):
@@ -2784,7 +2875,7 @@ def reasons_supposing(pod, node, snapshot, gone=(), there=()):
     try:
         predicates = snapshot.policies[pod.scheduler].predicates_to_ask()
         for rule in prepare(predicates, pod, supposed.nodes, supposed):
-            reasons = rule.reasons(pod, changed)
+            reasons = rule.reasons(changed)
             if reasons:
                 return reasons
         return []
@@ -3303,6 +3394,9 @@ def check_points(rule, points):
 
     The rule is at fault then, even if its score makes no difference, as only one node fits.
     """
+    scores = points.values()
+    if {*map(type, scores)} == {int} and min(scores) >= 0 and max(scores) <= 100:
+        return  # the usual case, in no time
     for name, score in points.items():
         is_number = isinstance(score, Real) and not isinstance(score, bool)
         if not is_number:
@@ -3416,36 +3510,36 @@ class FullPolicy(Policy):
 
     def nodes_that_fit(self, pod, snapshot):
         """Ask about each node, unless the answer is known from the last pod like this one; and extenders."""
-        predicates = prepare(self.predicates_to_ask(), pod, snapshot.nodes, snapshot)
-        feasible, failed = recall_fits(self.reasons_against, predicates, pod, snapshot, self)
+        passing = snapshot.nodes
+        refusals = []  # (title of a predicate, its reasons against nodes)
+        prepared = prepare(self.predicates_to_ask(), pod, snapshot.nodes, snapshot)
+        for rule in prepared:
+            asked = snapshot.nodes if self.always_check_all else passing
+            passing, refused = rule.split(asked, snapshot)
+            if refused:
+                refusals.append((rule.rule.title, refused))
+        feasible, failed = recall(
+            ("failed", self), likeness_to_all(prepared), snapshot, {}, None, [snapshot.nodes, refusals],
+            then=lambda *_: put_together(snapshot.nodes, refusals))
         return self.ask_extenders(pod, feasible, failed)
-
-    def reasons_against(self, pod, rules, node):
-        """Return what is against the node: {predicate: its reasons}."""
-        against = {}
-        for rule in rules:
-            reasons = rule.reasons(pod, node)
-            if reasons:
-                against[rule.title] = reasons
-                if not self.always_check_all:
-                    break
-        return against
 
     def prioritize(self, decision, feasible, snapshot):
         """Return each node's total of what priorities and extenders give, unless it is known."""
         pod = decision.pod
+        prepared = []
         try:
-            for rule in prepare(self.priorities, pod, feasible, snapshot):
-                decision.votes.append(rule.vote(pod, feasible, snapshot))  # points from 0 to 100
+            prepared = prepare(self.priorities, pod, feasible, snapshot)
+            for rule in prepared:
+                decision.votes.append(rule.vote(feasible, snapshot))  # points from 0 to 100
         except Unschedulable as error:  # a priority has given a score that is not from 0 to 100, for example
             if len(feasible) > 1:  # a single node is taken, whatever its points
                 raise
             warn_once(str(error))
         for extender in self.extenders:
             decision.votes += extender.prioritize(pod, feasible)
-        return self.add_up(decision, feasible, snapshot)
+        return self.add_up(decision, prepared, feasible, snapshot)
 
-    def add_up(self, decision, nodes, snapshot):
+    def add_up(self, decision, prepared, nodes, snapshot):
         """Return the sum of each node's points times their weights; 1 if nobody is to give points."""
         is_unscored = not self.priorities and not self.extenders
 
@@ -3456,9 +3550,9 @@ class FullPolicy(Policy):
             return sum([vote.weight * vote.points[node.name] for vote in decision.votes])
 
         # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
-        basis = [(vote.rule, None if vote.points is vote.raw else vote.points) for vote in decision.votes]
-        like = likeness(decision.pod, self.priorities)
-        return recall(("total", self), like, snapshot, nodes, total, basis)
+        reduced = [None if vote.points is vote.raw else vote.points for vote in decision.votes]
+        basis = [rule.metadata for rule in prepared], reduced
+        return recall(("total", self), likeness_to_all(prepared), snapshot, nodes, total, basis)
 
     def seek_remedy(self, decision, snapshot):
         """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""
@@ -4389,7 +4483,6 @@ class Cache:
 
     def refresh(self):
         """Take in what there is by now: the news, or else lists. Raises ApiError."""
-        self.snapshot.bonds.clear()
         self.objects.list_what_is_not_watched()
         self.take_news()
 
@@ -4408,8 +4501,6 @@ class Cache:
             self.take_pod(key, thing)
         else:
             self.has_changed = True
-        if resource == "namespaces":  # which affinity may select by their labels
-            self.snapshot.bonds.clear()
 
     def take_node(self, name, raw):
         """Take in a node; None: it has gone. The pods on it stay, as it may come again."""
@@ -5365,60 +5456,51 @@ class LiveCluster(Cluster):
 
 # ==== 31. What is remembered ============================================================================
 
-# It only saves time. A steady rule is asked about a node again if the node, or a pod on it, has changed since
-# the last pod like this one, and about all nodes if what it rests on has changed: its `basis`. Predicates
-# that stand beside each other have one basis together, as one is asked only where those before it have
-# nothing against the node. Rules that follow claims to volumes, which may change at any time, are not steady.
+# It only saves time. What a function says of a node is remembered until the node changes, or a pod on it:
+# with each change the node gets a new version. A rule's answers are kept for pods that are alike to this
+# rule; so pods of many kinds share what the taints, the selectors, the ports say of a node. What answers rest
+# on beside the node and the pod, such as a rule's metadata, is their `basis`: on another one, all are asked
+# for anew.
 
 
 @dataclass
 class Finding:
-    """What was found out about nodes, and what it rests on."""
+    """What was found out about nodes. It is never changed: another one takes its place."""
 
-    basis: object
-    nodes: dict  # name -> Node
-    answers: dict  # name -> what was found out about the node
-    result: object  # what `then` has made of the answers
+    basis: object  # what it rests on, beside the nodes
     version: int  # of the memory, by then
+    nodes: dict = None  # name -> Node, of those that the result is about
+    answers: dict = field(default_factory=dict)  # of these nodes, in their order; then of others
+    result: object = None  # what `then` has made of the answers about these nodes
 
 
+@dataclass
 class Memory:
-    """What was found out about nodes, and which of them have changed since."""
+    """What was found out about nodes, and the version of each that has changed."""
 
     MOST = 2_000_000  # answers about nodes, of some 50 bytes each: 100 MiB
-
-    def __init__(self):
-        self.version = 0  # grows with each change
-        self.changed_at = {}  # name of a node -> the version that its last change made; the newest is last
-        self.findings = {}  # (subject, what pods share) -> Finding
+    version: int = 0  # grows with each change of a node, and is then this node's version
+    versions: dict = field(default_factory=dict)  # name of a node -> its version; the newest is last
+    findings: dict = field(default_factory=dict)  # (subject, what pods share) -> Finding
 
     def note(self, name):
         """Note that a node has changed."""
         self.version += 1
-        self.changed_at.pop(name, None)
-        self.changed_at[name] = self.version
+        self.versions.pop(name, None)
+        self.versions[name] = self.version
 
     def changed_since(self, version):
         """Return the names of the nodes that have changed since a version."""
-        names = set()
-        for name, changed_at in reversed(self.changed_at.items()):
-            if changed_at <= version:
-                break
-            names.add(name)
-        return names
+        return set(itertools.takewhile(lambda name: self.versions[name] > version, reversed(self.versions)))
 
     def forget(self):
         """Forget all that was found out."""
-        self.changed_at.clear()
+        self.versions.clear()
         self.findings.clear()
 
     def copy(self):
         """Return another memory that knows the same."""
-        other = Memory()
-        other.version = self.version
-        other.changed_at = dict(self.changed_at)
-        other.findings = dict(self.findings)
-        return other
+        return replace(self, versions=dict(self.versions), findings=dict(self.findings))
 
     def keep(self, key, finding, size):
         """Keep a finding. If so many, about so many nodes, are too much, forget any others.
@@ -5430,72 +5512,68 @@ class Memory:
             del self.findings[random.choice([*self.findings])]
 
 
-def likeness(pod, rules):
-    """Return what a pod shares with those that are alike to these rules, as far as they are steady.
+def likeness(pod, rule, metadata):
+    """Return what a pod shares with those that are alike to a rule, as far as its metadata are equal.
 
-    None: it says so much that what is found out would take up too much room.
+    None: nothing is to be remembered, as the rule is not steady, or the pod says too much.
     """
-    if is_large(pod):
+    if not rule.steady or is_large(pod):
         return None
-    like = kind_of(pod) if any(rule.is_own for rule in rules) else signature_of(pod)
-    return like, pod.node_name
+    if rule.is_own:
+        return kind_of(pod), pod.node_name
+    has_no_metadata = rule.metadata and not metadata
+    return signature(pod, () if has_no_metadata else rule.signed)
+
+
+def likeness_to_all(prepared):
+    """Return what a pod shares with those that are alike to each of these Prepared rules, or None."""
+    likes = [rule.like for rule in prepared]
+    return None if None in likes else tuple(likes)
 
 
 def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers):
     """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
 
-    On one subject, and for pods that share `like`, the function is called again for the nodes that have
-    changed since the last time; on another basis, or if `like` is None, for all.
+    What is known on the subject, for pods that share `like`, and on this basis, is not asked for again.
     """
     memory = snapshot.memory
-    key = subject, like
-    last = memory.findings.pop(key, None) or Finding(None, {}, {}, None, memory.version)
-    changed = memory.changed_since(last.version)
-    is_other_basis = last.basis != basis
-    if is_other_basis:
-        asked = list(nodes)
-    elif nodes is last.nodes:
-        asked = sorted(changed & nodes.keys())
-    else:
-        asked = [name for name in nodes if name in changed or name not in last.answers]
-    news = {}
-    shared = {}  # its text -> an answer; so equal ones take up the room of one
-    for name in asked:
-        answer = function(nodes[name])
-        news[name] = shared.setdefault(repr(answer), answer)
+    last = memory.findings.get((subject, like))
+    if last is None or last.basis != basis:
+        last = Finding(basis, memory.version)  # nothing is known
     answers = last.answers
-    result = last.result
-    if is_other_basis or nodes is not last.nodes or any(answers[name] != news[name] for name in news):
+    changed = memory.changed_since(last.version)
+    are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
+
+    # Ask about the nodes that have changed, and those that were not asked about before.
+    to_ask = changed & nodes.keys()
+    if not are_same_nodes:
+        to_ask |= nodes.keys() - answers.keys()
+    news = {}
+    for name in sorted(to_ask):
+        answer = function(nodes[name])
+        if name not in answers or answers[name] != answer:
+            news[name] = answer
+
+    # Take in what is new, and forget what was said of nodes that have changed and are not asked about now.
+    outdated = changed - to_ask
+    if news or outdated:
         answers = answers | news
-        if nodes is not last.nodes:
-            answers = {name: answers[name] for name in nodes}
-        result = then(nodes, answers)
+        for name in outdated:
+            answers.pop(name, None)
+    if not are_same_nodes:
+        answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
+
+    # Make the result anew only if it may be another one.
+    result = last.result
+    if news or not are_same_nodes:
+        about_these = answers
+        if len(answers) > len(nodes):
+            about_these = {name: answers[name] for name in nodes}
+        result = then(nodes, about_these)
     if like is not None:
-        memory.keep(key, Finding(basis, nodes, answers, result, memory.version), len(snapshot.nodes))
+        finding = Finding(basis, memory.version, nodes, answers, result)
+        memory.keep((subject, like), finding, len(snapshot.nodes))
     return result
-
-
-def recall_fits(ask, predicates, pod, snapshot, policy):
-    """Return the nodes that fit, {name: Node}, and the Failures of the others, by ask(pod, predicates, node).
-
-    Predicates of which one is not steady are remembered apart, and so are those of one's own.
-    """
-    feasible = snapshot.nodes
-    failed = Failures()
-    groups = [predicates]
-    if not policy.always_check_all:  # else each predicate is asked about all nodes
-        by_steadiness = itertools.groupby(predicates, key=lambda each: (each.rule.steady, each.rule.is_own))
-        groups = [list(group) for _, group in by_steadiness]
-    for place, group in enumerate(groups):
-        like = likeness(pod, [each.rule for each in group])
-        reasons_against = functools.partial(ask, pod, group)
-        feasible, refused = recall(
-            (policy, place), like, snapshot, feasible, reasons_against, basis=group, then=split_nodes)
-        if not failed:
-            failed = refused  # the very object, whose message is summed up once
-        elif refused:
-            failed = Failures(failed | refused)
-    return feasible, failed
 
 
 # ==== 32. Extenders =====================================================================================
@@ -7370,7 +7448,8 @@ def image_shares_today(pod, nodes, snapshot):
     containers = pod.containers + pod.init_containers
     images = [pick(container, str, "image") for container in containers]
     images += [pick(volume, str, "image", "reference") for volume in pod.volumes if volume.get("image")]
-    return ImageShares(shares_of(images, snapshot), len(containers))
+    shares = shares_of(images, snapshot)
+    return shares and ImageShares(shares, len(containers))
 
 
 @today("MatchNodeSelector")
@@ -7475,13 +7554,14 @@ def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     constraints = spread_constraints_today(pod, "ScheduleAnyway", snapshot, default_constraints)
     if is_systems:
         constraints = [on_all_nodes(each, pod, snapshot) for each in constraints]
-    return SoftSpread([with_counts(unless_empty(each), nodes) for each in constraints], not is_systems)
+    counted = [with_counts(unless_empty(each), nodes) for each in constraints]
+    return counted and SoftSpread(counted, not is_systems)
 
 
 @today("SelectorSpreadPriority")
 def pod_topology_spread(pod, node, metadata):
     """Rounded, halves up; None without constraints, so that nothing is scored."""
-    if not metadata.constraints:
+    if not metadata:
         return None
     score = 0.0
     for constraint in metadata.constraints:
@@ -7543,30 +7623,39 @@ def attachments_today(pod, snapshot):
 
 @today("MaxCSIVolumeCountPred", "metadata")
 def volume_attachments_today(pod, nodes, snapshot):
-    """What is to be attached for the pod, what VolumeAttachments attach, {node: these}; and the snapshot."""
+    """What is to be attached for the pod; and what VolumeAttachments attach, {node: these}."""
     wanted = attachments_today(pod, snapshot)
     if not wanted:
         return SKIP
-    by_node = collections.defaultdict(set)
-    for attachment in snapshot.objects["volumeattachments"].values():
-        spec = pick(attachment, dict, "spec")
-        name = pick(spec, str, "source", "persistentVolumeName")
-        csi = pick(snapshot.objects["persistentvolumes"].get(name, {}), dict, "spec", "csi")
-        if csi:
-            volume = pick(spec, str, "attacher"), pick(csi, str, "volumeHandle")
-            by_node[pick(spec, str, "nodeName")].add(volume)
-    return wanted, by_node, snapshot
+    attachments = snapshot.objects["volumeattachments"]
+    volumes = snapshot.objects["persistentvolumes"]
+
+    def sort(*_):
+        """Return what they attach."""
+        by_node = collections.defaultdict(set)
+        for attachment in attachments.values():
+            spec = pick(attachment, dict, "spec")
+            name = pick(spec, str, "source", "persistentVolumeName")
+            csi = pick(volumes.get(name, {}), dict, "spec", "csi")
+            if csi:
+                volume = pick(spec, str, "attacher"), pick(csi, str, "volumeHandle")
+                by_node[pick(spec, str, "nodeName")].add(volume)
+        return by_node
+
+    by_node = recall("volumeattachments", "", snapshot, {}, None, [attachments, volumes], then=sort)
+    elsewhere = frozenset().union(*by_node.values())
+    return to_attach(wanted, snapshot, attachments_today, elsewhere), by_node
 
 
 @today("MaxCSIVolumeCountPred")
 def node_volume_limits(pod, node, metadata):
     """What only a VolumeAttachment attaches counts, too. Limits are those of the CSINode, and no others."""
-    wanted, by_node, snapshot = metadata
-    attached = attached_to(node, snapshot, attachments_today)
-    of_no_pod = by_node.get(node.name, set()) - attached
-    counted = [*(wanted | attached), *of_no_pod]  # as upstream, what is wanted and of no pod counts twice
-    for driver in {driver for driver, _ in wanted - attached}:
-        if sum(of == driver for of, _ in counted) > csi_limit(driver, node, snapshot, otherwise=math.inf):
+    wanted, by_node = metadata
+    numbers, with_more = wanted.on(node, attachments_today)
+    of_no_pod = by_node.get(node.name, set()) - attached_to(node, wanted.snapshot, attachments_today)
+    numbers.update([driver for driver, _ in of_no_pod])  # as upstream, what is wanted, too, counts twice
+    for driver in with_more:
+        if numbers[driver] > csi_limit(driver, node, wanted.snapshot, otherwise=math.inf):
             yield "node(s) exceed max volume count"
             return
 

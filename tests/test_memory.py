@@ -15,7 +15,8 @@ import sys
 import tracemalloc
 
 import pytest
-from conftest import DEFAULT_PREDICATES, ROOT, a_pass, claim, cluster_of, node, pending_pods, pod, scheduler, storage_class, table
+from conftest import (
+    DEFAULT_PREDICATES, ROOT, a_pass, claim, cluster_of, node, pending_pods, pod, scheduler, storage_class, table, volume)
 
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -220,6 +221,81 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
     assert remembered > STEPS / 2
 
 
+DRIVERS = ["csi.example.com", "kubernetes.io/gce-pd"]
+
+
+def change_claims(dice, server):
+    """Have something come, change or go that claims to volumes rest on."""
+    name, driver, zone = dice.choice("abcdef"), dice.choice(DRIVERS), dice.choice("abc")
+    reach = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": ZONE, "operator": "NotIn", "values": [zone]}]}]}}
+    disk = {"csi": {"driver": driver, "volumeHandle": f"h-{name}"}} if driver == DRIVERS[0] else {"gcePersistentDisk": {"pdName": name}}
+    owner = {"claimRef": {"namespace": "default", "name": name}} if dice.random() < 0.3 else {}
+    selected = {"annotations": {scheduler.SELECTED_NODE: f"n{dice.randrange(8)}"}} if dice.random() < 0.1 else {}
+    things = [
+        claim(name, of=dice.choice(["late", "later"]), metadata=selected), claim(name, of="late", volumeName=f"v-{dice.choice('abcdef')}"),
+        volume(f"v-{name}", of="late", nodeAffinity=reach, phase=dice.choice(["Available", "Available", "Bound"]), **disk, **owner),
+        volume(f"v-{name}", of="late", metadata={"labels": {ZONE: zone}}, **disk), storage_class("late", driver), storage_class("later", driver),
+        {"kind": "CSINode", "metadata": {"name": f"n{dice.randrange(8)}"}, "spec": {"drivers": [
+            {"name": of, "allocatable": {"count": dice.choice([1, 2])}} for of in (DRIVERS[0], "pd.csi.storage.gke.io")]}},
+        {"kind": "CSIDriver", "metadata": {"name": driver}, "spec": {"storageCapacity": dice.random() < 0.5}},
+        {"kind": "CSIStorageCapacity", "metadata": {"name": "c", "namespace": "default"}, "storageClassName": "late",
+         "capacity": dice.choice(["1Mi", "9Gi"]), "nodeTopology": {"matchLabels": {ZONE: zone}}},
+        {"kind": "VolumeAttachment", "metadata": {"name": name}, "spec": {
+            "attacher": DRIVERS[0], "nodeName": f"n{dice.randrange(8)}", "source": {"persistentVolumeName": f"v-{name}"}}}]
+    gone = server.all("persistentvolumeclaims") + server.all("persistentvolumes") + server.all("volumeattachments")
+    if gone and dice.random() < 0.15:
+        server.delete(dice.choice(gone))
+    else:
+        server.put(dice.choice(things))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeypatch):
+    """One cluster remembers, the other one is new for each decision."""
+    dice, server = random.Random(seed), Server()
+    policies = scheduler.load_policies("DefaultProvider", "my-scheduler") if seed % 2 else scheduler.read_configuration(
+        {"kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION}, "my-scheduler")
+    policy = policies["my-scheduler"]
+    for i in range(8):
+        server.put(node(f"n{i}", labels={ZONE: "abc"[i % 3], HOSTNAME: f"n{i}"}, status={"allocatable": {
+            "cpu": "9", "memory": "9Gi", "pods": "20", "attachable-volumes-gce-pd": str(dice.choice([1, 2, 3]))}}))
+    for name in "abcdef":
+        server.put(claim(name, of="late"))
+    for driver in DRIVERS:
+        server.put(storage_class({DRIVERS[0]: "late"}.get(driver, "later"), driver))
+    for _ in range(10):
+        change_claims(dice, server)
+    cluster = scheduler.LiveCluster(server)
+    cluster.cache.snapshot.is_live = True
+    placed, messages = [], collections.Counter()
+    for step in range(80):
+        if dice.random() < 0.5:
+            change_claims(dice, server)
+        if placed and dice.random() < 0.1:
+            server.delete(server.objects["pods", "default", placed.pop(dice.randrange(len(placed)))])
+        volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dice.sample("abcdef", dice.choice([1, 1, 2]))]
+        volumes += [{"name": "disk", "gcePersistentDisk": {"pdName": dice.choice("abcdef")}}] * (dice.random() < 0.2)
+        server.put(pod(f"p{step}", labels={"step": str(step)}, volumes=volumes, metadata={"namespace": "default"}))
+        snapshot = cluster.look(policies)
+        waiting = server.objects["pods", "default", f"p{step}"]
+        plain = scheduler.schedule(scheduler.Pod(waiting), scheduler.LiveCluster(server).look(policies), policy)
+        thing = cluster.cache.pods[f"default/p{step}"]
+        thing.record = scheduler.PodRecord(thing)
+        decision = scheduler.schedule(thing, snapshot, policy)
+        assert everything(decision) == everything(plain), f"seed {seed}, step {step}"
+        messages[decision.message and re.sub("[0-9]+|[^ ]*$", "", decision.message)] += 1
+        server.delete(waiting)
+        if decision.node:
+            with contextlib.suppress(scheduler.Unschedulable):
+                scheduler.bind_volumes(thing, snapshot.nodes[decision.node], snapshot)  # sets volumes aside
+            if dice.random() < 0.3:
+                thing.record.put_back()
+            cluster.pending.assume(decision)
+            server.put({**waiting, "spec": {**waiting["spec"], "nodeName": decision.node}})
+            placed.append(f"p{step}")
+    assert messages[None] > 1 and len(messages) > 2, messages
+
+
 class NotingPod(scheduler.Pod):
     """A pod that notes which of its attributes are looked at, while there is a set to note them in."""
 
@@ -254,9 +330,9 @@ def golden_cases():
         yield scheduler.read_configuration(configuration, "kube"), case["cluster"], waiting
 
 
-def test_of_the_pod_itself_built_in_rules_look_at_what_is_signed_and_nothing_else():
+def test_of_the_pod_itself_a_built_in_rule_looks_at_what_is_signed_for_it_and_nothing_else():
     """Each is asked about pods of golden cases, by a pod that is none of those that `metadata` has looked at."""
-    looked_at = collections.defaultdict(set)  # attribute -> the steady rules that look at it
+    looked_at = collections.defaultdict(set)  # steady rule -> the attributes that it looks at
     asked = collections.defaultdict(set)  # Policy or Profile -> the rules that were asked
     for policies, objects, raws in golden_cases():
         [policy] = policies.values()
@@ -265,22 +341,27 @@ def test_of_the_pod_itself_built_in_rules_look_at_what_is_signed_and_nothing_els
         questions += [(rule, "score") for rule in policy.priorities]
         for raw, (rule, question) in itertools.product(raws, questions):
             with contextlib.suppress(scheduler.Unschedulable):
-                for prepared in scheduler.prepare([rule], scheduler.Pod(raw), snapshot.nodes, snapshot):
-                    notes = NotingPod(raw)
+                waiting, always_asked = scheduler.Pod(raw), dataclasses.replace(rule, needs=())
+                for prepared in scheduler.prepare([always_asked], waiting, snapshot.nodes, snapshot):
+                    prepared.pod = NotingPod(raw)
                     NotingPod.noted = noted = set()
                     try:
                         for each in snapshot.nodes.values():
-                            getattr(prepared, question)(notes, each)
+                            answer = getattr(prepared, question)(each)
+                            assert not (answer and scheduler.has_nothing_to_say(rule, waiting))
                     finally:
                         NotingPod.noted = None
                     asked[type(policy)].add(rule.name)
-                    for attribute in noted if rule.steady else ():
-                        looked_at[attribute].add(rule.name)
+                    if rule.steady:
+                        looked_at[rule.name] |= noted - {"derived"}
     built_in = [rule for catalogue in scheduler.CATALOGUES.values() for rule in catalogue.values() if not rule.is_own]
     steady = {rule.name for rule in built_in if rule.steady}
     assert asked[scheduler.FullPolicy] >= steady
     assert asked[scheduler.Profile] >= steady & scheduler.TODAY.keys()
-    assert looked_at.keys() - {"node_name", "derived"} == {*scheduler.SIGNED, "volumes"}, dict(looked_at)  # NoDiskConflict has these in its metadata, too
+    signed = {rule.name: {*rule.signed} - {"labels"} for rule in built_in if rule.steady}
+    signed["NoDiskConflict"] = {"volumes"}  # which its metadata has, too
+    assert {name: looked_at[name] for name in signed} == signed
+    assert looked_at.keys() <= signed.keys() | {"NodesNamed", "Devices"} and not looked_at["NodesNamed"] | looked_at["Devices"]
 
 
 def one_name_for_two(dice):
@@ -428,11 +509,11 @@ CLAIMS = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-1"}}]
     "an annotation of its own": ({}, {"metadata": {"annotations": {"a": "1"}}}, 1),
     "a variable of its own": ({}, {"containers": [
         {"name": "main", "image": "nginx", "env": [{"name": "INDEX", "value": "1"}]}]}, 1),
-    "another request": ({}, {"requests": {"cpu": "1"}}, 8),
+    "another request": ({}, {"requests": {"cpu": "1"}}, 1),
     "a toleration": ({}, {"tolerations": [{"key": "k", "operator": "Exists"}]}, 8),
     "a name of its own, and a predicate of one's own": ({"predicates": [{"name": "Own"}]}, {}, 1),
     "a claim of its own": ({}, {"volumes": CLAIMS}, 1),
-    "a claim of its own, and all predicates are asked": ({"alwaysCheckAllPredicates": True}, {"volumes": CLAIMS}, 8),
+    "a claim of its own, and all predicates are asked": ({"alwaysCheckAllPredicates": True}, {"volumes": CLAIMS}, 1),
     "a label of its own, and predicates of one's own": (
         {"predicates": [{"name": "Own"}, {"name": "Moody"}]}, {"labels": {"a": "1"}}, 1),
     "a label of its own, and a priority of one's own, whose predicates are built in": (
@@ -440,7 +521,7 @@ CLAIMS = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-1"}}]
 })
 def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_that(
         policy, other, asked, monkeypatch, own_rules):
-    """Built-in predicates on each node; of eight nodes one has changed, as the first pod went there."""
+    """About taints; of eight nodes one has changed, as the first pod went there."""
     cluster = cluster_of(*(node(f"n{i}") for i in range(8)), storage_class("local", "example.com/disks"), claim("data-1"))
     nodes = set()
     tolerates = scheduler.PREDICATES["PodToleratesNodeTaints"]
@@ -485,7 +566,7 @@ def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
     for i in range(6):
         server.put(node(f"n{i}", labels={ZONE: "a"}))
         snapshot = cluster.look(policies)
-        assert (snapshot.memory.findings, snapshot.memory.changed_at) == ({}, {})
+        assert (snapshot.memory.findings, snapshot.memory.versions) == ({}, {})
         assert scheduler.schedule(scheduler.Pod(pod("p", labels={"i": str(i)})), snapshot, policies["my-scheduler"]).node
         assert snapshot.memory.findings
 
@@ -497,17 +578,21 @@ def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
         {"alwaysCheckAllPredicates": True}, {"nodeSelector": {"disk": "ssd"}, "requests": {"cpu": "9"}}),
     "pods that spread": ({}, {"topologySpreadConstraints": [
         {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}]}),
+    "pods that have to do with those on all nodes": ({}, {"affinity": {"podAntiAffinity": {
+        f"preferred{scheduler.WHEN}": [{"weight": i, "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": {
+            "matchExpressions": [{"key": f"k{i}", "operator": "DoesNotExist"}]}}} for i in range(1, 20)]}}}),
 })
 def test_what_is_remembered_takes_100_mib_at_most(policy, more):
-    """Measured: what an answer about a node takes, of pods of many kinds; so many may be remembered."""
+    """Measured: what takes up a unit of its size, of pods of many kinds; so many may be remembered."""
     policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
-    snapshot = cluster_of(*(node(f"n{i}", labels={ZONE: "abc"[i % 3]}) for i in range(500))).look(policies)
+    snapshot = cluster_of(*(node(f"n{i}", labels={ZONE: "abc"[i % 3], HOSTNAME: f"n{i}"}) for i in range(500)),
+                          *(pod(f"on-{i}", nodeName=f"n{i}") for i in range(500))).look(policies)
     tracemalloc.start()
     try:
         for i in range(5):
             tolerations = [{"key": f"k{i}", "operator": "Exists"}]
             scheduler.schedule(scheduler.Pod(pod(f"p{i}", tolerations=tolerations, **more)), snapshot, policies["my-scheduler"])
-        answers = len(snapshot.memory.findings) * (len(snapshot.nodes) + 500)
+        size = len(snapshot.memory.findings) * (len(snapshot.nodes) + 500)
         gc.collect()
         before, _ = tracemalloc.get_traced_memory()
         snapshot.memory.forget()
@@ -515,12 +600,12 @@ def test_what_is_remembered_takes_100_mib_at_most(policy, more):
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (before - after) / answers * scheduler.Memory.MOST < 100 * 2**20
+    assert (before - after) / size * scheduler.Memory.MOST < 100 * 2**20
 
 
 def test_what_is_remembered_is_known_by_a_short_key_however_long_the_pod_is():
     long = scheduler.Pod(pod("p", metadata={"annotations": {"a": "x" * 100_000}}, nodeSelector={"a": "x" * 100_000}))
-    assert len(scheduler.kind_of(long)) == len(scheduler.signature_of(long)) == 16
+    assert len(scheduler.kind_of(long)) == len(scheduler.signature(long, ("node_selector",))) == 16
 
 
 def test_copies_of_one_object_in_manifests_are_all_there():
@@ -616,7 +701,7 @@ def test_a_priority_that_falls_silent_has_no_say_any_more():
 
 
 def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once():
-    """What is between a pod and 1,100 kinds of others is found out once, and then only of nodes that change."""
+    """Which of 1,100 kinds of others a pod means is found out once, and then only of nodes that change."""
     server, asked = Server(), []
     apart = {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
         {"weight": 1, "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"x": "y"}}}}]}}}
@@ -627,13 +712,13 @@ def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once():
     policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
         {"name": "InterPodAffinityPriority", "weight": 1}]})
     snapshot = scheduler.LiveCluster(server).look({"my-scheduler": policy})
-    plain = scheduler.affinity_at
+    plain = scheduler.count_pods
     try:
-        scheduler.affinity_at = lambda pod, node, *more: asked.append(node.name) or plain(pod, node, *more)
+        scheduler.count_pods = lambda node, is_meant: asked.append(node.name) or plain(node, is_meant)
         for _ in range(3):
             assert scheduler.schedule(scheduler.Pod(pod("new", **apart)), snapshot, policy).node
     finally:
-        scheduler.affinity_at = plain
+        scheduler.count_pods = plain
     assert len(asked) == 11
 
 
