@@ -7717,15 +7717,15 @@ EXTENDS = {  # kube-scheduler's own plugin -> its extension points. Upstream: fr
     "GangScheduling": "preEnqueue reserve permit placementFeasible",
     "PodGroupPodsCount": "placementScore", "TopologyPlacementGenerator": "placementGenerate"}
 DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
-RUN_ANYWAY = [*DONE_ANYWAY, "DefaultPreemption"]  # of those without a rule here, the ones that run by default
 WITHOUT_EFFECT = EXTENDS.keys() - {*PLUGIN_ORDER, *DONE_ANYWAY}  # those that do nothing here
 GONE = [*VOLUME_LIMITS, "NodeLabel", "ServiceAffinity", "NodePreferAvoidPods", "EvenPodsSpreadPriority"]
 # Default weights that are no longer 1.
 WEIGHTS_TODAY = {"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
-HOOK_POINTS = dict.fromkeys(point.in_configuration for point in EXTENSION_POINTS.values())
-POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *HOOK_POINTS,
+RULE_POINTS = {"predicates": ["preFilter", "filter"], "priorities": ["preScore", "score"]}
+HOOK_POINTS = {hook: point.in_configuration for hook, point in EXTENSION_POINTS.items()}
+POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *dict.fromkeys(HOOK_POINTS.values()),
           "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"]
 
 
@@ -7843,16 +7843,11 @@ def plugins_of_today():
     plugins = {}
     for name, rules in found.items():
         if name not in GONE:
-            points = EXTENDS.get(name, "").split() or [point for rule in rules for point in points_of(rule)]
-            weight = max([rule.by_default or rule.always for rule in rules], default=name in RUN_ANYWAY)
+            of_rules = [RULE_POINTS[rule.where] + [*map(HOOK_POINTS.get, rule.hooks)] for rule in rules]
+            points = EXTENDS.get(name, "").split() or [*itertools.chain(*of_rules)]
+            weight = max([rule.by_default or rule.always for rule in rules], default=1)
             plugins[name] = Plugin(rules, points, WEIGHTS_TODAY.get(name, weight))
     return plugins
-
-
-def points_of(rule):
-    """Return the extension points at which a rule of the user's own can run."""
-    points = ["preFilter", "filter"] if rule.where == "predicates" else ["preScore", "score"]
-    return points + [EXTENSION_POINTS[hook].in_configuration for hook in rule.hooks]
 
 
 def running_plugins(plugins):
@@ -7900,13 +7895,10 @@ def read_configuration(document, scheduler_name):
 
 
 def read_profile(profile, place, left_out):
-    """Return a Profile: the rules of the plugins that run, with their arguments, which were checked before.
-
-    left_out: resources that extenders see to.
-    """
+    """Return a Profile: the rules of the plugins that run, with arguments that were checked before."""
     running = running_plugins(profile.get("plugins", {}))
     arguments = {config["name"]: config["args"] for config in profile.get("pluginConfig", [])}
-    if left_out:  # upstream: buildExtenders
+    if left_out:  # resources that extenders see to. Upstream: buildExtenders
         arguments.setdefault("NodeResourcesFit", {})["ignoredResources"] = left_out
 
     def rules_at(point, catalogue):
@@ -7917,7 +7909,7 @@ def read_profile(profile, place, left_out):
                 if name in catalogue:
                     rule = replace(catalogue[name], **TODAY.get(name, {}))
                     hooks = {hook: function for hook, function in rule.hooks.items()
-                             if plugin in running[EXTENSION_POINTS[hook].in_configuration]}
+                             if plugin in running[HOOK_POINTS[hook]]}
                     entry = f"{place}.plugins.{point}: {plugin}"
                     rules[name] = set_up(replace(rule, hooks=hooks), plugin, entry, weight or 1, settings)
         return rules
@@ -7927,17 +7919,14 @@ def read_profile(profile, place, left_out):
     own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
            if rule.plugin not in EXTENDS and name not in predicates | priorities}
     others = {}  # those that neither filter nor score here
-    for point in HOOK_POINTS:
+    for point in HOOK_POINTS.values():
         others |= rules_at(point, own)
     return Profile([*predicates.values()], [*priorities.values()], others=[*others.values()],
                    would_preempt="DefaultPreemption" in running["postFilter"])
 
 
 def rules_of(plugin, args):
-    """Return {rule: its settings} of a plugin: its predicate and priority, or a rule of the user's own.
-
-    `args`: what the configuration says of the plugin.
-    """
+    """Return {rule: its settings} of a plugin of which a configuration says these arguments."""
     if plugin == "NodeAffinity":
         added = args.get("addedAffinity", {})
         required = added.get(f"required{WHEN}", {})
@@ -8031,10 +8020,7 @@ def queue_sort_of(profile):
 
 
 def check_plugins(profiles, notices, problems):
-    """Check the names of plugins.
-
-    Those that nobody knows have a line together, as most often all are another project's.
-    """
+    """Check the names of plugins. Those that nobody knows have a line together: all may be another's."""
     known = plugins_of_today()
     unknown = collections.defaultdict(dict)  # what may be meant -> {plugin: where it comes first}
     for where, point, name, before in entries_of(profiles, "enabled"):
