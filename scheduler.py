@@ -7459,20 +7459,18 @@ def default_selector_today(pod, snapshot):
     return required + of_controller
 
 
-spread_constraints_today = functools.partial(spread_constraints, default_selector=default_selector_today)
+def spread_constraints_today(pod, when, snapshot, defaults):
+    """Yield spread constraints; an empty selector counts nobody."""
+    for constraint in spread_constraints(pod, when, snapshot, defaults, default_selector_today):
+        yield constraint if constraint.requirements else replace(constraint, numbers=collections.Counter())
 
 
 @today("EvenPodsSpread", "metadata")
 def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
-    """Pods count on eligible nodes only, and an empty selector counts nobody."""
-    spread = [with_full_domains(unless_empty(constraint), constraint.eligible)
+    """Pods count on eligible nodes only."""
+    spread = [with_full_domains(constraint, constraint.eligible)
               for constraint in spread_constraints_today(pod, "DoNotSchedule", snapshot, default_constraints)]
     return spread or SKIP
-
-
-def unless_empty(constraint):
-    """Return a spread constraint that counts nobody if its selector is empty."""
-    return constraint if constraint.requirements else replace(constraint, numbers=collections.Counter())
 
 
 def on_all_nodes(constraint, pod, snapshot):
@@ -7494,7 +7492,7 @@ def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     constraints = spread_constraints_today(pod, "ScheduleAnyway", snapshot, default_constraints)
     if is_systems:
         constraints = [on_all_nodes(each, pod, snapshot) for each in constraints]
-    return SoftSpread([with_counts(unless_empty(each), nodes) for each in constraints], not is_systems)
+    return SoftSpread([with_counts(each, nodes) for each in constraints], not is_systems)
 
 
 @today("SelectorSpreadPriority")
@@ -7886,16 +7884,18 @@ def read_configuration(document, scheduler_name):
     policies = {}
     for i, profile in enumerate(body["profiles"]):
         policy = read_profile(profile, f"profiles[{i}]", left_to_extenders(configs))
-        policies[profile["schedulerName"]] = replace(
-            policy, extenders=extenders, election=election | times_of(election),
-            initial_backoff=body.get("podInitialBackoffSeconds", 1),
-            max_backoff=body.get("podMaxBackoffSeconds", 10))
-    [*policies.values()][-1].notices += [IN_A_POLICY.sub("", notice) for notice in notices]
+        policy.extenders = extenders
+        policy.election = election | times_of(election)
+        policy.initial_backoff = body.get("podInitialBackoffSeconds", 1)
+        policy.max_backoff = body.get("podMaxBackoffSeconds", 10)
+        policies[profile["schedulerName"]] = policy
+    policy.notices += [IN_A_POLICY.sub("", notice) for notice in notices]
     return policies
 
 
 def read_profile(profile, place, left_out):
     """Return a Profile: the rules of the plugins that run, with arguments that were checked before."""
+    known = plugins_of_today()
     running = running_plugins(profile.get("plugins", {}))
     arguments = {config["name"]: config["args"] for config in profile.get("pluginConfig", [])}
     if left_out:  # resources that extenders see to. Upstream: buildExtenders
@@ -7905,7 +7905,8 @@ def read_profile(profile, place, left_out):
         """Return {name: rule} of the plugins that run at a point, with the hooks at which they run, too."""
         rules = {}
         for plugin, weight in running[point].items():
-            for name, settings in rules_of(plugin, arguments.get(plugin, {})).items():
+            args = arguments.get(plugin, {})
+            for name, settings in settings_of(plugin, known[plugin].rules, args).items():
                 if name in catalogue:
                     rule = replace(catalogue[name], **TODAY.get(name, {}))
                     hooks = {hook: function for hook, function in rule.hooks.items()
@@ -7925,8 +7926,8 @@ def read_profile(profile, place, left_out):
                    would_preempt="DefaultPreemption" in running["postFilter"])
 
 
-def rules_of(plugin, args):
-    """Return {rule: its settings} of a plugin of which a configuration says these arguments."""
+def settings_of(plugin, rules, args):
+    """Return {rule: its settings}, by a plugin's arguments, of those of its rules that take part."""
     if plugin == "NodeAffinity":
         added = args.get("addedAffinity", {})
         required = added.get(f"required{WHEN}", {})
@@ -7955,8 +7956,7 @@ def rules_of(plugin, args):
         settings = {"timeout": args["bindTimeoutSeconds"]} if "bindTimeoutSeconds" in args else {}
     else:
         settings = {"arguments": [args]} if args else {}
-    known = plugins_of_today()
-    return {rule.name: settings for rule in known[plugin].rules} if plugin in known else {}
+    return {rule.name: settings for rule in rules}
 
 
 READERS["KubeSchedulerConfiguration"] = read_configuration
@@ -7964,12 +7964,12 @@ READERS["KubeSchedulerConfiguration"] = read_configuration
 
 # ==== 41. What kube-scheduler refuses ===================================================================
 
-# Besides what the schemas say: it is added to `problems`; what is there without effect, to `notices`.
+# What it refuses, and the schemas do not, is added to `problems`; what is said without effect, to `notices`.
 # Upstream: pkg/scheduler/apis/config/validation, and NewFramework in runtime.
 
 
 def changes_since(document):
-    """Yield what has to be changed in a configuration of an older version, besides what is unknown today."""
+    """Yield what is different in a configuration of an older version, besides names unknown today."""
     version = document.get("apiVersion")
     if version != CONFIGURATION_VERSION:
         yield f'apiVersion "{version}": write {CONFIGURATION_VERSION}'
@@ -8020,7 +8020,7 @@ def queue_sort_of(profile):
 
 
 def check_plugins(profiles, notices, problems):
-    """Check the names of plugins. Those that nobody knows have a line together: all may be another's."""
+    """Check the names of plugins. Those that nobody knows share a line, as most often all are another's."""
     known = plugins_of_today()
     unknown = collections.defaultdict(dict)  # what may be meant -> {plugin: where it comes first}
     for where, point, name, before in entries_of(profiles, "enabled"):
