@@ -7329,22 +7329,19 @@ def usage_today(pod, node, resources):
     return usage(incoming, node, counted)
 
 
-def mean_of(score):
-    """Return a priority: the mean of score(requested, there) of resources, by {resource: weight}."""
-
-    def mean(pod, node, weights):
-        """Return the mean, rounded down; 0 if no resource counts."""
-        total = divisor = 0
-        for name, (used, there) in usage_today(pod, node, weights).items():
-            total += weights[name] * score(used, there)
-            divisor += weights[name]
-        return total // (divisor or 1)
-
-    return mean
+def mean_score(pod, node, weights, score):
+    """The mean of score(requested, there) of resources, by {resource: weight}; 0 if no resource counts."""
+    total = divisor = 0
+    for name, (used, there) in usage_today(pod, node, weights).items():
+        total += weights[name] * score(used, there)
+        divisor += weights[name]
+    return total // (divisor or 1)
 
 
-today("LeastRequestedPriority")(mean_of(lambda used, there: 100 * max(there - used, 0) // there))
-today("MostRequestedPriority")(mean_of(lambda used, there: 100 * min(there, used) // there))
+today("LeastRequestedPriority")(
+    functools.partial(mean_score, score=lambda used, there: 100 * max(there - used, 0) // there))
+today("MostRequestedPriority")(
+    functools.partial(mean_score, score=lambda used, there: 100 * min(there, used) // there))
 
 
 @today("BalancedResourceAllocation")
