@@ -7800,7 +7800,7 @@ PLUGIN_ARGUMENTS = {  # what changes nothing here is read over. Upstream: valida
         "ignoredResourceGroups": [
             Form("a group, such as example.com", lambda name: "/" not in name, NAME)],
         "scoringStrategy": Form(
-            "a type, and for RequestedToCapacityRatio only, a shape whose utilization ascends", is_strategy, {
+            "a type, and for RequestedToCapacityRatio alone a shape whose utilization ascends", is_strategy, {
                 "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(101)}],
                 "requestedToCapacityRatio": {"shape": SHAPE}})},
     "InterPodAffinity": {"hardPodAffinityWeight": range(101), "ignorePreferredTermsOfExistingPods": bool},
@@ -7821,7 +7821,8 @@ PLUGIN_ARGUMENTS = {  # what changes nothing here is read over. Upstream: valida
         "shape": Form("nothing, as the feature gate StorageCapacityScoring is off by default",
                       lambda value: False, None)},
     "DefaultPreemption": Form(
-        "one of its two fields above 0", lambda args: len(args) < 2 or any(args.values()),
+        "minCandidateNodesPercentage or minCandidateNodesAbsolute above 0",
+        lambda args: len(args) < 2 or any(args.values()),
         {"minCandidateNodesPercentage": range(101), "minCandidateNodesAbsolute": range(2**31)}),
     "DynamicResources": {"filterTimeout": DURATION, "bindingTimeout": Form(
         "a duration of at least 1s", lambda value: (duration(value) or 0) >= 1, None)}}

@@ -517,7 +517,7 @@ def ratio(**more):
 REQUIRED, PREFERRED = (f"{how}{scheduler.WHEN}" for how in ("required", "preferred"))
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
 RATIO = "args.scoringStrategy.requestedToCapacityRatio"
-SHAPELESS = "args.scoringStrategy: expected a type, and for RequestedToCapacityRatio only, a shape whose utilization ascends"
+SHAPELESS = "args.scoringStrategy: expected a type, and for RequestedToCapacityRatio alone a shape whose utilization ascends"
 LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPeriod"
 
 
@@ -582,7 +582,7 @@ LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPe
     "fewer than none": argued("DefaultPreemption", "args.minCandidateNodesAbsolute: expected from 0 to 2147483647, got -1",
                               minCandidateNodesAbsolute=-1),
     "no candidates either way": argued(
-        "DefaultPreemption", "args: expected one of its two fields above 0",
+        "DefaultPreemption", "args: expected minCandidateNodesPercentage or minCandidateNodesAbsolute above 0",
         minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0),
     "a weight of affinity beyond 100": argued("InterPodAffinity", "args.hardPodAffinityWeight: expected from 0 to 100, got 101",
                                               hardPodAffinityWeight=101),
