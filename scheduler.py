@@ -2862,15 +2862,15 @@ def decode(value, schema, where, lenient=False):
     lenient: as kube-scheduler reads extenders, whatever the case of a field's name, and with unknown fields.
     """
     problems = []
-    decoded = decode_part(value, schema, where, lenient, problems)
+    decoded = decode_part(value, schema, where, problems, lenient)
     refuse(problems)
     return decoded
 
 
-def decode_part(value, schema, where, lenient, problems):
+def decode_part(value, schema, where, problems, lenient=False):
     """Return a value without nulls, and without what is wrong; add that to the problems."""
     if isinstance(schema, Form):
-        return decode_form(value, schema, where, lenient, problems)
+        return decode_form(value, schema, where, problems, lenient)
     kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
     if value is None:
         return kind()
@@ -2888,25 +2888,25 @@ def decode_part(value, schema, where, lenient, problems):
         problems.append(f"{where}: expected {expected}, got {in_short(value)}")
         return kind()
     if isinstance(schema, list):
-        return [decode_part(item, schema[0], f"{where}[{i}]", lenient, problems)
+        return [decode_part(item, schema[0], f"{where}[{i}]", problems, lenient)
                 for i, item in enumerate(value)]
     if isinstance(schema, dict):
-        return decode_fields(value, schema, where, lenient or schema is EXTENDER, problems)
+        return decode_fields(value, schema, where, problems, lenient or schema is EXTENDER)
     return value
 
 
-def decode_form(value, form, where, lenient, problems):
+def decode_form(value, form, where, problems, lenient):
     """Return a value that is as a Form expects it, else None; add what is wrong to the problems."""
     before = len(problems)
     if form.of:
-        value = decode_part(value, form.of, where, lenient, problems)
+        value = decode_part(value, form.of, where, problems, lenient)
     if len(problems) == before and not form.is_fine(value):
         got = "" if isinstance(value, (dict, list)) else f", got {in_short(value)}"
         problems.append(f"{where}: expected {form.expected}{got}")
     return value if len(problems) == before else None
 
 
-def decode_fields(value, schema, where, lenient, problems):
+def decode_fields(value, schema, where, problems, lenient):
     """Return those fields of an object that are known and not null; add what is wrong to the problems."""
     names = {name.lower() if lenient else name: name for name in schema}
     decoded = {}
@@ -2914,7 +2914,7 @@ def decode_fields(value, schema, where, lenient, problems):
         place = f"{where}.{key}".lstrip(".")
         name = names.get(key.lower() if lenient else key)
         if name and item is not None:
-            read = decode_part(item, schema[name], place, lenient, problems)
+            read = decode_part(item, schema[name], place, problems, lenient)
             if read is not None:  # else it is wrong
                 decoded[name] = read
         elif not name and not lenient:
@@ -7866,7 +7866,7 @@ def read_configuration(document, scheduler_name):
     """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises InputError."""
     problems = [*changes_since(document)]
     notices = []
-    body = decode_part(document, CONFIGURATION, "", False, problems)
+    body = decode_part(document, CONFIGURATION, "", problems)
     body["profiles"] = body.get("profiles") or [{}]
     if len(body["profiles"]) == 1:
         body["profiles"][0].setdefault("schedulerName", scheduler_name)
@@ -8081,7 +8081,7 @@ def decode_arguments(configs, place, notices, problems):
         if args and (name not in schemas or name in WITHOUT_EFFECT):
             hint = hint_at_plugin(name, schemas, "") if name not in EXTENDS else ""
             notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
-        config["args"] = decode_part(args, schemas.get(name, dict), f"{where}.args", False, problems)
+        config["args"] = decode_part(args, schemas.get(name, dict), f"{where}.args", problems)
 
 
 if __name__ == "__main__":
