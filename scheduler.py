@@ -2942,8 +2942,9 @@ from numbers import Real
 # ==== 22. Files =========================================================================================
 
 
-# What an extender's httpTimeout is, in a Policy and in a configuration.
-TIMEOUTS = {int: "a whole number of nanoseconds, such as 30000000000", str: 'a duration, such as "30s"'}
+# A schema that says more than types: what is expected, a function that says whether a value is fine, and the
+# schema of the value; None: the function takes a value of any type.
+Form = collections.namedtuple("Form", "expected is_fine of")
 
 
 def decode(value, schema, where, lenient=False):
@@ -2952,17 +2953,19 @@ def decode(value, schema, where, lenient=False):
     lenient: as kube-scheduler reads extenders, whatever the case of a field's name, and with unknown fields.
     """
     problems = []
-    decoded = decode_part(value, schema, where, lenient, problems)
+    decoded = decode_part(value, schema, where, problems, lenient)
     refuse(problems)
     return decoded
 
 
-def decode_part(value, schema, where, lenient, problems):
+def decode_part(value, schema, where, problems, lenient=False):
     """Return a value without nulls, and without what is wrong; add that to the problems."""
+    if isinstance(schema, Form):
+        return decode_form(value, schema, where, problems, lenient)
     kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
     if value is None:
         return kind()
-    expected = TIMEOUTS[kind] if where.endswith(".httpTimeout") else TYPE_NAMES[kind]
+    expected = TYPE_NAMES[kind]
     fits = type(value) is kind or (kind is float and type(value) is int)
     if isinstance(schema, range) and fits:
         fits = value in schema
@@ -2976,14 +2979,25 @@ def decode_part(value, schema, where, lenient, problems):
         problems.append(f"{where}: expected {expected}, got {in_short(value)}")
         return kind()
     if isinstance(schema, list):
-        return [decode_part(item, schema[0], f"{where}[{i}]", lenient, problems)
+        return [decode_part(item, schema[0], f"{where}[{i}]", problems, lenient)
                 for i, item in enumerate(value)]
     if isinstance(schema, dict):
-        return decode_fields(value, schema, where, lenient or schema is EXTENDER, problems)
+        return decode_fields(value, schema, where, problems, lenient or schema is EXTENDER)
     return value
 
 
-def decode_fields(value, schema, where, lenient, problems):
+def decode_form(value, form, where, problems, lenient):
+    """Return a value that is as a Form expects it, else None; add what is wrong to the problems."""
+    before = len(problems)
+    if form.of:
+        value = decode_part(value, form.of, where, problems, lenient)
+    if len(problems) == before and not form.is_fine(value):
+        got = "" if isinstance(value, (dict, list)) else f", got {in_short(value)}"
+        problems.append(f"{where}: expected {form.expected}{got}")
+    return value if len(problems) == before else None
+
+
+def decode_fields(value, schema, where, problems, lenient):
     """Return those fields of an object that are known and not null; add what is wrong to the problems."""
     names = {name.lower() if lenient else name: name for name in schema}
     decoded = {}
@@ -2991,7 +3005,9 @@ def decode_fields(value, schema, where, lenient, problems):
         place = f"{where}.{key}".lstrip(".")
         name = names.get(key.lower() if lenient else key)
         if name and item is not None:
-            decoded[name] = decode_part(item, schema[name], place, lenient, problems)
+            read = decode_part(item, schema[name], place, problems, lenient)
+            if read is not None:  # else it is wrong
+                decoded[name] = read
         elif not name and not lenient:
             problems.append(f"{place}: unknown field{did_you_mean(key, names, '')}")
     return decoded
@@ -3439,9 +3455,12 @@ def place_of(rule, function=None):
 # (`rules_named`).
 
 
+NANOSECONDS = Form("a whole number of nanoseconds, such as 30000000000",
+                   lambda value: type(value) is int and abs(value) < 2**63, None)
 EXTENDER = {
     "urlPrefix": str, "filterVerb": str, "preemptVerb": str, "prioritizeVerb": str, "bindVerb": str,
-    "weight": int, "enableHttps": bool, "httpTimeout": int, "nodeCacheCapable": bool, "ignorable": bool,
+    "weight": int, "enableHTTPS": bool, "httpTimeout": NANOSECONDS, "nodeCacheCapable": bool,
+    "ignorable": bool,
     "managedResources": [{"name": str, "ignoredByScheduler": bool}],
     "tlsConfig": {"insecure": bool, "serverName": str, "caFile": str, "certFile": str, "keyFile": str,
                   "caData": str, "certData": str, "keyData": str}}
@@ -3499,8 +3518,8 @@ class FullPolicy(Policy):
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
     initial_backoff: int = 1  # seconds that a pod waits after the first attempt; then twice that, and so on
     max_backoff: int = 10  # seconds
+    would_preempt: bool = True  # kube-scheduler would, for its pods
     kind = "Policy"  # of the file that says all this
-    would_preempt = True  # kube-scheduler would, for its pods; of a configuration that is said as it is read
     unschedulable_seconds = 60  # after which a pod that fits nowhere is tried again all the same
     pops_from_backoff = False  # whether a change ends its backoff, if there is nothing else to do
 
@@ -3559,7 +3578,7 @@ class FullPolicy(Policy):
         if not (decision.failed and decision.fits_nowhere):
             return  # there are no nodes; or some fit, and what failed was another rule
         if self.would_preempt and decision.pod.priority > 0 and not self.rules_with["post_filter"]:
-            warn_once(f"nobody is preempted for {decision.pod.key}, as kube-scheduler 1.20 may do; the rule "
+            warn_once(f"nobody is preempted for {decision.pod.key}, as kube-scheduler may do; the rule "
                       "Preemption of tests/tutorial_rules.py does it", about="preemption")
         with warn_if_broken(decision.pod.key):
             for rule in self.rules_with["post_filter"]:
@@ -5679,7 +5698,7 @@ class Extender:
                 "http": interruptible(urllib3.HTTPConnectionPool),
                 "https": interruptible(urllib3.HTTPSConnectionPool)}
         tls = config.get("tlsConfig", {})
-        is_unchecked = tls.get("insecure") or config.get("enableHttps")
+        is_unchecked = tls.get("insecure") or config.get("enableHTTPS")
         self.made_files = []  # which last as long as they are referred to
         self.session.verify = self.file_of(tls, "ca") or not is_unchecked
         client = self.file_of(tls, "cert"), self.file_of(tls, "key")
@@ -7388,22 +7407,19 @@ def usage_today(pod, node, resources):
     return usage(incoming, node, counted)
 
 
-def mean_of(score):
-    """Return a priority: the mean of score(requested, there) of resources, by {resource: weight}."""
-
-    def mean(pod, node, weights):
-        """Return the mean, rounded down; 0 if no resource counts."""
-        total = divisor = 0
-        for name, (used, there) in usage_today(pod, node, weights).items():
-            total += weights[name] * score(used, there)
-            divisor += weights[name]
-        return total // (divisor or 1)
-
-    return mean
+def mean_score(pod, node, weights, score):
+    """The mean of score(requested, there) of resources, by {resource: weight}; 0 if no resource counts."""
+    total = divisor = 0
+    for name, (used, there) in usage_today(pod, node, weights).items():
+        total += weights[name] * score(used, there)
+        divisor += weights[name]
+    return total // (divisor or 1)
 
 
-today("LeastRequestedPriority")(mean_of(lambda used, there: 100 * max(there - used, 0) // there))
-today("MostRequestedPriority")(mean_of(lambda used, there: 100 * min(there, used) // there))
+today("LeastRequestedPriority")(
+    functools.partial(mean_score, score=lambda used, there: 100 * max(there - used, 0) // there))
+today("MostRequestedPriority")(
+    functools.partial(mean_score, score=lambda used, there: 100 * min(there, used) // there))
 
 
 @today("BalancedResourceAllocation")
@@ -7519,20 +7535,18 @@ def default_selector_today(pod, snapshot):
     return required + of_controller
 
 
-spread_constraints_today = functools.partial(spread_constraints, default_selector=default_selector_today)
+def spread_constraints_today(pod, when, snapshot, defaults):
+    """Yield spread constraints; an empty selector counts nobody."""
+    for constraint in spread_constraints(pod, when, snapshot, defaults, default_selector_today):
+        yield constraint if constraint.requirements else replace(constraint, numbers=collections.Counter())
 
 
 @today("EvenPodsSpread", "metadata")
 def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
-    """Pods count on eligible nodes only, and an empty selector counts nobody."""
-    spread = [with_full_domains(unless_empty(constraint), constraint.eligible)
+    """Pods count on eligible nodes only."""
+    spread = [with_full_domains(constraint, constraint.eligible)
               for constraint in spread_constraints_today(pod, "DoNotSchedule", snapshot, default_constraints)]
     return spread or SKIP
-
-
-def unless_empty(constraint):
-    """Return a spread constraint that counts nobody if its selector is empty."""
-    return constraint if constraint.requirements else replace(constraint, numbers=collections.Counter())
 
 
 def on_all_nodes(constraint, pod, snapshot):
@@ -7554,7 +7568,7 @@ def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     constraints = spread_constraints_today(pod, "ScheduleAnyway", snapshot, default_constraints)
     if is_systems:
         constraints = [on_all_nodes(each, pod, snapshot) for each in constraints]
-    counted = [with_counts(unless_empty(each), nodes) for each in constraints]
+    counted = [with_counts(each, nodes) for each in constraints]
     return counted and SoftSpread(counted, not is_systems)
 
 
@@ -7713,7 +7727,6 @@ class Profile(FullPolicy):
     kind = "KubeSchedulerConfiguration"
     unschedulable_seconds = 300  # upstream: DefaultPodMaxInUnschedulablePodsDuration
     pops_from_backoff = True  # upstream: SchedulerPopFromBackoffQ, since 1.33
-    would_preempt = False
 
     def predicates_to_ask(self):
         """Return the predicates as they are asked: first of all, which nodes the pod names."""
@@ -7747,6 +7760,7 @@ class Profile(FullPolicy):
 
 # ==== 40. KubeSchedulerConfiguration ====================================================================
 
+VOLUME_LIMITS = ["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"]  # plugins that have gone
 NAMES_OF_OLD |= {
     "Coscheduling": "the rule Coscheduling of tests/tutorial_rules.py, a file for --plugins",
     "NodeResourcesLeastAllocated": "NodeResourcesFit (in a Policy: LeastRequestedPriority)",
@@ -7754,7 +7768,7 @@ NAMES_OF_OLD |= {
         "NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
     **dict.fromkeys(["SelectorSpread", "DefaultPodTopologySpread"],
                     "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
-    **dict.fromkeys(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"],
+    **dict.fromkeys(VOLUME_LIMITS,
                     "leave it out, NodeVolumeLimits does it (in a Policy: MaxCSIVolumeCountPred)"),
     "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
     **dict.fromkeys(["NodeResourceLimits", "healthzBindAddress", "metricsBindAddress", "disablePreemption",
@@ -7762,25 +7776,16 @@ NAMES_OF_OLD |= {
     "unreserve": "reserve", "enableHttps": "enableHTTPS",
     "algorithmSource": "nothing for DefaultProvider, leave it out, else --policy with the Policy's own file",
     "extenders": "extenders beside profiles, for all of them",
-    "enabled": "multiPoint.enabled, or that of another extension point",
-    "disabled": "multiPoint.disabled, or that of another extension point",
+    **{part: f"multiPoint.{part}, or that of another extension point" for part in ("enabled", "disabled")},
     "resources": "scoringStrategy.resources",
     "shape": "requestedToCapacityRatio.shape in scoringStrategy",
     "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding",
     "lockObjectName": "resourceName", "lockObjectNamespace": "resourceNamespace",
     "schedulerName": "profiles[0].schedulerName, or --scheduler-name",
     "plugins": "profiles[0].plugins", "pluginConfig": "profiles[0].pluginConfig",
-    "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity",
-    **{f"--leader-elect-{flag}": f"leaderElection.{name} in a KubeSchedulerConfiguration" for flag, name in {
-        "lease-duration": "leaseDuration", "renew-deadline": "renewDeadline", "retry-period": "retryPeriod",
-        "resource-name": "resourceName", "resource-namespace": "resourceNamespace"}.items()},
-    "--lock-object-name": "leaderElection.resourceName in a KubeSchedulerConfiguration",
-    "--lock-object-namespace": "leaderElection.resourceNamespace in a KubeSchedulerConfiguration"}
-DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
-# Plugins of today's kube-scheduler that do nothing here. Upstream: framework/plugins/names.
-WITHOUT_EFFECT = ["DefaultPreemption", "DynamicResources", "GangScheduling", "NodeDeclaredFeatures",
-                  "PodGroupPodsCount", "TopologyPlacementGenerator"]
-EXTENDS = {  # kube-scheduler's own plugin -> its extension points
+    "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity"}
+IN_A_POLICY = re.compile(r" \(in a Policy.*\)$")  # of these hints, what a configuration gets no word of
+EXTENDS = {  # kube-scheduler's own plugin -> its extension points. Upstream: framework/plugins/names.
     "PrioritySort": "queueSort", "SchedulingGates": "preEnqueue", "DefaultBinder": "bind",
     **dict.fromkeys(["NodeUnschedulable", "NodeName"], "filter"),
     **dict.fromkeys(["NodePorts", "VolumeRestrictions", "NodeVolumeLimits", "VolumeZone",
@@ -7795,25 +7800,53 @@ EXTENDS = {  # kube-scheduler's own plugin -> its extension points
     "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
     "GangScheduling": "preEnqueue reserve permit placementFeasible",
     "PodGroupPodsCount": "placementScore", "TopologyPlacementGenerator": "placementGenerate"}
-# Rules of a Policy that no plugin has any more, and the default weights that have changed.
-GONE = ["CheckNodeLabelPresence", "CheckServiceAffinity", "MaxEBSVolumeCount", "MaxGCEPDVolumeCount",
-        "MaxAzureDiskVolumeCount", "MaxCinderVolumeCount",
-        "NodeLabel", "NodePreferAvoidPodsPriority", "ServiceAffinity", "EvenPodsSpreadPriority"]
+DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
+WITHOUT_EFFECT = EXTENDS.keys() - {*PLUGIN_ORDER, *DONE_ANYWAY}  # those that do nothing here
+GONE = [*VOLUME_LIMITS, "NodeLabel", "ServiceAffinity", "NodePreferAvoidPods", "EvenPodsSpreadPriority"]
+# Default weights that are no longer 1.
 WEIGHTS_TODAY = {"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
-HOOK_POINTS = dict.fromkeys(point.in_configuration for point in EXTENSION_POINTS.values())
-POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *HOOK_POINTS,
+RULE_POINTS = {"predicates": ["preFilter", "filter"], "priorities": ["preScore", "score"]}
+HOOK_POINTS = {hook: point.in_configuration for hook, point in EXTENSION_POINTS.items()}
+POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *dict.fromkeys(HOOK_POINTS.values()),
           "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"]
 
 
-def duration(text, place):
-    """Return a duration such as 15s, 1m30s or 500ms in seconds; "" and "0" are 0. Raises InputError."""
+def duration(text):
+    """Return a duration such as 15s, 1m30s or 500ms in seconds; "" and "0" are 0. None if it is none."""
     units = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 0.001, "s": 1, "m": 60, "h": 3600}
-    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ns|us|µs|ms|s|m|h)", text)
+    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ns|us|µs|ms|s|m|h)", str(text))
     if text != "0" and "".join(map("".join, parts)) != text:
-        raise InputError(f"{place}: {in_short(text)} is not a duration, such as 15s or 1m30s")
+        return None
     return sum(float(count) * units[unit] for count, unit in parts)
+
+
+def times_of(election):
+    """Return the times of leader election in seconds."""
+    return {name: duration(election.get(name, "")) or default for name, default in ELECTION.items()}
+
+
+def leaves_time(election):
+    """Say whether a leader has time to renew its Lease, even if its pauses are longer by JitterFactor."""
+    lease, renew, retry = times_of(election).values()
+    is_elected = election.get("leaderElect", True)  # as upstream has it by default
+    return lease > renew > 1.2 * retry or not is_elected
+
+
+def is_strategy(strategy):
+    """Say whether a scoringStrategy has what its type needs. Upstream: ValidateNodeResourcesFitArgs."""
+    if strategy.get("type") != "RequestedToCapacityRatio":
+        return "type" in strategy and "requestedToCapacityRatio" not in strategy
+    shape = strategy.get("requestedToCapacityRatio", {}).get("shape", [])
+    points = [point.get("utilization", 0) for point in shape]
+    return bool(points) and points == sorted(set(points))
+
+
+def differ(things, *fields):
+    """Say whether of two things at least one of these fields differs."""
+    kinds = [tuple(thing.get(name) for name in fields) for thing in things]
+    return len(kinds) == len(set(kinds))
 
 
 FILTERED_TODAY = FILTERED | {"FailedAndUnresolvableNodes": dict}  # whose reasons count before FailedNodes'
@@ -7823,6 +7856,7 @@ READ_OVER = {  # since nothing here depends on it
     "parallelism": range(1, 2**31), "enableProfiling": bool, "enableContentionProfiling": bool,
     "delayCacheUntilActive": bool, "percentageOfNodesToScore": range(101),
     "percentageOfPlacementsToScore": range(101)}
+DURATION = Form('a duration, such as "30s"', lambda value: duration(value) is not None, None)
 CONFIGURATION = READ_OVER | {
     "kind": str, "apiVersion": str,
     "podInitialBackoffSeconds": range(1, 2**63), "podMaxBackoffSeconds": range(1, 2**63),
@@ -7832,187 +7866,155 @@ CONFIGURATION = READ_OVER | {
         "pluginConfig": [{"name": str, "args": dict}],
         "plugins": {point: {part: [{"name": str, "weight": range(2**31)}] for part in ("enabled", "disabled")}
                     for point in POINTS}}],
-    "leaderElection": {"leaderElect": bool, "leaseDuration": str, "renewDeadline": str,
-                       "retryPeriod": str, "resourceLock": str, "resourceName": str,
-                       "resourceNamespace": str},
-    "extenders": [
-        {name: kind for name, kind in EXTENDER.items() if name != "enableHttps"}
-        | {"httpTimeout": str, "enableHTTPS": bool}]}
-EXPRESSIONS = [{"key": str, "operator": {*OPERATORS}, "values": [str]}]
-NODE_SELECTOR_TERM = {"matchExpressions": EXPRESSIONS, "matchFields": EXPRESSIONS}
-PLUGIN_ARGUMENTS = {  # what changes nothing here is read over
+    "leaderElection": Form("leaseDuration > renewDeadline > 1.2 x retryPeriod", leaves_time, {
+        "leaderElect": bool, **dict.fromkeys(ELECTION, DURATION),
+        "resourceLock": str, "resourceName": str, "resourceNamespace": str}),
+    "extenders": [EXTENDER | {"httpTimeout": DURATION}]}
+NAME = Form("a name, such as example.com/gpu", is_qualified, str)
+EXPRESSION = {"operator": {*OPERATORS}, "values": [str]}
+NODE_SELECTOR_TERM = Form(
+    "a term of node affinity", lambda term: valid_terms([term]) or not any(term.values()),
+    {"matchExpressions": [Form("a key", lambda expression: "key" in expression, EXPRESSION | {"key": NAME})],
+     "matchFields": [EXPRESSION | {"key": str}]})
+SPREAD_CONSTRAINT = {
+    "maxSkew": WEIGHT, "topologyKey": NAME, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"},
+    "minDomains": WEIGHT, "matchLabelKeys": [str],
+    "nodeAffinityPolicy": {"Honor", "Ignore"}, "nodeTaintsPolicy": {"Honor", "Ignore"}}
+PLUGIN_ARGUMENTS = {  # what changes nothing here is read over. Upstream: validation_pluginargs.go
     "NodeAffinity": {"addedAffinity": {
         f"required{WHEN}": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
         f"preferred{WHEN}": [{"weight": range(2**31), "preference": NODE_SELECTOR_TERM}]}},
-    "NodeResourcesFit": {"ignoredResources": [str], "ignoredResourceGroups": [str], "scoringStrategy": {
-        "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(101)}],
-        "requestedToCapacityRatio": {"shape": SHAPE}}},
+    "NodeResourcesFit": {
+        "ignoredResources": [NAME],
+        "ignoredResourceGroups": [
+            Form("a group, such as example.com", lambda name: "/" not in name, NAME)],
+        "scoringStrategy": Form(
+            "a type, and for RequestedToCapacityRatio alone a shape whose utilization ascends", is_strategy, {
+                "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(101)}],
+                "requestedToCapacityRatio": {"shape": SHAPE}})},
     "InterPodAffinity": {"hardPodAffinityWeight": range(101), "ignorePreferredTermsOfExistingPods": bool},
-    "PodTopologySpread": {"defaultingType": {"List", "System"}, "defaultConstraints": [{
-        "maxSkew": WEIGHT, "topologyKey": str, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"},
-        "minDomains": WEIGHT, "matchLabelKeys": [str],
-        "nodeAffinityPolicy": {"Honor", "Ignore"}, "nodeTaintsPolicy": {"Honor", "Ignore"}}]},
-    "NodeResourcesBalancedAllocation": {"resources": [{"name": str, "weight": range(2)}]},
-    "VolumeBinding": {"bindTimeoutSeconds": range(2**31), "shape": list},
-    "DefaultPreemption": {"minCandidateNodesPercentage": range(101),
-                          "minCandidateNodesAbsolute": range(2**31)},
-    "DynamicResources": {"filterTimeout": str, "bindingTimeout": str}}
+    "PodTopologySpread": Form(
+        "defaultingType List, as there are defaultConstraints",
+        lambda args: args.get("defaultingType") == "List" or not args.get("defaultConstraints"), {
+            "defaultingType": {"List", "System"},
+            "defaultConstraints": Form(
+                "each topologyKey with each whenUnsatisfiable once",
+                lambda constraints: differ(constraints, "topologyKey", "whenUnsatisfiable"),
+                [Form("maxSkew, topologyKey and whenUnsatisfiable",
+                      {"maxSkew", "topologyKey", "whenUnsatisfiable"}.issubset, SPREAD_CONSTRAINT)])}),
+    "NodeResourcesBalancedAllocation": {"resources": Form(
+        "each resource once", lambda resources: differ(resources, "name"),
+        [{"name": str, "weight": range(2)}])},
+    "VolumeBinding": {
+        "bindTimeoutSeconds": range(2**31),
+        "shape": Form("nothing, as the feature gate StorageCapacityScoring is off by default",
+                      lambda value: False, None)},
+    "DefaultPreemption": Form(
+        "minCandidateNodesPercentage or minCandidateNodesAbsolute above 0",
+        lambda args: len(args) < 2 or any(args.values()),
+        {"minCandidateNodesPercentage": range(101), "minCandidateNodesAbsolute": range(2**31)}),
+    "DynamicResources": {"filterTimeout": DURATION, "bindingTimeout": Form(
+        "a duration of at least 1s", lambda value: (duration(value) or 0) >= 1, None)}}
+
+
+Plugin = collections.namedtuple("Plugin", "rules points weight")  # weight: 0 if it does not run by default
 
 
 def plugins_of_today():
-    """Return {plugin: its rules} in the order in which they run; the user's own rules are plugins, too."""
-    found = {plugin: [] for plugin in PLUGIN_ORDER}
+    """Return {name: Plugin} in the order in which they run; the user's own rules are plugins, too."""
+    found = {name: [] for name in (*PLUGIN_ORDER, *EXTENDS)}
     for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
-        found.setdefault(rule.plugin, [])
-        if rule.name not in GONE:
-            found[rule.plugin].append(rule)
-    return {plugin: rules for plugin, rules in found.items() if rules}
+        found.setdefault(rule.plugin, []).append(rule)
+    plugins = {}
+    for name, rules in found.items():
+        if name not in GONE:
+            of_rules = [RULE_POINTS[rule.where] + [*map(HOOK_POINTS.get, rule.hooks)] for rule in rules]
+            points = EXTENDS.get(name, "").split() or [*itertools.chain(*of_rules)]
+            weight = max([rule.by_default or rule.always for rule in rules], default=1)
+            plugins[name] = Plugin(rules, points, WEIGHTS_TODAY.get(name, weight))
+    return plugins
 
 
-def default_plugins():
-    """Return {plugin: weight} of those that run by default."""
-    by_default = {plugin: WEIGHTS_TODAY.get(plugin) or max(1, *(rule.by_default for rule in rules))
-                  for plugin, rules in plugins_of_today().items()
-                  if any(rule.by_default or rule.always for rule in rules)}
-    return dict.fromkeys(DONE_ANYWAY, 1) | by_default
-
-
-def changes_since(document):
-    """Yield all that has to be said otherwise in a configuration of an older version."""
-    version = str(document.get("apiVersion"))
-    yield f'apiVersion "{version}": write {CONFIGURATION_VERSION}'
-    yield from said_of_old(document, CONFIGURATION)
-    if version.endswith(("v1alpha1", "v1alpha2", "v1beta1", "v1beta2")):
-        yield ("by default InterPodAffinity and NodeAffinity weigh 2 today, TaintToleration 3 (each was 1), "
-               "and nobody heeds the annotation preferAvoidPods")
-
-
-def said_of_old(thing, schema, place=""):
-    """Yield the names of old in a part of a configuration, where they are, and what they are today."""
-    if isinstance(thing, list) and isinstance(schema, list):
-        for i, item in enumerate(thing):
-            yield from said_of_old(item, schema[0], f"{place}[{i}]")
-    elif isinstance(thing, dict) and isinstance(schema, dict):
-        [profile] = CONFIGURATION["profiles"]  # whose fields v1alpha1 had at the top
-        for name, value in thing.items():
-            where = f"{place}.{name}".lstrip(".")
-            if name in NAMES_OF_OLD and name not in schema:
-                yield f"{where}: today {NAMES_OF_OLD[name]}"
-            yield from said_of_old(value, schema.get(name) or profile.get(name), where)
-    elif schema is str and isinstance(thing, str) and thing in NAMES_OF_OLD:
-        yield f"{place}: {thing} is today {NAMES_OF_OLD[thing]}"
+def running_plugins(plugins):
+    """Return {point: {plugin: weight}} in running order. Upstream: expandMultiPointPlugins."""
+    by_default = {name: plugin.weight for name, plugin in plugins_of_today().items() if plugin.weight}
+    running = {}
+    for point in POINTS:
+        chosen = plugins.get(point, {})
+        enabled = {entry.get("name", ""): entry.get("weight", 0) for entry in chosen.get("enabled", [])}
+        disabled = {entry.get("name", "") for entry in chosen.get("disabled", [])}
+        anyway = running.get("multiPoint", by_default)
+        kept = {name: weight for name, weight in anyway.items() if disabled.isdisjoint([name, "*"])}
+        # What runs anyway, and is enabled at the point itself, comes first.
+        first = {name: weight for name, weight in enabled.items() if name in anyway and point != "multiPoint"}
+        running[point] = first | kept | enabled
+    return running
 
 
 def read_configuration(document, scheduler_name):
     """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises InputError."""
-    try:
-        if document.get("apiVersion") != CONFIGURATION_VERSION:
-            raise InputError("; ".join(changes_since(document)))
-        return profiles_of(decode(document, CONFIGURATION, ""), scheduler_name)
-    except InputError as error:  # of what Policies say instead, no word here
-        raise InputError(re.sub(r" \(in a Policy[^;]*\)(?=;|$)", "", str(error))) from None
-
-
-JITTER = 1.2  # by which a leader's pauses may be longer. Upstream: JitterFactor in client-go
-
-
-def profiles_of(body, scheduler_name):
-    """Return {schedulerName: Policy} of what was decoded. Raises InputError with all that is wrong."""
-    problems = []
+    problems = [*changes_since(document)]
     notices = []
+    body = decode_part(document, CONFIGURATION, "", problems)
+    body["profiles"] = body.get("profiles") or [{}]
+    if len(body["profiles"]) == 1:
+        body["profiles"][0].setdefault("schedulerName", scheduler_name)
+    check_configuration(body, notices, problems)
+    refuse([IN_A_POLICY.sub("", problem) for problem in problems])
     configs = body.get("extenders", [])
-    for i, config in enumerate(configs):  # a Policy has nanoseconds, and writes enableHttps
-        with noted(problems):
-            timeout = duration(config.get("httpTimeout", ""), f"extenders[{i}].httpTimeout")
-            config["httpTimeout"] = int(timeout * 10**9)
-        config["enableHttps"] = config.get("enableHTTPS", False)
-    problems += extender_problems(configs)
-    election = body.get("leaderElection", {})
-    for name, default in ELECTION.items():
-        said = election.get(name, "")
-        election[name] = default
-        with noted(problems):
-            election[name] = duration(said, f"leaderElection.{name}") or default
-    if election.get("leaderElect", True):  # as upstream has it by default
-        if not election["leaseDuration"] > election["renewDeadline"] > JITTER * election["retryPeriod"]:
-            problems.append("leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPeriod")
-        if election.get("resourceLock", "leases") != "leases":
-            notices.append("leaderElection.resourceLock: today only leases lock, and they do here")
-    initial = body.get("podInitialBackoffSeconds", 1)
-    longest = body.get("podMaxBackoffSeconds", 10)
-    if initial > longest:
-        problems.append("expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds")
-    profiles = body.get("profiles") or [{}]
-    problems += profile_problems(profiles)
-    arguments = [plugin_arguments(profile, f"profiles[{i}].pluginConfig", notices, problems)
-                 for i, profile in enumerate(profiles)]
-    refuse(problems)  # then the rules can be made
+    for config in configs:  # a Policy has nanoseconds
+        config["httpTimeout"] = int(duration(config.get("httpTimeout", "")) * 10**9)
     extenders = extenders_of(configs)
     for extender in extenders:
         extender.filtered = FILTERED_TODAY
+    election = body.get("leaderElection", {})
     policies = {}
-    for i, profile in enumerate(profiles):
-        name = profile.get("schedulerName", scheduler_name)
-        policy = read_profile(profile, arguments[i], f"profiles[{i}]", configs, notices, problems)
-        policies[name] = replace(policy, extenders=extenders, election=election,
-                                 initial_backoff=initial, max_backoff=longest)
-    refuse(problems)
-    read_over = [name for name in READ_OVER if name in body]
-    read_over += [f"profiles[{i}].{name}" for i, profile in enumerate(profiles)
-                  for name in READ_OVER if name in profile]
-    if read_over:
-        notices.append(f"nothing here depends on {', '.join(read_over)}")
-    policies[name].notices += notices
+    for i, profile in enumerate(body["profiles"]):
+        policy = read_profile(profile, f"profiles[{i}]", left_to_extenders(configs))
+        policy.extenders = extenders
+        policy.election = election | times_of(election)
+        policy.initial_backoff = body.get("podInitialBackoffSeconds", 1)
+        policy.max_backoff = body.get("podMaxBackoffSeconds", 10)
+        policies[profile["schedulerName"]] = policy
+    policy.notices += [IN_A_POLICY.sub("", notice) for notice in notices]
     return policies
 
 
-def read_profile(profile, arguments, place, configs, notices, problems):
-    """Return a Profile with these arguments of plugins; add what is wrong with its rules."""
-    plugins = profile.get("plugins", {})
-    note_disabled(plugins, f"{place}.plugins", notices)
-    running = running_plugins(plugins)
-    left_out = left_to_extenders(configs)
-    if left_out:  # upstream: buildExtenders
+def read_profile(profile, place, left_out):
+    """Return a Profile: the rules of the plugins that run, with arguments that were checked before."""
+    known = plugins_of_today()
+    running = running_plugins(profile.get("plugins", {}))
+    arguments = {config["name"]: config["args"] for config in profile.get("pluginConfig", [])}
+    if left_out:  # resources that extenders see to. Upstream: buildExtenders
         arguments.setdefault("NodeResourcesFit", {})["ignoredResources"] = left_out
 
     def rules_at(point, catalogue):
         """Return {name: rule} of the plugins that run at a point, with the hooks at which they run, too."""
         rules = {}
         for plugin, weight in running[point].items():
-            for name, given in rules_of(plugin, arguments.get(plugin, {})).items():
+            args = arguments.get(plugin, {})
+            for name, settings in settings_of(plugin, known[plugin].rules, args).items():
                 if name in catalogue:
                     rule = replace(catalogue[name], **TODAY.get(name, {}))
                     hooks = {hook: function for hook, function in rule.hooks.items()
-                             if plugin in running[EXTENSION_POINTS[hook].in_configuration]}
+                             if plugin in running[HOOK_POINTS[hook]]}
                     entry = f"{place}.plugins.{point}: {plugin}"
-                    with noted(problems):
-                        rules[name] = set_up(replace(rule, hooks=hooks), plugin, entry, weight or 1, given)
+                    rules[name] = set_up(replace(rule, hooks=hooks), plugin, entry, weight or 1, settings)
         return rules
 
     predicates = rules_at("filter", PREDICATES)
     priorities = rules_at("score", PRIORITIES)
-    others = {}  # of the user's own rules, those that neither filter nor score here
-    for point in HOOK_POINTS:
-        known = predicates | priorities | others
-        own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
-               if rule.plugin not in PLUGIN_ORDER and name not in known}
+    own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
+           if rule.plugin not in EXTENDS and name not in predicates | priorities}
+    others = {}  # those that neither filter nor score here
+    for point in HOOK_POINTS.values():
         others |= rules_at(point, own)
-    policy = Profile([*predicates.values()], [*priorities.values()], others=[*others.values()])
-    disabled = {entry.get("name") for point in ("multiPoint", "postFilter")
-                for entry in plugins.get(point, {}).get("disabled", [])}
-    if disabled.isdisjoint(["DefaultPreemption", "*"]) and not policy.rules_with["post_filter"]:
-        notice = ("nobody is preempted, as DefaultPreemption does nothing here; the rule Preemption of "
-                  "tests/tutorial_rules.py does it")
-        if notice not in notices:  # it holds for all profiles
-            notices.append(notice)
-    return policy
+    return Profile([*predicates.values()], [*priorities.values()], others=[*others.values()],
+                   would_preempt="DefaultPreemption" in running["postFilter"])
 
 
-def rules_of(plugin, args):
-    """Return {rule: its settings} of a plugin: its predicate and priority, or a rule of the user's own.
-
-    `args`: what the configuration says of the plugin.
-    """
+def settings_of(plugin, rules, args):
+    """Return {rule: its settings}, by a plugin's arguments, of those of its rules that take part."""
     if plugin == "NodeAffinity":
         added = args.get("addedAffinity", {})
         required = added.get(f"required{WHEN}", {})
@@ -8020,15 +8022,14 @@ def rules_of(plugin, args):
                 "NodeAffinityPriority": {"added_terms": added.get(f"preferred{WHEN}", [])}}
     if plugin == "NodeResourcesFit":
         groups = [f"{group}/" for group in args.get("ignoredResourceGroups", [])]
-        strategy = args.get("scoringStrategy", {})
-        scoring = STRATEGIES[strategy.get("type") or "LeastAllocated"]
-        resources = strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
-        settings = {"weights": {each.get("name", ""): each.get("weight") or 1 for each in resources}}
-        if scoring == "RequestedToCapacityRatio":
-            weighted = {"resources": [each | {"weight": each.get("weight") or 1} for each in resources]}
-            settings = {"arguments": [strategy.get("requestedToCapacityRatio", {}) | weighted]}
-        excepted = args.get("ignoredResources", []) + groups
-        return {"PodFitsResources": {"excepted": excepted}, scoring: settings}
+        strategy = args.get("scoringStrategy", {"type": "LeastAllocated"})
+        resources = [each | {"weight": each.get("weight") or 1}
+                     for each in strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]]
+        settings = {"weights": {each.get("name", ""): each["weight"] for each in resources}}
+        if strategy["type"] == "RequestedToCapacityRatio":
+            settings = {"arguments": [strategy["requestedToCapacityRatio"] | {"resources": resources}]}
+        return {"PodFitsResources": {"excepted": args.get("ignoredResources", []) + groups},
+                STRATEGIES[strategy["type"]]: settings}
     if plugin == "PodTopologySpread":
         system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
         settings = {"default_constraints": args.get("defaultConstraints") or system}
@@ -8042,75 +8043,7 @@ def rules_of(plugin, args):
         settings = {"timeout": args["bindTimeoutSeconds"]} if "bindTimeoutSeconds" in args else {}
     else:
         settings = {"arguments": [args]} if args else {}
-    return {rule.name: settings for rule in plugins_of_today().get(plugin, [])}
-
-
-def plugin_arguments(profile, place, notices, problems):
-    """Return {plugin: its arguments}; add what is wrong with them."""
-    rules = [*PREDICATES.values(), *PRIORITIES.values()]
-    schemas = {rule.plugin: rule.argument for rule in rules if rule.argument} | PLUGIN_ARGUMENTS
-    gone = {rule.plugin for rule in rules if rule.name in GONE} - plugins_of_today().keys()
-    arguments = {}
-    for i, config in enumerate(profile.get("pluginConfig", [])):
-        where = f"{place}[{i}]"
-        name = config.get("name", "")
-        args = config.get("args", {})
-        if not name:
-            problems.append(f"{where}.name: is missing")
-        if name and name in arguments:
-            problems.append(f'{where}: there are arguments for "{name}" already')
-        if name in gone:
-            problems.append(f'{where}: unknown plugin "{name}"{hint_at_plugin(name, ())}')
-        for part, expected in {"kind": f"{name}Args", "apiVersion": CONFIGURATION_VERSION}.items():
-            said = args.pop(part, expected)
-            if name in PLUGIN_ARGUMENTS and said != expected:
-                problems.append(f"{where}.args.{part}: expected {expected}, got {in_short(said)}")
-        if args and (name not in schemas or name in WITHOUT_EFFECT):
-            hint = hint_at_plugin(name, schemas, "") if name not in EXTENDS else ""
-            notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
-        arguments[name] = {}
-        with noted(problems):
-            arguments[name] = decode(args, schemas.get(name, dict), f"{where}.args")
-            if name in PLUGIN_ARGUMENTS:
-                refuse([f"{where}.args.{problem}" for problem in argument_problems(name, arguments[name])])
-    return arguments
-
-
-def hint_at_plugin(name, known, *otherwise):
-    """Return a hint at what plugin is meant by a name that none has: see `did_you_mean`."""
-    plugin_of = {rule.name: plugin for plugin, rules in plugins_of_today().items() for rule in rules}
-    plugin_of["MostRequestedPriority"] = "NodeResourcesMostAllocated"  # else pods would be spread
-    meant = name if name in NAMES_OF_OLD else plugin_of.get(name, name)
-    return did_you_mean(meant, known, *otherwise)
-
-
-def note_disabled(plugins, place, notices):
-    """Note what is enabled without effect, or disabled though there is no such plugin."""
-    known = {*plugins_of_today(), *EXTENDS}
-    for point, chosen in plugins.items():
-        for i, entry in enumerate(chosen.get("enabled", [])):
-            if entry["name"] in WITHOUT_EFFECT:
-                notices.append(f"{place}.{point}.enabled[{i}]: {entry['name']} does nothing here")
-        for i, entry in enumerate(chosen.get("disabled", [])):
-            name = entry.get("name", "")
-            if name not in known and name != "*":
-                hint, _, _ = hint_at_plugin(name, known, "").partition(" (in a Policy")
-                notices.append(f'{place}.{point}.disabled[{i}]: there is no plugin "{name}"{hint}')
-
-
-def running_plugins(plugins):
-    """Return {point: {plugin: weight}} in running order. Upstream: expandMultiPointPlugins."""
-    running = {}
-    for point in POINTS:
-        chosen = plugins.get(point, {})
-        enabled = {entry.get("name", ""): entry.get("weight", 0) for entry in chosen.get("enabled", [])}
-        disabled = {entry.get("name", "") for entry in chosen.get("disabled", [])}
-        anyway = running.get("multiPoint", default_plugins())
-        kept = {name: weight for name, weight in anyway.items() if disabled.isdisjoint([name, "*"])}
-        # What runs anyway, and is enabled at the point itself, comes first.
-        first = {name: weight for name, weight in enabled.items() if name in anyway and point != "multiPoint"}
-        running[point] = first | kept | enabled
-    return running
+    return {rule.name: settings for rule in rules}
 
 
 READERS["KubeSchedulerConfiguration"] = read_configuration
@@ -8118,29 +8051,52 @@ READERS["KubeSchedulerConfiguration"] = read_configuration
 
 # ==== 41. What kube-scheduler refuses ===================================================================
 
-# Each function yields what is wrong with a part of a configuration that is of the right types.
-# Upstream: pkg/scheduler/apis/config/validation.
+# What it refuses, and the schemas do not, is added to `problems`; what is said without effect, to `notices`.
+# Upstream: pkg/scheduler/apis/config/validation, and NewFramework in runtime.
+
+
+def changes_since(document):
+    """Yield what is different in a configuration of an older version, besides names unknown today."""
+    version = document.get("apiVersion")
+    if version != CONFIGURATION_VERSION:
+        yield f'apiVersion "{version}": write {CONFIGURATION_VERSION}'
+    if str(version).endswith(("v1alpha1", "v1alpha2", "v1beta1", "v1beta2")):
+        yield ("by default InterPodAffinity and NodeAffinity weigh 2 today, TaintToleration 3 (each was 1), "
+               "and nobody heeds the annotation preferAvoidPods")
+
+
+def check_configuration(body, notices, problems):
+    """Check all of a configuration that is of the right types; decode the arguments of plugins, in place."""
+    problems += extender_problems(body.get("extenders", []))
+    if body.get("podInitialBackoffSeconds", 1) > body.get("podMaxBackoffSeconds", 10):
+        problems.append("expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds")
+    if body.get("leaderElection", {}).get("resourceLock", "leases") != "leases":
+        notices.append("leaderElection.resourceLock: today only leases lock, and they do here")
+    profiles = body["profiles"]
+    read_over = [name for said in (body, *profiles) for name in READ_OVER if name in said]
+    if read_over:
+        notices.append(f"nothing here depends on {', '.join(dict.fromkeys(read_over))}")
+    for i, profile in enumerate(profiles):
+        decode_arguments(profile.get("pluginConfig", []), f"profiles[{i}].pluginConfig", notices, problems)
+    problems += profile_problems(profiles)
+    check_plugins(profiles, notices, problems)
 
 
 def profile_problems(profiles):
-    """Yield what is wrong with profiles, except arguments. Upstream: validateKubeSchedulerProfile."""
-    names = set()
-    sorts = [queue_sort_of(profile) for profile in profiles]
+    """Yield what is wrong with profiles besides their single plugins."""
+    names = [profile.get("schedulerName", "") for profile in profiles]
+    known = plugins_of_today()
     for i, profile in enumerate(profiles):
         place = f"profiles[{i}]"
-        name = profile.get("schedulerName", "" if len(profiles) > 1 else "default-scheduler")
-        if not name or name in names:
+        if not names[i] or names[i] in names[:i]:
             yield f"{place}.schedulerName: each profile needs one of its own"
-        names.add(name)
-        plugins = profile.get("plugins", {})
-        if sorts[i] != sorts[0]:
+        if queue_sort_of(profile) != queue_sort_of(profiles[0]):
             yield f"{place}.plugins.queueSort: must be as in profiles[0], with its args"
-        running = running_plugins(plugins)
+        running = running_plugins(profile.get("plugins", {}))
         for point in ("queueSort", "bind"):
-            left = [plugin for plugin in running[point] if point in points_of(plugin)]
+            left = [name for name in running[point] if name in known and point in known[name].points]
             if not left or (len(left) > 1 and point == "queueSort"):
                 yield f"{place}.plugins.{point}: expected one plugin, got {', '.join(left) or 'none'}"
-    yield from plugin_problems(profiles)
 
 
 def queue_sort_of(profile):
@@ -8150,118 +8106,71 @@ def queue_sort_of(profile):
     return chosen, [config for config in profile.get("pluginConfig", []) if config.get("name") in names]
 
 
-def plugin_problems(profiles):
-    """Yield what is wrong with the plugins that profiles enable. Upstream: NewFramework in runtime.
-
-    Plugins that nobody knows have a line together, as most often all are another project's.
-    """
-    known = {*plugins_of_today(), *EXTENDS}
+def check_plugins(profiles, notices, problems):
+    """Check the names of plugins. Those that nobody knows share a line, as most often all are another's."""
+    known = plugins_of_today()
     unknown = collections.defaultdict(dict)  # what may be meant -> {plugin: where it comes first}
-    for i, profile in enumerate(profiles):
-        for point, chosen in profile.get("plugins", {}).items():
-            names = [entry.get("name", "") for entry in chosen.get("enabled", [])]
-            for k, name in enumerate(names):
-                where = f"profiles[{i}].plugins.{point}.enabled[{k}]"
-                if not name:
-                    yield f"{where}.name: is missing"
-                elif name not in known:
-                    fitting = [each for each in known if point in ("multiPoint", *points_of(each))]
-                    unknown[hint_at_plugin(name, fitting)].setdefault(f'"{name}"', where)
-                elif point not in ("multiPoint", *points_of(name)):
-                    yield f'{where}: plugin "{name}" does not {point}, but {", ".join(points_of(name))}'
-                elif name in names[:k]:
-                    yield f'{where}: plugin "{name}" is enabled there already'
+    for where, point, name, before in entries_of(profiles, "enabled"):
+        if not name:
+            problems.append(f"{where}.name: is missing")
+        elif name not in known:
+            fitting = [each for each in known if point in ("multiPoint", *known[each].points)]
+            unknown[hint_at_plugin(name, fitting)].setdefault(f'"{name}"', where)
+        elif point not in ("multiPoint", *known[name].points):
+            points = ", ".join(known[name].points)
+            problems.append(f'{where}: plugin "{name}" does not {point}, but {points}')
+        elif name in before:
+            problems.append(f'{where}: plugin "{name}" is enabled there already')
+        elif name in WITHOUT_EFFECT:
+            notices.append(f"{where}: {name} does nothing here")
     for hint, places in unknown.items():
         where, *others = places.values()
-        yield f"{where}: unknown plugin{'s' if others else ''} {', '.join(places)}{hint}"
+        problems.append(f"{where}: unknown plugin{'s' if others else ''} {', '.join(places)}{hint}")
+    for where, _, name, _ in entries_of(profiles, "disabled"):
+        if name not in known and name != "*":
+            notices.append(f'{where}: there is no plugin "{name}"{hint_at_plugin(name, known, "")}')
 
 
-def points_of(plugin):
-    """Return the extension points at which a plugin can run."""
-    if plugin in EXTENDS:
-        return EXTENDS[plugin].split()
-    rules = plugins_of_today().get(plugin, [])
-    points = [EXTENSION_POINTS[hook].in_configuration for rule in rules for hook in rule.hooks]
-    points += ["preFilter", "filter"] if any(rule.name in PREDICATES for rule in rules) else []
-    points += ["preScore", "score"] if any(rule.name in PRIORITIES for rule in rules) else []
-    return points
+def entries_of(profiles, part):
+    """Yield (where it is, extension point, name, names before it) of what is enabled, or disabled."""
+    for i, profile in enumerate(profiles):
+        for point, chosen in profile.get("plugins", {}).items():
+            names = [entry.get("name", "") for entry in chosen.get(part, [])]
+            for k, name in enumerate(names):
+                yield f"profiles[{i}].plugins.{point}.{part}[{k}]", point, name, names[:k]
 
 
-def argument_problems(plugin, args):
-    """Yield what is wrong with arguments of the right types. Upstream: validation_pluginargs.go."""
-    if plugin == "DefaultPreemption":
-        percentage = args.get("minCandidateNodesPercentage", 10)
-        if percentage == args.get("minCandidateNodesAbsolute", 100) == 0:
-            yield "minCandidateNodesPercentage: cannot be 0 where minCandidateNodesAbsolute is"
-    elif plugin == "DynamicResources":
-        try:
-            duration(args.get("filterTimeout", ""), "filterTimeout")
-            if duration(args.get("bindingTimeout", "1s"), "bindingTimeout") < 1:
-                yield "bindingTimeout: must be at least 1s"
-        except InputError as error:
-            yield str(error)
-    elif plugin == "NodeAffinity":
-        yield from added_affinity_problems(args.get("addedAffinity", {}))
-    elif plugin == "NodeResourcesBalancedAllocation":
-        names = [resource.get("name", "") for resource in args.get("resources", [])]
-        yield from (f"resources: {name} comes twice" for name in repeated(names))
-    elif plugin == "NodeResourcesFit":
-        yield from fit_problems(args)
-    elif plugin == "PodTopologySpread":
-        yield from default_constraint_problems(args)
-    elif plugin == "VolumeBinding" and "shape" in args:
-        yield "shape: leave it out, as its feature gate StorageCapacityScoring is off by default"
+def hint_at_plugin(name, choice, *otherwise):
+    """Return a hint at what plugin is meant by a name that none has: see `did_you_mean`."""
+    plugin_of = {rule.name: plugin for plugin, known in plugins_of_today().items() for rule in known.rules}
+    plugin_of["MostRequestedPriority"] = "NodeResourcesMostAllocated"  # else pods would be spread
+    meant = name if name in NAMES_OF_OLD else plugin_of.get(name, name)
+    return did_you_mean(meant, choice, *otherwise)
 
 
-def repeated(names):
-    """Return what comes more than once."""
-    return [name for name, count in collections.Counter(names).items() if count > 1]
-
-
-def added_affinity_problems(added):
-    """Yield what is wrong with terms of node affinity. Upstream: NewNodeSelector in component-helpers."""
-    terms = added.get(f"required{WHEN}", {}).get("nodeSelectorTerms", [])
-    for term in terms + [each.get("preference", {}) for each in added.get(f"preferred{WHEN}", [])]:
-        try:
-            node_selector_term(term)
-        except InvalidSelector as error:
-            yield f"addedAffinity: {error}"
-        for key in [expression.get("key", "") for expression in term.get("matchExpressions", [])]:
-            if not is_qualified(key):
-                yield f"addedAffinity: {in_short(key)} cannot be the key of a label"
-
-
-def fit_problems(args):
-    """Yield what is wrong with the arguments of NodeResourcesFit. Upstream: ValidateNodeResourcesFitArgs."""
-    groups = args.get("ignoredResourceGroups", [])
-    for name in args.get("ignoredResources", []) + groups:
-        if not is_qualified(name) or ("/" in name and name in groups):
-            yield f"{in_short(name)} cannot be the name of an ignored resource, or of a group"
-    strategy = args.get("scoringStrategy", {"type": "LeastAllocated"})
-    shape = strategy.get("requestedToCapacityRatio", {}).get("shape", [])
-    points = [point.get("utilization", 0) for point in shape]
-    if not strategy.get("type"):
-        yield f"scoringStrategy.type: is missing; expected one of {', '.join(STRATEGIES)}"
-    elif strategy["type"] != "RequestedToCapacityRatio":
-        if "requestedToCapacityRatio" in strategy:
-            yield "scoringStrategy.requestedToCapacityRatio: needs the type RequestedToCapacityRatio"
-    elif not points or points != sorted(set(points)):
-        yield "scoringStrategy.requestedToCapacityRatio.shape: needs points whose utilization ascends"
-
-
-def default_constraint_problems(args):
-    """Yield what is wrong with default constraints. Upstream: ValidatePodTopologySpreadArgs."""
-    constraints = args.get("defaultConstraints", [])
-    if constraints and args.get("defaultingType") != "List":
-        yield "defaultingType: must be List where there are defaultConstraints"
-    needed = "maxSkew", "topologyKey", "whenUnsatisfiable"
-    if not all(each.get(name) for each in constraints for name in needed):
-        yield f"defaultConstraints: each needs {', '.join(needed)}"
-    keys = [each.get("topologyKey", "") for each in constraints]
-    yield from (f"defaultConstraints: {in_short(key)} cannot be the key of a label"
-                for key in keys if key and not is_qualified(key))
-    kinds = zip(keys, [each.get("whenUnsatisfiable") for each in constraints], strict=True)
-    yield from (f"defaultConstraints: there are two of {key}, {what}" for key, what in repeated(kinds))
+def decode_arguments(configs, place, notices, problems):
+    """Decode the arguments of a profile's plugins, in place."""
+    schemas = {name: rule.argument for name, plugin in plugins_of_today().items()
+               for rule in plugin.rules if rule.argument} | PLUGIN_ARGUMENTS
+    names = [config.setdefault("name", "") for config in configs]
+    for i, config in enumerate(configs):
+        where = f"{place}[{i}]"
+        name = names[i]
+        args = config.get("args", {})
+        if not name:
+            problems.append(f"{where}.name: is missing")
+        elif name in VOLUME_LIMITS:
+            problems.append(f'{where}: unknown plugin "{name}"{hint_at_plugin(name, ())}')
+        elif name in names[:i]:
+            problems.append(f'{where}: there are arguments for "{name}" already')
+        for part, expected in {"kind": f"{name}Args", "apiVersion": CONFIGURATION_VERSION}.items():
+            said = args.pop(part, expected)
+            if name in PLUGIN_ARGUMENTS and said != expected:
+                problems.append(f"{where}.args.{part}: expected {expected}, got {in_short(said)}")
+        if args and (name not in schemas or name in WITHOUT_EFFECT):
+            hint = hint_at_plugin(name, schemas, "") if name not in EXTENDS else ""
+            notices.append(f"{where}.args: nothing here depends on the arguments of {name}{hint}")
+        config["args"] = decode_part(args, schemas.get(name, dict), f"{where}.args", problems)
 
 
 if __name__ == "__main__":

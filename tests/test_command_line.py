@@ -729,8 +729,6 @@ def test_each_hint_about_a_flag_leads_to_something_that_works(flag, capsys):
             if flag in scheduler.NAMES_OF_OLD:
                 continue
             assert flag in OURS
-        elif found := re.search(r"; today: leaderElection.(\w+) in a KubeSchedulerConfiguration", said):
-            assert found[1] in scheduler.CONFIGURATION["leaderElection"]
         elif found := re.search(r"; today: (\w+) in the Policy", said):
             assert found[1] in scheduler.POLICY
         else:
@@ -932,7 +930,7 @@ def test_what_pods_wait_for_in_vain_among_manifests_is_said(things, said, tmp_pa
 def test_that_nobody_is_preempted_is_said_of_the_first_pod_that_might_preempt():
     things = [node("n"), *(pod(name, {"cpu": "9"}, priority=priority) for name, priority in (("a", 0), ("b", 7), ("c", 8)))]
     _, said = placed(text=yaml.safe_dump_all(things))
-    assert said == ("nobody is preempted for default/c, as kube-scheduler 1.20 may do; the rule Preemption of "
+    assert said == ("nobody is preempted for default/c, as kube-scheduler may do; the rule Preemption of "
                     "tests/tutorial_rules.py does it\n")
 
 
