@@ -5856,21 +5856,28 @@ import textwrap
 # ==== 34. A cluster made of manifests ===================================================================
 
 
-# What is in these may have any name, or no rule looks at it, or it is not written by people.
-FREE = {"labels", "annotations", "nodeSelector", "matchLabels", "volumes", "status"}
-VALUES = {  # what these fields may say
-    "operator": [*OPERATORS], "effect": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
-    "whenUnsatisfiable": ["DoNotSchedule", "ScheduleAnyway"]}
-NEEDED = {  # part of a pod -> the fields without which it is refused; [] is any entry of a list
-    "podAffinityTerm": ["topologyKey"], f"required{WHEN}[]": ["topologyKey"],
+# What an API server would refuse is named, where rules look at it; what it would fill in is filled in.
+
+EFFECTS = ["NoSchedule", "PreferNoSchedule", "NoExecute"]
+VALUES = {  # part of a pod or a node -> what its fields may say; [] is any entry of a list
+    "taints[]": {"effect": EFFECTS},
+    "tolerations[]": {"effect": EFFECTS, "operator": ["Equal", "Exists", "Gt", "Lt"]},
+    "matchExpressions[]": {"operator": [*OPERATORS]},
+    "matchFields[]": {"operator": [*OPERATORS]},
+    "topologySpreadConstraints[]": {"whenUnsatisfiable": ["DoNotSchedule", "ScheduleAnyway"]}}
+NEEDED = {  # part of a pod -> the fields without which it is refused
+    "podAffinityTerm": ["topologyKey"],
+    f"required{WHEN}[]": ["topologyKey"],
     "topologySpreadConstraints[]": ["maxSkew", "topologyKey", "whenUnsatisfiable"]}
-CONTAINERS = {"initContainers", "containers"}
+CONTAINERS = ("initContainers", "containers")
 OF_PODS = ["tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "hostNetwork"]
 CLUSTER_WIDE = [  # kinds of objects that have no namespace
     "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
-    "PriorityClass", "RuntimeClass"]
+    "PriorityClass"]
 KINDS = [*CLUSTER_WIDE, "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
          "PersistentVolumeClaim", "CSIStorageCapacity", "PodDisruptionBudget"]
+NOT_GIVEN = {  # kind of an object that admission obeys -> what pods get of it in a cluster, and not here
+    "LimitRange": "requests and limits", "RuntimeClass": "overhead, nodeSelector and tolerations"}
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
     "system-node-critical": {"value": 2000001000}, "system-cluster-critical": {"value": 2000000000}}
 
@@ -5881,35 +5888,36 @@ def remarks_on(kind, thing):
     if meant:
         yield f'kind: did you mean "{meant}"?'
     if kind in ("Pod", "Node"):
-        yield from refused_in(thing, "")
+        yield from refused_in(pick(thing, dict, "spec"), "spec")
+    if kind in NOT_GIVEN:
+        yield f"pods do not get its {NOT_GIVEN[kind]} here: add these to the pods themselves"
     if not {"template", "jobTemplate"}.isdisjoint(pick(thing, dict, "spec")):
         yield "no pods are made of its template here: add the pods themselves"
 
 
-def refused_in(thing, place):
-    """Yield what an API server refuses or drops in a part of a pod or a node that rules look at."""
-    if isinstance(thing, list):
-        for i, value in enumerate(thing):
-            yield from refused_in(value, f"{place}[{i}]")
-    for name, value in thing.items() if isinstance(thing, dict) else ():
-        where = f"{place}.{name}".removeprefix(".")
-        known = VALUES.get(name, [value])  # of other fields, any value will do
-        if name == "operator" and ".tolerations[" in where:
-            known = ["Equal", "Exists", "Gt", "Lt"]
-        if value and value not in known:
-            yield f'{where}: unknown {name} "{value}"; expected one of {", ".join(known)}'
-        if name == "labelSelector" and not isinstance(value, dict | None):
-            yield f"{where}: expected an object, got {in_short(value)}"
-        if name not in FREE:
-            yield from refused_in(value, where)
-    if isinstance(thing, dict):
-        part = re.sub(r"\[[0-9]+]$", "[]", place).rpartition(".")[2]
-        yield from (f"{place}.{problem}" for problem in problems_with(part, thing))
+def refused_in(part, place):
+    """Yield what an API server refuses or drops in a part of a spec that rules look at."""
+    inner = []
+    if isinstance(part, list):
+        inner = [(f"{place}[{i}]", each) for i, each in enumerate(part)]
+    elif isinstance(part, dict):
+        name = re.sub("[0-9]+", "", place.rpartition(".")[2])
+        yield from (f"{place}.{problem}" for problem in problems_with(name, part))
+        inner = [(f"{place}.{field}", each) for field, each in part.items() if field != "volumes"]
+    for where, each in inner:
+        yield from refused_in(each, where)
 
 
 def problems_with(part, thing):
-    """Yield what is wrong with the fields of a part of a pod. Upstream: pkg/apis/core/validation."""
+    """Yield what is wrong with the fields of a part of a spec. Upstream: pkg/apis/core/validation."""
     yield from (f"{name}: is missing" for name in NEEDED.get(part, ()) if not thing.get(name))
+    for name, known in VALUES.get(part, {}).items():
+        value = thing.get(name)
+        if value and value not in known:
+            yield f'{name}: unknown {name} "{value}"; expected one of {", ".join(known)}'
+    selector = thing.get("labelSelector")
+    if not isinstance(selector, dict | None):
+        yield f"labelSelector: expected an object, got {in_short(selector)}"
     if part.removesuffix("[]") in CONTAINERS:
         yield from (f"{name}: belongs in spec, beside containers" for name in OF_PODS if name in thing)
     elif part == "resources":
@@ -5931,29 +5939,53 @@ def completed(spec):
     """Return a pod's spec as the API server completes it. Upstream: pkg/apis/core/v1/defaults.go."""
     spec = spec | {"schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
     on_host_network = pick(spec, bool, "hostNetwork")
-    for kind in CONTAINERS & spec.keys():
-        spec[kind] = [dict(container) for container in pick(spec, list, kind, of=dict)]
-        for container in spec[kind]:
-            resources = pick(container, dict, "resources")
-            requests = pick(resources, dict, "limits") | pick(resources, dict, "requests")
-            container["resources"] = resources | {"requests": requests}
+    requested = {}  # by any container
+    for kind in CONTAINERS:
+        containers = [dict(container) for container in pick(spec, list, kind, of=dict)]
+        spec |= {kind: containers} if containers else {}
+        for container in containers:
+            container["resources"] = resources = with_requests(pick(container, dict, "resources"))
+            requested |= resources["requests"]
             for port in pick(container, list, "ports", of=dict) if on_host_network else ():
                 port["hostPort"] = port.get("hostPort") or port.get("containerPort")
-    as_a_whole = pick(spec, dict, "resources")
-    if as_a_whole.get("limits"):  # they are requests of what no container requests
-        said = set().union(*(pick(container, dict, "resources", "requests") for kind in CONTAINERS
-                             for container in pick(spec, list, kind, of=dict)))
-        requests = {name: limit for name, limit in as_a_whole["limits"].items() if name not in said}
-        requests |= pick(as_a_whole, dict, "requests")
-        spec["resources"] = as_a_whole | {"requests": requests}
+    if pick(spec, dict, "resources"):  # of the pod as a whole
+        spec["resources"] = with_requests(spec["resources"], but=requested)
     return spec
 
 
-def is_default_class(storage_class):
-    """Say whether claims without a class get this one. Upstream: IsDefaultAnnotation in pkg/volume/util."""
-    annotations = pick(storage_class, dict, "metadata", "annotations")
-    return any(annotations.get(f"storageclass.{prefix}kubernetes.io/is-default-class") == "true"
-               for prefix in ("", "beta."))
+def with_requests(resources, but=()):
+    """Return resources of which limits are requests, too, but of some; what is requested stands."""
+    limits = pick(resources, dict, "limits")
+    given = {name: limit for name, limit in limits.items() if name not in but}
+    return resources | {"requests": given | pick(resources, dict, "requests")}
+
+
+def give_class(name, claim, classes):
+    """Give a claim the default StorageClass; say if nobody binds it here."""
+    spec = pick(claim, dict, "spec")
+    of_old = "volume.beta.kubernetes.io/storage-class" in pick(claim, dict, "metadata", "annotations")
+    has_class = spec.get("storageClassName") is not None or of_old
+    if not has_class and "uid" not in claim["metadata"]:  # else it is a live cluster's
+        mark = "storageclass.kubernetes.io/is-default-class"
+        defaults = [name for name, each in classes.items()
+                    if pick(each, dict, "metadata", "annotations").get(mark) == "true"]
+        claim["spec"] = spec | ({"storageClassName": defaults[-1]} if defaults else {})
+    mode = name_in(classes.get(class_name_of(claim)), "volumeBindingMode")
+    if not spec.get("volumeName") and mode != "WaitForFirstConsumer":
+        warn_once(f"PersistentVolumeClaim {name}: nobody binds it here: add volumeName to its spec, "
+                  "and the annotation pv.kubernetes.io/bind-completed")
+
+
+def give_priority(pod, spec, classes):
+    """Give a pod the priority of its PriorityClass."""
+    if spec.get("priority") is not None:
+        return
+    default = next((each for each in classes.values() if each.get("globalDefault")), {})
+    name = name_in(spec, "priorityClassName")
+    if name and name not in classes:
+        warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'
+                  + did_you_mean(name, classes, ""))
+    spec["priority"] = pick(classes.get(name, {}) if name else default, int, "value")
 
 
 class Manifests:
@@ -5967,14 +5999,12 @@ class Manifests:
         self.objects = {}  # (resource, namespace, name) -> object
         self.uids = {}  # uid of a pod -> its namespace/name
         self.changes = 0  # Bindings, deletions, nominations
-        self.cluster_wide = collections.defaultdict(dict)  # resource -> {name: object}
-        self.limit_ranges = collections.defaultdict(list)  # namespace -> its LimitRanges
         for path in paths:
             try:
                 self.load(path)
             except (OSError, ValueError) as error:
                 raise InputError(f"{path}: {one_line(error)}") from error
-        if paths and not any(resource == "nodes" for resource, *_ in self.objects):
+        if paths and not self.by_name("nodes"):
             raise InputError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
         self.admit()
 
@@ -5997,122 +6027,57 @@ class Manifests:
             got = json.dumps(thing)[:60]
             raise Malformed(f"expected a Kubernetes object with kind and metadata.name, got {got}")
         resource = re.sub("y$", "ie", kind.lower()) + ("es" if kind.endswith("s") else "s")
-        metadata = thing["metadata"]
+        is_copied = "uid" in thing["metadata"]  # it has passed an API server, maybe a newer one
         try:
-            if not metadata.get("creationTimestamp"):  # then what comes first in the file is older
-                metadata["creationTimestamp"] = f"{len(self.objects):09}"
-            if kind.lower() not in map(str.lower, CLUSTER_WIDE):
-                metadata["namespace"] = pick(metadata, str, "namespace") or "default"
-            spec = pick(thing, dict, "spec")
-            is_second = (resource, metadata.get("namespace"), name) in self.objects
-            self.objects[resource, metadata.get("namespace"), name] = thing
-            if resource == "pods":
-                thing["spec"] = completed(spec)
-                pod = Pod(thing)
-                if self.uids.setdefault(pod.uid, pod.key) != pod.key:  # it is a copy of that one
-                    metadata.pop("uid", None)
-            elif resource == "nodes":
-                Node(thing)
-            elif resource == "priorityclasses":
-                pick(thing, int, "value")
-            elif resource in OWNERS:
-                pick(thing, dict, "spec", "selector")
+            self.complete(thing, kind, resource)
+            remarks = [] if is_copied else [*remarks_on(kind, thing)]
         except (TypeError, ValueError) as error:
             raise Malformed(f"{kind} {name}: {error}") from error
-        is_copied = "uid" in metadata  # it has passed an API server, maybe a newer one
-        remarks = [] if is_copied else [*remarks_on(kind, thing)]
-        if is_second:
+        place = resource, thing["metadata"].get("namespace"), name
+        if place in self.objects:
             remarks.append("there is one of this name already, which this one replaces")
+        self.objects[place] = thing
         return [f"{kind} {name}: {remark}" for remark in remarks]
+
+    def complete(self, thing, kind, resource):
+        """Complete an object as the API server does by itself. Raises TypeError, ValueError."""
+        metadata = thing["metadata"]
+        if not metadata.get("creationTimestamp"):  # then what comes first in the file is older
+            metadata["creationTimestamp"] = f"{len(self.objects):09}"
+        if kind.lower() not in map(str.lower, CLUSTER_WIDE):
+            metadata["namespace"] = pick(metadata, str, "namespace") or "default"
+        spec = pick(thing, dict, "spec")
+        if resource == "pods":
+            thing["spec"] = completed(spec)
+            pod = Pod(thing)
+            if self.uids.setdefault(pod.uid, pod.key) != pod.key:  # it is a copy of that one
+                metadata.pop("uid", None)
+        elif resource == "nodes":
+            Node(thing)
+        elif resource == "priorityclasses":
+            pick(thing, int, "value")
+        elif resource in OWNERS:
+            pick(thing, dict, "spec", "selector")
+
+    def by_name(self, resource):
+        """Return {name: object} of a resource that has no namespace."""
+        return {name: thing for (kind, _, name), thing in self.objects.items() if kind == resource}
 
     def admit(self):
         """Complete the objects as admission does, once all are there. Upstream: plugin/pkg/admission."""
         for namespace in {namespace for _, namespace, _ in self.objects if namespace}:
             self.objects.setdefault(("namespaces", None, namespace), {"metadata": {"name": namespace}})
-        completions = {"namespaces": self.admit_namespace, "persistentvolumeclaims": self.admit_claim,
-                       "pods": self.admit_pod}
-        for (resource, namespace, name), thing in self.objects.items():
-            if not namespace:
-                self.cluster_wide[resource][name] = thing
-            elif resource == "limitranges":
-                self.limit_ranges[namespace].append(thing)
-        for (resource, namespace, name), thing in self.objects.items():
+        storage_classes = self.by_name("storageclasses")
+        priority_classes = SYSTEM_CLASSES | self.by_name("priorityclasses")
+        for (resource, _, name), thing in self.objects.items():
             with contextlib.suppress(Malformed):  # which rules will say that look at it
-                if resource in completions:
-                    completions[resource](namespace, name, thing)
-
-    def admit_namespace(self, _, name, thing):
-        """Give a namespace the label with its name."""
-        labels = pick(thing, dict, "metadata", "labels")
-        thing["metadata"]["labels"] = labels | {"kubernetes.io/metadata.name": name}
-
-    def admit_claim(self, _, name, claim):
-        """Give a claim the default StorageClass; say what it waits for, if nobody does that here."""
-        spec = pick(claim, dict, "spec")
-        annotations = pick(claim, dict, "metadata", "annotations")
-        classes = self.cluster_wide["storageclasses"]
-        defaults = [name for name, each in classes.items() if is_default_class(each)]
-        of_old = annotations.get("volume.beta.kubernetes.io/storage-class")
-        has_class = spec.get("storageClassName") is not None or of_old is not None
-        if defaults and not has_class and "uid" not in claim["metadata"]:  # else it is a live cluster's
-            newest = max(defaults, key=lambda name: classes[name]["metadata"]["creationTimestamp"])
-            claim["spec"] = spec = spec | {"storageClassName": newest}
-        mode = name_in(classes.get(class_name_of(claim)), "volumeBindingMode")
-        selected = annotations.get(SELECTED_NODE)
-        if not spec.get("volumeName"):
-            if mode != "WaitForFirstConsumer":
-                warn_once(f"PersistentVolumeClaim {name}: nobody binds it here: add volumeName to its spec, "
-                          "and the annotation pv.kubernetes.io/bind-completed")
-            elif selected and selected not in self.cluster_wide["nodes"]:
-                warn_once(f"PersistentVolumeClaim {name}: waits for a volume for {selected}, which is gone")
-
-    def admit_pod(self, namespace, name, thing):
-        """Give a pod what LimitRanges, its RuntimeClass and its PriorityClass say."""
-        if "uid" not in thing["metadata"]:  # else it is a live cluster's
-            self.give_requests(namespace, thing["spec"])
-            thing["spec"] = self.with_runtime_class(name, thing["spec"])
-        self.give_priority(name, thing["spec"])
-        for volume in pick(thing, list, "spec", "volumes", of=dict):
-            claim = f"{name}-{name_in(volume, 'name')}"
-            is_there = ("persistentvolumeclaims", namespace, claim) in self.objects
-            if volume.get("ephemeral") and not is_there and not thing["spec"].get("nodeName"):
-                warn_once(f"Pod {name}: nobody makes the claim {claim} of its ephemeral volume here: add it")
-
-    def give_requests(self, namespace, spec):
-        """Give containers the requests that LimitRanges of their namespace have for those without."""
-        given = {}
-        for limit_range in self.limit_ranges[namespace]:
-            for item in pick(limit_range, list, "spec", "limits", of=dict):
-                for part in ("defaultRequest", "default", "max", "min"):  # the first one counts
-                    said = pick(item, dict, part) if item.get("type") == "Container" else {}
-                    given = said | given
-        for container in itertools.chain(*(pick(spec, list, kind) for kind in CONTAINERS)):
-            container["resources"]["requests"] = given | container["resources"]["requests"]
-
-    def with_runtime_class(self, pod, spec):
-        """Return a pod's spec with what its RuntimeClass adds: overhead, a node selector, tolerations."""
-        name = name_in(spec, "runtimeClassName")
-        if not name:
-            return spec
-        classes = self.cluster_wide["runtimeclasses"]
-        if name not in classes:
-            warn_once(f'Pod {pod}: spec.runtimeClassName: there is no RuntimeClass "{name:.60}"')
-        runtime = classes.get(name, {})
-        selector = pick(spec, dict, "nodeSelector") | pick(runtime, dict, "scheduling", "nodeSelector")
-        tolerations = pick(spec, list, "tolerations") + pick(runtime, list, "scheduling", "tolerations")
-        overhead = spec.get("overhead") or pick(runtime, dict, "overhead", "podFixed")
-        return spec | {"nodeSelector": selector, "tolerations": tolerations, "overhead": overhead}
-
-    def give_priority(self, pod, spec):
-        """Give a pod the priority of its PriorityClass."""
-        if spec.get("priority") is None:
-            classes = SYSTEM_CLASSES | self.cluster_wide["priorityclasses"]
-            default = next((thing for thing in classes.values() if thing.get("globalDefault")), {})
-            name = name_in(spec, "priorityClassName")
-            if name and name not in classes:
-                warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'
-                          + did_you_mean(name, classes, ""))
-            spec["priority"] = pick(classes.get(name, {}) if name else default, int, "value")
+                if resource == "namespaces":
+                    labels = pick(thing, dict, "metadata", "labels")
+                    thing["metadata"]["labels"] = labels | {"kubernetes.io/metadata.name": name}
+                elif resource == "persistentvolumeclaims":
+                    give_class(name, thing, storage_classes)
+                elif resource == "pods":
+                    give_priority(name, thing["spec"], priority_classes)
 
     def request(self, method, path, body=None, params=None):
         """Answer a list; carry out a Binding, or a pod's deletion; accept other writes without effect."""

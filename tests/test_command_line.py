@@ -366,6 +366,9 @@ WORKLOAD = {"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas"
     "a kind that is nearly one that is read": (
         {"kind": "PriorityClas", "metadata": {"name": "x"}}, '-: PriorityClas x: kind: did you mean "PriorityClass"?\n'),
     "a kind in small letters": ({"kind": "pod", "metadata": {"name": "x"}}, '-: pod x: kind: did you mean "Pod"?\n'),
+    "what admission obeys": (
+        {"kind": "LimitRange", "metadata": {"name": "x"}},
+        "-: LimitRange x: pods do not get its requests and limits here: add these to the pods themselves\n"),
     "a kind that no rule reads": ({"kind": "ConfigMap", "metadata": {"name": "x"}}, ""),
 })
 def test_what_is_odd_in_a_manifest_is_said(thing, said):
@@ -382,7 +385,7 @@ def test_the_kinds_to_copy_are_those_that_rules_may_ask_for():
     copied = {short.get(name, name) for name in copied.split(",")}
     assert {one or other for one, other in asked} <= copied >= scheduler.GROUPS.keys() - {*scheduler.CORE}
     kinds = {re.sub("y$", "ie", kind.lower()) + ("es" if kind.endswith("s") else "s") for kind in scheduler.KINDS}
-    assert kinds - {"runtimeclasses"} == {{"pdb": "poddisruptionbudgets", "pc": "priorityclasses"}.get(name, name) for name in copied}
+    assert kinds == {{"pdb": "poddisruptionbudgets", "pc": "priorityclasses"}.get(name, name) for name in copied}
     assert f"    {scheduler.Manifests.COMMAND} | " in readme
     assert scheduler.Manifests.COMMAND in run_scheduler("--help").stdout
 
@@ -839,20 +842,10 @@ def kind(kind, name, namespace=None, **more):
     return {"kind": kind, "metadata": metadata | more.pop("metadata", {}), **more}
 
 
-RANGE = kind("LimitRange", "r", spec={"limits": [{"type": "Pod", "max": {"cpu": 9}}, {
-    "type": "Container", "max": {"memory": "4Gi"}, "default": {"cpu": "2"}, "defaultRequest": {"cpu": "1"}}]})
-FAST = kind("RuntimeClass", "fast", handler="x", overhead={"podFixed": {"cpu": "250m"}}, scheduling={
-    "nodeSelector": {"runtime": "fast"}, "tolerations": [{"key": "fast", "operator": "Exists"}]})
 LIMITS = {"limits": {"cpu": "2", "memory": "2Gi"}}
 
 
 @table("things, requests", {
-    "a LimitRange's default request, else its limit": ([pod("p"), RANGE], {"cpu": 1000, "memory": 2**32}),
-    "what the pod says itself stands": ([pod("p", {"cpu": "3"}), RANGE], {"cpu": 3000, "memory": 2**32}),
-    "... and a copy has been completed": ([pod("p", metadata={"uid": "1"}), RANGE], {"cpu": 0, "memory": 0}),
-    "another namespace's LimitRange": (
-        [pod("p"), RANGE | {"metadata": {"name": "r", "namespace": "x"}}], {"cpu": 0, "memory": 0}),
-    "the overhead of a RuntimeClass": ([pod("p", {"cpu": "1"}, runtimeClassName="fast"), FAST], {"cpu": 1250, "memory": 0}),
     "limits of a pod as a whole": ([pod("p", resources=LIMITS)], {"cpu": 2000, "memory": 2**31}),
     "... where containers request something": ([pod("p", {"cpu": "1"}, resources=LIMITS)], {"cpu": 1000, "memory": 2**31}),
     "... and its own requests": (
@@ -870,18 +863,10 @@ def completed_pod(tmp_path, *things):
     return read
 
 
-def test_a_runtime_class_says_where_its_pods_go(tmp_path, caplog):
-    read = completed_pod(tmp_path, pod("p", runtimeClassName="fast", nodeSelector={"a": "b"}), FAST)
-    assert read.node_selector == {"a": "b", "runtime": "fast"}
-    assert list(read.tolerations) == [{"key": "fast", "operator": "Exists"}]
-    completed_pod(tmp_path, pod("p", runtimeClassName="slow"))
-    assert caplog.messages == ['Pod p: spec.runtimeClassName: there is no RuntimeClass "slow"']
-
-
 def test_each_namespace_has_a_label_with_its_name(tmp_path):
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([
         node("n"), kind("Namespace", "red", metadata={"labels": {"team": "red"}}), pod("p", namespace="blue")]))
-    namespaces = scheduler.Manifests([tmp_path / "cluster.yaml"]).cluster_wide["namespaces"]
+    namespaces = scheduler.Manifests([tmp_path / "cluster.yaml"]).by_name("namespaces")
     assert {name: thing["metadata"]["labels"] for name, thing in namespaces.items()} == {
         "red": {"team": "red", "kubernetes.io/metadata.name": "red"}, "blue": {"kubernetes.io/metadata.name": "blue"}}
 
@@ -915,13 +900,6 @@ LATE = kind("StorageClass", "late", volumeBindingMode="WaitForFirstConsumer", pr
         "PersistentVolumeClaim c: nobody binds it here: add volumeName to its spec, and the annotation "
         "pv.kubernetes.io/bind-completed"),
     "a claim that waits for its pod": ([kind("PersistentVolumeClaim", "c", spec={"storageClassName": "late"}), LATE], None),
-    "a claim that waits for a node": (
-        [kind("PersistentVolumeClaim", "c", spec={"storageClassName": "late"}, metadata={
-            "annotations": {"volume.kubernetes.io/selected-node": "gone"}}), LATE],
-        "PersistentVolumeClaim c: waits for a volume for gone, which is gone"),
-    "an ephemeral claim": (
-        [pod("p", volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}])],
-        "Pod p: nobody makes the claim p-v of its ephemeral volume here: add it"),
 })
 def test_what_pods_wait_for_in_vain_among_manifests_is_said(things, said, tmp_path, caplog):
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), *things]))
