@@ -407,15 +407,6 @@ def test_decisions_are_folded_at_a_terminal_only():
     assert f"\n{text} 1 node(s) had taint " in run_scheduler("--cluster", DEMO).stdout
 
 
-@table("wants, red", {"nine tenths": ("3600m", []), "more": ("3601m", ["█" * 14])})
-def test_a_bar_is_red_above_nine_tenths(wants, red, capsys):
-    cluster = cluster_of(node("a"), pod("p", {"cpu": wants}, nodeName="a"))
-    screen = scheduler.Screen()
-    screen.width, screen.colours = 60, True
-    lines = scheduler.picture(cluster.look().nodes.values(), cluster.waiting_pods({"my-scheduler": None}), screen, set())
-    assert re.findall("\033.91m(█+)", "\n".join(lines)) == red
-
-
 @pytest.mark.parametrize("width", [80, 120, 300])
 def test_a_picture_fits_the_screen(width):
     nodes = [node(f"ip-172-31-{i}-117.eu-west-1.compute.internal", status={"allocatable": {
@@ -845,24 +836,19 @@ def mine(pod, node):
 """
 
 
-@table("label, decided, last", {
-    "all agree": ("x", "-> a (1 of 1 nodes fit, score 1)", "pre_bind Mine: goes on"),
-    "permit denies": ("denied", 'stays pending: rejected pod "p" by permit plugin "Mine": not on a Monday',
-                      'permit Mine: rejected pod "p" by permit plugin "Mine": not on a Monday'),
-    "permit waits": ("held", "-> a (1 of 1 nodes fit, score 1) waits: Mine (permit): not yet, for at most 30 s: 1 of 2 pods",
-                     "permit Mine: not yet, for at most 30 s: 1 of 2 pods"),
+@table("label, decided", {
+    "all agree": ("x", "-> a (1 of 1 nodes fit, score 1)"),
+    "permit denies": ("denied", 'stays pending: rejected pod "p" by permit plugin "Mine": not on a Monday'),
+    "permit waits": (
+        "held", "-> a (1 of 1 nodes fit, score 1) waits: Mine does not permit the binding to a yet: 1 of 2 pods"),
     "something has to take effect": (
-        "prepared", "-> a (1 of 1 nodes fit, score 1) waits: Mine (pre_bind): not yet, PATCH "
-        "/api/v1/namespaces/default/pods/p first: it is to be seen",
-        "pre_bind Mine: not yet, PATCH /api/v1/namespaces/default/pods/p first: it is to be seen"),
+        "prepared", "-> a (1 of 1 nodes fit, score 1) waits: Mine prepares the binding to a: it is to be seen"),
     "something is to come by itself": (
-        "awaited", "-> a (1 of 1 nodes fit, score 1) waits: Mine (pre_bind): not yet: it comes",
-        "pre_bind Mine: not yet: it comes"),
-    "one breaks": ("broken", "stays pending: ZeroDivisionError in a rule: division by zero (Mine: rules.py, line 18), about node a",
-                   "pre_bind Mine: ZeroDivisionError in a rule: division by zero (Mine: rules.py, line 18), about node a"),
+        "awaited", "-> a (1 of 1 nodes fit, score 1) waits: Mine prepares the binding to a: it comes"),
+    "one breaks": ("broken", "stays pending: ZeroDivisionError in a rule: division by zero (Mine: rules.py, line 18), about node a"),
 })
 @pytest.mark.parametrize("on", ["manifests", "a cluster"])
-def test_explain_goes_on_with_what_rules_say_before_the_binding(label, decided, last, on, tmp_path):
+def test_explain_goes_on_with_what_rules_say_before_the_binding(label, decided, on, tmp_path):
     (tmp_path / "rules.py").write_text(WHAT_FOLLOWS)
     (tmp_path / "policy.json").write_text(json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [
         {"name": "Mine"}], "priorities": []}))
@@ -874,13 +860,8 @@ def test_explain_goes_on_with_what_rules_say_before_the_binding(label, decided, 
         assert {asked.method for asked in server.asked} <= {"GET"} and server.places() == {}, "nothing is sent"
     finally:
         server.stop()
-    heading, said = run.stdout.split("What rules say once it has a node (nothing is sent):\n")
-    assert f"default/p {decided} " in " ".join(heading.split()) + " "
-    assert max(map(len, said.splitlines())) <= 80
-    lines = [" ".join(line.split()) for line in re.sub("\n {12}", " ", said).strip().splitlines()]
-    points = ["reserve Mine: goes on", "permit Mine: goes on"]
-    assert lines == [*points[:1 if last.startswith("permit") else 2], last]
-    assert heading.startswith("reserve p on a\nunreserve p\n")
+    assert run.stdout.startswith("reserve p on a\n") and max(map(len, run.stdout.splitlines())) <= 80
+    assert f"default/p {decided} " in " ".join(run.stdout.split()) + " "
 
 
 @table("label, held", {"permit denies": ("denied", False), "permit waits": ("held", True), "all agree": ("x", False)})
