@@ -3883,7 +3883,7 @@ import tempfile
 import uuid
 from concurrent.futures import Future, wait
 from datetime import datetime, timezone
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
@@ -4061,7 +4061,8 @@ SLOW_SECONDS = 5  # after which it is said who does not answer
 
 
 STOP = threading.Event()  # set by a signal; it is global, as rules list objects, too
-CAME_ROUND = types.SimpleNamespace(at=0)  # when the loop was last seen to go on, in monotonic seconds
+# When the loop was last seen to go on, in monotonic seconds; for how long it may not come round.
+CAME_ROUND = types.SimpleNamespace(at=0, limit=math.inf)
 
 
 def come_round():
@@ -5874,8 +5875,6 @@ OF_PODS = ["tolerations", "nodeSelector", "affinity", "topologySpreadConstraints
 CLUSTER_WIDE = [  # kinds of objects that have no namespace
     "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
     "PriorityClass"]
-KINDS = [*CLUSTER_WIDE, "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
-         "PersistentVolumeClaim", "CSIStorageCapacity", "PodDisruptionBudget"]
 NOT_GIVEN = {  # kind of an object that admission obeys -> what pods get of it in a cluster, and not here
     "LimitRange": "requests and limits", "RuntimeClass": "overhead, nodeSelector and tolerations"}
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
@@ -5884,9 +5883,6 @@ SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
 
 def remarks_on(kind, thing):
     """Yield what is odd in an object of this kind that no API server has checked."""
-    meant = nearly(kind, tuple(KINDS))
-    if meant:
-        yield f'kind: did you mean "{meant}"?'
     if kind in ("Pod", "Node"):
         yield from refused_in(pick(thing, dict, "spec"), "spec")
     if kind in NOT_GIVEN:
@@ -6437,7 +6433,7 @@ def picture(all_nodes, pods, screen, new):
     """Yield as lines how full nodes are, and the pods on them. new: uids of those that this run placed."""
     nodes = nodes_to_show(all_nodes, new)
     others = len(all_nodes) - len(nodes)
-    head, *lines = fill_table(nodes, pods, screen)
+    head, *lines = fill_table(nodes, pods)
     yield from ["", head]
     for node, line in zip(nodes, lines, strict=True):
         yield line
@@ -6468,24 +6464,19 @@ def share_in_use(node, resource):
     return node.requested.get(resource, 0) / max(node.allocatable.get(resource, 0), 1)
 
 
-def fill_table(nodes, pods, screen):
-    """Return as lines, under a head, how full each node is, with bars as long as the screen has room for."""
+def fill_table(nodes, pods):
+    """Return as lines, under a head, how full each node is."""
     requested = {name for pod in pods for name, wanted in pod.requests.items() if wanted}
     resources = [*CPU_AND_MEMORY, *sorted(requested - {*CPU_AND_MEMORY})]
-    heads = ["NODE", "PODS", *(resource.rpartition("/")[2].upper() for resource in resources)]
-
-    def rows(length):
-        """Return the rows of the table, with bars of this length."""
-        return [heads] + [
-            [shorten(node.name), f"{len(node.pods)}/{node.max_pods}",
-             *(fill(node, resource, length) for resource in resources)] for node in nodes]
-
-    spare = screen.width - max(map(len, align(rows(0))))
-    return align(rows(min(max(spare // len(resources), 3), 20)))
+    rows = [["NODE", "PODS", *(resource.rpartition("/")[2].upper() for resource in resources)]]
+    for node in nodes:
+        bars = [fill(node, resource) for resource in resources]
+        rows.append([shorten(node.name), f"{len(node.pods)}/{node.max_pods}", *bars])
+    return align(rows)
 
 
-def fill(node, resource, length):
-    """Return how full a node is, as a bar of this length and in numbers; "" if it has no such resource."""
+def fill(node, resource, length=12):
+    """Return how full a node is, as a bar and in numbers; "" if it has no such resource."""
     if not (node.requested.get(resource) or node.allocatable.get(resource)):
         return ""
     filled = min(round(length * share_in_use(node, resource)), length)
@@ -6693,9 +6684,7 @@ class Page:
 
     def summary(self):
         """Return the last step: the last decision about each pod, and the nodes as they are then."""
-        caption = "The last decision about each pod"
-        if len(self.scenes) == self.MOST:
-            caption += f" (the first {self.MOST} decisions have scenes)"
+        caption = f"The last decision about each pod (the first {self.MOST} decisions have scenes)"
         rows = [(pod.removeprefix("default/"), outcome) for pod, outcome in self.outcomes.items()]
         table = table_in_html(caption, ["Pod", "Node"], rows)
         boxes = self.boxes(nodes_to_show(self.nodes, self.new))
@@ -6862,14 +6851,9 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
         otherwise = "" if word.startswith("-") else "; manifests are given by --cluster"
         hint = did_you_mean(word, parser._option_string_actions, otherwise)
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-    if "@" in options.server:
-        parser.error("--server: expected a URL without a user or a password; kubectl proxy needs none")
-    if not re.fullmatch("https?://[^/?#]+/?", options.server):
-        parser.error(f"--server {options.server}: expected a URL such as http://127.0.0.1:8001")
-    try:
-        _ = urlsplit(options.server).port  # raises ValueError if that is none
-    except ValueError as error:
-        parser.error(f"--server {options.server}: {error}")
+    server = re.fullmatch(r"https?://([\w.-]+|\[[\da-fA-F:.]+])(:(\d{1,5}))?/?", options.server)
+    if not server or int(server[3] or 0) > 65535:
+        parser.error("--server: expected a URL such as http://127.0.0.1:8001, without a user or a password")
     if not 0 < options.interval < 1e6:
         parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
     if options.compare and (options.explain or options.output == "html" or not options.cluster):
@@ -6903,7 +6887,8 @@ def command_line(argv=None):
     rules_print_to = sys.stdout if options.output == "text" else sys.stderr
     ended = threading.Event()
     try:
-        in_background(watch_rules, threading.get_ident(), ended)
+        CAME_ROUND.limit = math.inf
+        in_background(watch_the_loop, threading.get_ident(), ended)
         with contextlib.redirect_stdout(rules_print_to):
             return int(run_command(options, screen))
     except (ApiError, InputError) as error:
@@ -6957,42 +6942,32 @@ def run_command(options, screen):
     return code
 
 
-def watch_rules(thread, ended, seconds=5):
-    """Until all has ended, warn of each rule that a thread, the loop's, has asked about a pod for so long."""
-    last = None  # the rule in which the thread was at the last look, and the pod
-    while not ended.wait(seconds):
-        frame = sys._current_frames().get(thread)
-        while frame and frame.f_code not in RULE_OF:
-            frame = frame.f_back
-        seen = frame and (frame.f_code, frame.f_locals.get("pod"))
-        if seen and seen == last:
-            place = f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
-            what = f"{RULE_OF[frame.f_code]} takes long: more than {seconds:g} s for one pod"
-            warn_once(f"{what} ({place})", about=frame.f_code)
-        last = seen
+def watch_the_loop(thread, ended, seconds=5):
+    """Warn of a rule that takes long; end the process if the loop does not come round within its limit.
 
-
-def watch_the_loop(thread, ended, limit):
-    """Until all has ended, end the process if the loop does not come round for so many seconds.
-
-    Nobody would be scheduled, while another thread renews the Lease: so another replica is to lead.
+    A loop that hangs schedules nobody, while another thread renews the Lease: another replica is to lead.
     """
+    seen_before = None
     last = time.monotonic()
-    while not ended.wait(limit / 10):
+    while not ended.wait(seconds):
         moment = time.monotonic()
-        if moment > last + limit / 2:  # the process itself was paused
+        if moment > last + 1.5 * seconds:  # the process itself was paused
             CAME_ROUND.at = max(moment, CAME_ROUND.at)
         last = moment
-        if moment < CAME_ROUND.at + limit:
-            continue
-        frame = sys._current_frames().get(thread)
-        places = [(each.filename, each.lineno) for each in traceback.extract_stack(frame)]
-        in_rules = [place for place in places if place[0] in {str(added.path) for added in PLUGGED_IN}]
-        file, line = (in_rules or places)[-1]
-        place = f"{Path(file).name}, line {line}"
-        said = f"the loop has not come round for {limit:g} s ({place}): this process ends"
-        wait([in_background(log.error, said)], 1)  # whoever reads the log may be what is waited for
-        os._exit(1)
+        frame = innermost = sys._current_frames().get(thread)
+        while frame and frame.f_code not in RULE_OF:
+            frame = frame.f_back
+        where = frame or innermost
+        place = f"{Path(where.f_code.co_filename).name}, line {where.f_lineno}"
+        seen = frame and (frame.f_code, frame.f_locals.get("pod"))
+        if seen and seen == seen_before:
+            what = f"{RULE_OF[frame.f_code]} takes long: more than {seconds:g} s for one pod"
+            in_background(warn_once, f"{what} ({place})", frame.f_code)  # the log itself may be stuck
+        seen_before = seen
+        if moment > CAME_ROUND.at + CAME_ROUND.limit and not STOP.is_set():
+            said = f"the loop has not come round for {CAME_ROUND.limit:g} s ({place}): this process ends"
+            wait([in_background(log.error, said)], 1)
+            os._exit(1)
 
 
 def stop_on_signals():
@@ -7021,9 +6996,8 @@ def poll(cluster, policy_file, stop, options):
         cluster.writer.write_while(election.leads)
         if not election.lead(stop, cluster.keep_up):
             return int(options.once)
-    limit = election.renew_deadline if elected else 60
     CAME_ROUND.at = time.monotonic()
-    in_background(watch_the_loop, threading.get_ident(), stop, limit)
+    CAME_ROUND.limit = election.renew_deadline if elected else 60
     code = run_to_the_end(cluster, policy_file, stop, options.interval, options.once)
     stop.set()
     if elected:
