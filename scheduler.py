@@ -6023,25 +6023,27 @@ class Manifests:
             got = json.dumps(thing)[:60]
             raise Malformed(f"expected a Kubernetes object with kind and metadata.name, got {got}")
         resource = re.sub("y$", "ie", kind.lower()) + ("es" if kind.endswith("s") else "s")
-        is_copied = "uid" in thing["metadata"]  # it has passed an API server, maybe a newer one
+        metadata = thing["metadata"]
+        is_copied = "uid" in metadata  # it has passed an API server, maybe a newer one
         try:
-            self.complete(thing, kind, resource)
+            if kind.lower() not in map(str.lower, CLUSTER_WIDE):
+                metadata["namespace"] = pick(metadata, str, "namespace") or "default"
+            place = resource, metadata.get("namespace"), name
+            is_second = place in self.objects
+            self.objects[place] = thing
+            self.complete(resource, thing)
             remarks = [] if is_copied else [*remarks_on(kind, thing)]
         except (TypeError, ValueError) as error:
             raise Malformed(f"{kind} {name}: {error}") from error
-        place = resource, thing["metadata"].get("namespace"), name
-        if place in self.objects:
+        if is_second:
             remarks.append("there is one of this name already, which this one replaces")
-        self.objects[place] = thing
         return [f"{kind} {name}: {remark}" for remark in remarks]
 
-    def complete(self, thing, kind, resource):
+    def complete(self, resource, thing):
         """Complete an object as the API server does by itself. Raises TypeError, ValueError."""
         metadata = thing["metadata"]
         if not metadata.get("creationTimestamp"):  # then what comes first in the file is older
             metadata["creationTimestamp"] = f"{len(self.objects):09}"
-        if kind.lower() not in map(str.lower, CLUSTER_WIDE):
-            metadata["namespace"] = pick(metadata, str, "namespace") or "default"
         spec = pick(thing, dict, "spec")
         if resource == "pods":
             thing["spec"] = completed(spec)
@@ -6153,15 +6155,24 @@ class Reporter:
         self.screen = screen
         self.others = {}  # why pods stay pending -> how many others than the first of them
 
-    def __call__(self, decision):
-        """Show a decision, or count it among the others."""
+    def __call__(self, decision, stands=""):
+        """Show a decision, or count it among the others; of a pod that is explained, say where it stands."""
+        options = self.options
         why = f"{decision.message} {decision.remedy}".rstrip()
-        if why in self.others and not decision.node:
-            self.others[why] += 1
+        if options.output == "json":
+            about = {"stands": stands} if stands else {}
+            dry_run = {"dryRun": True} if options.dry_run else {}
+            self.screen.print(json.dumps(in_json(decision) | about | dry_run))
+        elif options.explain:
+            heading = self.screen.fold(f"{stands}:") if stands else []
+            self.screen.print(*heading, *explain(decision, self.screen))
+            return  # which has said of each pod what no rule looks at
+        elif decision.node or why not in self.others:
+            self.screen.print(*self.screen.folded(in_words(decision)))
+            self.others |= {} if decision.node else {why: 0}
         else:
-            show(decision, self.options, self.screen)
-        if not (decision.node or self.options.explain or self.options.output == "json"):
-            self.others.setdefault(why, 0)
+            self.others[why] += 1
+        warn_of_unheeded(decision)
 
     def sum_up(self):
         """Say how many others there were; then none have been."""
@@ -6170,21 +6181,6 @@ class Reporter:
                 are = "pod stays" if count == 1 else "pods stay"
                 self.screen.print(*self.screen.folded(f"{count} other {are} pending: {why}"))
         self.others.clear()
-
-
-def show(decision, options, screen, stands=""):
-    """Show a decision as the command line wants it; of a pod that is explained, also where it stands."""
-    if options.output == "json":
-        about = {"stands": stands} if stands else {}
-        dry_run = {"dryRun": True} if options.dry_run else {}
-        screen.print(json.dumps(in_json(decision) | about | dry_run))
-    elif options.explain:
-        heading = screen.fold(f"{stands}:") if stands else []
-        screen.print(*heading, *explain(decision, screen))
-        return  # which has said of each pod what no rule looks at
-    else:
-        screen.print(*screen.folded(in_words(decision)))
-    warn_of_unheeded(decision)
 
 
 def warn_of_unheeded(decision, under=""):
@@ -6196,7 +6192,7 @@ def warn_of_unheeded(decision, under=""):
 def in_json(decision):
     """Return a decision as --output json prints it."""
     failed = decision.failed.items()
-    record = decision.pod.record  # None of a pod that is only explained
+    record = decision.pod.record  # None of a pod that no queue has
     is_held = bool(record and decision.node) and record.waits_for is WaitsFor.PERMIT
     return {"pod": decision.pod.key, "node": decision.node, "feasible": list(decision.total),
             "failed": {node: [*itertools.chain(*against.values())] for node, against in failed},
@@ -6433,7 +6429,13 @@ def picture(all_nodes, pods, screen, new):
     """Yield as lines how full nodes are, and the pods on them. new: uids of those that this run placed."""
     nodes = nodes_to_show(all_nodes, new)
     others = len(all_nodes) - len(nodes)
-    head, *lines = fill_table(nodes, pods)
+    requested = {name for pod in pods for name, wanted in pod.requests.items() if wanted}
+    resources = [*CPU_AND_MEMORY, *sorted(requested - {*CPU_AND_MEMORY})]
+    rows = [["NODE", "PODS", *(resource.rpartition("/")[2].upper() for resource in resources)]]
+    for node in nodes:
+        bars = [fill(node, resource) for resource in resources]
+        rows.append([shorten(node.name), f"{len(node.pods)}/{node.max_pods}", *bars])
+    head, *lines = align(rows)
     yield from ["", head]
     for node, line in zip(nodes, lines, strict=True):
         yield line
@@ -6464,17 +6466,6 @@ def share_in_use(node, resource):
     return node.requested.get(resource, 0) / max(node.allocatable.get(resource, 0), 1)
 
 
-def fill_table(nodes, pods):
-    """Return as lines, under a head, how full each node is."""
-    requested = {name for pod in pods for name, wanted in pod.requests.items() if wanted}
-    resources = [*CPU_AND_MEMORY, *sorted(requested - {*CPU_AND_MEMORY})]
-    rows = [["NODE", "PODS", *(resource.rpartition("/")[2].upper() for resource in resources)]]
-    for node in nodes:
-        bars = [fill(node, resource) for resource in resources]
-        rows.append([shorten(node.name), f"{len(node.pods)}/{node.max_pods}", *bars])
-    return align(rows)
-
-
 def fill(node, resource, length=12):
     """Return how full a node is, as a bar and in numbers; "" if it has no such resource."""
     if not (node.requested.get(resource) or node.allocatable.get(resource)):
@@ -6497,7 +6488,7 @@ def pods_without_node(pods, snapshot, screen, reasons):
     placed = {uid for node in snapshot.nodes.values() for uid in node.pods}
     lines = []
     for pod in pods:
-        if pod.uid not in placed and pod.phase not in ("Succeeded", "Failed"):
+        if pod.uid not in placed:
             reason = reasons.get(pod.uid)
             stands = f"stays pending: {reason}" if reason else where_it_stands(pod, snapshot)
             lines.append(f"{pod.key} {stands}")
@@ -6512,21 +6503,14 @@ def pods_without_node(pods, snapshot, screen, reasons):
 def where_it_stands(pod, snapshot):
     """Return in words what is to be known of a pod, except where it would go now."""
     waits = "" if pod.node_name else why_it_waits(pod, snapshot)
-    phrases = []
-    if pod.node_name:
-        remark = "" if pod.node_name in snapshot.nodes else ", a node that does not exist"
-        phrases.append(f"is on {pod.node_name}{remark}")
-    if pod.phase in ("Succeeded", "Failed"):
-        phrases.append(f"has ended ({pod.phase})")
-    if pod.terminating:
-        phrases.append("is being deleted")
-    if pod.gates:
-        phrases.append(f"has scheduling gates ({', '.join(pod.gates)})")
-    if pod.scheduler not in snapshot.policies:
-        phrases.append(whose_it_is(pod, snapshot.policies))
-    if waits:
-        phrases.append(f"waits: {waits}")
-    return " and ".join(phrases) or "is pending"
+    remark = "" if pod.node_name in snapshot.nodes else ", a node that does not exist"
+    phrases = {
+        f"is on {pod.node_name}{remark}": pod.node_name,
+        "is being deleted": pod.terminating,
+        f"has scheduling gates ({', '.join(pod.gates)})": pod.gates,
+        whose_it_is(pod, snapshot.policies): pod.scheduler not in snapshot.policies,
+        f"waits: {waits}": waits}
+    return " and ".join(phrase for phrase, is_so in phrases.items() if is_so) or "is pending"
 
 
 def whose_it_is(pod, policies):
@@ -6811,8 +6795,8 @@ def filled_in(thing, names):
 
 # ==== 38. The command line ==============================================================================
 
-def read_arguments(argv):
-    """Read the command line."""
+def option_parser():
+    """Return what reads the options."""
     parser = argparse.ArgumentParser(
         prog="scheduler.py", usage="%(prog)s [options]", allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -6845,6 +6829,12 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("-o", "--output", choices=["text", "json", "html"], default="text",
         help="json: an object for each decision; html: a page of all of them")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
+    return parser
+
+
+def read_arguments(argv):
+    """Read the command line; what is wrong in it ends the process."""
+    parser = option_parser()
     options, unknown = parser.parse_known_args(argv)
     if unknown:
         word = unknown[0].partition("=")[0]
@@ -6935,11 +6925,12 @@ def run_command(options, screen):
                 why = "those without a node have scheduling gates, are being deleted, or a rule says no"
             log.info("no pod waits for %s: %s", ", ".join(policies), why)
     if options.cluster:
-        return schedule_manifests(cluster, policies, stop, options, screen)
-    code = poll(cluster, files[0], stop, options)
+        has_failed = schedule_manifests(cluster, policies, stop, options, screen)
+    else:
+        has_failed = poll(cluster, files[0], stop, options)
     if options.output == "html":
         screen.print(report.document(cluster.snapshot.nodes.values()))
-    return code
+    return has_failed
 
 
 def watch_the_loop(thread, ended, seconds=5):
@@ -7024,8 +7015,6 @@ def schedule_manifests(cluster, policies, stop, options, screen):
         reasons = {uid: record.written for uid, record in cluster.pending.items()}
         screen.print(*picture(snapshot.nodes.values(), pods, screen, waiting),
                      *pods_without_node(pods, snapshot, screen, reasons))
-    if options.output == "html":
-        screen.print(cluster.show.document(snapshot.nodes.values()))
     return FAILURE.is_set() or stop.is_set()
 
 
@@ -7044,10 +7033,15 @@ def make_passes(cluster, policies, stop, once):
 
 def explain_pod(cluster, policy_file, options, screen):
     """Show where a pod would go now, whether or not anybody would try it. Return whether a rule failed."""
-    pod = named_pod(cluster.api, options.explain)
     path = policy_file.path
     policies = policy_file.policies
     snapshot = cluster.look(policies)
+    namespace, _, name = options.explain.rpartition("/")
+    key = f"{namespace or 'default'}/{name}"
+    pod = cluster.cache.pods.get(key)
+    if not pod:
+        hint = "NAMESPACE/NAME of one that has not ended; default/ may be left out"
+        raise ApiError(404, f'pod "{key}" not found ({hint})')
     stands = where_it_stands(pod, snapshot)
     read = READERS.get("KubeSchedulerConfiguration")
     if read and pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:
@@ -7070,19 +7064,8 @@ def explain_pod(cluster, policy_file, options, screen):
         page(decision, heading)
         screen.print(page.document(nodes=()))
     else:
-        show(decision, options, screen, heading)
+        cluster.show(decision, heading)
     return FAILURE.is_set()
-
-
-def named_pod(api, key):
-    """Return the pod with this namespace/name; default/ may be left out. Raises ApiError."""
-    namespace, _, name = key.rpartition("/")
-    namespace = namespace or "default"
-    things, _ = list_all(api, "pods", f"metadata.namespace={namespace},metadata.name={name}")
-    for pod in [read_or_warn(Pod, thing) for thing in things]:
-        if pod:
-            return pod
-    raise ApiError(404, f'pod "{namespace}/{name}" not found (NAMESPACE/NAME; default/ may be left out)')
 
 
 def compare(manifests, files, stop, options, screen):

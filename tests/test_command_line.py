@@ -712,7 +712,7 @@ def test_kube_schedulers_own_flags_are_understood(arguments, said):
 FLAGS = [name for name in scheduler.NAMES_OF_OLD if name.startswith("--")]
 
 
-OURS = re.findall("--[a-z][a-z-]{4,}", inspect.getsource(scheduler.read_arguments))
+OURS = re.findall("--[a-z][a-z-]{4,}", inspect.getsource(scheduler.option_parser))
 
 
 @pytest.mark.parametrize("flag", [*FLAGS, *sorted({flag[:-1] for flag in OURS} - {*OURS})])

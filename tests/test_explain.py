@@ -586,7 +586,8 @@ def test_json_of_one_pod_is_its_record_and_nothing_else(tmp_path):
 def test_explain_a_pod_that_is_not_there(tmp_path):
     run = explain_one(tmp_path, "kube-system/nobody")
     assert (run.returncode, run.stdout) == (1, "")
-    assert run.stderr == 'pod "kube-system/nobody" not found (NAMESPACE/NAME; default/ may be left out)\n'
+    assert run.stderr == ('pod "kube-system/nobody" not found (NAMESPACE/NAME of one that has not ended; '
+                          'default/ may be left out)\n')
 
 
 def test_explain_a_pod_without_a_proxy():
@@ -882,8 +883,6 @@ def test_json_says_whether_a_pod_is_held(label, held, tmp_path):
     "one with scheduling gates": (pod("p", schedulingGates=[{"name": "quota"}]), "has scheduling gates (quota)"),
     "one whose node is not there": (pod("p", nodeName="gone"), "is on gone, a node that does not exist"),
     "another scheduler's that has a node": (pod("p", schedulerName="other", nodeName="a"), "is on a and is left to other"),
-    "one that has ended": (pod("p", status={"phase": "Failed"}), "has ended (Failed)"),
-    "one that has ended on its node": (pod("p", nodeName="a", status={"phase": "Succeeded"}), "is on a and has ended (Succeeded)"),
     "one on a node, being deleted": (
         pod("p", nodeName="a", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}),
         "is on a and is being deleted"),
