@@ -5938,7 +5938,8 @@ def completed(spec):
     requested = {}  # by any container
     for kind in CONTAINERS:
         containers = [dict(container) for container in pick(spec, list, kind, of=dict)]
-        spec |= {kind: containers} if containers else {}
+        if containers:
+            spec[kind] = containers
         for container in containers:
             container["resources"] = resources = with_requests(pick(container, dict, "resources"))
             requested |= resources["requests"]
@@ -5965,7 +5966,8 @@ def give_class(name, claim, classes):
         mark = "storageclass.kubernetes.io/is-default-class"
         defaults = [name for name, each in classes.items()
                     if pick(each, dict, "metadata", "annotations").get(mark) == "true"]
-        claim["spec"] = spec | ({"storageClassName": defaults[-1]} if defaults else {})
+        if defaults:
+            claim["spec"] = spec | {"storageClassName": defaults[-1]}
     mode = name_in(classes.get(class_name_of(claim)), "volumeBindingMode")
     if not spec.get("volumeName") and mode != "WaitForFirstConsumer":
         warn_once(f"PersistentVolumeClaim {name}: nobody binds it here: add volumeName to its spec, "
@@ -6169,7 +6171,8 @@ class Reporter:
             return  # which has said of each pod what no rule looks at
         elif decision.node or why not in self.others:
             self.screen.print(*self.screen.folded(in_words(decision)))
-            self.others |= {} if decision.node else {why: 0}
+            if not decision.node:
+                self.others[why] = 0
         else:
             self.others[why] += 1
         warn_of_unheeded(decision)
@@ -6633,7 +6636,8 @@ class Page:
         pod, node = decision.pod, decision.node
         self.nodes = decision.nodes.values()
         self.keys |= keys_asked_for(pod)
-        self.new |= {pod.uid} if node else set()
+        if node:
+            self.new.add(pod.uid)
         self.outcomes[pod.key] = f"→ {node} {decision.waits}" if node else f"✗ {decision.message}"
         if len(self.scenes) < self.MOST:
             self.scenes.append(self.scene_of(decision, remarks))
@@ -6704,12 +6708,16 @@ def answer(decision, remarks):
     """Return what was decided, and from what: sentences, and a table of nodes by rules."""
     best = ranked(decision)[:MANY]
     sentences = [in_words(decision), *remarks, *sentences_about(decision, len(best))]
-    (_, *titles), *rows = scores_in_rows(decision, best) if best else [["", "Why it does not fit"]]
+    heads, *rows = scores_in_rows(decision, best) if best else [["", "Why it does not fit"]]
+    heads[0] = "Node"
     for group in groups_of_failing(decision):
-        names = [*group.nodes[:5], *([f"and {len(group.nodes) - 5} more"] if group.nodes[5:] else [])]
-        rows.append([f"✗ {group.label}", "\n".join(filter(None, [*group.sentences, ", ".join(names)]))])
+        names = group.nodes[:5]
+        if group.nodes[5:]:
+            names.append(f"and {len(group.nodes) - 5} more")
+        lines = [*group.sentences, ", ".join(names)] if names else group.sentences
+        rows.append([f"✗ {group.label}", "\n".join(lines)])
     caption = "Nodes by rules: raw score → points × weight; ✗ where a rule is against the node"
-    return f"<p>{'<p>'.join(map(escaped, sentences))}{table_in_html(caption, ['Node', *titles], rows)}"
+    return f"<p>{'<p>'.join(map(escaped, sentences))}{table_in_html(caption, heads, rows)}"
 
 
 def table_in_html(caption, heads, rows):
