@@ -3000,7 +3000,6 @@ def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
     return f'; did you mean "{near[0]}"?' + ("" if is_a_slip else otherwise)
 
 
-@functools.lru_cache(maxsize=10_000)  # a manifest has few words, but each of them often
 def nearly(word, known):
     """Return which of the known words this one nearly is, whatever its case, but not quite; else ""."""
     names = {name.lower(): name for name in known}
