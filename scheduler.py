@@ -3107,7 +3107,6 @@ def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
     return f'; did you mean "{near[0]}"?' + ("" if is_a_slip else otherwise)
 
 
-@functools.lru_cache(maxsize=10_000)  # a manifest has few words, but each of them often
 def nearly(word, known):
     """Return which of the known words this one nearly is, whatever its case, but not quite; else ""."""
     names = {name.lower(): name for name in known}
@@ -3996,7 +3995,7 @@ import tempfile
 import uuid
 from concurrent.futures import Future, wait
 from datetime import datetime, timezone
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
@@ -4174,7 +4173,8 @@ SLOW_SECONDS = 5  # after which it is said who does not answer
 
 
 STOP = threading.Event()  # set by a signal; it is global, as rules list objects, too
-CAME_ROUND = types.SimpleNamespace(at=0)  # when the loop was last seen to go on, in monotonic seconds
+# When the loop was last seen to go on, in monotonic seconds; for how long it may not come round.
+CAME_ROUND = types.SimpleNamespace(at=0, limit=math.inf)
 
 
 def come_round():
@@ -5953,60 +5953,63 @@ import textwrap
 # ==== 34. A cluster made of manifests ===================================================================
 
 
-# What is in these may have any name, or no rule looks at it, or it is not written by people.
-FREE = {"labels", "annotations", "nodeSelector", "matchLabels", "volumes", "status"}
-VALUES = {  # what these fields may say
-    "operator": [*OPERATORS], "effect": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
-    "whenUnsatisfiable": ["DoNotSchedule", "ScheduleAnyway"]}
-NEEDED = {  # part of a pod -> the fields without which it is refused; [] is any entry of a list
-    "podAffinityTerm": ["topologyKey"], f"required{WHEN}[]": ["topologyKey"],
+# What an API server would refuse is named, where rules look at it; what it would fill in is filled in.
+
+EFFECTS = ["NoSchedule", "PreferNoSchedule", "NoExecute"]
+VALUES = {  # part of a pod or a node -> what its fields may say; [] is any entry of a list
+    "taints[]": {"effect": EFFECTS},
+    "tolerations[]": {"effect": EFFECTS, "operator": ["Equal", "Exists", "Gt", "Lt"]},
+    "matchExpressions[]": {"operator": [*OPERATORS]},
+    "matchFields[]": {"operator": [*OPERATORS]},
+    "topologySpreadConstraints[]": {"whenUnsatisfiable": ["DoNotSchedule", "ScheduleAnyway"]}}
+NEEDED = {  # part of a pod -> the fields without which it is refused
+    "podAffinityTerm": ["topologyKey"],
+    f"required{WHEN}[]": ["topologyKey"],
     "topologySpreadConstraints[]": ["maxSkew", "topologyKey", "whenUnsatisfiable"]}
-CONTAINERS = {"initContainers", "containers"}
+CONTAINERS = ("initContainers", "containers")
 OF_PODS = ["tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "hostNetwork"]
 CLUSTER_WIDE = [  # kinds of objects that have no namespace
     "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
-    "PriorityClass", "RuntimeClass"]
-KINDS = [*CLUSTER_WIDE, "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
-         "PersistentVolumeClaim", "CSIStorageCapacity", "PodDisruptionBudget"]
+    "PriorityClass"]
+NOT_GIVEN = {  # kind of an object that admission obeys -> what pods get of it in a cluster, and not here
+    "LimitRange": "requests and limits", "RuntimeClass": "overhead, nodeSelector and tolerations"}
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
     "system-node-critical": {"value": 2000001000}, "system-cluster-critical": {"value": 2000000000}}
 
 
 def remarks_on(kind, thing):
     """Yield what is odd in an object of this kind that no API server has checked."""
-    meant = nearly(kind, tuple(KINDS))
-    if meant:
-        yield f'kind: did you mean "{meant}"?'
     if kind in ("Pod", "Node"):
-        yield from refused_in(thing, "")
+        yield from refused_in(pick(thing, dict, "spec"), "spec")
+    if kind in NOT_GIVEN:
+        yield f"pods do not get its {NOT_GIVEN[kind]} here: add these to the pods themselves"
     if not {"template", "jobTemplate"}.isdisjoint(pick(thing, dict, "spec")):
         yield "no pods are made of its template here: add the pods themselves"
 
 
-def refused_in(thing, place):
-    """Yield what an API server refuses or drops in a part of a pod or a node that rules look at."""
-    if isinstance(thing, list):
-        for i, value in enumerate(thing):
-            yield from refused_in(value, f"{place}[{i}]")
-    for name, value in thing.items() if isinstance(thing, dict) else ():
-        where = f"{place}.{name}".removeprefix(".")
-        known = VALUES.get(name, [value])  # of other fields, any value will do
-        if name == "operator" and ".tolerations[" in where:
-            known = ["Equal", "Exists", "Gt", "Lt"]
-        if value and value not in known:
-            yield f'{where}: unknown {name} "{value}"; expected one of {", ".join(known)}'
-        if name == "labelSelector" and not isinstance(value, dict | None):
-            yield f"{where}: expected an object, got {in_short(value)}"
-        if name not in FREE:
-            yield from refused_in(value, where)
-    if isinstance(thing, dict):
-        part = re.sub(r"\[[0-9]+]$", "[]", place).rpartition(".")[2]
-        yield from (f"{place}.{problem}" for problem in problems_with(part, thing))
+def refused_in(part, place):
+    """Yield what an API server refuses or drops in a part of a spec that rules look at."""
+    inner = []
+    if isinstance(part, list):
+        inner = [(f"{place}[{i}]", each) for i, each in enumerate(part)]
+    elif isinstance(part, dict):
+        name = re.sub("[0-9]+", "", place.rpartition(".")[2])
+        yield from (f"{place}.{problem}" for problem in problems_with(name, part))
+        inner = [(f"{place}.{field}", each) for field, each in part.items() if field != "volumes"]
+    for where, each in inner:
+        yield from refused_in(each, where)
 
 
 def problems_with(part, thing):
-    """Yield what is wrong with the fields of a part of a pod. Upstream: pkg/apis/core/validation."""
+    """Yield what is wrong with the fields of a part of a spec. Upstream: pkg/apis/core/validation."""
     yield from (f"{name}: is missing" for name in NEEDED.get(part, ()) if not thing.get(name))
+    for name, known in VALUES.get(part, {}).items():
+        value = thing.get(name)
+        if value and value not in known:
+            yield f'{name}: unknown {name} "{value}"; expected one of {", ".join(known)}'
+    selector = thing.get("labelSelector")
+    if not isinstance(selector, dict | None):
+        yield f"labelSelector: expected an object, got {in_short(selector)}"
     if part.removesuffix("[]") in CONTAINERS:
         yield from (f"{name}: belongs in spec, beside containers" for name in OF_PODS if name in thing)
     elif part == "resources":
@@ -6028,29 +6031,55 @@ def completed(spec):
     """Return a pod's spec as the API server completes it. Upstream: pkg/apis/core/v1/defaults.go."""
     spec = spec | {"schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
     on_host_network = pick(spec, bool, "hostNetwork")
-    for kind in CONTAINERS & spec.keys():
-        spec[kind] = [dict(container) for container in pick(spec, list, kind, of=dict)]
-        for container in spec[kind]:
-            resources = pick(container, dict, "resources")
-            requests = pick(resources, dict, "limits") | pick(resources, dict, "requests")
-            container["resources"] = resources | {"requests": requests}
+    requested = {}  # by any container
+    for kind in CONTAINERS:
+        containers = [dict(container) for container in pick(spec, list, kind, of=dict)]
+        if containers:
+            spec[kind] = containers
+        for container in containers:
+            container["resources"] = resources = with_requests(pick(container, dict, "resources"))
+            requested |= resources["requests"]
             for port in pick(container, list, "ports", of=dict) if on_host_network else ():
                 port["hostPort"] = port.get("hostPort") or port.get("containerPort")
-    as_a_whole = pick(spec, dict, "resources")
-    if as_a_whole.get("limits"):  # they are requests of what no container requests
-        said = set().union(*(pick(container, dict, "resources", "requests") for kind in CONTAINERS
-                             for container in pick(spec, list, kind, of=dict)))
-        requests = {name: limit for name, limit in as_a_whole["limits"].items() if name not in said}
-        requests |= pick(as_a_whole, dict, "requests")
-        spec["resources"] = as_a_whole | {"requests": requests}
+    if pick(spec, dict, "resources"):  # of the pod as a whole
+        spec["resources"] = with_requests(spec["resources"], but=requested)
     return spec
 
 
-def is_default_class(storage_class):
-    """Say whether claims without a class get this one. Upstream: IsDefaultAnnotation in pkg/volume/util."""
-    annotations = pick(storage_class, dict, "metadata", "annotations")
-    return any(annotations.get(f"storageclass.{prefix}kubernetes.io/is-default-class") == "true"
-               for prefix in ("", "beta."))
+def with_requests(resources, but=()):
+    """Return resources of which limits are requests, too, but of some; what is requested stands."""
+    limits = pick(resources, dict, "limits")
+    given = {name: limit for name, limit in limits.items() if name not in but}
+    return resources | {"requests": given | pick(resources, dict, "requests")}
+
+
+def give_class(name, claim, classes):
+    """Give a claim the default StorageClass; say if nobody binds it here."""
+    spec = pick(claim, dict, "spec")
+    of_old = "volume.beta.kubernetes.io/storage-class" in pick(claim, dict, "metadata", "annotations")
+    has_class = spec.get("storageClassName") is not None or of_old
+    if not has_class and "uid" not in claim["metadata"]:  # else it is a live cluster's
+        mark = "storageclass.kubernetes.io/is-default-class"
+        defaults = [name for name, each in classes.items()
+                    if pick(each, dict, "metadata", "annotations").get(mark) == "true"]
+        if defaults:
+            claim["spec"] = spec | {"storageClassName": defaults[-1]}
+    mode = name_in(classes.get(class_name_of(claim)), "volumeBindingMode")
+    if not spec.get("volumeName") and mode != "WaitForFirstConsumer":
+        warn_once(f"PersistentVolumeClaim {name}: nobody binds it here: add volumeName to its spec, "
+                  "and the annotation pv.kubernetes.io/bind-completed")
+
+
+def give_priority(pod, spec, classes):
+    """Give a pod the priority of its PriorityClass."""
+    if spec.get("priority") is not None:
+        return
+    default = next((each for each in classes.values() if each.get("globalDefault")), {})
+    name = name_in(spec, "priorityClassName")
+    if name and name not in classes:
+        warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'
+                  + did_you_mean(name, classes, ""))
+    spec["priority"] = pick(classes.get(name, {}) if name else default, int, "value")
 
 
 class Manifests:
@@ -6064,14 +6093,12 @@ class Manifests:
         self.objects = {}  # (resource, namespace, name) -> object
         self.uids = {}  # uid of a pod -> its namespace/name
         self.changes = 0  # Bindings, deletions, nominations
-        self.cluster_wide = collections.defaultdict(dict)  # resource -> {name: object}
-        self.limit_ranges = collections.defaultdict(list)  # namespace -> its LimitRanges
         for path in paths:
             try:
                 self.load(path)
             except (OSError, ValueError) as error:
                 raise InputError(f"{path}: {one_line(error)}") from error
-        if paths and not any(resource == "nodes" for resource, *_ in self.objects):
+        if paths and not self.by_name("nodes"):
             raise InputError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
         self.admit()
 
@@ -6095,121 +6122,58 @@ class Manifests:
             raise Malformed(f"expected a Kubernetes object with kind and metadata.name, got {got}")
         resource = re.sub("y$", "ie", kind.lower()) + ("es" if kind.endswith("s") else "s")
         metadata = thing["metadata"]
+        is_copied = "uid" in metadata  # it has passed an API server, maybe a newer one
         try:
-            if not metadata.get("creationTimestamp"):  # then what comes first in the file is older
-                metadata["creationTimestamp"] = f"{len(self.objects):09}"
             if kind.lower() not in map(str.lower, CLUSTER_WIDE):
                 metadata["namespace"] = pick(metadata, str, "namespace") or "default"
-            spec = pick(thing, dict, "spec")
-            is_second = (resource, metadata.get("namespace"), name) in self.objects
-            self.objects[resource, metadata.get("namespace"), name] = thing
-            if resource == "pods":
-                thing["spec"] = completed(spec)
-                pod = Pod(thing)
-                if self.uids.setdefault(pod.uid, pod.key) != pod.key:  # it is a copy of that one
-                    metadata.pop("uid", None)
-            elif resource == "nodes":
-                Node(thing)
-            elif resource == "priorityclasses":
-                pick(thing, int, "value")
-            elif resource in OWNERS:
-                pick(thing, dict, "spec", "selector")
+            place = resource, metadata.get("namespace"), name
+            is_second = place in self.objects
+            self.objects[place] = thing
+            self.complete(resource, thing)
+            remarks = [] if is_copied else [*remarks_on(kind, thing)]
         except (TypeError, ValueError) as error:
             raise Malformed(f"{kind} {name}: {error}") from error
-        is_copied = "uid" in metadata  # it has passed an API server, maybe a newer one
-        remarks = [] if is_copied else [*remarks_on(kind, thing)]
         if is_second:
             remarks.append("there is one of this name already, which this one replaces")
         return [f"{kind} {name}: {remark}" for remark in remarks]
+
+    def complete(self, resource, thing):
+        """Complete an object as the API server does by itself. Raises TypeError, ValueError."""
+        metadata = thing["metadata"]
+        if not metadata.get("creationTimestamp"):  # then what comes first in the file is older
+            metadata["creationTimestamp"] = f"{len(self.objects):09}"
+        spec = pick(thing, dict, "spec")
+        if resource == "pods":
+            thing["spec"] = completed(spec)
+            pod = Pod(thing)
+            if self.uids.setdefault(pod.uid, pod.key) != pod.key:  # it is a copy of that one
+                metadata.pop("uid", None)
+        elif resource == "nodes":
+            Node(thing)
+        elif resource == "priorityclasses":
+            pick(thing, int, "value")
+        elif resource in OWNERS:
+            pick(thing, dict, "spec", "selector")
+
+    def by_name(self, resource):
+        """Return {name: object} of a resource that has no namespace."""
+        return {name: thing for (kind, _, name), thing in self.objects.items() if kind == resource}
 
     def admit(self):
         """Complete the objects as admission does, once all are there. Upstream: plugin/pkg/admission."""
         for namespace in {namespace for _, namespace, _ in self.objects if namespace}:
             self.objects.setdefault(("namespaces", None, namespace), {"metadata": {"name": namespace}})
-        completions = {"namespaces": self.admit_namespace, "persistentvolumeclaims": self.admit_claim,
-                       "pods": self.admit_pod}
-        for (resource, namespace, name), thing in self.objects.items():
-            if not namespace:
-                self.cluster_wide[resource][name] = thing
-            elif resource == "limitranges":
-                self.limit_ranges[namespace].append(thing)
-        for (resource, namespace, name), thing in self.objects.items():
+        storage_classes = self.by_name("storageclasses")
+        priority_classes = SYSTEM_CLASSES | self.by_name("priorityclasses")
+        for (resource, _, name), thing in self.objects.items():
             with contextlib.suppress(Malformed):  # which rules will say that look at it
-                if resource in completions:
-                    completions[resource](namespace, name, thing)
-
-    def admit_namespace(self, _, name, thing):
-        """Give a namespace the label with its name."""
-        labels = pick(thing, dict, "metadata", "labels")
-        thing["metadata"]["labels"] = labels | {"kubernetes.io/metadata.name": name}
-
-    def admit_claim(self, _, name, claim):
-        """Give a claim the default StorageClass; say what it waits for, if nobody does that here."""
-        spec = pick(claim, dict, "spec")
-        annotations = pick(claim, dict, "metadata", "annotations")
-        classes = self.cluster_wide["storageclasses"]
-        defaults = [name for name, each in classes.items() if is_default_class(each)]
-        of_old = annotations.get("volume.beta.kubernetes.io/storage-class")
-        has_class = spec.get("storageClassName") is not None or of_old is not None
-        if defaults and not has_class and "uid" not in claim["metadata"]:  # else it is a live cluster's
-            newest = max(defaults, key=lambda name: classes[name]["metadata"]["creationTimestamp"])
-            claim["spec"] = spec = spec | {"storageClassName": newest}
-        mode = name_in(classes.get(class_name_of(claim)), "volumeBindingMode")
-        selected = annotations.get(SELECTED_NODE)
-        if not spec.get("volumeName"):
-            if mode != "WaitForFirstConsumer":
-                warn_once(f"PersistentVolumeClaim {name}: nobody binds it here: add volumeName to its spec, "
-                          "and the annotation pv.kubernetes.io/bind-completed")
-            elif selected and selected not in self.cluster_wide["nodes"]:
-                warn_once(f"PersistentVolumeClaim {name}: waits for a volume for {selected}, which is gone")
-
-    def admit_pod(self, namespace, name, thing):
-        """Give a pod what LimitRanges, its RuntimeClass and its PriorityClass say."""
-        if "uid" not in thing["metadata"]:  # else it is a live cluster's
-            self.give_requests(namespace, thing["spec"])
-            thing["spec"] = self.with_runtime_class(name, thing["spec"])
-        self.give_priority(name, thing["spec"])
-        for volume in pick(thing, list, "spec", "volumes", of=dict):
-            claim = f"{name}-{name_in(volume, 'name')}"
-            is_there = ("persistentvolumeclaims", namespace, claim) in self.objects
-            if volume.get("ephemeral") and not is_there and not thing["spec"].get("nodeName"):
-                warn_once(f"Pod {name}: nobody makes the claim {claim} of its ephemeral volume here: add it")
-
-    def give_requests(self, namespace, spec):
-        """Give containers the requests that LimitRanges of their namespace have for those without."""
-        given = {}
-        for limit_range in self.limit_ranges[namespace]:
-            for item in pick(limit_range, list, "spec", "limits", of=dict):
-                for part in ("defaultRequest", "default", "max", "min"):  # the first one counts
-                    said = pick(item, dict, part) if item.get("type") == "Container" else {}
-                    given = said | given
-        for container in itertools.chain(*(pick(spec, list, kind) for kind in CONTAINERS)):
-            container["resources"]["requests"] = given | container["resources"]["requests"]
-
-    def with_runtime_class(self, pod, spec):
-        """Return a pod's spec with what its RuntimeClass adds: overhead, a node selector, tolerations."""
-        name = name_in(spec, "runtimeClassName")
-        if not name:
-            return spec
-        classes = self.cluster_wide["runtimeclasses"]
-        if name not in classes:
-            warn_once(f'Pod {pod}: spec.runtimeClassName: there is no RuntimeClass "{name:.60}"')
-        runtime = classes.get(name, {})
-        selector = pick(spec, dict, "nodeSelector") | pick(runtime, dict, "scheduling", "nodeSelector")
-        tolerations = pick(spec, list, "tolerations") + pick(runtime, list, "scheduling", "tolerations")
-        overhead = spec.get("overhead") or pick(runtime, dict, "overhead", "podFixed")
-        return spec | {"nodeSelector": selector, "tolerations": tolerations, "overhead": overhead}
-
-    def give_priority(self, pod, spec):
-        """Give a pod the priority of its PriorityClass."""
-        if spec.get("priority") is None:
-            classes = SYSTEM_CLASSES | self.cluster_wide["priorityclasses"]
-            default = next((thing for thing in classes.values() if thing.get("globalDefault")), {})
-            name = name_in(spec, "priorityClassName")
-            if name and name not in classes:
-                warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'
-                          + did_you_mean(name, classes, ""))
-            spec["priority"] = pick(classes.get(name, {}) if name else default, int, "value")
+                if resource == "namespaces":
+                    labels = pick(thing, dict, "metadata", "labels")
+                    thing["metadata"]["labels"] = labels | {"kubernetes.io/metadata.name": name}
+                elif resource == "persistentvolumeclaims":
+                    give_class(name, thing, storage_classes)
+                elif resource == "pods":
+                    give_priority(name, thing["spec"], priority_classes)
 
     def request(self, method, path, body=None, params=None):
         """Answer a list; carry out a Binding, or a pod's deletion; accept other writes without effect."""
@@ -6289,15 +6253,25 @@ class Reporter:
         self.screen = screen
         self.others = {}  # why pods stay pending -> how many others than the first of them
 
-    def __call__(self, decision):
-        """Show a decision, or count it among the others."""
+    def __call__(self, decision, stands=""):
+        """Show a decision, or count it among the others; of a pod that is explained, say where it stands."""
+        options = self.options
         why = f"{decision.message} {decision.remedy}".rstrip()
-        if why in self.others and not decision.node:
-            self.others[why] += 1
+        if options.output == "json":
+            about = {"stands": stands} if stands else {}
+            dry_run = {"dryRun": True} if options.dry_run else {}
+            self.screen.print(json.dumps(in_json(decision) | about | dry_run))
+        elif options.explain:
+            heading = self.screen.fold(f"{stands}:") if stands else []
+            self.screen.print(*heading, *explain(decision, self.screen))
+            return  # which has said of each pod what no rule looks at
+        elif decision.node or why not in self.others:
+            self.screen.print(*self.screen.folded(in_words(decision)))
+            if not decision.node:
+                self.others[why] = 0
         else:
-            show(decision, self.options, self.screen)
-        if not (decision.node or self.options.explain or self.options.output == "json"):
-            self.others.setdefault(why, 0)
+            self.others[why] += 1
+        warn_of_unheeded(decision)
 
     def sum_up(self):
         """Say how many others there were; then none have been."""
@@ -6306,21 +6280,6 @@ class Reporter:
                 are = "pod stays" if count == 1 else "pods stay"
                 self.screen.print(*self.screen.folded(f"{count} other {are} pending: {why}"))
         self.others.clear()
-
-
-def show(decision, options, screen, stands=""):
-    """Show a decision as the command line wants it; of a pod that is explained, also where it stands."""
-    if options.output == "json":
-        about = {"stands": stands} if stands else {}
-        dry_run = {"dryRun": True} if options.dry_run else {}
-        screen.print(json.dumps(in_json(decision) | about | dry_run))
-    elif options.explain:
-        heading = screen.fold(f"{stands}:") if stands else []
-        screen.print(*heading, *explain(decision, screen))
-        return  # which has said of each pod what no rule looks at
-    else:
-        screen.print(*screen.folded(in_words(decision)))
-    warn_of_unheeded(decision)
 
 
 def warn_of_unheeded(decision, under=""):
@@ -6332,7 +6291,7 @@ def warn_of_unheeded(decision, under=""):
 def in_json(decision):
     """Return a decision as --output json prints it."""
     failed = decision.failed.items()
-    record = decision.pod.record  # None of a pod that is only explained
+    record = decision.pod.record  # None of a pod that no queue has
     is_held = bool(record and decision.node) and record.waits_for is WaitsFor.PERMIT
     return {"pod": decision.pod.key, "node": decision.node, "feasible": list(decision.total),
             "failed": {node: [*itertools.chain(*against.values())] for node, against in failed},
@@ -6362,14 +6321,12 @@ def in_digits(score):
 def explain(decision, screen):
     """Return a decision as lines: in words, the best nodes and their scores, what is against the others."""
     lines = screen.fold(in_words(decision), rest="    ", colour=BOLD)
-    reasons = [*itertools.chain(*(against.values() for against in decision.failed.values()))]
-    count = sum(map(len, reasons))
-    if count > len(decision.failed) and not decision.total:
-        lines += screen.fold(f"A node may have two reasons: these numbers add up to {count}.", "  ", DIM)
+    shown = 0
     if decision.total:
-        lines += best_nodes(decision, screen)
-    for what in unheeded(decision):
-        lines += screen.fold(f"{decision.pod.key} {what}", "  ! ", RED)
+        table, shown = best_nodes(decision, screen)
+        lines += table
+    for sentence in sentences_about(decision, shown):
+        lines += screen.fold(sentence, "  ")
     return [*lines, *failing_nodes(decision, screen), ""]
 
 
@@ -6386,39 +6343,52 @@ def marks_of(decision):
     return dict.fromkeys(ties, "= ") | {decision.node: "* "}
 
 
-def best_nodes(decision, screen):
-    """Return the scores as a table: a row for each priority, columns for as many of the best nodes as fit."""
-    order = ranked(decision)
-    shown = order[:screen.width]  # more would not fit, however short their columns
+def scores_in_rows(decision, names):
+    """Return what these nodes get, as a table: a row of titles, and one for each node."""
     marks = marks_of(decision)
-    rows = [["", *(marks.get(name, "") + shorten(name) for name in shown)]]
-    for vote in decision.votes:
+    rows = [["", *(vote.title for vote in decision.votes), "Total"]]
+    for name in names:
+        cells = [score_cell(vote, name) for vote in decision.votes]
+        rows.append([marks.get(name, "") + shorten(name), *cells, in_digits(decision.total[name])])
+    return rows
+
+
+def best_nodes(decision, screen):
+    """Return as lines the scores of as many of the best nodes as fit, a column for each; and how many."""
+    rows = []
+    for title, *cells in zip(*scores_in_rows(decision, ranked(decision)[:screen.width]), strict=True):
         # Entries of the Policy that make one rule, A+B, have a line each.
-        first, *others = [shorten(f"  {part}", screen.width // 2) for part in re.split(r"(?=\+)", vote.title)]
-        rows += [[first, *(score_cell(vote, name) for name in shown)], *([other] for other in others)]
-    rows.append(["  Total", *(in_digits(decision.total[name]) for name in shown)])
-    columns = columns_that_fit(rows, screen.width)
-    lines = align([row[:columns] for row in rows])
+        first, *others = [shorten(f"  {part}", screen.width // 2) for part in re.split(r"(?=\+)", title)]
+        rows += [[first, *cells], *([other] for other in others)]
+    lines = align(rows)
+    shown = len(rows[0]) - 1
+    while shown > 1 and max(map(len, lines)) > screen.width:
+        shown -= 1
+        lines = align([row[:shown + 1] for row in rows])
     if decision.node:
         lines[0] = lines[0].replace(rows[0][1], screen.paint(rows[0][1], GREEN))
-    for sentence in said_of_totals(decision, columns - 1):
-        lines += screen.fold(sentence, "  ")
-    return lines
+    return lines, shown
 
 
-def said_of_totals(decision, shown):
-    """Yield what is to be said of totals, of which so many are shown: how many others, what decided, ties."""
+def sentences_about(decision, shown):
+    """Yield what is to be said beside the tables, of which one shows so many of the best nodes."""
     order = ranked(decision)
     ties = marks_of(decision) if decision.node else {}
+    reasons = [*itertools.chain(*(against.values() for against in decision.failed.values()))]
+    count = sum(map(len, reasons))
+    if count > len(decision.failed) and not order:
+        yield f"A node may have two reasons: these numbers add up to {count}."
     if order[shown:]:
         down_to = in_digits(decision.total[order[-1]])
         yield f"more nodes that fit: {len(order) - shown}, down to a total of {down_to}"
     if decision.node and len(ties) < len(order):
         yield what_decided(decision, decision.node, order[len(ties)])
-    if not (decision.votes or decision.policy.priorities or decision.policy.extenders):
+    if order and not (decision.votes or decision.policy.priorities or decision.policy.extenders):
         yield "no priority is active: each node that fits has a total of 1"
     if len(ties) > 1:
         yield f"{len(ties)} nodes (* and =) tie: any of them is taken, at random"
+    for what in unheeded(decision):
+        yield f"! {decision.pod.key} {what}"
 
 
 def what_decided(decision, first, second):
@@ -6450,8 +6420,7 @@ def failing_nodes(decision, screen):
         for sentence in group.sentences:
             yield from screen.fold(sentence, head, RED)
             head = " " * len(head)
-        if group.nodes != [group.label]:
-            yield from screen.fold(", ".join(group.nodes), head, DIM, max_lines=2)
+        yield from screen.fold(", ".join(group.nodes), head, DIM, max_lines=2)
 
 
 FailingGroup = collections.namedtuple("FailingGroup", "label sentences nodes")
@@ -6470,7 +6439,8 @@ def groups_of_failing(decision):
     for sentences, names in sorted(names_by_reasons.items(), key=lambda group: -len(group[1])):
         label = shorten(names[0]) if len(names) == 1 else f"{len(names)} nodes"
         misses = sorted([shortage(decision, name) for name in names], key=lambda miss: miss[0])
-        groups.append(FailingGroup(label, sentences, [words for _, words in misses]))
+        nodes = [words for _, words in misses if words != label]
+        groups.append(FailingGroup(label, sentences, nodes))
     return groups
 
 
@@ -6525,21 +6495,10 @@ def shorten(name, width=21):
 def align(rows):
     """Return rows of cells, of which some may be shorter, as lines with the columns below each other."""
     rows = [[cell.translate(ESCAPES) for cell in row] for row in rows]
-    widths = widths_of(rows)
+    columns = itertools.zip_longest(*rows, fillvalue="")
+    widths = [max(map(len, column)) for column in columns]
     padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=False)] for row in rows]
     return ["  ".join(row).rstrip() for row in padded]
-
-
-def widths_of(rows):
-    """Return how wide the columns of a table are; rows may be shorter than others."""
-    columns = itertools.zip_longest(*rows, fillvalue="")
-    return [max(len(cell.translate(ESCAPES)) for cell in column) for column in columns]
-
-
-def columns_that_fit(rows, width):
-    """Return how many columns of a table a screen of this width has room for; at least two."""
-    ends = itertools.accumulate(each + 2 for each in widths_of(rows))
-    return max(2, sum(end - 2 <= width for end in ends))
 
 
 def comparison(outcomes):
@@ -6569,7 +6528,13 @@ def picture(all_nodes, pods, screen, new):
     """Yield as lines how full nodes are, and the pods on them. new: uids of those that this run placed."""
     nodes = nodes_to_show(all_nodes, new)
     others = len(all_nodes) - len(nodes)
-    head, *lines = fill_table(nodes, pods, screen)
+    requested = {name for pod in pods for name, wanted in pod.requests.items() if wanted}
+    resources = [*CPU_AND_MEMORY, *sorted(requested - {*CPU_AND_MEMORY})]
+    rows = [["NODE", "PODS", *(resource.rpartition("/")[2].upper() for resource in resources)]]
+    for node in nodes:
+        bars = [fill(node, resource) for resource in resources]
+        rows.append([shorten(node.name), f"{len(node.pods)}/{node.max_pods}", *bars])
+    head, *lines = align(rows)
     yield from ["", head]
     for node, line in zip(nodes, lines, strict=True):
         yield line
@@ -6581,11 +6546,6 @@ def picture(all_nodes, pods, screen, new):
             yield re.sub(r"\+[^ ,]+", lambda name: screen.paint(name.group(), GREEN), part)
     if others:
         yield f"and {others} other nodes"
-
-
-def taint_in_words(taint):
-    """Return a taint, or what is tolerated of one, as kubectl writes it: gpu=true:NoSchedule."""
-    return "=".join(filter(None, taint[:2])) + (f":{taint.effect}" if taint.effect else "")
 
 
 def nodes_to_show(nodes, new, first=()):
@@ -6605,40 +6565,12 @@ def share_in_use(node, resource):
     return node.requested.get(resource, 0) / max(node.allocatable.get(resource, 0), 1)
 
 
-def fill_table(nodes, pods, screen):
-    """Return as lines, under a head, how full each node is, with bars as long as the screen has room for."""
-    requested = {name for pod in pods for name, wanted in pod.requests.items() if wanted}
-    resources = [*CPU_AND_MEMORY, *sorted(requested - {*CPU_AND_MEMORY})]
-    heads = ["NODE", "PODS", *(resource.rpartition("/")[2].upper() for resource in resources)]
-
-    def rows(length):
-        """Return the rows of the table, with bars of this length."""
-        return [heads] + [
-            [shorten(node.name), f"{len(node.pods)}/{node.max_pods}",
-             *(fill(node, resource, length) for resource in resources)] for node in nodes]
-
-    spare = screen.width - max(map(len, align(rows(0))))
-    length = min(max(spare // len(resources), 3), 20)
-    head, *lines = align(rows(length))
-    for i, node in enumerate(nodes):
-        for resource in resources:
-            if share_in_use(node, resource) > 0.9:
-                full = fill(node, resource, length)
-                lines[i] = lines[i].replace(full, screen.paint(full, RED))
-    return [head, *lines]
-
-
-def fill(node, resource, length):
-    """Return how full a node is, as a bar of this length and in numbers; "" if it has no such resource."""
-    if not has_any(node, resource):
+def fill(node, resource, length=12):
+    """Return how full a node is, as a bar and in numbers; "" if it has no such resource."""
+    if not (node.requested.get(resource) or node.allocatable.get(resource)):
         return ""
     filled = min(round(length * share_in_use(node, resource)), length)
     return f"{'█' * filled}{'░' * (length - filled)} {used_of_all(node, resource)}"
-
-
-def has_any(node, resource):
-    """Say whether a node has any of a resource, or pods that request it."""
-    return bool(node.requested.get(resource) or node.allocatable.get(resource))
 
 
 def used_of_all(node, resource):
@@ -6655,7 +6587,7 @@ def pods_without_node(pods, snapshot, screen, reasons):
     placed = {uid for node in snapshot.nodes.values() for uid in node.pods}
     lines = []
     for pod in pods:
-        if pod.uid not in placed and pod.phase not in ("Succeeded", "Failed"):
+        if pod.uid not in placed:
             reason = reasons.get(pod.uid)
             stands = f"stays pending: {reason}" if reason else where_it_stands(pod, snapshot)
             lines.append(f"{pod.key} {stands}")
@@ -6670,21 +6602,14 @@ def pods_without_node(pods, snapshot, screen, reasons):
 def where_it_stands(pod, snapshot):
     """Return in words what is to be known of a pod, except where it would go now."""
     waits = "" if pod.node_name else why_it_waits(pod, snapshot)
-    phrases = []
-    if pod.node_name:
-        remark = "" if pod.node_name in snapshot.nodes else ", a node that does not exist"
-        phrases.append(f"is on {pod.node_name}{remark}")
-    if pod.phase in ("Succeeded", "Failed"):
-        phrases.append(f"has ended ({pod.phase})")
-    if pod.terminating:
-        phrases.append("is being deleted")
-    if pod.gates:
-        phrases.append(f"has scheduling gates ({', '.join(pod.gates)})")
-    if pod.scheduler not in snapshot.policies:
-        phrases.append(whose_it_is(pod, snapshot.policies))
-    if waits:
-        phrases.append(f"waits: {waits}")
-    return " and ".join(phrases) or "is pending"
+    remark = "" if pod.node_name in snapshot.nodes else ", a node that does not exist"
+    phrases = {
+        f"is on {pod.node_name}{remark}": pod.node_name,
+        "is being deleted": pod.terminating,
+        f"has scheduling gates ({', '.join(pod.gates)})": pod.gates,
+        whose_it_is(pod, snapshot.policies): pod.scheduler not in snapshot.policies,
+        f"waits: {waits}": waits}
+    return " and ".join(phrase for phrase, is_so in phrases.items() if is_so) or "is pending"
 
 
 def whose_it_is(pod, policies):
@@ -6707,68 +6632,67 @@ def why_it_waits(pod, snapshot):
 # ==== 37. The page ======================================================================================
 
 # `--output html` prints a page to be shown to a class, kept and sent. It needs no network and no other file.
-# Each decision is a scene in three steps: the cluster and the question, the answer, the pod on its node. The
+# Each decision is a scene of three steps: the cluster and the question, the answer, the pod on its node. The
 # script shows one step at a time; without it, and on paper, they stand below each other.
 # HTML is made of f-strings, in which all text goes through `escaped`; what they join is HTML already.
 
-
 STYLE = """
-:root { color-scheme: light; --paper: #fff; --ink: #16181d; --soft: #555b66; --line: #b9bfca; --box: #f3f5f9;
-  --bar: #5b7fb5; --yes: #0b6b34; --no: #a8201a; --best: #e3f4e8 }
-@media screen and (prefers-color-scheme: dark) { :root { color-scheme: dark; --paper: #14161a; --ink: #f2f3f5;
-  --soft: #b4bac6; --line: #4c5362; --box: #20242c; --bar: #6f97d6; --yes: #7ddc9c; --no: #ff9a8f;
-  --best: #183524 } }
-html { font: clamp(16px, 1.8vw, 36px)/1.35 system-ui, sans-serif; overflow-wrap: break-word }
-html, header { background: var(--paper); color: var(--ink) } body { margin: 0 1.2rem 1rem }
-header { display: flex; flex-wrap: wrap; align-items: center; position: sticky; top: 0; padding: .4rem 0;
-  margin-bottom: .4rem; border-bottom: 1px solid var(--line) }
-h1, small, caption, .soft { font-size: .85rem; font-weight: normal; color: var(--soft) }
-h1 { flex: 1 1 12rem; margin: 0 } h2, h3 { font-size: 1.35rem; margin: 0 1rem .4rem 0; outline: none }
-h2 { float: left } h3 + * { clear: left } h4 { margin: 0 } p { margin: 0 0 .3rem } b { font-size: 1.1rem }
-nav:not([hidden]) { display: flex; gap: .6rem; align-items: center }
-button { font: inherit; color: inherit; background: var(--box); border: 1px solid var(--soft);
-  border-radius: .4rem; padding: .1rem .8rem; cursor: pointer }
-.sides { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 2fr); gap: 1rem; align-items: start }
-.sides.even { grid-template-columns: minmax(0, 4fr) minmax(0, 5fr) }
-pre { margin: 0; padding: .4rem .6rem; font-size: .8rem; line-height: 1.3; white-space: pre-wrap;
-  overflow-wrap: anywhere; background: var(--box); border-left: .25rem solid var(--bar) }
-.nodes { display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: .6rem }
-.node { border: .15rem solid var(--line); border-radius: .4rem; padding: .3rem .6rem; background: var(--box);
-  min-width: 0; overflow-wrap: anywhere }
-.node.best { border-color: var(--yes); background: var(--best) }
-.node table { width: 100%; font-size: .8rem } .node th { font-weight: normal }
-.node th, .node td { border: 0; padding: 0 .4rem 0 0; white-space: nowrap; vertical-align: middle }
-.node td { width: 90% } .node td + td { width: 1%; padding: 0; text-align: right }
-ul { list-style: none; margin: .1rem 0; padding: 0; display: flex; flex-wrap: wrap; gap: .15rem .25rem }
-li { font-size: .75rem; border: 1px solid var(--line); border-radius: .3rem; padding: 0 .35rem;
-  background: var(--paper) }
-li.new { border-color: var(--yes); font-weight: bold } li.veto { border-color: var(--no); color: var(--no) }
-svg { display: block; width: 100%; height: .65rem; border: 1px solid var(--soft) }
-rect { fill: var(--bar) } rect.new { fill: var(--yes) }
-.wide { overflow-x: auto } table { border-collapse: collapse } caption { text-align: left }
-th, td { text-align: left; vertical-align: top; padding: .25rem .7rem .25rem .3rem;
-  border-bottom: 1px solid var(--line) }
-thead th { font-size: .8rem; vertical-align: bottom } tbody th { white-space: nowrap }
-tr.best { background: var(--best) } tr.best th { color: var(--yes) } tr.no th { color: var(--no) }
-@media screen and (max-width: 50rem) { .sides { display: block } .nodes { margin-top: .6rem }
-  h2 { float: none; margin: 0 } }
-@media print { html { font-size: 10pt } header { position: static } nav { display: none !important }
-  section, .step { display: block !important; clear: left } section { break-before: page }
-  .node, tr { break-inside: avoid } svg, .best { print-color-adjust: exact } }
+:root {
+  color-scheme: light dark;
+  --soft: light-dark(#555b66, #b4bac6);
+  --line: light-dark(#b9bfca, #4c5362);
+  --box: light-dark(#f3f5f9, #20242c);
+  --yes: light-dark(#0b6b34, #7ddc9c);
+  --no: light-dark(#a8201a, #ff9a8f);
+  --best: light-dark(#e3f4e8, #183524);
+}
+html { font: clamp(16px, 1.8vw, 36px)/1.35 system-ui, sans-serif; overflow-wrap: anywhere }
+html, header { background: Canvas; color: CanvasText }
+body { margin: 0 1.2rem }
+header { position: sticky; top: 0; display: flex; flex-wrap: wrap; border-bottom: 1px solid var(--line) }
+h1 { flex: 1 1 12rem }
+h1, h2, caption { margin: .2rem 0 0; font-size: .85rem; font-weight: normal; color: var(--soft) }
+h3 { margin: 0 0 .4rem; font-size: 1.35rem; outline: none }
+h4, p { margin: 0 0 .3rem }
+button { margin: .2rem; font: inherit }
+.sides, .nodes { display: grid; gap: .6rem }
+.nodes { grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)) }
+article, pre { margin: 0; padding: .3rem .6rem; background: var(--box); border: .15rem solid var(--line) }
+.best { border-color: var(--yes); background: var(--best) }
+pre, ul, article table { font-size: .8rem }
+pre { white-space: pre-wrap }
+ul { display: flex; flex-wrap: wrap; gap: .2rem; margin: .1rem 0; padding: 0; list-style: none }
+li { padding: 0 .3rem; border: 1px solid var(--line) }
+.new { border-color: var(--yes); font-weight: bold }
+.no { border-color: var(--no); color: var(--no) }
+table { border-collapse: collapse }
+caption, th, td { text-align: left; vertical-align: top; white-space: pre-line; overflow-wrap: normal }
+tbody th { white-space: nowrap }
+td:has(meter), meter { width: 100% }
+.wide { overflow-x: auto }
+.wide th, .wide td { padding: .25rem .5rem; border-bottom: 1px solid var(--line) }
+@media screen and (min-width: 50rem) {
+  .sides { grid-template-columns: minmax(0, 1fr) minmax(0, 2fr) }
+}
+@media print {
+  :root { color-scheme: light }
+  nav { display: none !important }
+  section { display: block !important; margin-bottom: 1rem }
+  article, h2, h3, tr { break-inside: avoid; break-after: avoid }
+}
 """
 
 SCRIPT = """
-const steps = [...document.querySelectorAll('.step')];
+const steps = document.querySelectorAll('section');
 const moves = {ArrowRight: 1, PageDown: 1, ' ': 1, ArrowLeft: -1, PageUp: -1, Home: -Infinity, End: Infinity};
 let at = 0;
 
 function move(by) {
   at = Math.max(0, Math.min(at + by, steps.length - 1));
-  for (const step of steps) step.hidden = step !== steps[at];
-  for (const scene of document.querySelectorAll('section')) scene.hidden = !scene.contains(steps[at]);
+  steps.forEach((step, i) => step.hidden = i !== at);
   document.getElementById('where').textContent = `${at + 1} of ${steps.length}`;
   scrollTo(0, 0);
-  steps[at].querySelector('.node.best')?.scrollIntoView({block: 'nearest'});
+  steps[at].querySelector('article.best')?.scrollIntoView({block: 'nearest'});
   steps[at].querySelector('h3').focus({preventScroll: true});
 }
 
@@ -6778,57 +6702,82 @@ addEventListener('keydown', event => {
   event.preventDefault();
   move(moves[event.key]);
 });
-document.getElementById('back').addEventListener('click', () => move(-1));
-document.getElementById('next').addEventListener('click', () => move(1));
+document.getElementById('back').onclick = () => move(-1);
+document.getElementById('next').onclick = () => move(1);
 document.querySelector('nav').hidden = false;
 move(0);
 """
 
 
 def escaped(text):
-    """Return a text as HTML that shows it: names and messages may come from anybody."""
-    return html.escape(str(text).translate(ESCAPES))
+    """Return a text as HTML that shows it, with its lines: names and messages may come from anybody."""
+    return html.escape("\n".join(line.translate(ESCAPES) for line in text.split("\n")))
 
 
 class Page:
-    """Takes the decisions of a run, keeps what their scenes show, and makes a page of them."""
+    """Takes the decisions of a run, and makes a page of them."""
 
-    MOST = 100  # scenes; of further decisions only the summary speaks
+    MOST = 100  # decisions have scenes; of further ones only the summary speaks
 
     def __init__(self, path):
         self.path = path  # of the Policy
-        self.scenes = []
-        self.outcomes = {}  # pod -> the last decision about it, in HTML
+        self.keys = set()  # of the labels that pods ask for
         self.new = set()  # uids of the pods that this run has placed
         self.nodes = ()  # as the last decision knew them
+        self.scenes = []  # as HTML
+        self.outcomes = {}  # pod -> the last decision about it, in words
 
     def __call__(self, decision, *remarks):
-        """Take in a decision: copy what changes later, as the nodes do."""
-        node = decision.node
+        """Take in a decision, with remarks about it."""
+        pod, node = decision.pod, decision.node
         self.nodes = decision.nodes.values()
-        why = decision.waits if node else decision.message
-        mark = f"→ {node}" if node else "✗"
-        self.outcomes[decision.pod.key] = f'{escaped(mark)} <span class="soft">{escaped(why)}</span>'
-        if len(self.scenes) < self.MOST:
-            shown = nodes_to_show(self.nodes, self.new, {node, *ranked(decision)[:4]})
-            before = [with_pods(each, others_on(each, decision.pod)) for each in shown]
-            others = len(self.nodes) - len(shown)
-            self.scenes.append(Scene(
-                decision.pod, node, before, others, set(self.new), answer(decision, remarks)))
+        self.keys |= keys_asked_for(pod)
         if node:
-            self.new.add(decision.pod.uid)
+            self.new.add(pod.uid)
+        self.outcomes[pod.key] = f"→ {node} {decision.waits}" if node else f"✗ {decision.message}"
+        if len(self.scenes) < self.MOST:
+            self.scenes.append(self.scene_of(decision, remarks))
 
     def sum_up(self):
         """Say nothing between passes, where a Reporter counts pods that stay pending for one reason."""
 
-    def document(self, nodes=None):
+    def scene_of(self, decision, remarks):
+        """Return a decision in its steps: the question, the answer, the pod on its node."""
+        pod, node = decision.pod, decision.node
+        before = []  # as the nodes are without the pod, which may count on its node already
+        after = []
+        for each in nodes_to_show(self.nodes, self.new, {node, *ranked(decision)[:4]}):
+            others = [other for other in each.pods.values() if other.uid != pod.uid]
+            before.append(with_pods(each, others))
+            after.append(with_pods(each, [pod, *others]) if each.name == node else before[-1])
+        heading = f"{pod.key} (decision {len(self.scenes) + 1})"
+        question = f'<div class="sides"><pre>{escaped(manifest_of(pod))}</pre>{self.boxes(before)}</div>'
+        parts = [step(heading, "Where will it go?", question)]
+        title = f"It goes to {node}" if node else "It stays pending"
+        parts.append(step(heading, title, answer(decision, remarks)))
+        if node:
+            parts.append(step(heading, f"Now it counts on {node}", self.boxes(after, node)))
+        return "".join(parts)
+
+    def boxes(self, nodes, best=None):
+        """Return nodes as boxes, and how many others there are. best: the name of the chosen node."""
+        parts = [box(node, self.keys, self.new, "best" if node.name == best else "") for node in nodes]
+        others = len(self.nodes) - len(nodes)
+        parts += [f"<p>and {others} other nodes"] if others else []
+        return f'<div class="nodes">{"".join(parts)}</div>'
+
+    def summary(self):
+        """Return the last step: the last decision about each pod, and the nodes as they are then."""
+        caption = f"The last decision about each pod (the first {self.MOST} decisions have scenes)"
+        rows = [(pod.removeprefix("default/"), outcome) for pod, outcome in self.outcomes.items()]
+        table = table_in_html(caption, ["Pod", "Node"], rows)
+        boxes = self.boxes(nodes_to_show(self.nodes, self.new))
+        return step("Summary", "Where the pods are now", f'<div class="sides">{table}{boxes}</div>')
+
+    def document(self, nodes):
         """Return the page. nodes: as they are in the end, to be summed up; () leaves the summary out."""
-        keys = set().union(*(keys_asked_for(scene.pod) for scene in self.scenes))
-        scenes = [scene_in_html(scene, keys, f"decision {number} of {len(self.scenes)}")
-                  for number, scene in enumerate(self.scenes, 1)]
-        nodes = self.nodes if nodes is None else nodes
-        if nodes:
-            scenes.append(self.summary(nodes, keys))
+        self.nodes = nodes
+        steps = "".join([*self.scenes, *([self.summary()] if nodes else [])])
         title = escaped(f"Where do pods go? Decisions by {self.path}")
         page = f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -6837,19 +6786,8 @@ class Page:
 <meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>
 <body><header><h1>{title}</h1><nav hidden><button id="back">← Back</button>
 <span id="where" role="status"></span><button id="next">Next →</button></nav></header>
-<main>{"".join(scenes)}</main><script>{SCRIPT}</script></body></html>"""
+<main>{steps}</main><script>{SCRIPT}</script></body></html>"""
         return page.encode("ascii", "xmlcharrefreplace").decode()  # which no terminal's encoding can spoil
-
-    def summary(self, nodes, keys):
-        """Return the last scene: the last decision about each pod, and the nodes as they are then."""
-        shown = nodes_to_show(nodes, self.new)
-        rows = [f'<tr><th scope="row">{escaped(pod.removeprefix("default/"))}<td>{outcome}'
-                for pod, outcome in self.outcomes.items()]
-        few = f" (the first {self.MOST} decisions have scenes)" if len(self.scenes) == self.MOST else ""
-        return f"""<section><h2>Summary</h2><div class="step"><h3 tabindex="-1">Where the pods are now</h3>
-<div class="sides even"><table><caption>The last decision about each pod{few}</caption>
-<thead><tr><th scope="col">Pod<th scope="col">Node<tbody>{"".join(rows)}</table>
-{boxes(shown, len(nodes) - len(shown), keys, self.new)}</div></div></section>"""
 
 
 def fingerprint(text):
@@ -6857,100 +6795,66 @@ def fingerprint(text):
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-# One decision, as the page shows it. before: copies of the nodes to be shown, without the pod. others: how
-# many more there are. new: uids of the pods that the run had placed by then. answer: HTML.
-Scene = collections.namedtuple("Scene", "pod node before others new answer")
-
-
-def scene_in_html(scene, keys, number):
-    """Return a scene: the question, the answer, the pod on its node. keys: of labels that pods ask for."""
-    manifest = "\n".join(map(escaped, manifest_of(scene.pod).splitlines()))
-    before = boxes(scene.before, scene.others, keys, scene.new)
-    steps = {"Where will it go?": f'<div class="sides"><pre>{manifest}</pre>{before}</div>'}
-    steps[f"It goes to {scene.node}" if scene.node else "It stays pending"] = scene.answer
-    if scene.node:
-        steps[f"Now it counts on {scene.node}"] = boxes(scene.before, scene.others, keys, scene.new, scene)
-    divs = [f'<div class="step"><h3 tabindex="-1">{escaped(title)}</h3>{step}</div>'
-            for title, step in steps.items()]
-    return f"<section><h2>{escaped(scene.pod.key)} <small>{number}</small></h2>{''.join(divs)}</section>"
+def step(heading, title, content):
+    """Return a step of a scene."""
+    return f'<section><h2>{escaped(heading)}</h2><h3 tabindex="-1">{escaped(title)}</h3>{content}</section>'
 
 
 def answer(decision, remarks):
     """Return what was decided, and from what: sentences, and a table of nodes by rules."""
     best = ranked(decision)[:MANY]
-    sentences = [*remarks, *(said_of_totals(decision, len(best)) if best else ()),
-                 *(f"! It {what}" for what in unheeded(decision))]
-    heads = [vote.title for vote in decision.votes] + (["Total"] if best else ["Why it does not fit"])
-    columns = [re.sub("(?<=[a-z+])(?=[A-Z])", "<wbr>", escaped(head)) for head in ["Node", *heads]]
-    rows = [*(row_of_fitting(decision, name) for name in best),
-            *(row_of_failing(group, len(heads)) for group in groups_of_failing(decision))]
-    return f"""<p><b>{escaped(in_words(decision))}</b></p>
-{"".join(f"<p>{escaped(sentence)}</p>" for sentence in sentences)}<div class="wide"><table>
-<caption>Nodes by rules: raw score → points × weight; ✗ where a rule is against the node</caption>
-<thead><tr>{"".join(f'<th scope="col">{column}' for column in columns)}
-<tbody>{"".join(rows)}</table></div>"""
+    sentences = [in_words(decision), *remarks, *sentences_about(decision, len(best))]
+    heads, *rows = scores_in_rows(decision, best) if best else [["", "Why it does not fit"]]
+    heads[0] = "Node"
+    for group in groups_of_failing(decision):
+        names = group.nodes[:5]
+        if group.nodes[5:]:
+            names.append(f"and {len(group.nodes) - 5} more")
+        lines = [*group.sentences, ", ".join(names)] if names else group.sentences
+        rows.append([f"✗ {group.label}", "\n".join(lines)])
+    caption = "Nodes by rules: raw score → points × weight; ✗ where a rule is against the node"
+    return f"<p>{'<p>'.join(map(escaped, sentences))}{table_in_html(caption, heads, rows)}"
 
 
-def row_of_fitting(decision, name):
-    """Return the row of a node that fits: what each priority gives it, and its total."""
-    cells = [score_cell(vote, name).replace("→", " → ").replace("×", " × ") for vote in decision.votes]
-    cells.append(in_digits(decision.total[name]))
-    marked = marks_of(decision).get(name, "") + shorten(name, 32)
-    return f"""<tr class="{'best' if name == decision.node else ''}"><th scope="row">{escaped(marked)}
-{"".join(f"<td>{escaped(cell)}" for cell in cells)}"""
+def table_in_html(caption, heads, rows):
+    """Return a table of texts. The last cell of a short row is as wide as the columns that are left."""
+    columns = ['<th scope="col">' + re.sub("(?<=[a-z+])(?=[A-Z])", "<wbr>", escaped(head)) for head in heads]
+    lines = []
+    for first, *between, last in rows:
+        kind = {"* ": "best", "✗ ": "no"}.get(first[:2], "")
+        cells = "".join(f"<td>{escaped(cell)}" for cell in between)
+        span = len(heads) - len(between) - 1
+        lines.append(f'<tr class="{kind}"><th scope="row">{escaped(first)}{cells}'
+                     f'<td colspan="{span}">{escaped(last)}')
+    return (f'<div class="wide"><table><caption>{escaped(caption)}</caption>'
+            f'<thead><tr>{"".join(columns)}<tbody>{"".join(lines)}</table></div>')
 
 
-def row_of_failing(group, columns):
-    """Return the row of nodes that do not fit, for reasons that are the same."""
-    names = group.nodes[:5] if group.nodes != [group.label] else []
-    more = f" and {len(group.nodes) - 5} more" if group.nodes[5:] else ""
-    return f"""<tr class="no"><th scope="row">✗ {escaped(group.label)}<td colspan="{columns}">
-{"<br>".join(map(escaped, group.sentences))}<div class="soft">{escaped(", ".join(names) + more)}</div>"""
-
-
-def others_on(node, pod):
-    """Return the pods on a node, except one."""
-    return [other for other in node.pods.values() if other.uid != pod.uid]
-
-
-def boxes(nodes, others, keys, new, scene=None):
-    """Return nodes as boxes, and how many others there are. scene: whose pod is put on its node."""
-    parts = [box(node, keys, new, scene.pod if scene and scene.node == node.name else None) for node in nodes]
-    if others:
-        parts.append(f'<p class="soft">and {others} other nodes</p>')
-    return f'<div class="nodes">{"".join(parts)}</div>'
-
-
-def box(node, keys, new, pod):
-    """Return a node as a box: its cordon, taints and labels, how full it is, its pods, and one put on it."""
-    pods = [*([pod] if pod else []), *node.pods.values()]
-    after = types.SimpleNamespace(allocatable=node.allocatable, requested=dict(node.requested))
-    add(after.requested, pod.requests if pod else {})
-    devices = sorted(name for name in after.allocatable.keys() | after.requested.keys() if "/" in name)
-    room = max(node.max_pods, 1)
-    rows = [bar("pods", len(node.pods) / room, len(pods) / room, f"{len(pods)}/{node.max_pods}")]
-    for name in [*CPU_AND_MEMORY, *devices]:
-        rows.append(bar(name, share_in_use(node, name), share_in_use(after, name), used_of_all(after, name)))
-    marks = [item("cordoned", "veto")] if node.unschedulable else []
-    marks += [item(f"taint {taint_in_words(taint)}", "veto") for taint in node.taints]
+def box(node, keys, new, kind):
+    """Return a node as a box: its cordon, taints and labels, how full it is, its pods."""
+    marks = [item("cordoned", "no")] if node.unschedulable else []
+    for taint in node.taints:
+        what = "=".join(filter(None, [taint.key, taint.value]))
+        marks.append(item(f"taint {what}:{taint.effect}", "no"))
     marks += [item(label) for label in labels_of(node, keys)]
+    rows = [bar("pods", len(node.pods) / max(node.max_pods, 1), f"{len(node.pods)}/{node.max_pods}")]
+    devices = sorted(name for name in node.allocatable.keys() | node.requested.keys() if "/" in name)
+    for name in [*CPU_AND_MEMORY, *devices]:
+        rows.append(bar(name.rpartition("/")[2], share_in_use(node, name), used_of_all(node, name)))
     names = []
-    for each in pods[:MANY]:
-        is_new = each is pod or each.uid in new
-        words = " ".join([each.key.removeprefix("default/"), *labels_of(each, keys)])
-        names.append(item(f"+{words}", "new") if is_new else item(words))
-    if len(pods) > MANY:
-        names.append(item(f"and {len(pods) - MANY} others"))
-    return f"""<article class="node {'best' if pod else ''}"><h4>{escaped(node.name)}</h4>
+    for pod in [*node.pods.values()][:MANY]:
+        words = " ".join([pod.key.removeprefix("default/"), *labels_of(pod, keys)])
+        names.append(item(f"+{words}", "new") if pod.uid in new else item(words))
+    if len(node.pods) > MANY:
+        names.append(item(f"and {len(node.pods) - MANY} others"))
+    return f"""<article class="{kind}"><h4>{escaped(node.name)}</h4>
 <ul>{"".join(marks)}</ul><table>{"".join(rows)}</table><ul>{"".join(names)}</ul></article>"""
 
 
-def bar(name, before, after, numbers):
-    """Return a row that says how full a node is, from 0 to 1, before and after a pod has come."""
-    rects = [f'<rect class="{kind}" width="{min(share, 1):.1%}" height="100%"/>'
-             for kind, share in (("new", after), ("old", before))]
-    return f"""<tr><th scope="row">{escaped(name.rpartition("/")[2])}
-<td><svg aria-hidden="true">{"".join(rects)}</svg><td>{escaped(numbers)}"""
+def bar(name, share, numbers):
+    """Return a row that says how full a node is, from 0 to 1."""
+    meter = f'<meter value="{share:.3f}" aria-hidden="true"></meter>'
+    return f'<tr><th scope="row">{escaped(name)}<td>{meter}<td>{escaped(numbers)}'
 
 
 def item(text, kind=""):
@@ -6969,32 +6873,34 @@ def keys_asked_for(pod):
     return set(re.findall(r"[\w./-]+", json.dumps(asked))) - {HOSTNAME}
 
 
+SHOWN_OF_PODS = [  # fields of a spec, of which the rest is what the API server adds, or no rule looks at it
+    "schedulerName", "priority", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints",
+    "schedulingGates", "overhead", "resources", "volumes", *CONTAINERS]
+
+
 def manifest_of(pod):
-    """Return what rules look at of a pod's manifest, as people write it, without what the API server adds."""
-    metadata = filled_in(pod.raw["metadata"], ["name", "namespace", "labels"])
-    annotations = {name: text for name, text in pod.annotations.items() if not name.startswith("kubectl.")}
-    spec = filled_in(pod.spec, ["schedulerName", "priority", "nodeSelector", "affinity",
-                                "topologySpreadConstraints", "schedulingGates", "overhead", "resources"])
-    spec["tolerations"] = [each for each in pod.tolerations if each.get("tolerationSeconds") != 300]
-    spec["volumes"] = [volume for volume in pod.volumes if "projected" not in volume]
-    for kind in ("initContainers", "containers"):
+    """Return what rules look at of a pod's manifest, as people write it."""
+    spec = pod.spec | {
+        "tolerations": [each for each in pod.tolerations if each.get("tolerationSeconds") != 300],
+        "volumes": [volume for volume in pod.volumes if "projected" not in volume]}
+    for kind in CONTAINERS:
         spec[kind] = [filled_in(container, ["name", "image", "resources", "ports"])
                       for container in pick(pod.spec, list, kind, of=dict)]
-    metadata = filled_in(metadata | {"annotations": annotations})
-    thing = {"kind": "Pod", "metadata": metadata, "spec": filled_in(spec)}
+    metadata = filled_in(pod.raw["metadata"], ["name", "namespace", "labels"])
+    thing = {"kind": "Pod", "metadata": metadata, "spec": filled_in(spec, SHOWN_OF_PODS)}
     return yaml.safe_dump(thing, sort_keys=False, default_flow_style=None, allow_unicode=True)
 
 
-def filled_in(thing, names=None):
-    """Return the fields of an object that say something; of those with these names, if there are any."""
-    return {name: thing[name] for name in names or thing
-            if thing.get(name) not in (None, "", 0, [], {}, "default", {"requests": {}})}
+def filled_in(thing, names):
+    """Return those fields of an object that have these names and say something."""
+    says_nothing = (None, "", 0, [], {}, "default", {"requests": {}})
+    return {name: thing[name] for name in names if thing.get(name) not in says_nothing}
 
 
 # ==== 38. The command line ==============================================================================
 
-def read_arguments(argv):
-    """Read the command line."""
+def option_parser():
+    """Return what reads the options."""
     parser = argparse.ArgumentParser(
         prog="scheduler.py", usage="%(prog)s [options]", allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -7027,20 +6933,21 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("-o", "--output", choices=["text", "json", "html"], default="text",
         help="json: an object for each decision; html: a page of all of them")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
+    return parser
+
+
+def read_arguments(argv):
+    """Read the command line; what is wrong in it ends the process."""
+    parser = option_parser()
     options, unknown = parser.parse_known_args(argv)
     if unknown:
         word = unknown[0].partition("=")[0]
         otherwise = "" if word.startswith("-") else "; manifests are given by --cluster"
         hint = did_you_mean(word, parser._option_string_actions, otherwise)
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-    if "@" in options.server:
-        parser.error("--server: expected a URL without a user or a password; kubectl proxy needs none")
-    if not re.fullmatch("https?://[^/?#]+/?", options.server):
-        parser.error(f"--server {options.server}: expected a URL such as http://127.0.0.1:8001")
-    try:
-        _ = urlsplit(options.server).port  # raises ValueError if that is none
-    except ValueError as error:
-        parser.error(f"--server {options.server}: {error}")
+    server = re.fullmatch(r"https?://([\w.-]+|\[[\da-fA-F:.]+])(:(\d{1,5}))?/?", options.server)
+    if not server or int(server[3] or 0) > 65535:
+        parser.error("--server: expected a URL such as http://127.0.0.1:8001, without a user or a password")
     if not 0 < options.interval < 1e6:
         parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
     if options.compare and (options.explain or options.output == "html" or not options.cluster):
@@ -7074,7 +6981,8 @@ def command_line(argv=None):
     rules_print_to = sys.stdout if options.output == "text" else sys.stderr
     ended = threading.Event()
     try:
-        in_background(watch_rules, threading.get_ident(), ended)
+        CAME_ROUND.limit = math.inf
+        in_background(watch_the_loop, threading.get_ident(), ended)
         with contextlib.redirect_stdout(rules_print_to):
             return int(run_command(options, screen))
     except (ApiError, InputError) as error:
@@ -7113,55 +7021,48 @@ def run_command(options, screen):
                 log.info("%s: no rule looks at %s; --policy DefaultProvider looks at all", name, what)
     with contextlib.suppress(ApiError):  # which the loop will meet, too
         waiting = cluster.waiting_pods(policies)
+        if options.output == "html":
+            report.keys.update(*map(keys_asked_for, waiting))
         if not cluster.pending_pods(waiting, policies):
             why = "none without a node has this spec.schedulerName"
             if waiting:
                 why = "those without a node have scheduling gates, are being deleted, or a rule says no"
             log.info("no pod waits for %s: %s", ", ".join(policies), why)
     if options.cluster:
-        return schedule_manifests(cluster, policies, stop, options, screen)
-    code = poll(cluster, files[0], stop, options)
+        has_failed = schedule_manifests(cluster, policies, stop, options, screen)
+    else:
+        has_failed = poll(cluster, files[0], stop, options)
     if options.output == "html":
-        screen.print(report.document())
-    return code
+        screen.print(report.document(cluster.snapshot.nodes.values()))
+    return has_failed
 
 
-def watch_rules(thread, ended, seconds=5):
-    """Until all has ended, warn of each rule that a thread, the loop's, has asked about a pod for so long."""
-    last = None  # the rule in which the thread was at the last look, and the pod
-    while not ended.wait(seconds):
-        frame = sys._current_frames().get(thread)
-        while frame and frame.f_code not in RULE_OF:
-            frame = frame.f_back
-        seen = frame and (frame.f_code, frame.f_locals.get("pod"))
-        if seen and seen == last:
-            place = f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
-            what = f"{RULE_OF[frame.f_code]} takes long: more than {seconds:g} s for one pod"
-            warn_once(f"{what} ({place})", about=frame.f_code)
-        last = seen
+def watch_the_loop(thread, ended, seconds=5):
+    """Warn of a rule that takes long; end the process if the loop does not come round within its limit.
 
-
-def watch_the_loop(thread, ended, limit):
-    """Until all has ended, end the process if the loop does not come round for so many seconds.
-
-    Nobody would be scheduled, while another thread renews the Lease: so another replica is to lead.
+    A loop that hangs schedules nobody, while another thread renews the Lease: another replica is to lead.
     """
+    seen_before = None
     last = time.monotonic()
-    while not ended.wait(limit / 10):
+    while not ended.wait(seconds):
         moment = time.monotonic()
-        if moment > last + limit / 2:  # the process itself was paused
+        if moment > last + 1.5 * seconds:  # the process itself was paused
             CAME_ROUND.at = max(moment, CAME_ROUND.at)
         last = moment
-        if moment < CAME_ROUND.at + limit:
-            continue
-        frame = sys._current_frames().get(thread)
-        places = [(each.filename, each.lineno) for each in traceback.extract_stack(frame)]
-        in_rules = [place for place in places if place[0] in {str(added.path) for added in PLUGGED_IN}]
-        file, line = (in_rules or places)[-1]
-        place = f"{Path(file).name}, line {line}"
-        said = f"the loop has not come round for {limit:g} s ({place}): this process ends"
-        wait([in_background(log.error, said)], 1)  # whoever reads the log may be what is waited for
-        os._exit(1)
+        frame = innermost = sys._current_frames().get(thread)
+        while frame and frame.f_code not in RULE_OF:
+            frame = frame.f_back
+        where = frame or innermost
+        place = f"{Path(where.f_code.co_filename).name}, line {where.f_lineno}"
+        seen = frame and (frame.f_code, frame.f_locals.get("pod"))
+        if seen and seen == seen_before:
+            what = f"{RULE_OF[frame.f_code]} takes long: more than {seconds:g} s for one pod"
+            in_background(warn_once, f"{what} ({place})", frame.f_code)  # the log itself may be stuck
+        seen_before = seen
+        if moment > CAME_ROUND.at + CAME_ROUND.limit and not STOP.is_set():
+            said = f"the loop has not come round for {CAME_ROUND.limit:g} s ({place}): this process ends"
+            wait([in_background(log.error, said)], 1)
+            os._exit(1)
 
 
 def stop_on_signals():
@@ -7190,9 +7091,8 @@ def poll(cluster, policy_file, stop, options):
         cluster.writer.write_while(election.leads)
         if not election.lead(stop, cluster.keep_up):
             return int(options.once)
-    limit = election.renew_deadline if elected else 60
     CAME_ROUND.at = time.monotonic()
-    in_background(watch_the_loop, threading.get_ident(), stop, limit)
+    CAME_ROUND.limit = election.renew_deadline if elected else 60
     code = run_to_the_end(cluster, policy_file, stop, options.interval, options.once)
     stop.set()
     if elected:
@@ -7219,8 +7119,6 @@ def schedule_manifests(cluster, policies, stop, options, screen):
         reasons = {uid: record.written for uid, record in cluster.pending.items()}
         screen.print(*picture(snapshot.nodes.values(), pods, screen, waiting),
                      *pods_without_node(pods, snapshot, screen, reasons))
-    if options.output == "html":
-        screen.print(cluster.show.document(snapshot.nodes.values()))
     return FAILURE.is_set() or stop.is_set()
 
 
@@ -7239,16 +7137,15 @@ def make_passes(cluster, policies, stop, once):
 
 def explain_pod(cluster, policy_file, options, screen):
     """Show where a pod would go now, whether or not anybody would try it. Return whether a rule failed."""
-    namespace, _, name = options.explain.rpartition("/")
-    namespace = namespace or "default"
-    things, _ = list_all(cluster.api, "pods", f"metadata.namespace={namespace},metadata.name={name}")
-    pods = [pod for pod in [read_or_warn(Pod, thing) for thing in things] if pod]
-    if not pods:
-        raise ApiError(404, f'pod "{namespace}/{name}" not found (NAMESPACE/NAME; default/ may be left out)')
-    pod = pods[0]
     path = policy_file.path
     policies = policy_file.policies
     snapshot = cluster.look(policies)
+    namespace, _, name = options.explain.rpartition("/")
+    key = f"{namespace or 'default'}/{name}"
+    pod = cluster.cache.pods.get(key)
+    if not pod:
+        hint = "NAMESPACE/NAME of one that has not ended; default/ may be left out"
+        raise ApiError(404, f'pod "{key}" not found ({hint})')
     stands = where_it_stands(pod, snapshot)
     read = READERS.get("KubeSchedulerConfiguration")
     if read and pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:
@@ -7261,48 +7158,18 @@ def explain_pod(cluster, policy_file, options, screen):
     pod.record = PodRecord(pod)
     decision = schedule(pod, snapshot, policy)
     policy.seek_remedy(decision, snapshot)
-    answers = [*say_what_follows(decision, cluster.cache)] if decision.node else []
+    if decision.node:  # rules are asked what they say before the binding; nothing is sent
+        cluster.pending.assume(decision)
+    if decision.node:
+        cluster.pending.ask_rules(decision)
     heading = f"{pod.key} {stands}. If scheduled now, by {path}"
     if options.output == "html":
         page = Page(path)
-        page(decision, heading, *answers)
+        page(decision, heading)
         screen.print(page.document(nodes=()))
-        return FAILURE.is_set()
-    show(decision, options, screen, heading)
-    if answers and options.output == "text":
-        screen.print("What rules say once it has a node (nothing is sent):")
-        for answer in answers:
-            screen.print(*screen.fold(answer, rest=" " * 12))
-        screen.print()
+    else:
+        cluster.show(decision, heading)
     return FAILURE.is_set()
-
-
-def say_what_follows(decision, cache):
-    """Yield what each rule says before the binding, until one refuses or has the pod wait; then undo it."""
-    pod = decision.pod
-    snapshot = cache.snapshot
-    node = snapshot.nodes[decision.node]
-    cache.place(pod, node.name)
-    try:
-        for point in ("reserve", "permit", "pre_bind"):
-            for rule in decision.policy.rules_with[point]:
-                wanted, reason = with_reason(call_hook(rule, point, pod, node, snapshot))
-                answer = "goes on"
-                if point == "permit" and wanted:
-                    answer = f"not yet, for at most {wanted:g} s"
-                if point == "pre_bind" and wanted is not None:
-                    answer = ", ".join(["not yet", *(f"{method} {path} first" for method, path, _ in wanted)])
-                if answer != "goes on":
-                    decision.waits = with_why(f"{rule.title} ({point}): {answer}", reason)
-                yield f"  {point:8}  {rule.title}: {with_why(answer, reason)}"
-            if decision.waits:
-                return
-    except (Exception, SystemExit) as error:
-        decision.give_up(error)
-        yield f"  {point:8}  {rule.title}: {decision.message}"
-    finally:
-        cache.forget(pod)
-        unreserve(decision, snapshot)
 
 
 def compare(manifests, files, stop, options, screen):

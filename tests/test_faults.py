@@ -757,9 +757,12 @@ from scheduler import predicate
 def stuck(pod, node):
     time.sleep(3600)
 """
-ENDS_SOON = """import sys, scheduler
-plain = scheduler.watch_the_loop
-scheduler.watch_the_loop = lambda thread, ended, limit: plain(thread, ended, limit / 30)
+ENDS_SOON = """import math, sys, types, scheduler
+class Soon(types.SimpleNamespace):
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value / 30 if name == "limit" else value)
+scheduler.CAME_ROUND = Soon(at=0, limit=math.inf)
+scheduler.watch_the_loop.__defaults__ = (0.05,)
 sys.exit(scheduler.command_line())"""
 
 

@@ -18,7 +18,7 @@ from selenium.webdriver.common.keys import Keys
 DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
          "--disable-background-networking", "--disable-component-update", "--window-size=1280,720"]
-SCENE = "section:not([hidden])"  # that is shown
+STEP = "section:not([hidden])"  # that is shown
 pytestmark = pytest.mark.xdist_group("a browser")  # which one worker starts
 
 
@@ -76,13 +76,13 @@ def press(browser, *keys):
 
 
 def shown(browser):
-    """The text of the scenes that are shown."""
-    return "\n".join(scene.text for scene in browser.find_elements(By.CSS_SELECTOR, SCENE))
+    """The text of the steps that are shown."""
+    return "\n".join(step.text for step in browser.find_elements(By.CSS_SELECTOR, STEP))
 
 
 def heading(browser):
-    """The pod of the scene that is shown, and what is said of it."""
-    [pod], [said] = (browser.find_elements(By.CSS_SELECTOR, f"{SCENE} {kind}") for kind in ("> h2", "> .step:not([hidden]) h3"))
+    """The pod of the step that is shown, and what is said of it."""
+    [pod], [said] = (browser.find_elements(By.CSS_SELECTOR, f"{STEP} > {kind}") for kind in ("h2", "h3"))
     return f"{pod.text.partition(' ')[0]} {said.text}"
 
 
@@ -93,7 +93,7 @@ def place(browser):
 
 def box(browser, name):
     """The words in a node's box, where it is shown."""
-    texts = [each.text for each in browser.find_elements(By.CSS_SELECTOR, f"{SCENE} > .step:not([hidden]) article")]
+    texts = [each.text for each in browser.find_elements(By.CSS_SELECTOR, f"{STEP} article")]
     [words] = [text.split() for text in texts if text.startswith(f"{name}\n")]
     return " ".join(words)
 
@@ -137,8 +137,8 @@ def test_the_answer_is_a_table_of_nodes_by_rules(browse):
     assert [cell.replace(" ", "") for cell in rows[0]] == [
         "Node", "LeastRequestedPriority", "BalancedResourceAllocation", "NodeAffinityPriority",
         "TaintTolerationPriority", "Total"]
-    assert rows[1:3] == [["* node-a", "29 × 1", "90 × 1", "1 → 100 × 2", "0 → 100 × 1", "419"],
-                         ["node-b", "88 × 1", "92 × 1", "0 → 0 × 2", "0 → 100 × 1", "280"]]
+    assert rows[1:3] == [["* node-a", "29×1", "90×1", "1→100×2", "0→100×1", "419"],
+                         ["node-b", "88×1", "92×1", "0→0×2", "0→100×1", "280"]]
     assert rows[5] == ["✗ node-old", "CheckNodeUnschedulable: node(s) were unschedulable"]
     assert "node-a is 139 ahead of node-b: NodeAffinityPriority +200," in shown(page)
     assert answer.find_element(By.TAG_NAME, "caption").text.startswith("Nodes by rules")
@@ -271,7 +271,7 @@ def test_a_pod_that_is_explained_has_a_page_of_its_own(browse):
 def test_what_no_rule_looks_at_is_said_on_the_page(browse):
     page = browse("--cluster", ROOT / "tests/clusters/affinity.yaml")
     press(page, Keys.ARROW_RIGHT)
-    assert "! It has required pod anti-affinity, and MatchInterPodAffinity, which looks at that, is not" in shown(page)
+    assert "! default/web-1 has required pod anti-affinity, and MatchInterPodAffinity, which looks at that, is not" in shown(page)
 
 
 def test_a_run_on_a_cluster_ends_with_its_page(browse):
