@@ -1034,7 +1034,7 @@ LONG = '{"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": "my
         "kind: Pod\nmetadata:\n\tname: p\n", "line 3: a tab; YAML is indented by spaces: name: p"),
     "a key that comes twice": ("kind: Pod\nkind: Pod\n", 'line 2: duplicate key "kind": kind: Pod'),
     "another mistake": ("a: b: c", "line 1: mapping values are not allowed in this context: a: b: c"),
-    "the place in JSON is quoted whole": (LONG, f"line 1: stray comma: {LONG}"),
+    "the place in JSON is quoted whole": (LONG, f"line 1: Expecting property name enclosed in double quotes: {LONG}"),
     "but of a line that is very long, what is near": (
         '{"a": ' + "1" * 1000 + " x}", "line 1: Expecting ',' delimiter: " + "1" * 200 + " x}"),
 })

@@ -98,12 +98,12 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
         "scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)"),
     "a priority's argument among the predicates": (
         policy([{"name": "Ssd", "argument": {"labelPreference": {"label": "ssd", "presence": True}}}]),
-        "predicates[0].argument.labelPreference: unknown field; today: node affinity (in a Policy, among the priorities: a name "
-        'of your own, with "argument": {"labelPreference": {"label": "ssd", "presence": true}})'),
+        "predicates[0].argument.labelPreference: unknown field; today: node affinity (in a Policy: a priority of any name, with "
+        "the argument labelPreference)"),
     "a predicate's argument among the priorities, which means the opposite there": (
         policy((), [{"name": "Zone", "weight": 1, "argument": {"serviceAffinity": {"labels": ["zone"]}}}]),
-        "priorities[0].argument.serviceAffinity: unknown field; today: pod affinity (in a Policy, among the predicates: a name "
-        'of your own, with "argument": {"serviceAffinity": {"labels": ["zone"]}})'),
+        "priorities[0].argument.serviceAffinity: unknown field; today: pod affinity (in a Policy: a predicate of any name, with "
+        "the argument serviceAffinity)"),
     "a version": ('{"kind": "Policy", "version": "v1"}', "version: unknown field; today: apiVersion"),
     "a field with a typo": (
         policy(hardPodAffinitySymetricWeight=1),
@@ -126,16 +126,16 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
         '{"kind": "Policy",', 'line 1: Expecting property name enclosed in double quotes: {"kind": "Policy",'),
     "a comma behind the last of a list": (
         '{"kind": "Policy",\n "predicates": [\n  {"name": "HostName"},\n ]}',
-        'line 3: stray comma: {"name": "HostName"},'),
+        'line 3: @: {"name": "HostName"},'),
     "a comma behind the last of an object": (
-        '{"kind": "Policy", "apiVersion": "v1", }', 'line 1: stray comma: {"kind": "Policy", "apiVersion": "v1", }'),
+        '{"kind": "Policy", "apiVersion": "v1", }', 'line 1: @: {"kind": "Policy", "apiVersion": "v1", }'),
     "two commas": ('{"kind": "Policy",\n "apiVersion": "v1",, "predicates": []}',
-                   'line 2: stray comma: "apiVersion": "v1",, "predicates": []}'),
+                   'line 2: @: "apiVersion": "v1",, "predicates": []}'),
     "no comma at the end of a line": (
         '{"kind": "Policy"\n "apiVersion": "v1"}', 'line 1: Expecting \',\' delimiter: {"kind": "Policy"'),
     "half a file, up to the end of a line": (
         '{"kind": "Policy",\n', 'line 1: Expecting property name enclosed in double quotes: {"kind": "Policy",'),
-    "no value on the next line": ('{"kind":\n Policy}', "line 2: Expecting value: Policy}"),
+    "no value on the next line": ('{"kind":\n Policy}', 'line 1: Expecting value: {"kind":'),
     "neither kind nor apiVersion": (
         '{"predicates": []}', f'{EXPECTED} {{"predicates": []}}'),
     "nothing at all": ("", f"{EXPECTED} nothing"),
@@ -225,27 +225,19 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
         'priorities[0]: unknown priority "LeastRequestedPriorit"; did you mean "LeastRequestedPriority"?'),
     "a rule that needs an argument under its own name": (
         policy((), [{"name": "NodeLabel", "weight": 1}]),
-        'priorities[0]: needs an argument; in a Policy, among the priorities: a name of your own, with "argument": '
-        '{"labelPreference": {"label": "ssd", "presence": true}}'),
+        "priorities[0]: needs another name, and the argument labelPreference"),
 })
 def test_what_is_wrong_is_said_in_a_line(text, line, tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(text)
     run = run_scheduler("--policy", path, "--cluster", "/dev/null")
-    assert (run.returncode, run.stderr) == (2, f"{path}: {line}\n")
+    said = re.sub("Expecting (value|property name enclosed in double quotes)|Illegal trailing comma [a-z ]+", "@", run.stderr)
+    assert (run.returncode, said if "@" in line else run.stderr) == (2, f"{path}: {line}\n"), "@ depends on Python's version"
 
 
-@table("path, hint", {
-    "nearly a provider": ("DefaultProviderr", '; did you mean "DefaultProvider"?'),
-    "nearly another": (
-        "ClusterAutoscaler", '; did you mean "ClusterAutoscalerProvider"?; other than a file: DefaultProvider, '
-        "ClusterAutoscalerProvider"),
-    "neither a file nor a provider": ("Foo", "; other than a file: DefaultProvider, ClusterAutoscalerProvider"),
-    "a file": ("nowhere.yaml", ""),
-})
-def test_the_hint_for_a_file_that_is_not_there(path, hint):
-    run = run_scheduler("--policy", path, "--cluster", "/dev/null")
-    assert (run.returncode, run.stderr) == (2, f"{path}: No such file or directory{hint}\n")
+def test_a_file_that_is_not_there():
+    run = run_scheduler("--policy", "nowhere.yaml", "--cluster", "/dev/null")
+    assert (run.returncode, run.stderr) == (2, "nowhere.yaml: No such file or directory\n")
 
 
 @pytest.mark.parametrize("field", ["zone", "labels", "preference", "version"])
@@ -314,8 +306,7 @@ def test_all_that_is_wrong_is_said_at_once():
         ["extenders[0].preemptVerb: nobody is preempted here, so it is not asked"]),
     "a predicate that needs an argument, under its own name": (
         {"predicates": [*({"name": name} for name in MANDATORY_PREDICATES), {"name": "CheckServiceAffinity"}]},
-        ["predicates[2]: CheckServiceAffinity lets each node pass; in a Policy, among the predicates: a name of your own, with "
-         '"argument": {"serviceAffinity": {"labels": ["zone"]}}']),
+        ["predicates[2]: lets each node pass; it needs another name, and the argument serviceAffinity"]),
 })
 def test_what_does_nothing_is_said(more, notices):
     assert scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **more}).notices == notices
@@ -408,31 +399,16 @@ def test_two_rules_under_one_name_of_the_users_own_both_count():
         "node(s) didn't have the requested labels", "node(s) didn't match service affinity"]
 
 
-ALWAYS = "always on, though not among the predicates: "
-
-
-@table("predicates, notices", {
-    "neither is named": ([], [f"{ALWAYS}CheckNodeUnschedulable, PodToleratesNodeTaints"]),
-    "one is named": (["PodToleratesNodeTaints"], [f"{ALWAYS}CheckNodeUnschedulable"]),
-    "both are named": (["PodToleratesNodeTaints", "CheckNodeUnschedulable"], []),
-    "the default predicates": (None, []),
-})
-def test_that_two_predicates_are_always_on_is_said_where_they_are_not_named(predicates, notices):
-    named = {} if predicates is None else {"predicates": [{"name": name} for name in predicates]}
-    assert scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **named}).notices == notices
-
-
 @table("extender, said", {
-    "a field": ({"ignoreable": True}, 'extenders[0].ignoreable: unknown field, …; did you mean "ignorable"?'),
+    "a field": ({"ignoreable": True}, 'extenders[0].ignoreable: unknown field, passed over as in kube-scheduler'),
     "a field of a field": (
         {"managedResources": [{"name": "a/b", "ignoredBySchedular": True}]},
-        'extenders[0].managedResources[0].ignoredBySchedular: unknown field, …; did you mean "ignoredByScheduler"?'),
+        "extenders[0].managedResources[0].ignoredBySchedular: unknown field, passed over as in kube-scheduler"),
     "whatever its case": ({"Weight": 1, "URLPREFIX": "http://x"}, None),
 })
 def test_what_is_misspelt_in_an_extender_is_said_and_passed_over(extender, said):
     built = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "extenders": [extender]})
-    texts = [text.replace("which is passed over, as in kube-scheduler", "…") for text in built.notices]
-    assert texts == ([said] if said else [])
+    assert built.notices == ([said] if said else [])
 
 
 def test_the_shipped_policy_loads_without_a_word():
