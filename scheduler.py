@@ -996,7 +996,7 @@ def main(argv=None):
 
 ##########################################################################################################
 # PART II. WHAT ELSE RULES LOOK AT                                                                       #
-# The map of all parts; labels; sidecars and resizing; claims, images, and what pods have in common.     #
+# How the parts go together; sidecars and resizing; labels, claims, images; what pods have in common.    #
 ##########################################################################################################
 
 # The script is a whole. What follows makes of it what people run in earnest: it adds, and takes nothing back.
@@ -1011,17 +1011,7 @@ def main(argv=None):
 #     thread:          one for      the loop's, for all pods,                  one of 64,
 #                      a resource   one after another                          for each pod
 #
-# II. What else rules look at: labels, sidecars and resizing, claims, images.
-# III. Rules that look further: How more is said of a rule. Labels, images, shapes. Services and spreading.
-#     Affinity between pods. Disks, and how many a node can attach. Claims and their volumes. The other
-#     extension points. What is asked whatever the Policy.
-# IV. What people write: Files. Rules of one's own. The Policy.
-# V. The live cluster: Requests and threads. List and watch. The cache. The life of a pending pod. What is
-#     written. The live cluster. What is remembered. Extenders. Several replicas, of which one leads.
-# VI. People: A cluster made of manifests. What people see. The picture of a cluster. The page. The command
-#     line.
-# VII. Today: What today's kube-scheduler says otherwise. KubeSchedulerConfiguration, and what of it
-#     kube-scheduler refuses. (All else works without this part.)
+# A banner says what is in a part, and `grep '^# ====' scheduler.py` lists all chapters.
 #
 # What a part imports stands at its head, so that the script begins with what it needs itself.
 
@@ -1139,7 +1129,8 @@ def read_more_of_pod(pod):
     sidecars = [container for container in pod.init_containers if is_sidecar(container)]
     if sidecars:
         pod.host_ports = read_only(host_ports_of([*pod.containers, *sidecars]))
-    if sidecars or spec.get("resources") or is_resized(raw):
+    statuses = pick(raw, list, "status", "containerStatuses", of=dict)
+    if sidecars or statuses or spec.get("resources"):  # one that runs may be resized
         read_requests_of_today(pod)
     pod.record = None  # of a pending pod: its PodRecord
 
@@ -1159,16 +1150,8 @@ def read_claims(pod):
     pod.named_claims = tuple(named_claims)
 
 
-def is_resized(raw):
-    """Say whether a kubelet has reported the resources of a pod, or of one of its containers."""
-    statuses = [pick(raw, dict, "status")]
-    for kind in ("initContainerStatuses", "containerStatuses"):
-        statuses += pick(raw, list, "status", kind, of=dict)
-    return any(status.get("resources") is not None for status in statuses)
-
-
 def read_requests_of_today(pod):
-    """Read what a pod requests that has sidecars, is resized in place, or requests something as a whole."""
+    """Read what a pod requests if it has sidecars, may be resized, or requests something as a whole."""
     overhead = amounts(pod.spec, "overhead")
     wanted = amounts(pod.spec, "resources", "requests")
     status = pick(pod.raw, dict, "status")
@@ -2864,7 +2847,7 @@ def decode_part(value, schema, where, problems, passed_over=None):
     kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
     if value is None:
         return kind()
-    expected = TIMEOUTS[kind] if where.endswith(".httpTimeout") else TYPE_NAMES[kind]
+    expected = TIMEOUTS[kind] if where.endswith(".httpTimeout") else TYPE_NAMES.get(kind, kind)
     fits = type(value) is kind or (kind is float and type(value) is int)
     if isinstance(schema, range) and fits:
         fits = value in schema
@@ -2988,26 +2971,19 @@ class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         return super().construct_mapping(node, deep)
 
 
-def check_aliases(text):
-    """Raise ValueError if the aliases in a YAML text stand for too much."""
-    size = copied = 0  # characters: all in all, and by aliases
-    sizes = {}  # anchor -> what its aliases stand for
-    around = []  # of the collections that an event is in: (anchor, the size before it)
-    for event in yaml.parse(text, YamlLoader):
-        if isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = around.pop()
-            sizes[anchor] = size - before
-        elif isinstance(event, yaml.CollectionStartEvent):
-            around.append((event.anchor, size))
-            size += 1
-        elif isinstance(event, yaml.ScalarEvent):
-            sizes[event.anchor] = len(event.value) + 1
-            size += sizes[event.anchor]
-        elif isinstance(event, yaml.AliasEvent):
-            copied += sizes.get(event.anchor, 0)
-            size += sizes.get(event.anchor, 0)
-        if copied > 10_000_000:
-            raise ValueError(f"line {event.start_mark.line + 1}: its aliases stand for too much")
+def through_json(document, most):
+    """Return what is read of YAML in JSON's types: dates as strings, and for each alias a copy.
+
+    Raises ValueError if that takes more than so many characters of JSON.
+    """
+    parts = []
+    size = 0
+    for part in json.JSONEncoder(default=str).iterencode(document):
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            raise ValueError("its aliases stand for too much")
+    return json.loads("".join(parts))
 
 
 def unique_keys(pairs):
@@ -3039,10 +3015,9 @@ def documents_in(text):
     try:
         if text.lstrip().startswith("{"):
             yield json.loads(text, object_pairs_hook=unique_keys)
-        else:  # through JSON, so that dates are strings, and no two places share an object by an alias
-            check_aliases(text)
+        else:
             for document in yaml.load_all(text, YamlLoader):
-                yield json.loads(json.dumps(document, default=str))
+                yield through_json(document, most=10 * len(text) + 10_000_000)
     except json.JSONDecodeError as error:
         at = len(text[:error.pos].rstrip())  # the end of what could be read
         before = text[:at].split("\n")
@@ -3078,8 +3053,8 @@ PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `argument
 OPTIONS = ["argument", "default", "member", "steady", "looks_at", "aliases", "always", "by_default", "plugin",
            *PARAMETERS.keys() - {"function"}]
 NOUNS = {"predicates": "predicate", "priorities": "priority"}
-REGISTERS = {**CATALOGUES, "modules": sys.modules}  # where files of rules add what they have, and import
-Added = collections.namedtuple("Added", "where name thing path")  # path: of the file of --plugins
+REGISTERS = [PREDICATES, PRIORITIES, sys.modules]  # where files of rules add what they have, and import
+Added = collections.namedtuple("Added", "register name thing path")  # path: of the file of --plugins
 PLUGGED_IN = []  # what they have added: a list of Added
 
 
@@ -3094,7 +3069,6 @@ def check_rule(where, name, function, options):
     for option, each in ({"function": function} | given).items():
         check_function(name, option, each, options)
     argument = decode(options.get("argument"), dict, f'rule "{name}", argument')
-    check_schema(argument, f'rule "{name}", argument')
     decode(options.get("default"), argument, f'rule "{name}", default')
 
 
@@ -3117,32 +3091,16 @@ def check_function(name, option, function, options):
         raise InputError(f"{place}: expected the parameters ({expected}), got ({got})")
 
 
-def check_schema(schema, place):
-    """Raise InputError if a schema, or what is in it, is no type of a field."""
-    if isinstance(schema, dict):
-        for name, inner in schema.items():
-            check_schema(inner, f"{place}.{name}")
-    elif isinstance(schema, list) and len(schema) == 1:
-        check_schema(schema[0], f"{place}[..]")
-    elif not isinstance(schema, (set, range)) and schema not in [*TYPE_NAMES, list]:
-        raise InputError(f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}")
-
-
 def load_plugins(paths):
-    """Run files that register rules, and what they import from their folders. Raises InputError.
-
-    Return {path: text} of all these.
-    """
+    """Run files that register rules, and what they import from their folders. Raises InputError."""
     sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
     sys.dont_write_bytecode = True  # it would be taken for that of an edit within the same second
-    code = {}
     for path in paths:
-        others = {where: {*things} for where, things in REGISTERS.items()}
+        before = [{*register} for register in REGISTERS]
         folder = str(Path(path).resolve().parent)
         if folder not in sys.path:
             sys.path.append(folder)  # so that the file may import others beside it
         try:
-            code[path] = Path(path).read_bytes()
             runpy.run_path(path)
         except (Exception, SystemExit) as error:
             frames = traceback.extract_tb(error.__traceback__)
@@ -3151,46 +3109,44 @@ def load_plugins(paths):
             kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
             raise InputError(f"{place}: {kind}{one_line(error)}") from error
         finally:
-            note_added(path, folder, others)
+            note_added(path, folder, before)
         if not rules_in(path):
             warn_once(f"there is no rule in {path}")
-    files = [getattr(added.thing, "__file__", None) for added in PLUGGED_IN if added.where == "modules"]
-    return code | {file: Path(file).read_bytes() for file in files if file and Path(file).is_file()}
 
 
-def note_added(path, folder, others):
-    """Note which rules there are beside others, and which modules of a folder: a file has added them."""
-    for where, things in REGISTERS.items():
-        for name in [name for name in [*things] if name not in others[where]]:
-            if where in CATALOGUES or PathFinder.find_spec(name.partition(".")[0], [folder]):
-                PLUGGED_IN.append(Added(where, name, things[name], path))
+def note_added(path, folder, before):
+    """Note which rules were not there before, and which modules of a folder: a file has added them."""
+    for register, names in zip(REGISTERS, before, strict=True):
+        for name, thing in [*register.items()]:
+            is_ours = isinstance(thing, Rule) or PathFinder.find_spec(name.partition(".")[0], [folder])
+            if name not in names and is_ours:
+                PLUGGED_IN.append(Added(register, name, thing, path))
 
 
 def rules_in(path):
     """Return the rules that a file of --plugins has added."""
-    return [added.thing for added in PLUGGED_IN if added.path == path and added.where in CATALOGUES]
+    return [added.thing for added in PLUGGED_IN if added.path == path and isinstance(added.thing, Rule)]
 
 
 def unplug():
-    """Have nothing any more that files of --plugins have added. Return what that was."""
-    before = [*PLUGGED_IN]
-    for added in before:
-        REGISTERS[added.where].pop(added.name, None)
-    PLUGGED_IN.clear()
-    return before
+    """Have nothing any more that files of --plugins have added."""
+    while PLUGGED_IN:
+        added = PLUGGED_IN.pop()
+        added.register.pop(added.name, None)
 
 
 @contextlib.contextmanager
 def plugged_anew():
     """Load files of --plugins in this block; if that fails, have what they had added before."""
-    before = unplug()
+    before = [*PLUGGED_IN]
+    unplug()
     try:
         yield
     except InputError:
         unplug()
-        for added in before:
-            REGISTERS[added.where][added.name] = added.thing
         PLUGGED_IN.extend(before)
+        for added in before:
+            added.register[added.name] = added.thing
         raise
 
 
@@ -3514,7 +3470,6 @@ class PolicyFile:
         self.scheduler_name = scheduler_name
         self.plugins = plugins
         self.policies = {}  # those in force
-        self.code = {}  # plugin, or what it imports -> its text when these were made
         self.notices = []  # what was noticed in them, or in files that said the same since
         self.seen = {}  # when the files were changed, at the last look
         self.current()
@@ -3526,9 +3481,10 @@ class PolicyFile:
         """
         seen = self.look()
         if seen != self.seen or not self.policies:
+            changed = [file for file in seen if seen[file] != self.seen.get(file, seen[file])]
             self.seen = seen
             try:
-                self.load()
+                self.load(changed)
             except InputError as error:
                 if not self.policies:
                     raise
@@ -3538,24 +3494,24 @@ class PolicyFile:
     def look(self):
         """Return when the files, and those beside plugins, which these may import, were changed."""
         changes = {}
-        folders = {Path(plugin).resolve().parent for plugin in self.plugins}
-        beside = [file for folder in folders for file in folder.glob("*.py")]
-        for path in [self.path, *self.plugins, *beside]:
+        files = {Path(path).absolute() for path in [self.path, *self.plugins]}
+        for folder in {Path(plugin).absolute().parent for plugin in self.plugins}:
+            files.update(folder.glob("*.py"))
+        for file in files:
             with contextlib.suppress(OSError):
-                stat = Path(path).stat()
-                changes[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
+                stat = file.stat()
+                changes[file] = stat.st_mtime_ns, stat.st_size, stat.st_ino
         return changes
 
-    def load(self):
-        """Read the files, and say what is different. Raises InputError."""
+    def load(self, changed):
+        """Read the files, some of which have changed, and say what is different. Raises InputError."""
         with plugged_anew():
-            code = load_plugins(self.plugins)
+            load_plugins(self.plugins)
             policies = load_policies(self.path, self.scheduler_name)
         lines = differences(self.policies, policies) if self.policies else []
-        lines += [f"{path} is loaded again" for path in code if code[path] != self.code.get(path, code[path])]
+        lines += [f"{file} has changed" for file in changed if file != Path(self.path).absolute()]
         if lines or not self.policies:
             self.policies = policies
-            self.code = code
         else:
             lines = ["says the same as before"]
         notices = [notice for policy in policies.values() for notice in policy.notices]

@@ -596,14 +596,14 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
         assert reasons() == ["first"] and caplog.messages == []
         rules.write_text(RULE.format("Mine", "yield 'the second'"))
         assert reasons() == ["the second"]
-        assert caplog.messages == [f"{path}: {rules} is loaded again"]
+        assert caplog.messages == [f"{path}: {rules} has changed"]
         caplog.clear()
         path.write_text(path.read_text() + "\n")
         assert reasons() == ["the second"]
         assert caplog.messages == [f"{path}: says the same as before"], "of rules that nobody has edited nothing is said"
         caplog.clear()
         os.utime(rules, (1, 1))
-        assert reasons() == ["the second"] and caplog.messages == [f"{path}: says the same as before"]
+        assert reasons() == ["the second"] and caplog.messages == [f"{path}: {rules} has changed"]
         for text, said in (("1 / 0", "line 1: ZeroDivisionError: division by zero"),
                            (RULE.format("Other", "return []"), 'unknown predicate "Mine"')):
             caplog.clear()
@@ -633,9 +633,9 @@ def own(folder, reason="closed", **more):
 @table("file, text, said, reason", {
     "the Policy: it still knows them, and a priority with the name of a predicate": (
         "policy.json", "{} ", "{policy}: says the same as before", "closed"),
-    "what is imported": ("helper_of_mine.py", HELPER.format("locked"), "{folder}/helper_of_mine.py is loaded again", "locked"),
+    "what is imported": ("helper_of_mine.py", HELPER.format("locked"), "{folder}/helper_of_mine.py has changed", "locked"),
     "what is imported, in as many bytes": (
-        "helper_of_mine.py", HELPER.format("CLOSED"), "{folder}/helper_of_mine.py is loaded again", "CLOSED"),
+        "helper_of_mine.py", HELPER.format("CLOSED"), "{folder}/helper_of_mine.py has changed", "CLOSED"),
     "what is imported is broken": ("helper_of_mine.py", "1 / 0", "line 1: ZeroDivisionError", "closed"),
     "it is imported no more": ("main_rules.py", "", 'unknown predicate "Helper"', "closed"),
 })
