@@ -2902,12 +2902,8 @@ def noted(problems):
 
 def in_short(value):
     """Return a value as JSON, of which there is only the beginning, in whole words, if it is long."""
-    return words_of(json.dumps(value, default=str), 60)
-
-
-def words_of(text, size):
-    """Return a text of about so many characters; one that is longer ends behind a word, with dots."""
-    return text if len(text) <= size else f"{text[:size].rpartition(' ')[0] or text[:size]} ..."
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:60].rpartition(' ')[0] or text[:60]} ..."
 
 
 # Name of a predicate, a priority, a field or a flag -> how that is said today. The last part adds those that
@@ -3002,35 +2998,31 @@ def text_in(path):
 def parse(text):
     """Yield the documents of a JSON or YAML text, made of JSON's types only. Raises ValueError."""
     try:
-        yield from documents_in(text)
-    except ValueError as error:
-        before, marks, _ = text.partition("{{")
-        line = before.count("\n") + 1
-        hint = f"; line {line} has {marks}: render the template first" if marks else ""
-        raise ValueError(f"{error}{hint}") from None
-
-
-def documents_in(text):
-    """Yield the documents as `parse` does, which knows templates, too."""
-    try:
         if text.lstrip().startswith("{"):
             yield json.loads(text, object_pairs_hook=unique_keys)
         else:
             for document in yaml.load_all(text, YamlLoader):
                 yield through_json(document, most=10 * len(text) + 10_000_000)
     except json.JSONDecodeError as error:
-        at = len(text[:error.pos].rstrip())  # the end of what could be read
-        before = text[:at].split("\n")
-        after, _, _ = text[at:].partition("\n")
-        line = f"{before[-1][-200:]}{after[:200]}".strip()  # all of it, unless it is very long
-        raise ValueError(f"line {len(before)}: {error.msg}: {line}") from None
+        read = text[:error.pos].rstrip().split("\n")
+        raise mistake(text, len(read) - 1, len(read[-1]), error.msg) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        line = "".join(text.splitlines()[mark.line:mark.line + 1])
-        what = "a tab; YAML is indented by spaces" if line.lstrip(" ").startswith("\t") else error.problem
-        raise ValueError(f"line {mark.line + 1}: {what}: {line.strip():.200}".rstrip(": ")) from None
+        raise mistake(text, mark.line, mark.column, error.problem) from None
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
         raise ValueError(f"it cannot be read: {one_line(error)}") from None
+
+
+def mistake(text, line, column, what):
+    """Return the ValueError that says what is wrong at a place in a text, and quotes what is around it."""
+    quoted = "".join(text.split("\n")[line:line + 1])
+    if quoted.lstrip(" ").startswith("\t"):
+        what = "a tab; YAML is indented by spaces"
+    before, marks, _ = text.partition("{{")
+    marked = before.count("\n") + 1
+    hint = f"; line {marked} has {marks}: render the template first" if marks else ""
+    near = quoted[max(column - 150, 0):column + 150].strip()
+    return ValueError(": ".join(filter(None, [f"line {line + 1}", what, near])) + hint)
 
 
 def one_line(error):
@@ -3110,8 +3102,6 @@ def load_plugins(paths):
             raise InputError(f"{place}: {kind}{one_line(error)}") from error
         finally:
             note_added(path, folder, before)
-        if not rules_in(path):
-            warn_once(f"there is no rule in {path}")
 
 
 def note_added(path, folder, before):
@@ -3151,10 +3141,13 @@ def plugged_anew():
 
 
 def idle_plugins(paths, policies):
-    """Yield the rules in the files of --plugins that nobody asks."""
+    """Yield the rules in the files of --plugins that nobody asks, and which files have none."""
     active = {(rule.where, rule.name) for policy in policies.values() for rule in policy.rules()}
     for path in paths:
-        idle = sorted(rule.name for rule in rules_in(path) if (rule.where, rule.name) not in active)
+        rules = rules_in(path)
+        if not rules:
+            yield f"there is no rule in {path}"
+        idle = sorted(rule.name for rule in rules if (rule.where, rule.name) not in active)
         if idle:
             yield f"{', '.join(idle)} of {path}: not named here, so not asked"
 
@@ -3414,7 +3407,7 @@ def load_policies(path, scheduler_name):
         documents = iter([providers()[path]]) if path in providers() else parse(text_in(path))
         policies = policies_in(next(documents, None), scheduler_name)
     except InputError as error:
-        raise InputError(f"{path}: {words_of(' '.join(str(error).split()), 10_000)}") from error
+        raise InputError(f"{path}: {at_most(10_000, ' '.join(str(error).split()))}") from error
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {one_line(error)}") from error
     policy, *_ = policies.values()
@@ -3636,8 +3629,6 @@ def meaning_of(where, entry, place, notices):
     rule_for = {rule.member: name for name, rule in rules.items() if rule.member}
     if names is None and not any(member in rule_for or nearly(member, tuple(rule_for)) for member in given):
         raise InputError(f"{place}: {unknown_rule(where, title)}")
-    if names is not None and not given.keys() <= rule_for.keys():
-        raise InputError(f'{place}.argument: "{title}" takes none')
     schema = {member: rules[name].argument for member, name in rule_for.items()}
     said = decode(given, schema, f"{place}.argument")
     if "argument" in entry and len(said) != 1:

@@ -1036,7 +1036,7 @@ LONG = '{"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": "my
     "another mistake": ("a: b: c", "line 1: mapping values are not allowed in this context: a: b: c"),
     "the place in JSON is quoted whole": (LONG, f"line 1: Expecting property name enclosed in double quotes: {LONG}"),
     "but of a line that is very long, what is near": (
-        '{"a": ' + "1" * 1000 + " x}", "line 1: Expecting ',' delimiter: " + "1" * 200 + " x}"),
+        '{"a": ' + "1" * 1000 + " x}", "line 1: Expecting ',' delimiter: " + "1" * 150 + " x}"),
 })
 def test_the_place_of_a_mistake_in_a_file_is_named(text, said):
     run = run_scheduler("--cluster", "-", input=text)

@@ -239,7 +239,7 @@ ONE, TWO = ("@{}('{}')\ndef {}(pod, node): return {}\n".format(*parts) for parts
     "one of them is not": (ONE + TWO, {"predicates": ["One"]}, "policy.json: Two of my_rules.py: not named here, so not asked"),
     "both are named": (ONE + TWO, {"predicates": ["One"], "priorities": ["Two"]}, None),
     "one is active anyway": (ONE.replace("'One'", "'One', always=True"), {}, None),
-    "there is none": ("def one(pod, node): return []\n", {}, "there is no rule in my_rules.py"),
+    "there is none": ("def one(pod, node): return []\n", {}, "policy.json: there is no rule in my_rules.py"),
 })
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_rule_that_nobody_names_is_said_once(text, rules, said, times, tmp_path, monkeypatch, caplog):

