@@ -3405,7 +3405,9 @@ def load_policies(path, scheduler_name):
     """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises InputError."""
     try:
         documents = iter([providers()[path]]) if path in providers() else parse(text_in(path))
-        policies = policies_in(next(documents, None), scheduler_name)
+        document = next(documents, None)
+        reader = READERS.get(name_in(document, "kind"))
+        policies = reader(document, scheduler_name) if reader else {scheduler_name: read_policy(document)}
     except InputError as error:
         raise InputError(f"{path}: {at_most(10_000, ' '.join(str(error).split()))}") from error
     except (OSError, ValueError) as error:
@@ -3420,18 +3422,7 @@ def load_policies(path, scheduler_name):
     return policies
 
 
-def policies_in(document, scheduler_name):
-    """Return the Policies of a file's document. Raises InputError."""
-    kind = name_in(document, "kind")
-    if kind in READERS:
-        return READERS[kind](document, scheduler_name)
-    if kind == "KubeSchedulerConfiguration":
-        raise InputError(f"this copy of the script lacks the part that reads a {kind}: write a Policy")
-    return {scheduler_name: read_policy(document)}
-
-
-EXPECTED = (f"expected kind Policy with apiVersion v1, or kind KubeSchedulerConfiguration with apiVersion "
-            f"{CONFIGURATION_VERSION}")
+EXPECTED = ["kind Policy with apiVersion v1"]  # what a file may be; the last part adds a configuration
 
 
 def what_it_is(document):
@@ -3463,7 +3454,6 @@ class PolicyFile:
         self.scheduler_name = scheduler_name
         self.plugins = plugins
         self.policies = {}  # those in force
-        self.notices = []  # what was noticed in them, or in files that said the same since
         self.seen = {}  # when the files were changed, at the last look
         self.current()
 
@@ -3507,12 +3497,11 @@ class PolicyFile:
             self.policies = policies
         else:
             lines = ["says the same as before"]
-        notices = [notice for policy in policies.values() for notice in policy.notices]
-        notices += idle_plugins(self.plugins, policies)
-        lines += [notice for notice in notices if notice not in self.notices]
-        self.notices = notices
         for line in lines:
             log.warning("%s: %s", self.path, line)
+        notices = [notice for policy in policies.values() for notice in policy.notices]
+        for notice in [*notices, *idle_plugins(self.plugins, policies)]:
+            warn_once(f"{self.path}: {notice}")
 
 
 def differences(before, after):
@@ -3548,7 +3537,7 @@ def read_policy(document):
     configs = decode_part(said.get("extenders", []), [EXTENDER], "extenders", problems, passed_over)
     refuse(problems)
     if "apiVersion" not in said:
-        raise InputError(f"{EXPECTED}, got {what_it_is(document)}")
+        raise InputError(f"expected {', or '.join(EXPECTED)}, got {what_it_is(document)}")
     notices += [f"{place}: unknown field, passed over as in kube-scheduler" for place in passed_over]
     predicate_entries = said.get("predicates", default_entries("predicates"))
     named = {entry.get("name") for entry in predicate_entries}
@@ -7868,6 +7857,7 @@ def running_plugins(plugins):
 
 
 READERS["KubeSchedulerConfiguration"] = read_configuration
+EXPECTED.append(f"kind KubeSchedulerConfiguration with apiVersion {CONFIGURATION_VERSION}")
 
 
 # ==== 41. What kube-scheduler refuses ===================================================================

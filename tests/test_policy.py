@@ -45,7 +45,7 @@ def policy(predicates=(), priorities=(), **more):
                        "priorities": list(priorities), **more})
 
 
-EXPECTED = f"{scheduler.EXPECTED}, got"
+EXPECTED = f"expected {', or '.join(scheduler.EXPECTED)}, got"
 CONFIG_MAP = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "my-policy", "namespace": "kube-system"},
               "data": {"policy.cfg": policy()}}
 FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: kubectl get configmap my-policy -n kube-system "
