@@ -1067,20 +1067,17 @@ def pod_amounts(containers, as_a_whole, overhead, default):
 
     `as_a_whole`: what it says instead. `default`: for what a container does not name. Upstream: PodRequests.
     """
-    total = {}
-    alone = []
+    total = {}  # of what runs on
+    most = {}  # at any time
     for wanted, runs_on in containers:
         together = default | wanted
         add(together, total)
+        raise_to(most, together)
         if runs_on:
             total = together
-        else:
-            alone.append(together)
-    for together in alone:
-        raise_to(total, together)
-    total |= as_a_whole
-    add(total, overhead)
-    return total
+    most |= as_a_whole
+    add(most, overhead)
+    return most
 
 
 # ==== 12. Selectors of labels ===========================================================================
@@ -3169,11 +3166,9 @@ def check_points(rule, points):
         if not is_number:
             raise wrong_answer(rule, "return a number from 0 to 100", score)
         if not 0 <= score <= 100:
-            expected = "from its `reduce`" if rule.reduce else "or a `reduce` that makes it so"
-            place = place_of(rule, rule.reduce)
             FAILURE.set()
-            raise Unschedulable(
-                f"{rule.title} gives {name} the score {score}: expected 0 to 100, {expected} ({place})")
+            expected = f"expected 0 to 100, at least by a `reduce` ({place_of(rule, rule.reduce)})"
+            raise Unschedulable(f"{rule.title} gives {name} the score {score}: {expected}")
 
 
 def strings_of(rule, answer, function=None):
@@ -3510,10 +3505,9 @@ def differences(before, after):
     heads = {name: f"{name}: " if are_several else "" for name in before | after}
     old, new = [[heads[name] + line for name, policy in policies.items() for line in policy.lines()]
                 for policies in (before, after)]
-    differing = {*old} ^ {*new}
-    if old != new and not differing:
-        return ["says the same, in another order"]
-    return [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ") and line[2:] in differing]
+    lines = [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ")]
+    differing = {*old} ^ {*new}  # empty, if only the order is another one
+    return [line for line in lines if line[2:] in differing] or lines
 
 
 POLICY = {

@@ -903,7 +903,7 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
     "a plugin that filters": ({"filter": {"disabled": plugins("NodePorts")}}, ["- NodePorts (PodFitsHostPorts)"]),
     "the order in which plugins filter": (
         {"filter": {"enabled": plugins("VolumeZone")}},
-        ["says the same, in another order"]),
+        ["+ VolumeZone (NoVolumeZoneConflict)", "- VolumeZone (NoVolumeZoneConflict)"]),
     "a rule's functions for other extension points": (
         {"preBind": {"disabled": plugins("VolumeBinding")}},
         ["- VolumeBinding (CheckVolumeBinding) pre_bind", "+ VolumeBinding (CheckVolumeBinding)"]),

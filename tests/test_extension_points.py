@@ -54,7 +54,7 @@ def test_a_priority_that_leaves_its_range_leaves_the_pod_pending(caplog):
         policies = built((), ["TooMuch"])
     finally:
         del scheduler.PRIORITIES["TooMuch"]
-    said = "TooMuch gives a the score 101: expected 0 to 100, or a `reduce` that makes it so (TooMuch: "
+    said = "TooMuch gives a the score 101: expected 0 to 100, at least by a `reduce` (TooMuch: "
     assert decide(policies, pod("p"), node("a"), node("b")).message.startswith(said) and caplog.messages == []
     assert decide(policies, pod("p"), node("a")).node == "a", "a single node is not scored, as in kube-scheduler"
     assert caplog.text.count(said) == 1, "but the rule is at fault"
@@ -338,8 +338,8 @@ def test_a_reduce_that_does_not_score_all_nodes_is_named(reduce, message, tmp_pa
 
 
 @table("reduce, expected", {
-    "without a reduce": ("", "0 to 100, or a `reduce` that makes it so (Mine: my_rules.py, line 4)"),
-    "with one": (", reduce=reduce", "0 to 100, from its `reduce` (Mine: my_rules.py, line 2)")})
+    "without a reduce": ("", "0 to 100, at least by a `reduce` (Mine: my_rules.py, line 4)"),
+    "with one": (", reduce=reduce", "0 to 100, at least by a `reduce` (Mine: my_rules.py, line 2)")})
 def test_a_score_out_of_range_is_said_with_its_place_in_the_event_too(reduce, expected, tmp_path):
     (tmp_path / "my_rules.py").write_text(
         "from scheduler import priority\ndef reduce(scores): return scores\n\n"
