@@ -1075,9 +1075,9 @@ def pod_amounts(containers, as_a_whole, overhead, default):
         raise_to(most, together)
         if runs_on:
             total = together
-    most |= as_a_whole
-    add(most, overhead)
-    return most
+    total |= most | as_a_whole
+    add(total, overhead)
+    return total
 
 
 # ==== 12. Selectors of labels ===========================================================================
