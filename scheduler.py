@@ -3005,7 +3005,9 @@ def parse(text):
         raise mistake(text, len(read) - 1, len(read[-1]), error.msg) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        raise mistake(text, mark.line, mark.column, error.problem) from None
+        line = "".join(text.split("\n")[mark.line:mark.line + 1]).lstrip(" ")
+        what = "a tab; YAML is indented by spaces" if line.startswith("\t") else error.problem
+        raise mistake(text, mark.line, mark.column, what) from None
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
         raise ValueError(f"it cannot be read: {one_line(error)}") from None
 
@@ -3013,8 +3015,6 @@ def parse(text):
 def mistake(text, line, column, what):
     """Return the ValueError that says what is wrong at a place in a text, and quotes what is around it."""
     quoted = "".join(text.split("\n")[line:line + 1])
-    if quoted.lstrip(" ").startswith("\t"):
-        what = "a tab; YAML is indented by spaces"
     before, marks, _ = text.partition("{{")
     marked = before.count("\n") + 1
     hint = f"; line {marked} has {marks}: render the template first" if marks else ""
@@ -3104,9 +3104,9 @@ def load_plugins(paths):
 def note_added(path, folder, before):
     """Note which rules were not there before, and which modules of a folder: a file has added them."""
     for register, names in zip(REGISTERS, before, strict=True):
-        for name, thing in [*register.items()]:
-            is_ours = isinstance(thing, Rule) or PathFinder.find_spec(name.partition(".")[0], [folder])
-            if name not in names and is_ours:
+        for name in [name for name in [*register] if name not in names]:
+            thing = register[name]
+            if isinstance(thing, Rule) or PathFinder.find_spec(name.partition(".")[0], [folder]):
                 PLUGGED_IN.append(Added(register, name, thing, path))
 
 

@@ -129,6 +129,8 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
         'line 3: @: {"name": "HostName"},'),
     "a comma behind the last of an object": (
         '{"kind": "Policy", "apiVersion": "v1", }', 'line 1: @: {"kind": "Policy", "apiVersion": "v1", }'),
+    "a comma behind the last, where tabs indent": (
+        '{\n\t"kind": "Policy",\n\t"apiVersion": "v1",\n}', 'line 3: @: "apiVersion": "v1",'),
     "two commas": ('{"kind": "Policy",\n "apiVersion": "v1",, "predicates": []}',
                    'line 2: @: "apiVersion": "v1",, "predicates": []}'),
     "no comma at the end of a line": (
