@@ -996,7 +996,7 @@ def main(argv=None):
 
 ##########################################################################################################
 # PART II. WHAT ELSE RULES LOOK AT                                                                       #
-# The map of all parts; labels; sidecars and resizing; claims, images, and what pods have in common.     #
+# How the parts go together; sidecars and resizing; labels, claims, images; what pods have in common.    #
 ##########################################################################################################
 
 # The script is a whole. What follows makes of it what people run in earnest: it adds, and takes nothing back.
@@ -1011,17 +1011,7 @@ def main(argv=None):
 #     thread:          one for      the loop's, for all pods,                  one of 64,
 #                      a resource   one after another                          for each pod
 #
-# II. What else rules look at: labels, sidecars and resizing, claims, images.
-# III. Rules that look further: How more is said of a rule. Labels, images, shapes. Services and spreading.
-#     Affinity between pods. Disks, and how many a node can attach. Claims and their volumes. The other
-#     extension points. What is asked whatever the Policy.
-# IV. What people write: Files. Rules of one's own. The Policy.
-# V. The live cluster: Requests and threads. List and watch. The cache. The life of a pending pod. What is
-#     written. The live cluster. What is remembered. Extenders. Several replicas, of which one leads.
-# VI. People: A cluster made of manifests. What people see. The picture of a cluster. The page. The command
-#     line.
-# VII. Today: What today's kube-scheduler says otherwise. KubeSchedulerConfiguration, and what of it
-#     kube-scheduler refuses. (All else works without this part.)
+# A banner says what is in a part, and `grep '^# ====' scheduler.py` lists all chapters.
 #
 # What a part imports stands at its head, so that the script begins with what it needs itself.
 
@@ -1077,18 +1067,15 @@ def pod_amounts(containers, as_a_whole, overhead, default):
 
     `as_a_whole`: what it says instead. `default`: for what a container does not name. Upstream: PodRequests.
     """
-    total = {}
-    alone = []
+    total = {}  # of what runs on
+    most = {}  # at any time
     for wanted, runs_on in containers:
         together = default | wanted
         add(together, total)
+        raise_to(most, together)
         if runs_on:
             total = together
-        else:
-            alone.append(together)
-    for together in alone:
-        raise_to(total, together)
-    total |= as_a_whole
+    total |= most | as_a_whole
     add(total, overhead)
     return total
 
@@ -1139,7 +1126,8 @@ def read_more_of_pod(pod):
     sidecars = [container for container in pod.init_containers if is_sidecar(container)]
     if sidecars:
         pod.host_ports = read_only(host_ports_of([*pod.containers, *sidecars]))
-    if sidecars or spec.get("resources") or is_resized(raw):
+    statuses = pick(raw, list, "status", "containerStatuses", of=dict)
+    if sidecars or statuses or spec.get("resources"):  # one that runs may be resized
         read_requests_of_today(pod)
     pod.record = None  # of a pending pod: its PodRecord
 
@@ -1159,16 +1147,8 @@ def read_claims(pod):
     pod.named_claims = tuple(named_claims)
 
 
-def is_resized(raw):
-    """Say whether a kubelet has reported the resources of a pod, or of one of its containers."""
-    statuses = [pick(raw, dict, "status")]
-    for kind in ("initContainerStatuses", "containerStatuses"):
-        statuses += pick(raw, list, "status", kind, of=dict)
-    return any(status.get("resources") is not None for status in statuses)
-
-
 def read_requests_of_today(pod):
-    """Read what a pod requests that has sidecars, is resized in place, or requests something as a whole."""
+    """Read what a pod requests if it has sidecars, may be resized, or requests something as a whole."""
     overhead = amounts(pod.spec, "overhead")
     wanted = amounts(pod.spec, "resources", "requests")
     status = pick(pod.raw, dict, "status")
@@ -1479,7 +1459,7 @@ class Prepared:
             reasons = list(reasons)
         if reasons == []:  # the usual answer, so that this is to be fast
             return reasons
-        reasons = strings_of(self.rule, reasons, "the reasons")
+        reasons = strings_of(self.rule, reasons)
         return self.known.setdefault(repr(reasons), reasons)
 
     def score(self, node):
@@ -1604,7 +1584,7 @@ class FullDecision(Decision):
             self.reason = "SchedulerError"  # as in kube-scheduler, of what breaks once a node is chosen
         self.node = None
         self.waits = ""
-        self.message = text_of(error)
+        self.message = str(error)
         if isinstance(error, Rejected):
             why = {f"{error.title} (whatever the node)": [str(error)]}
             self.failed = Failures(dict.fromkeys(self.nodes, why))
@@ -2753,15 +2733,10 @@ def dangling(name, claim, snapshot):
 
 
 def are_requests(answer):
-    """Say whether an answer is a list of requests, each of which writes something."""
+    """Say whether an answer is a list of requests, (method, path, body), each of which writes something."""
     return isinstance(answer, (list, tuple)) and all(
         isinstance(each, (list, tuple)) and len(each) == 3 and each[0] in ("POST", "PUT", "PATCH", "DELETE")
         for each in answer)
-
-
-def is_remedy(answer):
-    """Say whether an answer is a pair: a list of requests, and what they do; or empty."""
-    return isinstance(answer, tuple) and (not answer or (len(answer) == 2 and are_requests(answer[0])))
 
 
 def with_reason(answer):
@@ -2770,50 +2745,48 @@ def with_reason(answer):
     return answer if is_pair else (answer, "")
 
 
+ANSWERS = {  # what a hook may return beside None -> a function that says whether an answer is that
+    "anything": lambda answer: True,
+    "a string": lambda answer: isinstance(answer, str),
+    "True or False": lambda answer: isinstance(answer, bool),
+    "seconds, or (seconds, why)": lambda answer: type(with_reason(answer)[0]) in (int, float),
+    "a list of requests": are_requests,
+    "a list of requests, or (requests, why)": lambda answer: are_requests(with_reason(answer)[0])}
+
+
 @dataclass
 class ExtensionPoint:
     """A point at which a rule may have a function: what that takes, and may return."""
 
     parameters: str
     in_configuration: str  # what a KubeSchedulerConfiguration calls it
-    is_fine: Callable = lambda answer: True  # says whether an answer may be returned; None always may
-    expected: str = ""  # what may be returned, in words
+    answer: str = "anything"  # one of ANSWERS
     refusal: str = ""  # how kube-scheduler says that a plugin refuses a pod there
 
 
-# By the option of the decorator. A request is (method, path, body).
-EXTENSION_POINTS = {
+EXTENSION_POINTS = {  # by the option of the decorator
     # Why the pod is not ready to be tried; or None.
-    "pre_enqueue": ExtensionPoint(
-        "pod", "preEnqueue",
-        lambda answer: isinstance(answer, str), "why the pod is not to be tried yet, a string"),
+    "pre_enqueue": ExtensionPoint("pod", "preEnqueue", "a string"),
     # A key: pods with lower ones are tried first.
     "queue_sort": ExtensionPoint("pod", "queueSort"),
     # No node fits: requests that may help, and what they do; or None.
     "post_filter": ExtensionPoint(
-        "pod failed snapshot", "postFilter", is_remedy, "(a list of requests, what they do)"),
+        "pod failed snapshot", "postFilter", "a list of requests, or (requests, why)"),
     # Takes note that the pod goes to the node; may raise Unschedulable.
     "reserve": ExtensionPoint(
-        "pod node snapshot", "reserve",
-        lambda answer: answer is not False, "raise Unschedulable",
-        refusal='running Reserve plugin "{rule}"'),
+        "pod node snapshot", "reserve", refusal='running Reserve plugin "{rule}"'),
     # Forgets that, even if another rule's `reserve` failed. Requests; or None.
-    "unreserve": ExtensionPoint(
-        "pod snapshot", "reserve", are_requests, "a list of requests, (method, path, body)"),
+    "unreserve": ExtensionPoint("pod snapshot", "reserve", "a list of requests"),
     # None approves, Unschedulable denies. Seconds, or these and why: it is asked again, for so long.
     "permit": ExtensionPoint(
-        "pod node snapshot", "permit",
-        lambda answer: type(with_reason(answer)[0]) in (int, float), "seconds, or (seconds, why)",
+        "pod node snapshot", "permit", "seconds, or (seconds, why)",
         refusal='rejected pod "{pod}" by permit plugin "{rule}"'),
     # None: go on. Requests, maybe [], or these and why: they are sent, and it is asked again in each pass.
     "pre_bind": ExtensionPoint(
-        "pod node snapshot", "preBind",
-        lambda answer: are_requests(with_reason(answer)[0]),
-        "a list of requests, (method, path, body), or (these, why)",
+        "pod node snapshot", "preBind", "a list of requests, or (requests, why)",
         refusal='running PreBind plugin "{rule}"'),
     # Binds the pod, and returns True; else the next one is asked, at last the script.
-    "bind": ExtensionPoint(
-        "pod node_name", "bind", lambda answer: isinstance(answer, bool), "True if it has bound the pod"),
+    "bind": ExtensionPoint("pod node_name", "bind", "True or False"),
     # The pod is bound.
     "post_bind": ExtensionPoint("pod node_name", "postBind")}
 
@@ -2828,8 +2801,8 @@ def call_hook(rule, point, *things):
             raise
         refusal = there.refusal.format(rule=rule.plugin or rule.title, pod=things[0].name)
         raise Unschedulable(f"{refusal}: {error}") from error
-    if answer is not None and not there.is_fine(answer):
-        raise wrong_answer(rule, f"{point}: return None or {there.expected}", answer, rule.hooks[point])
+    if answer is not None and not ANSWERS[there.answer](answer):
+        raise wrong_answer(rule, f"{point}: return None or {there.answer}", answer, rule.hooks[point])
     return answer
 
 
@@ -2931,7 +2904,6 @@ ALWAYS_ASKED = [  # whatever the Policy
 # Files, rules of one's own, and the Policy.                                                             #
 ##########################################################################################################
 
-import ast
 import difflib
 import inspect
 import runpy
@@ -2947,25 +2919,26 @@ from numbers import Real
 Form = collections.namedtuple("Form", "expected is_fine of")
 
 
-def decode(value, schema, where, lenient=False):
+def decode(value, schema, where, passed_over=None):
     """Check a value against a schema, and return it without nulls. Raises InputError, with all that is wrong.
 
-    lenient: as kube-scheduler reads extenders, whatever the case of a field's name, and with unknown fields.
+    passed_over: a list, if it is to be read as kube-scheduler reads extenders. Then the case of a field's
+    name does not matter, and unknown fields are no error: their places are added to the list.
     """
     problems = []
-    decoded = decode_part(value, schema, where, problems, lenient)
+    decoded = decode_part(value, schema, where, problems, passed_over)
     refuse(problems)
     return decoded
 
 
-def decode_part(value, schema, where, problems, lenient=False):
+def decode_part(value, schema, where, problems, passed_over=None):
     """Return a value without nulls, and without what is wrong; add that to the problems."""
     if isinstance(schema, Form):
-        return decode_form(value, schema, where, problems, lenient)
+        return decode_form(value, schema, where, problems, passed_over)
     kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
     if value is None:
         return kind()
-    expected = TYPE_NAMES[kind]
+    expected = TYPE_NAMES.get(kind, kind)
     fits = type(value) is kind or (kind is float and type(value) is int)
     if isinstance(schema, range) and fits:
         fits = value in schema
@@ -2979,37 +2952,40 @@ def decode_part(value, schema, where, problems, lenient=False):
         problems.append(f"{where}: expected {expected}, got {in_short(value)}")
         return kind()
     if isinstance(schema, list):
-        return [decode_part(item, schema[0], f"{where}[{i}]", problems, lenient)
+        return [decode_part(item, schema[0], f"{where}[{i}]", problems, passed_over)
                 for i, item in enumerate(value)]
     if isinstance(schema, dict):
-        return decode_fields(value, schema, where, problems, lenient or schema is EXTENDER)
+        return decode_fields(value, schema, where, problems, passed_over)
     return value
 
 
-def decode_form(value, form, where, problems, lenient):
+def decode_form(value, form, where, problems, passed_over):
     """Return a value that is as a Form expects it, else None; add what is wrong to the problems."""
     before = len(problems)
     if form.of:
-        value = decode_part(value, form.of, where, problems, lenient)
+        value = decode_part(value, form.of, where, problems, passed_over)
     if len(problems) == before and not form.is_fine(value):
         got = "" if isinstance(value, (dict, list)) else f", got {in_short(value)}"
         problems.append(f"{where}: expected {form.expected}{got}")
     return value if len(problems) == before else None
 
 
-def decode_fields(value, schema, where, problems, lenient):
+def decode_fields(value, schema, where, problems, passed_over):
     """Return those fields of an object that are known and not null; add what is wrong to the problems."""
-    names = {name.lower() if lenient else name: name for name in schema}
+    as_spelt = str if passed_over is None else str.lower
+    names = {as_spelt(name): name for name in schema}
     decoded = {}
     for key, item in value.items():
         place = f"{where}.{key}".lstrip(".")
-        name = names.get(key.lower() if lenient else key)
+        name = names.get(as_spelt(key))
         if name and item is not None:
-            read = decode_part(item, schema[name], place, problems, lenient)
+            read = decode_part(item, schema[name], place, problems, passed_over)
             if read is not None:  # else it is wrong
                 decoded[name] = read
-        elif not name and not lenient:
+        elif not name and passed_over is None:
             problems.append(f"{place}: unknown field{did_you_mean(key, names, '')}")
+        elif not name:
+            passed_over.append(place)
     return decoded
 
 
@@ -3030,60 +3006,26 @@ def noted(problems):
 
 def in_short(value):
     """Return a value as JSON, of which there is only the beginning, in whole words, if it is long."""
-    return words_of(json.dumps(value, default=str), 60)
-
-
-def words_of(text, size):
-    """Return a text of about so many characters; one that is longer ends behind a word, with dots."""
-    return text if len(text) <= size else f"{text[:size].rpartition(' ')[0] or text[:size]} ..."
-
-
-def passed_over(value, schema, where):
-    """Yield the fields that a schema lacks in a value which was decoded as leniently as extenders are."""
-    if isinstance(schema, list):
-        for i, item in enumerate(value or ()):
-            yield from passed_over(item, schema[0], f"{where}[{i}]")
-    elif isinstance(schema, dict):
-        names = {name.lower(): name for name in schema}
-        for key, item in (value or {}).items():
-            place = f"{where}.{key}"
-            if key.lower() in names:
-                yield from passed_over(item, schema[names[key.lower()]], place)
-            else:
-                hint = did_you_mean(key, schema, "")
-                yield f"{place}: unknown field, which is passed over, as in kube-scheduler{hint}"
-
-
-ARGUMENTS = {  # member of a Policy's argument, which says what rule an entry of any name means -> an example
-    "labelsPresence": {"labels": ["ssd"], "presence": True},
-    "labelPreference": {"label": "ssd", "presence": True},
-    "serviceAffinity": {"labels": ["zone"]},
-    "serviceAntiAffinity": {"label": "zone"},
-    "requestedToCapacityRatioArguments": {
-        "shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]}}
-
-
-def by_argument(member):
-    """Return how a Policy names a rule that is meant by this member of an entry's argument."""
-    where = "predicates" if member in ("labelsPresence", "serviceAffinity") else "priorities"
-    example = json.dumps({member: ARGUMENTS[member]})
-    return f'in a Policy, among the {where}: a name of your own, with "argument": {example}'
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:60].rpartition(' ')[0] or text[:60]} ..."
 
 
 # Name of a predicate, a priority, a field or a flag -> how that is said today. The last part adds those that
 # only a configuration has, and leaves out of these what is said in a Policy.
 NAMES_OF_OLD = {
-    **dict.fromkeys(["NodeLabel", "labelsPresence"], f"node affinity ({by_argument('labelsPresence')})"),
+    **dict.fromkeys(["NodeLabel", "labelsPresence"],
+                    "node affinity (in a Policy: a predicate of any name, with the argument labelsPresence)"),
     **dict.fromkeys(["NodeLabelPriority", "labelPreference"],
-                    f"node affinity ({by_argument('labelPreference')})"),
+                    "node affinity (in a Policy: a priority of any name, with the argument labelPreference)"),
     **dict.fromkeys(["ServiceAffinity", "serviceAffinity"],
-                    f"pod affinity ({by_argument('serviceAffinity')})"),
-    **dict.fromkeys(["ServiceAffinityPriority", "ServiceAntiAffinityPriority", "serviceAntiAffinity"],
-                    f"spread constraints ({by_argument('serviceAntiAffinity')})"),
-    **dict.fromkeys(["RequestedToCapacityRatio", "RequestedToCapacityRatioPriority",
-                     "requestedToCapacityRatioArguments"],
-                    "NodeResourcesFit with scoringStrategy.type RequestedToCapacityRatio "
-                    f"({by_argument('requestedToCapacityRatioArguments')})"),
+                    "pod affinity (in a Policy: a predicate of any name, with the argument serviceAffinity)"),
+    **dict.fromkeys(
+        ["ServiceAffinityPriority", "ServiceAntiAffinityPriority", "serviceAntiAffinity"],
+        "spread constraints (in a Policy: a priority of any name, with the argument serviceAntiAffinity)"),
+    **dict.fromkeys(
+        ["RequestedToCapacityRatio", "RequestedToCapacityRatioPriority", "requestedToCapacityRatioArguments"],
+        "NodeResourcesFit with scoringStrategy.type RequestedToCapacityRatio (in a Policy: a priority of any "
+        "name, with the argument requestedToCapacityRatioArguments)"),
     "ResourceLimitsPriority": "nothing, leave it out",
     "NoVolumeNodeConflict": "VolumeBinding (in a Policy: CheckVolumeBinding)",
     "PodFitsHost": "NodeName (in a Policy: HostName)",  # what Go calls a rule
@@ -3128,39 +3070,19 @@ class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         return super().construct_mapping(node, deep)
 
 
-def read_number(loader, node):
-    """Read a number; one to the base of sixty, such as 1:30, is a text, as in YAML 1.2 and in Kubernetes."""
-    if ":" in node.value:
-        return node.value
-    return yaml.SafeLoader.yaml_constructors[node.tag](loader, node)
+def through_json(document, most):
+    """Return what is read of YAML in JSON's types: dates as strings, and for each alias a copy.
 
-
-for kind in ("int", "float"):
-    YamlLoader.add_constructor(f"tag:yaml.org,2002:{kind}", read_number)
-
-
-def check_yaml(text):
-    """Raise ValueError if YAML is nested too deep to be built, or its aliases stand for too much."""
-    size = copied = 0  # characters: all in all, and by aliases
-    sizes = {}  # anchor -> what its aliases stand for
-    around = []  # of the collections that an event is in: (anchor, the size before it)
-    for event in yaml.parse(text, YamlLoader):
-        if isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = around.pop()
-            sizes[anchor] = size - before
-        elif isinstance(event, yaml.CollectionStartEvent):
-            around.append((event.anchor, size))
-            size += 1
-        elif isinstance(event, yaml.ScalarEvent):
-            sizes[event.anchor] = len(event.value) + 1
-            size += sizes[event.anchor]
-        elif isinstance(event, yaml.AliasEvent):
-            copied += sizes.get(event.anchor, 0)
-            size += sizes.get(event.anchor, 0)
-        if len(around) > 100:
-            raise ValueError(f"line {event.start_mark.line + 1}: it is nested deeper than 100 levels")
-        if copied > 10_000_000:
-            raise ValueError(f"line {event.start_mark.line + 1}: its aliases stand for too much")
+    Raises ValueError if that takes more than so many characters of JSON.
+    """
+    parts = []
+    size = 0
+    for part in json.JSONEncoder(default=str).iterencode(document):
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            raise ValueError("its aliases stand for too much")
+    return json.loads("".join(parts))
 
 
 def unique_keys(pairs):
@@ -3179,55 +3101,36 @@ def text_in(path):
 def parse(text):
     """Yield the documents of a JSON or YAML text, made of JSON's types only. Raises ValueError."""
     try:
-        yield from documents_in(text)
-    except ValueError as error:
-        before, marks, _ = text.partition("{{")
-        line = before.count("\n") + 1
-        hint = f"; line {line} has {marks}: render the template first" if marks else ""
-        raise ValueError(f"{error}{hint}") from None
-
-
-def documents_in(text):
-    """Yield the documents as `parse` does, which knows templates, too."""
-    try:
         if text.lstrip().startswith("{"):
             yield json.loads(text, object_pairs_hook=unique_keys)
-        else:  # through JSON, so that dates are strings, and no two places share an object by an alias
-            check_yaml(text)
+        else:
             for document in yaml.load_all(text, YamlLoader):
-                yield json.loads(json.dumps(document, default=str))
+                yield through_json(document, most=10 * len(text) + 10_000_000)
     except json.JSONDecodeError as error:
-        commas = re.finditer(r",\s*[]},]", text)
-        stray = next((comma for comma in commas if comma.start() <= error.pos < comma.end()), None)
-        at, what = error.pos, error.msg
-        if what.endswith("delimiter") or not text[at:].strip():  # what is before is not complete
-            at = len(text[:at].rstrip())
-        if stray:
-            at, what = stray.start(), "stray comma"
-        before = text[:at].split("\n")
-        after, _, _ = text[at:].partition("\n")
-        line = f"{before[-1][-200:]}{after[:200]}".strip()  # all of it, unless it is very long
-        raise ValueError(f"line {len(before)}: {what}: {line}") from None
+        read = text[:error.pos].rstrip().split("\n")
+        raise mistake(text, len(read) - 1, len(read[-1]), error.msg) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        line = "".join(text.splitlines()[mark.line:mark.line + 1])
-        what = "a tab; YAML is indented by spaces" if line.lstrip(" ").startswith("\t") else error.problem
-        raise ValueError(f"line {mark.line + 1}: {what}: {line.strip():.200}".rstrip(": ")) from None
+        line = "".join(text.split("\n")[mark.line:mark.line + 1]).lstrip(" ")
+        what = "a tab; YAML is indented by spaces" if line.startswith("\t") else error.problem
+        raise mistake(text, mark.line, mark.column, what) from None
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
         raise ValueError(f"it cannot be read: {one_line(error)}") from None
 
 
-def text_of(error):
-    """Return an error's text, even if it cannot say it: a rule's errors may be anything."""
-    try:
-        return str(error)
-    except Exception:
-        return "no text"
+def mistake(text, line, column, what):
+    """Return the ValueError that says what is wrong at a place in a text, and quotes what is around it."""
+    quoted = "".join(text.split("\n")[line:line + 1])
+    before, marks, _ = text.partition("{{")
+    marked = before.count("\n") + 1
+    hint = f"; line {marked} has {marks}: render the template first" if marks else ""
+    near = quoted[max(column - 150, 0):column + 150].strip()
+    return ValueError(": ".join(filter(None, [f"line {line + 1}", what, near])) + hint)
 
 
 def one_line(error):
     """Return an error's text on a short line; of a connection's, the cause that requests has wrapped up."""
-    text = text_of(error)
+    text = str(error)
     cause = re.search(r"\[(Errno|SSL)[^][]*][^'\"()]*|(?<=')[^']+(?='\)\)$)", text)
     text = cause.group() if cause else text
     return getattr(error, "strerror", None) or at_most(1000, " ".join(text.split()))
@@ -3239,160 +3142,115 @@ def one_line(error):
 # rule as it is written is said when that file is loaded.
 
 
-DESCRIPTION = {  # options that are not functions -> their types
-    "member": str, "steady": bool, "looks_at": dict, "aliases": [str], "always": bool,
-    "by_default": range(2**31), "plugin": str}
 PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
     "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
     **{option: point.parameters for option, point in EXTENSION_POINTS.items()}}
-OPTIONS = {"argument", "default", *DESCRIPTION, *PARAMETERS} - {"function"}
+OPTIONS = ["argument", "default", "member", "steady", "looks_at", "aliases", "always", "by_default", "plugin",
+           *PARAMETERS.keys() - {"function"}]
 NOUNS = {"predicates": "predicate", "priorities": "priority"}
-OPTION_MEANT = {"pre_filter": "metadata", "pre_score": "metadata", "normalize": "reduce"}
-REGISTERS = {**CATALOGUES, "modules": sys.modules}  # where files of rules add what they have, and import
-Added = collections.namedtuple("Added", "where name thing path")  # path: of the file of --plugins
+REGISTERS = [PREDICATES, PRIORITIES, sys.modules]  # where files of rules add what they have, and import
+Added = collections.namedtuple("Added", "register name thing path")  # path: of the file of --plugins
 PLUGGED_IN = []  # what they have added: a list of Added
 
 
 def check_rule(where, name, function, options):
     """Raise InputError if a rule of the user's own cannot work as it is written."""
-    for option in sorted(options.keys() - OPTIONS):
-        hint = did_you_mean(OPTION_MEANT.get(option, option), OPTIONS, "")
-        hint = "; the Policy says it" if option == "weight" else hint
-        raise InputError(f'rule "{name}": there is no option "{option}"{hint}')
+    for option in options.keys() - OPTIONS:
+        known = ", ".join(sorted(OPTIONS))
+        raise InputError(f'rule "{name}": there is no option "{option}"; there are {known}')
     if name in CATALOGUES[where]:
         raise InputError(f'there is a rule "{name}" already ({place_of(CATALOGUES[where][name])})')
     given = {option: options[option] for option in PARAMETERS if options.get(option) is not None}
     for option, each in ({"function": function} | given).items():
         check_function(name, option, each, options)
-    argument = options.get("argument") or {}
-    if not isinstance(argument, dict):
-        raise InputError(f'rule "{name}", argument: expected {{field: type}}, got {argument!r:.40}')
-    check_schema(argument, f'rule "{name}", argument')
-    if options.get("default"):
-        decode(options["default"], argument, f'rule "{name}", default')
-    described = {option: value for option, value in options.items() if option in DESCRIPTION}
-    decode(described, DESCRIPTION, f'rule "{name}"')
+    argument = decode(options.get("argument"), dict, f'rule "{name}", argument')
+    decode(options.get("default"), argument, f'rule "{name}", default')
 
 
 def check_function(name, option, function, options):
     """Raise InputError if a function of a rule cannot be called with what it is to get."""
     place = f'rule "{name}"' + ("" if option == "function" else f", {option}")
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise InputError(f"{place}: write def, not async def: nobody awaits the answer")
     signature = inspect.signature(function)
     first = PARAMETERS[option].split()
     more = ["metadata"] if option == "function" and options.get("metadata") else []
-    takes_arguments = option != "check" and not {"arguments", "argument"}.isdisjoint(signature.parameters)
-    has_arguments = options.get("argument") is not None
-    if takes_arguments and has_arguments:
+    if "arguments" in signature.parameters and options.get("argument") is not None and option != "check":
         more.append("arguments")
     try:
-        bound = signature.bind(*first, **{name: name for name in more}).arguments
+        bound = signature.bind(*first, **dict.fromkeys(more)).arguments
         fits = all(name == given for name, given in bound.items() if name in first)  # else they are swapped
     except TypeError:
         fits = False
     if not fits:
         expected = ", ".join(first + more)
         got = ", ".join(signature.parameters)
-        needs_option = takes_arguments and not has_arguments
-        hint = "; `arguments` needs the option argument={field: type}" if needs_option else ""
-        raise InputError(f"{place}: expected the parameters ({expected}), got ({got}){hint}")
-
-
-def check_schema(schema, place):
-    """Raise InputError if a schema, or what is in it, is no type of a field."""
-    if isinstance(schema, dict):
-        for name, inner in schema.items():
-            check_schema(inner, f"{place}.{name}")
-    elif isinstance(schema, list) and len(schema) == 1:
-        check_schema(schema[0], f"{place}[..]")
-    elif not isinstance(schema, (set, range)) and schema not in [*TYPE_NAMES, list]:
-        raise InputError(f"{place}: expected str, int, float, bool, [..] or {{..}}, got {schema!r:.40}")
+        raise InputError(f"{place}: expected the parameters ({expected}), got ({got})")
 
 
 def load_plugins(paths):
-    """Run files that register rules, and what they import from their folders. Raises InputError.
-
-    Return {path: text} of all these.
-    """
+    """Run files that register rules, and what they import from their folders. Raises InputError."""
     sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
     sys.dont_write_bytecode = True  # it would be taken for that of an edit within the same second
-    code = {}
     for path in paths:
-        others = {where: {*things} for where, things in REGISTERS.items()}
+        before = [{*register} for register in REGISTERS]
         folder = str(Path(path).resolve().parent)
         if folder not in sys.path:
             sys.path.append(folder)  # so that the file may import others beside it
         try:
-            code[path] = Path(path).read_bytes()
             runpy.run_path(path)
         except (Exception, SystemExit) as error:
-            line = line_of(error, path, code.get(path))
-            place = f"{path}, line {line}" if line else path
+            frames = traceback.extract_tb(error.__traceback__)
+            lines = [f", line {frame.lineno}" for frame in frames if frame.filename == str(path)]
+            place = "".join([str(path), *lines[-1:]])
             kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
             raise InputError(f"{place}: {kind}{one_line(error)}") from error
         finally:
-            note_added(path, folder, others)
-        if not rules_in(path):
-            warn_once(f"there is no rule in {path}")
-    files = [getattr(added.thing, "__file__", None) for added in PLUGGED_IN if added.where == "modules"]
-    return code | {file: Path(file).read_bytes() for file in files if file and Path(file).is_file()}
+            note_added(path, folder, before)
 
 
-def note_added(path, folder, others):
-    """Note which rules there are beside others, and which modules of a folder: a file has added them."""
-    for where, things in REGISTERS.items():
-        for name in [name for name in [*things] if name not in others[where]]:
-            if where in CATALOGUES or PathFinder.find_spec(name.partition(".")[0], [folder]):
-                PLUGGED_IN.append(Added(where, name, things[name], path))
+def note_added(path, folder, before):
+    """Note which rules were not there before, and which modules of a folder: a file has added them."""
+    for register, names in zip(REGISTERS, before, strict=True):
+        for name in [name for name in [*register] if name not in names]:
+            thing = register[name]
+            if isinstance(thing, Rule) or PathFinder.find_spec(name.partition(".")[0], [folder]):
+                PLUGGED_IN.append(Added(register, name, thing, path))
 
 
 def rules_in(path):
     """Return the rules that a file of --plugins has added."""
-    return [added.thing for added in PLUGGED_IN if added.path == path and added.where in CATALOGUES]
+    return [added.thing for added in PLUGGED_IN if added.path == path and isinstance(added.thing, Rule)]
 
 
 def unplug():
-    """Have nothing any more that files of --plugins have added. Return what that was."""
-    before = [*PLUGGED_IN]
-    for added in before:
-        REGISTERS[added.where].pop(added.name, None)
-    PLUGGED_IN.clear()
-    return before
+    """Have nothing any more that files of --plugins have added."""
+    while PLUGGED_IN:
+        added = PLUGGED_IN.pop()
+        added.register.pop(added.name, None)
 
 
 @contextlib.contextmanager
 def plugged_anew():
     """Load files of --plugins in this block; if that fails, have what they had added before."""
-    before = unplug()
+    before = [*PLUGGED_IN]
+    unplug()
     try:
         yield
     except InputError:
         unplug()
-        for added in before:
-            REGISTERS[added.where][added.name] = added.thing
         PLUGGED_IN.extend(before)
+        for added in before:
+            added.register[added.name] = added.thing
         raise
 
 
-def line_of(error, path, source):
-    """Return the line of a file of rules in which an error arose, or None."""
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-    if not lines:
-        return None
-    for statement in ast.walk(ast.parse(source)):
-        decorators = getattr(statement, "decorator_list", [])
-        if decorators and statement.lineno == lines[-1]:
-            return decorators[0].lineno  # Python 3.10 says that decorators are called in the line of `def`
-    return lines[-1]
-
-
 def idle_plugins(paths, policies):
-    """Yield the rules in the files of --plugins that nobody asks."""
+    """Yield the rules in the files of --plugins that nobody asks, and which files have none."""
     active = {(rule.where, rule.name) for policy in policies.values() for rule in policy.rules()}
     for path in paths:
-        idle = sorted(rule.name for rule in rules_in(path) if (rule.where, rule.name) not in active)
+        rules = rules_in(path)
+        if not rules:
+            yield f"there is no rule in {path}"
+        idle = sorted(rule.name for rule in rules if (rule.where, rule.name) not in active)
         if idle:
             yield f"{', '.join(idle)} of {path}: not named here, so not asked"
 
@@ -3417,21 +3275,16 @@ def check_points(rule, points):
         if not is_number:
             raise wrong_answer(rule, "return a number from 0 to 100", score)
         if not 0 <= score <= 100:
-            expected = "from its `reduce`" if rule.reduce else "or a `reduce` that makes it so"
-            place = place_of(rule, rule.reduce)
             FAILURE.set()
-            raise Unschedulable(
-                f"{rule.title} gives {name} the score {score}: expected 0 to 100, {expected} ({place})")
+            expected = f"expected 0 to 100, at least by a `reduce` ({place_of(rule, rule.reduce)})"
+            raise Unschedulable(f"{rule.title} gives {name} the score {score}: {expected}")
 
 
-def strings_of(rule, answer, what, function=None):
+def strings_of(rule, answer, function=None):
     """Return the strings that a function of a rule yields. Raises TypeError if it gives something else."""
-    if isinstance(answer, str) or not hasattr(answer, "__iter__"):
-        raise wrong_answer(rule, f"yield {what}, or return a list of them", answer, function)
-    strings = list(answer)
-    for each in strings:
-        if not (isinstance(each, str) and each):
-            raise wrong_answer(rule, f"yield {what} as strings", each, function)
+    strings = list(answer) if isinstance(answer, (list, tuple, types.GeneratorType)) else [None]
+    if not all(isinstance(each, str) and each for each in strings):
+        raise wrong_answer(rule, "yield strings, or return a list of them", answer, function)
     return strings
 
 
@@ -3584,7 +3437,7 @@ class FullPolicy(Policy):
                 failed = copy.deepcopy(dict(decision.failed))  # the rule may change it
                 remedy = call_hook(rule, "post_filter", decision.pod, failed, snapshot)
                 if remedy:
-                    decision.requests, decision.remedy = remedy
+                    decision.requests, decision.remedy = with_reason(remedy)
                     return
 
     def predicates_to_ask(self):
@@ -3659,14 +3512,13 @@ def load_policies(path, scheduler_name):
     """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises InputError."""
     try:
         documents = iter([providers()[path]]) if path in providers() else parse(text_in(path))
-        policies = policies_in(next(documents, None), scheduler_name)
+        document = next(documents, None)
+        reader = READERS.get(name_in(document, "kind"))
+        policies = reader(document, scheduler_name) if reader else {scheduler_name: read_policy(document)}
     except InputError as error:
-        raise InputError(f"{path}: {words_of(' '.join(str(error).split()), 10_000)}") from error
+        raise InputError(f"{path}: {at_most(10_000, ' '.join(str(error).split()))}") from error
     except (OSError, ValueError) as error:
-        hint = ""
-        if isinstance(error, FileNotFoundError) and str(path).isalnum():
-            hint = did_you_mean(path, providers(), f"; other than a file: {', '.join(providers())}")
-        raise InputError(f"{path}: {one_line(error)}{hint}") from error
+        raise InputError(f"{path}: {one_line(error)}") from error
     policy, *_ = policies.values()
     with contextlib.suppress(ValueError):
         if any(documents):
@@ -3677,18 +3529,7 @@ def load_policies(path, scheduler_name):
     return policies
 
 
-def policies_in(document, scheduler_name):
-    """Return the Policies of a file's document. Raises InputError."""
-    kind = name_in(document, "kind")
-    if kind in READERS:
-        return READERS[kind](document, scheduler_name)
-    if kind == "KubeSchedulerConfiguration":
-        raise InputError(f"this copy of the script lacks the part that reads a {kind}: write a Policy")
-    return {scheduler_name: read_policy(document)}
-
-
-EXPECTED = (f"expected kind Policy with apiVersion v1, or kind KubeSchedulerConfiguration with apiVersion "
-            f"{CONFIGURATION_VERSION}")
+EXPECTED = ["kind Policy with apiVersion v1"]  # what a file may be; the last part adds a configuration
 
 
 def what_it_is(document):
@@ -3720,10 +3561,7 @@ class PolicyFile:
         self.scheduler_name = scheduler_name
         self.plugins = plugins
         self.policies = {}  # those in force
-        self.code = {}  # plugin, or what it imports -> its text when these were made
-        self.notices = []  # what was noticed in them, or in files that said the same since
         self.seen = {}  # when the files were changed, at the last look
-        self.has_failed = False  # whether they could not be loaded then
         self.current()
 
     def current(self):
@@ -3733,53 +3571,44 @@ class PolicyFile:
         """
         seen = self.look()
         if seen != self.seen or not self.policies:
+            changed = [file for file in seen if seen[file] != self.seen.get(file, seen[file])]
+            self.seen = seen
             try:
-                self.load()
-                self.has_failed = False
+                self.load(changed)
             except InputError as error:
-                self.has_failed = True
                 if not self.policies:
                     raise
                 log.error("%s; the last good Policy stays", error)
-            # What is imported only now was not seen before; an edit of the others since then is one to come.
-            self.seen = {path: seen.get(path, change) for path, change in self.look().items()}
         return self.policies
 
     def look(self):
-        """Return when the files, and what they import, were changed."""
+        """Return when the files, and those beside plugins, which these may import, were changed."""
         changes = {}
-        beside = []
-        if self.has_failed:  # then what was to be imported is not known
-            folders = {Path(plugin).resolve().parent for plugin in self.plugins}
-            beside = [str(file) for folder in folders for file in folder.glob("*.py")]
-        for path in {self.path, *self.plugins, *self.code, *beside}:
+        files = {Path(path).absolute() for path in [self.path, *self.plugins]}
+        for folder in {Path(plugin).absolute().parent for plugin in self.plugins}:
+            files.update(folder.glob("*.py"))
+        for file in files:
             with contextlib.suppress(OSError):
-                stat = Path(path).stat()
-                changes[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
+                stat = file.stat()
+                changes[file] = stat.st_mtime_ns, stat.st_size, stat.st_ino
         return changes
 
-    def load(self):
-        """Read the files, and say what is different. Raises InputError."""
+    def load(self, changed):
+        """Read the files, some of which have changed, and say what is different. Raises InputError."""
         with plugged_anew():
-            code = load_plugins(self.plugins)
+            load_plugins(self.plugins)
             policies = load_policies(self.path, self.scheduler_name)
         lines = differences(self.policies, policies) if self.policies else []
-        lines += [f"{path} is loaded again" for path in code if code[path] != self.code.get(path, code[path])]
+        lines += [f"{file} has changed" for file in changed if file != Path(self.path).absolute()]
         if lines or not self.policies:
             self.policies = policies
-            self.code = code
         else:
             lines = ["says the same as before"]
-        notices = [notice for policy in policies.values() for notice in policy.notices]
-        notices += idle_plugins(self.plugins, policies)
-        lines += [notice for notice in notices if notice not in self.notices]
-        self.notices = notices
         for line in lines:
-            is_usual = line.startswith(ALWAYS_ON)  # the same in each run: who asks for more hears it
-            log.log(logging.DEBUG if is_usual else logging.WARNING, "%s: %s", self.path, line)
-
-
-ALWAYS_ON = "always on, though not among the predicates"
+            log.warning("%s: %s", self.path, line)
+        notices = [notice for policy in policies.values() for notice in policy.notices]
+        for notice in [*notices, *idle_plugins(self.plugins, policies)]:
+            warn_once(f"{self.path}: {notice}")
 
 
 def differences(before, after):
@@ -3788,14 +3617,13 @@ def differences(before, after):
     heads = {name: f"{name}: " if are_several else "" for name in before | after}
     old, new = [[heads[name] + line for name, policy in policies.items() for line in policy.lines()]
                 for policies in (before, after)]
-    differing = {*old} ^ {*new}
-    if old != new and not differing:
-        return ["says the same, in another order"]
-    return [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ") and line[2:] in differing]
+    lines = [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ")]
+    differing = {*old} ^ {*new}  # empty, if only the order is another one
+    return [line for line in lines if line[2:] in differing] or lines
 
 
 POLICY = {
-    "kind": str, "apiVersion": str, "extenders": [EXTENDER],
+    "kind": str, "apiVersion": str, "extenders": list,
     "predicates": [{"name": str, "argument": dict}],
     "priorities": [{"name": str, "weight": WEIGHT, "argument": dict}],
     "hardPodAffinitySymmetricWeight": range(101), "alwaysCheckAllPredicates": bool}
@@ -3808,22 +3636,21 @@ def read_policy(document):
     """
     is_others = name_in(document, "apiVersion") not in ("", "v1", CONFIGURATION_VERSION)
     is_policy = name_in(document, "kind") == "Policy" and not is_others
-    said = decode(document, POLICY, "") if is_policy else {}
-    if "apiVersion" not in said:
-        raise InputError(f"{EXPECTED}, got {what_it_is(document)}")
     problems = []
     notices = []
+    passed_over = []
+    said = decode_part(document, POLICY, "", problems) if is_policy else {}
+    configs = decode_part(said.get("extenders", []), [EXTENDER], "extenders", problems, passed_over)
+    refuse(problems)
+    if "apiVersion" not in said:
+        raise InputError(f"expected {', or '.join(EXPECTED)}, got {what_it_is(document)}")
+    notices += [f"{place}: unknown field, passed over as in kube-scheduler" for place in passed_over]
     predicate_entries = said.get("predicates", default_entries("predicates"))
-    has_general = "predicates" not in said or any(
-        entry.get("name") == "GeneralPredicates" for entry in predicate_entries)
     named = {entry.get("name") for entry in predicate_entries}
-    unnamed = sorted(rule.name for rule in PREDICATES.values() if rule.always and rule.name not in named)
-    if unnamed and "predicates" in said:
-        notices.append(f"{ALWAYS_ON}: {', '.join(unnamed)}")
-    predicate_entries += [{"name": name} for name in unnamed]
+    has_general = "predicates" not in said or "GeneralPredicates" in named
+    predicate_entries += [{"name": rule.name} for rule in PREDICATES.values()
+                          if rule.always and rule.name not in named]
     priority_entries = said.get("priorities", default_entries("priorities"))
-    configs = said.get("extenders", [])
-    notices += passed_over(document.get("extenders"), [EXTENDER], "extenders")
     said_elsewhere = {  # rule -> its settings
         "PodFitsResources": {"excepted": left_to_extenders(configs)},
         "InterPodAffinityPriority": {"hard_weight": said.get("hardPodAffinitySymmetricWeight") or 1}}
@@ -3897,8 +3724,6 @@ def meaning_of(where, entry, place, notices):
     rule_for = {rule.member: name for name, rule in rules.items() if rule.member}
     if names is None and not any(member in rule_for or nearly(member, tuple(rule_for)) for member in given):
         raise InputError(f"{place}: {unknown_rule(where, title)}")
-    if names is not None and not given.keys() <= rule_for.keys():
-        raise InputError(f'{place}.argument: "{title}" takes none')
     schema = {member: rules[name].argument for member, name in rule_for.items()}
     said = decode(given, schema, f"{place}.argument")
     if "argument" in entry and len(said) != 1:
@@ -3910,7 +3735,8 @@ def meaning_of(where, entry, place, notices):
         notices.append(
             f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
     if rules.get(title) and rules[title].member and not said:
-        notices.append(f"{place}: {title} lets each node pass; {by_argument(rules[title].member)}")
+        notices.append(
+            f"{place}: lets each node pass; it needs another name, and the argument {rules[title].member}")
     if title in SAID_BY_TAINTS:
         notices.append(
             f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
@@ -3966,14 +3792,14 @@ def set_up(rule, title, entry, weight, settings):
 def check_arguments(rule, arguments, entry):
     """Raise InputError if a rule does not have the arguments that it needs, or says that they are wrong."""
     if rule.member and rule.name in PRIORITIES and not arguments:
-        raise InputError(f"{entry}: needs an argument; {by_argument(rule.member)}")
+        raise InputError(f"{entry}: needs another name, and the argument {rule.member}")
     if has_own_fields(rule):  # of the others all may be left out
         for name in rule.argument:
             if any(name not in argument for argument in arguments):
                 raise InputError(f'{entry}: the argument lacks "{name}"; "{rule.name}" needs it')
     if rule.check:
         try:
-            problems = strings_of(rule, rule.check(arguments), "what is wrong", rule.check)
+            problems = strings_of(rule, rule.check(arguments), rule.check)
         except (Exception, SystemExit) as error:
             problems = [what_broke(error)]
         refuse([f"{entry}: {problem}" for problem in problems])
@@ -5761,7 +5587,7 @@ class Extender:
             text = response.raw.read(most + 1, decode_content=False)
         if len(text) > most:
             raise ValueError(f"its answer has more than {most} bytes")
-        answer = decode(json.loads(text), schema, "the answer", lenient=True)
+        answer = decode(json.loads(text), schema, "the answer", passed_over=[])
         if isinstance(answer, dict) and answer.get("Error"):
             raise ValueError(answer["Error"])
         return answer
@@ -7914,6 +7740,7 @@ def settings_of(plugin, rules, args):
 
 
 READERS["KubeSchedulerConfiguration"] = read_configuration
+EXPECTED.append(f"kind KubeSchedulerConfiguration with apiVersion {CONFIGURATION_VERSION}")
 
 
 # ==== 41. What kube-scheduler refuses ===================================================================

@@ -766,7 +766,11 @@ def test_what_is_meant_is_said(profile, more, said):
     assert str(error.value) == said
 
 
-RATIO_ARGS = {"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": scheduler.ARGUMENTS["requestedToCapacityRatioArguments"]}
+EXAMPLES = {  # of the arguments that say what rule a Policy's entry means
+    "labelsPresence": {"labels": ["ssd"], "presence": True}, "labelPreference": {"label": "ssd", "presence": True},
+    "serviceAffinity": {"labels": ["zone"]}, "serviceAntiAffinity": {"label": "zone"},
+    "requestedToCapacityRatioArguments": {"shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]}}
+RATIO_ARGS = {"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": EXAMPLES["requestedToCapacityRatioArguments"]}
 
 
 def fitting(**args):
@@ -907,7 +911,7 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
     "a plugin that filters": ({"filter": {"disabled": plugins("NodePorts")}}, ["- NodePorts (PodFitsHostPorts)"]),
     "the order in which plugins filter": (
         {"filter": {"enabled": plugins("VolumeZone")}},
-        ["says the same, in another order"]),
+        ["+ VolumeZone (NoVolumeZoneConflict)", "- VolumeZone (NoVolumeZoneConflict)"]),
     "a rule's functions for other extension points": (
         {"preBind": {"disabled": plugins("VolumeBinding")}},
         ["- VolumeBinding (CheckVolumeBinding) pre_bind", "+ VolumeBinding (CheckVolumeBinding)"]),
@@ -1060,8 +1064,10 @@ def obey(said, place, name):
     if found := re.search(r"name it among the (\w+)", said):
         return found[1], name, None
     if place in scheduler.CATALOGUES:
-        if found := re.search(r'in a Policy, among the (\w+): a name of your own, with "argument": (\{.*})', said):
-            return found[1], "Mine", json.loads(found[2])
+        if found := re.search(r"in a Policy: a (\w+) of any name, with the argument (\w+)\)", said):
+            return {"predicate": "predicates", "priority": "priorities"}[found[1]], "Mine", {found[2]: EXAMPLES[found[2]]}
+        if found := re.search(r"needs another name, and the argument (\w+)", said):
+            return place, "Mine", {found[1]: EXAMPLES[found[1]]}
         if found := re.search(r"in a Policy: (\w+)\)", said):
             return place, found[1], None
     if found := re.search(r"today: the rule (\w+) of (\S+),", said):
@@ -1070,7 +1076,7 @@ def obey(said, place, name):
     if re.search(r"today: (nothing, leave it out$|leave it out, |(node affinity|pod affinity|spread constraints)\b)", said):
         return None
     if found := re.search(r"today: (\w+) with scoringStrategy.type (\w+)", said):
-        shape = scheduler.ARGUMENTS["requestedToCapacityRatioArguments"]
+        shape = EXAMPLES["requestedToCapacityRatioArguments"]
         more = {"requestedToCapacityRatio": shape} if found[2] == "RequestedToCapacityRatio" else {}
         return place, found[1], {"scoringStrategy": {"type": found[2], **more}}
     if found := re.search(r"today: (\w+)", said):

@@ -3,6 +3,7 @@
 import inspect
 import json
 import re
+import sys
 import threading
 import time
 from collections import Counter
@@ -53,7 +54,7 @@ def test_a_priority_that_leaves_its_range_leaves_the_pod_pending(caplog):
         policies = built((), ["TooMuch"])
     finally:
         del scheduler.PRIORITIES["TooMuch"]
-    said = "TooMuch gives a the score 101: expected 0 to 100, or a `reduce` that makes it so (TooMuch: "
+    said = "TooMuch gives a the score 101: expected 0 to 100, at least by a `reduce` (TooMuch: "
     assert decide(policies, pod("p"), node("a"), node("b")).message.startswith(said) and caplog.messages == []
     assert decide(policies, pod("p"), node("a")).node == "a", "a single node is not scored, as in kube-scheduler"
     assert caplog.text.count(said) == 1, "but the rule is at fault"
@@ -112,13 +113,13 @@ def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
                                      ', line 2: there is a rule "HostName" already (HostName: scheduler.py, line '),
     "a rule that is there twice": (
         "from scheduler import predicate\n" + 2 * "@predicate('One')\ndef one(pod, node): return []\n",
-        ', line 4: there is a rule "One" already (One: my_rules.py, line 2)'),
+        ': there is a rule "One" already (One: my_rules.py, line 2)'),
     "a decorator without a name": (
         "from scheduler import predicate\n\n@predicate\ndef closed(pod, node):\n    return []\n",
-        ', line 3: a rule needs the name that a Policy has for it, as in @predicate("Name")'),
+        ': a rule needs the name that a Policy has for it, as in @predicate("Name")'),
     "a decorator with brackets and no name": (
         "from scheduler import priority\n\n@priority()\ndef closed(pod, node):\n    return 1\n",
-        ', line 3: a rule needs the name that a Policy has for it, as in @predicate("Name")'),
+        ': a rule needs the name that a Policy has for it, as in @predicate("Name")'),
     "a file that is not there": (None, "FileNotFoundError: No such file or directory"),
 })
 def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
@@ -129,6 +130,9 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
     assert run.returncode == 2
     [line] = run.stderr.splitlines()
     assert line.startswith(str(path)) and said in line
+
+
+OPTIONS = f"there are {', '.join(sorted(scheduler.OPTIONS))}"
 
 
 @table("rule, said", {
@@ -157,53 +161,21 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
     "a check that takes nothing": (
         "@priority('Mine', check=lambda: [])\ndef mine(pod, node): return 1",
         ', check: expected the parameters (arguments), got ()'),
-    "async def": (
-        "@priority('Mine')\nasync def mine(pod, node): return 1", ': write def, not async def: nobody awaits the answer'),
-    "an async generator": (
-        "@predicate('Mine')\nasync def mine(pod, node): yield ''", ': write def, not async def: nobody awaits the answer'),
     "arguments for argument": (
-        "@priority('Mine', arguments={'zone': str})\ndef mine(pod, node): return 1",
-        ': there is no option "arguments"; did you mean "argument"?'),
+        "@priority('Mine', arguments={'zone': str})\ndef mine(pod, node): return 1", f': there is no option "arguments"; {OPTIONS}'),
     "pre_filter for metadata": (
-        "@priority('Mine', pre_filter=print)\ndef mine(pod, node): return 1",
-        ': there is no option "pre_filter"; did you mean "metadata"?'),
+        "@priority('Mine', pre_filter=print)\ndef mine(pod, node): return 1", f': there is no option "pre_filter"; {OPTIONS}'),
     "argument for arguments": (
         "@priority('Mine', argument={'zone': str})\ndef mine(pod, node, argument): return 1",
-        ': expected the parameters (pod, node, arguments), got (pod, node, argument)'),
-    "prebind for pre_bind": (
-        "@priority('Mine', prebind=print)\ndef mine(pod, node): return 1",
-        ': there is no option "prebind"; did you mean "pre_bind"?'),
-    "a weight": (
-        "@priority('Mine', weight=3)\ndef mine(pod, node): return 1", ': there is no option "weight"; the Policy says it'),
-    "a type of ones own": (
-        "@priority('Mine', argument={'zone': complex})\ndef mine(pod, node): return 1",
-        ", argument.zone: expected str, int, float, bool, [..] or {..}, got <class 'complex'>"),
-    "a type within a list": (
-        "@priority('Mine', argument={'zones': [{'name': 'x'}]})\ndef mine(pod, node): return 1",
-        ", argument.zones[..].name: expected str, int, float, bool, [..] or {..}, got 'x'"),
-    "a list of two types": (
-        "@priority('Mine', argument={'zones': [str, int]})\ndef mine(pod, node): return 1",
-        ", argument.zones: expected str, int, float, bool, [..] or {..}, got [<class 'str'>, <class 'int'>]"),
-    "a label for looks_at": (
-        "@predicate('Mine', looks_at='disks')\ndef mine(pod, node): return []",
-        '.looks_at: expected an object, got "disks"'),
-    "a weight that is truth": (
-        "@priority('Mine', by_default=True)\ndef mine(pod, node): return 1",
-        '.by_default: expected a whole number, got true'),
-    "a single alias": (
-        "@predicate('Mine', aliases='Foo')\ndef mine(pod, node): return []", '.aliases: expected a list, got "Foo"'),
-    "a default weight that is a word": (
-        "@priority('Mine', by_default='x')\ndef mine(pod, node): return 1",
-        '.by_default: expected a whole number, got "x"'),
-    "a weight below none": (
-        "@priority('Mine', by_default=-1)\ndef mine(pod, node): return 1",
-        '.by_default: expected from 0 to 2147483647, got -1'),
+        ': expected the parameters (pod, node), got (pod, node, argument)'),
+    "a weight, which the Policy says": (
+        "@priority('Mine', weight=3)\ndef mine(pod, node): return 1", f': there is no option "weight"; {OPTIONS}'),
     "an argument without fields": (
         "@priority('Mine', argument=str)\ndef mine(pod, node): return 1",
-        ", argument: expected {field: type}, got <class 'str'>"),
+        """, argument: expected an object, got "<class 'str'>\""""),
     "a list for an argument": (
         "@priority('Mine', argument=['zone'])\ndef mine(pod, node): return 1",
-        ", argument: expected {field: type}, got ['zone']"),
+        ', argument: expected an object, got ["zone"]'),
     "a default without fields": (
         "@priority('Mine', argument={'zone': str}, default='east')\ndef mine(pod, node): return 1",
         ', default: expected an object, got "east"'),
@@ -215,8 +187,7 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
         ', default.zones: unknown field; did you mean "zone"?'),
     "arguments that the Policy cannot give": (
         "@priority('Mine')\ndef mine(pod, node, arguments): return 1",
-        ': expected the parameters (pod, node), got (pod, node, arguments); `arguments` needs the option '
-        'argument={field: type}'),
+        ': expected the parameters (pod, node), got (pod, node, arguments)'),
     "a default without an argument": (
         "@priority('Mine', default={'zone': 'east'})\ndef mine(pod, node): return 1",
         ", default.zone: unknown field"),
@@ -231,7 +202,8 @@ def test_a_rule_that_cannot_work_is_named_when_it_is_loaded(rule, said, tmp_path
     with pytest.raises(scheduler.InputError) as error:
         scheduler.load_plugins([tmp_path / "my_rules.py"])
     said = said if said.startswith("TypeError") else f'rule "Mine"{said}'
-    assert str(error.value) == f"{tmp_path / 'my_rules.py'}, line 3: {said}"
+    line = 3 if sys.version_info > (3, 11) else 4  # Python 3.10 calls decorators in the line of `def`
+    assert str(error.value) == f"{tmp_path / 'my_rules.py'}, line {line}: {said}"
 
 
 @table("decorator, body", {
@@ -267,7 +239,7 @@ ONE, TWO = ("@{}('{}')\ndef {}(pod, node): return {}\n".format(*parts) for parts
     "one of them is not": (ONE + TWO, {"predicates": ["One"]}, "policy.json: Two of my_rules.py: not named here, so not asked"),
     "both are named": (ONE + TWO, {"predicates": ["One"], "priorities": ["Two"]}, None),
     "one is active anyway": (ONE.replace("'One'", "'One', always=True"), {}, None),
-    "there is none": ("def one(pod, node): return []\n", {}, "there is no rule in my_rules.py"),
+    "there is none": ("def one(pod, node): return []\n", {}, "policy.json: there is no rule in my_rules.py"),
 })
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_rule_that_nobody_names_is_said_once(text, rules, said, times, tmp_path, monkeypatch, caplog):
@@ -281,7 +253,7 @@ def test_a_rule_that_nobody_names_is_said_once(text, rules, said, times, tmp_pat
             file.current()
     finally:
         scheduler.unplug()
-    lines = [line for line in caplog.messages if "always on" not in line and "is loaded again" not in line]
+    lines = [line for line in caplog.messages if "has changed" not in line]
     assert lines == ([said] if said else [])
 
 
@@ -366,8 +338,8 @@ def test_a_reduce_that_does_not_score_all_nodes_is_named(reduce, message, tmp_pa
 
 
 @table("reduce, expected", {
-    "without a reduce": ("", "0 to 100, or a `reduce` that makes it so (Mine: my_rules.py, line 4)"),
-    "with one": (", reduce=reduce", "0 to 100, from its `reduce` (Mine: my_rules.py, line 2)")})
+    "without a reduce": ("", "0 to 100, at least by a `reduce` (Mine: my_rules.py, line 4)"),
+    "with one": (", reduce=reduce", "0 to 100, at least by a `reduce` (Mine: my_rules.py, line 2)")})
 def test_a_score_out_of_range_is_said_with_its_place_in_the_event_too(reduce, expected, tmp_path):
     (tmp_path / "my_rules.py").write_text(
         "from scheduler import priority\ndef reduce(scores): return scores\n\n"
@@ -440,8 +412,7 @@ def test_metadata_may_take_arguments():
     assert decide(policies, pod("p"), node("a"), node("b")).total == {"a": 4, "b": 4}
 
 
-YIELD, NUMBER = "yield the reasons, or return a list of them", "return a number from 0 to 100"
-STRINGS = "TypeError in a rule: yield the reasons as strings"
+YIELD, NUMBER = "yield strings, or return a list of them", "return a number from 0 to 100"
 
 
 @table("body, said", {
@@ -455,11 +426,12 @@ STRINGS = "TypeError in a rule: yield the reasons as strings"
     "returns False": ("return False", f"TypeError in a rule: {YIELD}, not False (Mine: my_rules.py, line 5)"),
     "returns a string": ("return 'closed'", f"TypeError in a rule: {YIELD}, not 'closed' (Mine: my_rules.py, line 5)"),
     "returns nothing": ("return", f"TypeError in a rule: {YIELD}, not None (Mine: my_rules.py, line 5)"),
-    "returns a list of what is no string": ("return [7]", f"{STRINGS}, not 7 (Mine: my_rules.py, line 5)"),
-    "returns a pair": ("return False, 'closed'", f"{STRINGS}, not False (Mine: my_rules.py, line 5)"),
-    "yields nothing to read": ("yield ''", f"{STRINGS}, not '' (Mine: my_rules.py, line 5)"),
+    "returns a list of what is no string": ("return [7]", f"TypeError in a rule: {YIELD}, not [7] (Mine: my_rules.py, line 5)"),
+    "returns a pair": (
+        "return False, 'closed'", f"TypeError in a rule: {YIELD}, not (False, 'closed') (Mine: my_rules.py, line 5)"),
+    "yields nothing to read": ("yield ''", f"TypeError in a rule: {YIELD}, not [''] (Mine: my_rules.py, line 5)"),
     "asks for the next of nothing": ("yield next(iter([]))", "StopIteration in a rule:  (Mine: my_rules.py, line 7)"),
-    "yields a number": ("yield 5", f"{STRINGS}, not 5 (Mine: my_rules.py, line 5)"),
+    "yields a number": ("yield 5", f"TypeError in a rule: {YIELD}, not [5] (Mine: my_rules.py, line 5)"),
     "returns a number": ("return 5", f"TypeError in a rule: {YIELD}, not 5 (Mine: my_rules.py, line 5)"),
     "calls sys.exit": ("raise SystemExit(3)",
                        "SystemExit in a rule: 3 (Mine: my_rules.py, line 7)"),
@@ -747,18 +719,17 @@ def test_pre_enqueue_keeps_a_pod_out_of_the_queue_and_that_is_said(spy, caplog):
 
 @table("point, answer, expected", {
     "permit says False": ("permit", False, "permit: return None or seconds, or (seconds, why), not False"),
-    "reserve says False": ("reserve", False, "reserve: return None or raise Unschedulable, not False"),
     "permit says a word": ("permit", "no", "permit: return None or seconds, or (seconds, why), not 'no'"),
-    "pre_enqueue says True": ("pre_enqueue", True, "pre_enqueue: return None or why the pod is not to be tried yet, a string, not True"),
-    "pre_enqueue says False": ("pre_enqueue", False, "pre_enqueue: return None or why the pod is not to be tried yet, a string, not False"),
+    "pre_enqueue says True": ("pre_enqueue", True, "pre_enqueue: return None or a string, not True"),
+    "pre_enqueue says False": ("pre_enqueue", False, "pre_enqueue: return None or a string, not False"),
     "post_filter says a request without a body": (
         "post_filter", ([("DELETE", "/api/v1/nodes/a")], "it goes"),
-        "post_filter: return None or (a list of requests, what they do), not ([('DELETE', '/api/v1/nodes/a')], 'it goes')"),
+        "post_filter: return None or a list of requests, or (requests, why), not ([('DELETE', '/api/v1/nodes/a')], 'it goes')"),
     "pre_bind says much": (
         "pre_bind", "no" * 50,
-        f"pre_bind: return None or a list of requests, (method, path, body), or (these, why), not '{'no' * 27}n ..."),
-    "pre_bind says a word": ("pre_bind", "no", "pre_bind: return None or a list of requests, (method, path, body), or (these, why), not 'no'"),
-    "pre_bind says a number": ("pre_bind", 5, "pre_bind: return None or a list of requests, (method, path, body), or (these, why), not 5")})
+        f"pre_bind: return None or a list of requests, or (requests, why), not '{'no' * 27}n ..."),
+    "pre_bind says a word": ("pre_bind", "no", "pre_bind: return None or a list of requests, or (requests, why), not 'no'"),
+    "pre_bind says a number": ("pre_bind", 5, "pre_bind: return None or a list of requests, or (requests, why), not 5")})
 def test_a_hook_that_answers_something_else_fails_its_pod(spy, point, answer, expected, caplog):
     spy.answers |= {"filter": ["no"] if point == "post_filter" else [], point: answer}
     server = Server(node("n"), pod("p"))
@@ -1052,14 +1023,14 @@ def test_among_manifests_what_a_rule_says_it_has_bound_is_bound(spy):
 @table("point, answer, said", {
     "a bind that breaks": ("bind", RuntimeError("oops"), "RuntimeError in a rule: oops"),
     "a bind that returns a word": (
-        "bind", "done", "TypeError in a rule: bind: return None or True if it has bound the pod, not 'done' ("),
+        "bind", "done", "TypeError in a rule: bind: return None or True or False, not 'done' ("),
     "requests that are none": ("pre_bind", ["x"], None)})
 def test_why_a_rule_could_not_bind_is_said_in_an_event(spy, point, answer, said):
     spy.answers[point] = answer
     server = Server(node("n"), pod("p"))
     make_pass(server, spy, live_cluster(server))
     said = f"binding rejected: {said}" if said else (
-        "TypeError in a rule: pre_bind: return None or a list of requests, (method, path, body), or (these, why), not ['x'] (")
+        "TypeError in a rule: pre_bind: return None or a list of requests, or (requests, why), not ['x'] (")
     events = [body for *_, body in server.sent("POST", "/events")]
     assert [body["reason"] for body in events] == ["FailedScheduling"] and events[0]["message"].startswith(said)
     assert server.places() == {} and scheduler.FAILURE.is_set()
@@ -1332,7 +1303,7 @@ def test_a_held_pod_is_decided_about_anew_when_its_policy_changes(spy):
 @table("check, problem", {
     "fails": (lambda arguments: [arguments[0]["y"]], "KeyError in a rule: 'y'"),
     "returns a string": (lambda arguments: "too long",
-                         "TypeError in a rule: yield what is wrong, or return a list of them, not 'too long'")})
+                         f"TypeError in a rule: {YIELD}, not 'too long'")})
 def test_a_check_that_breaks_is_a_problem_of_the_policy(check, problem):
     scheduler.predicate("Picky", argument={"x": str}, check=check)(lambda pod, node: ())
     try:

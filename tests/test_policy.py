@@ -45,7 +45,7 @@ def policy(predicates=(), priorities=(), **more):
                        "priorities": list(priorities), **more})
 
 
-EXPECTED = f"{scheduler.EXPECTED}, got"
+EXPECTED = f"expected {', or '.join(scheduler.EXPECTED)}, got"
 CONFIG_MAP = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "my-policy", "namespace": "kube-system"},
               "data": {"policy.cfg": policy()}}
 FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: kubectl get configmap my-policy -n kube-system "
@@ -98,12 +98,12 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
         "scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)"),
     "a priority's argument among the predicates": (
         policy([{"name": "Ssd", "argument": {"labelPreference": {"label": "ssd", "presence": True}}}]),
-        "predicates[0].argument.labelPreference: unknown field; today: node affinity (in a Policy, among the priorities: a name "
-        'of your own, with "argument": {"labelPreference": {"label": "ssd", "presence": true}})'),
+        "predicates[0].argument.labelPreference: unknown field; today: node affinity (in a Policy: a priority of any name, with "
+        "the argument labelPreference)"),
     "a predicate's argument among the priorities, which means the opposite there": (
         policy((), [{"name": "Zone", "weight": 1, "argument": {"serviceAffinity": {"labels": ["zone"]}}}]),
-        "priorities[0].argument.serviceAffinity: unknown field; today: pod affinity (in a Policy, among the predicates: a name "
-        'of your own, with "argument": {"serviceAffinity": {"labels": ["zone"]}})'),
+        "priorities[0].argument.serviceAffinity: unknown field; today: pod affinity (in a Policy: a predicate of any name, with "
+        "the argument serviceAffinity)"),
     "a version": ('{"kind": "Policy", "version": "v1"}', "version: unknown field; today: apiVersion"),
     "a field with a typo": (
         policy(hardPodAffinitySymetricWeight=1),
@@ -126,16 +126,18 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
         '{"kind": "Policy",', 'line 1: Expecting property name enclosed in double quotes: {"kind": "Policy",'),
     "a comma behind the last of a list": (
         '{"kind": "Policy",\n "predicates": [\n  {"name": "HostName"},\n ]}',
-        'line 3: stray comma: {"name": "HostName"},'),
+        'line 3: @: {"name": "HostName"},'),
     "a comma behind the last of an object": (
-        '{"kind": "Policy", "apiVersion": "v1", }', 'line 1: stray comma: {"kind": "Policy", "apiVersion": "v1", }'),
+        '{"kind": "Policy", "apiVersion": "v1", }', 'line 1: @: {"kind": "Policy", "apiVersion": "v1", }'),
+    "a comma behind the last, where tabs indent": (
+        '{\n\t"kind": "Policy",\n\t"apiVersion": "v1",\n}', 'line 3: @: "apiVersion": "v1",'),
     "two commas": ('{"kind": "Policy",\n "apiVersion": "v1",, "predicates": []}',
-                   'line 2: stray comma: "apiVersion": "v1",, "predicates": []}'),
+                   'line 2: @: "apiVersion": "v1",, "predicates": []}'),
     "no comma at the end of a line": (
         '{"kind": "Policy"\n "apiVersion": "v1"}', 'line 1: Expecting \',\' delimiter: {"kind": "Policy"'),
     "half a file, up to the end of a line": (
         '{"kind": "Policy",\n', 'line 1: Expecting property name enclosed in double quotes: {"kind": "Policy",'),
-    "no value on the next line": ('{"kind":\n Policy}', "line 2: Expecting value: Policy}"),
+    "no value on the next line": ('{"kind":\n Policy}', 'line 1: Expecting value: {"kind":'),
     "neither kind nor apiVersion": (
         '{"predicates": []}', f'{EXPECTED} {{"predicates": []}}'),
     "nothing at all": ("", f"{EXPECTED} nothing"),
@@ -225,27 +227,19 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
         'priorities[0]: unknown priority "LeastRequestedPriorit"; did you mean "LeastRequestedPriority"?'),
     "a rule that needs an argument under its own name": (
         policy((), [{"name": "NodeLabel", "weight": 1}]),
-        'priorities[0]: needs an argument; in a Policy, among the priorities: a name of your own, with "argument": '
-        '{"labelPreference": {"label": "ssd", "presence": true}}'),
+        "priorities[0]: needs another name, and the argument labelPreference"),
 })
 def test_what_is_wrong_is_said_in_a_line(text, line, tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(text)
     run = run_scheduler("--policy", path, "--cluster", "/dev/null")
-    assert (run.returncode, run.stderr) == (2, f"{path}: {line}\n")
+    said = re.sub("Expecting (value|property name enclosed in double quotes)|Illegal trailing comma [a-z ]+", "@", run.stderr)
+    assert (run.returncode, said if "@" in line else run.stderr) == (2, f"{path}: {line}\n"), "@ depends on Python's version"
 
 
-@table("path, hint", {
-    "nearly a provider": ("DefaultProviderr", '; did you mean "DefaultProvider"?'),
-    "nearly another": (
-        "ClusterAutoscaler", '; did you mean "ClusterAutoscalerProvider"?; other than a file: DefaultProvider, '
-        "ClusterAutoscalerProvider"),
-    "neither a file nor a provider": ("Foo", "; other than a file: DefaultProvider, ClusterAutoscalerProvider"),
-    "a file": ("nowhere.yaml", ""),
-})
-def test_the_hint_for_a_file_that_is_not_there(path, hint):
-    run = run_scheduler("--policy", path, "--cluster", "/dev/null")
-    assert (run.returncode, run.stderr) == (2, f"{path}: No such file or directory{hint}\n")
+def test_a_file_that_is_not_there():
+    run = run_scheduler("--policy", "nowhere.yaml", "--cluster", "/dev/null")
+    assert (run.returncode, run.stderr) == (2, "nowhere.yaml: No such file or directory\n")
 
 
 @pytest.mark.parametrize("field", ["zone", "labels", "preference", "version"])
@@ -262,7 +256,6 @@ def test_a_rule_whose_file_has_none(tmp_path):
     (tmp_path / "my_rules.py").write_text("def mine(pod, node): return []\n")
     run = run_scheduler("--plugins", "my_rules.py", "--policy", "policy.json", "--cluster", "/dev/null", cwd=tmp_path)
     assert (run.returncode, run.stderr) == (2, (
-        "there is no rule in my_rules.py\n"
         'policy.json: predicates[0]: unknown predicate "Mine"; is a file missing in --plugins?\n'))
 
 
@@ -314,8 +307,7 @@ def test_all_that_is_wrong_is_said_at_once():
         ["extenders[0].preemptVerb: nobody is preempted here, so it is not asked"]),
     "a predicate that needs an argument, under its own name": (
         {"predicates": [*({"name": name} for name in MANDATORY_PREDICATES), {"name": "CheckServiceAffinity"}]},
-        ["predicates[2]: CheckServiceAffinity lets each node pass; in a Policy, among the predicates: a name of your own, with "
-         '"argument": {"serviceAffinity": {"labels": ["zone"]}}']),
+        ["predicates[2]: lets each node pass; it needs another name, and the argument serviceAffinity"]),
 })
 def test_what_does_nothing_is_said(more, notices):
     assert scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **more}).notices == notices
@@ -408,31 +400,16 @@ def test_two_rules_under_one_name_of_the_users_own_both_count():
         "node(s) didn't have the requested labels", "node(s) didn't match service affinity"]
 
 
-ALWAYS = "always on, though not among the predicates: "
-
-
-@table("predicates, notices", {
-    "neither is named": ([], [f"{ALWAYS}CheckNodeUnschedulable, PodToleratesNodeTaints"]),
-    "one is named": (["PodToleratesNodeTaints"], [f"{ALWAYS}CheckNodeUnschedulable"]),
-    "both are named": (["PodToleratesNodeTaints", "CheckNodeUnschedulable"], []),
-    "the default predicates": (None, []),
-})
-def test_that_two_predicates_are_always_on_is_said_where_they_are_not_named(predicates, notices):
-    named = {} if predicates is None else {"predicates": [{"name": name} for name in predicates]}
-    assert scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **named}).notices == notices
-
-
 @table("extender, said", {
-    "a field": ({"ignoreable": True}, 'extenders[0].ignoreable: unknown field, …; did you mean "ignorable"?'),
+    "a field": ({"ignoreable": True}, 'extenders[0].ignoreable: unknown field, passed over as in kube-scheduler'),
     "a field of a field": (
         {"managedResources": [{"name": "a/b", "ignoredBySchedular": True}]},
-        'extenders[0].managedResources[0].ignoredBySchedular: unknown field, …; did you mean "ignoredByScheduler"?'),
+        "extenders[0].managedResources[0].ignoredBySchedular: unknown field, passed over as in kube-scheduler"),
     "whatever its case": ({"Weight": 1, "URLPREFIX": "http://x"}, None),
 })
 def test_what_is_misspelt_in_an_extender_is_said_and_passed_over(extender, said):
     built = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "extenders": [extender]})
-    texts = [text.replace("which is passed over, as in kube-scheduler", "…") for text in built.notices]
-    assert texts == ([said] if said else [])
+    assert built.notices == ([said] if said else [])
 
 
 def test_the_shipped_policy_loads_without_a_word():
@@ -504,11 +481,11 @@ def test_a_policy_that_says_the_same_stays_in_force(text, stays, tmp_path):
 
 
 @table("text, said", {
-    "touched": ("yield 'closed'", []),
-    "edited": ("yield 'shut'", ["is loaded again"]),
+    "touched": ("yield 'closed'", ["has changed"]),
+    "edited": ("yield 'shut'", ["has changed"]),
     "broken": ("yield 'shut", ["the last good Policy stays"]),
 })
-def test_a_policy_stays_in_force_unless_the_text_of_its_plugin_changes(text, said, tmp_path, caplog):
+def test_a_policy_stays_in_force_unless_its_plugin_changes(text, said, tmp_path, caplog):
     path, rules = tmp_path / "policy.json", tmp_path / "my_rules.py"
     rule = "from scheduler import predicate\n@predicate('Mine')\ndef mine(pod, node):\n    "
     path.write_text(policy([{"name": "Mine"}]))
@@ -519,7 +496,7 @@ def test_a_policy_stays_in_force_unless_the_text_of_its_plugin_changes(text, sai
         rules.write_text(rule + text)
         os.utime(rules, (1, 1))
         os.utime(path, (1, 1))  # as where both are in one ConfigMap
-        assert (file.current()["my-scheduler"] is before) == (said != ["is loaded again"])
+        assert (file.current()["my-scheduler"] is before) == (said != ["has changed"])
         assert [message.endswith(words) for message, words in zip(caplog.messages, said)] == [True] * len(said)
     finally:
         scheduler.unplug()
@@ -531,7 +508,8 @@ def test_the_order_of_priorities_is_said(tmp_path, caplog):
     file = scheduler.PolicyFile(path, "my-scheduler")
     path.write_text(policy((), [image, LEAST, ]) + "\n")
     file.current()
-    assert caplog.messages == [f"{path}: says the same, in another order"]
+    assert sorted(caplog.messages) in (
+        [f"{path}: + {name}", f"{path}: - {name}"] for name in ("LeastRequestedPriority ×1", "ImageLocalityPriority ×1"))
 
 
 def profiles(*names):
@@ -600,7 +578,7 @@ def test_a_rule_that_takes_no_argument_says_so_if_it_is_given_one():
     with pytest.raises(scheduler.InputError) as error:
         scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
             {"name": "HostName", "argument": {"zone": "east"}}]})
-    assert str(error.value) == 'predicates[0].argument: "HostName" takes none'
+    assert str(error.value) == "predicates[0].argument.zone: unknown field"
 
 
 @pytest.mark.parametrize("name", ["CheckNodeLabelPresence", "CheckServiceAffinity"])

@@ -453,4 +453,4 @@ def test_its_table_says_of_an_extension_point_what_the_scripts_own_says(option):
     call = f"`{option}({', '.join(point.parameters.split())})`"
     [(names, answers)] = re.findall(rf"^\| ([^|]*) \| [^|]*{re.escape(call)}[^|]* \| (.*) \|$", RULES, re.M)
     assert point.in_configuration.lower() in names.lower().split(", ")
-    assert point.expected in answers
+    assert point.answer == "anything" or point.answer in answers

@@ -94,6 +94,11 @@ def test_what_a_pod_requests(spec, cpu):
     assert scheduler.Pod(pod("p", **spec)).requests["cpu"] == cpu
 
 
+def test_a_resource_of_which_a_pod_with_a_sidecar_requests_0_is_requested():
+    gpu = container(**{"example.com/gpu": "0"})
+    assert scheduler.Pod(pod("p", containers=[gpu], initContainers=[sidecar(cpu="1")])).requests["example.com/gpu"] == 0
+
+
 def verdict(rule, incoming, target, *others, **options):
     """The reasons that a predicate gives for a pod and a node with other pods on it."""
     target = scheduler.Node(target)
