@@ -1584,14 +1584,14 @@ class FullDecision(Decision):
             self.reason = "SchedulerError"  # as in kube-scheduler, of what breaks once a node is chosen
         self.node = None
         self.waits = ""
-        self.message = str(error)
+        is_known = isinstance(error, (Unschedulable, Malformed, ApiError))
+        self.message = str(error) if is_known else what_broke(error)
         if isinstance(error, Rejected):
             why = {f"{error.title} (whatever the node)": [str(error)]}
             self.failed = Failures(dict.fromkeys(self.nodes, why))
             self.message = self.policy.rejection(error, self.failed)
-        if not isinstance(error, (Unschedulable, Malformed, ApiError)):
+        if not is_known:
             FAILURE.set()
-            self.message = what_broke(error)
             log.debug("%s", self.pod.key, exc_info=error)
 
 
@@ -3130,7 +3130,9 @@ def mistake(text, line, column, what):
 
 def one_line(error):
     """Return an error's text on a short line; of a connection's, the cause that requests has wrapped up."""
-    text = str(error)
+    text = ""
+    with contextlib.suppress(Exception):  # a rule may raise what cannot say its text
+        text = str(error)
     cause = re.search(r"\[(Errno|SSL)[^][]*][^'\"()]*|(?<=')[^']+(?='\)\)$)", text)
     text = cause.group() if cause else text
     return getattr(error, "strerror", None) or at_most(1000, " ".join(text.split()))

@@ -1162,9 +1162,17 @@ def bound_in_the_end(server, rule, clock, passes=12):
 @table("hook, answer", {
     "a body that is no JSON, to be sent before the binding": ("pre_bind", [("PATCH", "/api/v1/x", {"when": 1j})]),
     "one to be sent when the pod gives up its node": ("unreserve", [("PATCH", "/api/v1/x", {"when": 1j})]),
-    "a path that is no string": ("pre_bind", [("PATCH", 5, {})])})
-def test_what_a_rule_wants_sent_does_harm_to_its_pod_only(hook, answer, clock, monkeypatch):
+    "a path that is no string": ("pre_bind", [("PATCH", 5, {})]),
+    "an error that cannot say its text": ("reserve", None),
+    "one in a function that says whether a pod is ready": ("pre_enqueue", None)})
+def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer, clock, monkeypatch):
+    class Mute(Exception):
+        def __str__(self):
+            return self.missing
+
     def odd(pod, *_):
+        if pod.name == "odd" and answer is None:
+            raise Mute
         return answer if pod.name == "odd" else None
 
     monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
