@@ -5591,23 +5591,6 @@ SCORED = [{"Host": str, "Score": int}]
 BOUND = {"Error": str}
 
 
-class Interruptible:
-    """A connection that can be broken by another thread than the one that waits for its answer."""
-
-    used = threading.local()  # .connections: a list of those that the thread has sent something on
-
-    def putrequest(self, *arguments, **options):
-        """Begin a request."""
-        self.used.connections.append(self)
-        super().putrequest(*arguments, **options)
-
-
-def interruptible(pool):
-    """Return a kind of urllib3's connection pools, with connections that are Interruptible."""
-    connection = type("Connection", (Interruptible, pool.ConnectionCls), {})
-    return type("Pool", (pool,), {"ConnectionCls": connection})
-
-
 class Extender:
     """An HTTP extender of the Policy: a web service that has a say. Upstream: scheduler/core/extender.go."""
 
@@ -5625,10 +5608,6 @@ class Extender:
         self.session = requests.Session()
         self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
         self.session.headers["Accept-Encoding"] = "identity"  # some megabytes may unpack to some gigabytes
-        for adapter in self.session.adapters.values():
-            adapter.poolmanager.pool_classes_by_scheme = {
-                "http": interruptible(urllib3.HTTPConnectionPool),
-                "https": interruptible(urllib3.HTTPSConnectionPool)}
         tls = config.get("tlsConfig", {})
         is_unchecked = tls.get("insecure") or config.get("enableHttps")
         self.made_files = []  # which last as long as they are referred to
@@ -5670,20 +5649,8 @@ class Extender:
                 raise Unschedulable(blame) from error
             warn_once(f"{blame}; {otherwise}")
 
-    def ask_in_time(self, verb, body, schema):
-        """Return what a verb answers. If that takes too long, break the connection, and raise ApiError."""
-        connections = []
-        try:
-            return within(self.timeout, self.ask, connections, verb, body, schema)
-        except ApiError:
-            for connection in connections:
-                with contextlib.suppress(OSError, AttributeError):  # it has no socket any more
-                    connection.sock.shutdown(socket.SHUT_RDWR)
-            raise
-
-    def ask(self, connections, verb, body, schema):
+    def ask(self, verb, body, schema):
         """POST to a verb; return the answer. Raises HTTPError, OSError, ValueError, RecursionError."""
-        Interruptible.used.connections = connections
         most = 2**26  # bytes
         url = f"{self.url}/{self.config[verb]}"
         with self.session.post(url, json=body, stream=True, allow_redirects=False,
@@ -5703,7 +5670,7 @@ class Extender:
         names = [node.name for node in nodes] if self.names_only else None
         whole = None if self.names_only else {"metadata": {}, "items": [node.raw for node in nodes]}
         body = {"Pod": pod.raw, "NodeNames": names, "Nodes": whole}
-        return self.ask_in_time(verb, body, schema)
+        return within(self.timeout, self.ask, verb, body, schema)
 
     def filter(self, pod, nodes, failed):
         """Return those of the nodes that the extender lets pass, and `failed` with the others added."""
@@ -5743,7 +5710,7 @@ class Extender:
         """Have the extender bind the pod. Return True, as a rule does that has bound it."""
         with self.blamed("bindVerb"):
             body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
-            self.ask_in_time("bindVerb", body, BOUND)
+            within(self.timeout, self.ask, "bindVerb", body, BOUND)
         return True
 
 
