@@ -5743,7 +5743,6 @@ class LeaderElection:
         self.observed = None  # its spec, as last read
         self.observed_at = 0  # when it was first read like this
         self.renewed_at = -math.inf
-        self.tries = 0  # how often it was tried to write the Lease
         self.lost = False  # whether this replica has led, and does no more
         self.keeper = None  # the Future of the thread that renews
 
@@ -5785,23 +5784,22 @@ class LeaderElection:
 
     def acquire(self, to_release=False):
         """Try to acquire or renew the Lease, or to release it; return whether that worked."""
-        holder = "" if to_release else self.identity
-        left = self.renewed_at + self.renew_deadline - time.monotonic()
-        self.tries += 1
         try:
-            if self.renewed_at == -math.inf:  # it does not lead
-                return within(self.renew_deadline, self.write_lease, holder, self.tries, stop=STOP)
-            return within(max(left, self.retry_period), self.write_lease, holder, self.tries)
+            return self.write_lease("" if to_release else self.identity)
         except Exception as error:
             if not is_answer(error, 409):  # another one was faster
                 warn_once(f"leader election: {error}", about="leader election")
             return False
 
-    def write_lease(self, holder, number):
-        """Write the Lease with this holder, unless another one holds it; return whether that was done.
+    def ask(self, *request):
+        """Return what a request is answered, in time to go on leading. Raises ApiError."""
+        if self.renewed_at == -math.inf:  # it does not lead
+            return within(self.renew_deadline, self.api.request, *request, stop=STOP)
+        left = self.renewed_at + self.renew_deadline - time.monotonic()
+        return within(max(left, self.retry_period), self.api.request, *request)
 
-        number: which try it is. One for which nobody waits any more, as the next has begun, ends.
-        """
+    def write_lease(self, holder):
+        """Write the Lease with this holder, unless another one holds it; return whether that was done."""
         asked = time.monotonic()
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{self.metadata['namespace']}/leases"
         path = f"{leases}/{self.metadata['name']}"
@@ -5809,15 +5807,13 @@ class LeaderElection:
         lease = self.written
         self.written = None
         try:
-            lease = lease or self.api.request("GET", path)
+            lease = lease or self.ask("GET", path)
         except ApiError as error:
             if error.status != 404:
                 raise
             lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self.metadata}
             path = leases
             method = "POST"
-        if number < self.tries:
-            return False
         spec = pick(lease, dict, "spec")
         if spec != self.observed:
             self.observed = spec
@@ -5833,7 +5829,7 @@ class LeaderElection:
             spec["acquireTime"] = spec["renewTime"]
             spec["leaseTransitions"] = min(spec.get("leaseTransitions", -1) + 1, 2**31 - 1)
         renewed_at = time.monotonic()  # others count from when they have seen that, which is later
-        self.written = self.api.request(method, path, lease | {"spec": spec})
+        self.written = self.ask(method, path, lease | {"spec": spec})
         self.renewed_at = renewed_at if holder else -math.inf
         return True
 
