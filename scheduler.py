@@ -4843,7 +4843,7 @@ class BindingCycle:
         self.note_trouble(decision, decision.trouble)
         try:
             if record.waits_for is not WaitsFor.BINDING:
-                self.writer.send_in_time(decision.requests)
+                self.writer.send(decision.requests)
                 self.recorder.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
             elif self.writer.start(bind_and_tell, decision, record, self.writer, self.recorder):
                 self.under_way.add(decision.pod.uid)
@@ -5027,25 +5027,22 @@ class Writer:
             raise ApiError(409, "this replica does not lead any more")
         return self.api.request(*request)
 
-    def send(self, requests, until=math.inf):
-        """Send requests, one after another, until one fails. Raises ApiError.
+    def send(self, requests):
+        """Send what rules want sent, one after another, until one fails. Raises ApiError.
 
-        until: the time, in monotonic seconds, after which nobody waits for them any more.
+        No pod is tried meanwhile, so it may not take long.
         """
+        until = time.monotonic() + 10
         for request in requests:
-            if time.monotonic() > until:
+            left = until - time.monotonic()
+            if left <= 0:
                 raise Trouble(0, "what was sent before it took too long")
-            patiently(self.attempt, *request)
-
-    def send_in_time(self, requests):
-        """Send what rules want sent; no pod is tried meanwhile, so it may not take long. Raises ApiError."""
-        if requests:
-            within(10, self.send, requests, time.monotonic() + 10)
+            within(left, patiently, self.attempt, *request)
 
     def try_to_send(self, requests):
         """Send what rules want sent, though nothing depends on it."""
         try:
-            self.send_in_time(requests)
+            self.send(requests)
         except Exception as error:  # what a rule wants sent may be anything
             warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
 
@@ -5073,7 +5070,7 @@ class DryRun(Writer):
         """Leave it. Return that nobody calls the function."""
         return False
 
-    def send(self, requests, until=math.inf):
+    def send(self, requests):
         """Leave it."""
 
 
