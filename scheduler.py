@@ -1006,7 +1006,7 @@ def main(argv=None):
 #     policy.json ----------------> the rules     (Part IV reads the file; the rules are in I and III)
 #                                       |
 #     kubectl proxy -> news ------> cache ---> decision -> room on the node -> Binding -> kubectl proxy
-#     functions:       Reflector    take_news  schedule    LiveCluster.bind    Writer.bind
+#     functions:       Reflector    take_news  schedule    LiveCluster.bind    bind_and_tell
 #     part:            V            V          I           V                   V
 #     thread:          one for      the loop's, for all pods,                  one of 64,
 #                      a resource   one after another                          for each pod
@@ -2318,7 +2318,7 @@ def attached_by(sources, drivers):
     return attached
 
 
-def attached_to(node, snapshot, attachments=attachments):
+def attached_to(node, snapshot, attachments):
     """Return what is attached for the pods on a node."""
     return frozenset().union(*[attachments(pod, snapshot) for pod in node.pods.values() if pod.volumes])
 
@@ -2353,11 +2353,12 @@ class ToAttach:
     new: dict  # driver -> how many volumes, of those that are nowhere yet
     others: set  # (driver, identity) of those that are on some nodes
     rests_on: list  # the objects by which volumes and limits are known
+    attached: dict = field(compare=False)  # name of a node -> what is attached to it
     snapshot: FullSnapshot = field(compare=False)
 
-    def on(self, node, attachments=attachments):
+    def on(self, node):
         """Return {driver: how many volumes the node would have}, and which of these drivers gets more."""
-        attached = attached_to(node, self.snapshot, attachments)
+        attached = self.attached[node.name]
         numbers = collections.Counter([driver for driver, _ in attached | self.others])
         numbers.update(self.new)
         return numbers, self.new.keys() | {driver for driver, _ in self.others - attached}
@@ -2369,13 +2370,13 @@ def to_attach(wanted, snapshot, attachments=attachments, elsewhere=frozenset()):
         return SKIP
     resources = "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes"
     rests_on = [snapshot.objects[resource] for resource in resources]
-    somewhere = recall(
+    somewhere, attached = recall(
         "attached", attachments.__name__, snapshot, snapshot.nodes,
         lambda node: attached_to(node, snapshot, attachments), rests_on,
-        then=lambda nodes, attached: frozenset().union(*attached.values()))
+        then=lambda nodes, attached: (frozenset().union(*attached.values()), attached))
     others = wanted & (somewhere | elsewhere)
     new = collections.Counter([driver for driver, _ in wanted - others])
-    return ToAttach(new, others, rests_on, snapshot)
+    return ToAttach(new, others, rests_on, attached, snapshot)
 
 
 def volume_attachments(pod, nodes, snapshot, cloud=None):
@@ -3924,7 +3925,12 @@ class PooledProxy(Proxy):
         else:
             hint = "RBAC does not allow it: " if status == 403 else ""
             message = f"{hint}{content.get('message')}"
-        raise api_error(0 if succeeded else status, f"{method} {path}: {status} {answer.reason}: {message}")
+        text = f"{method} {path}: {status} {answer.reason}: {message}"
+        raise Unreadable(0, text) if succeeded else api_error(status, text)
+
+
+class Unreadable(Trouble):
+    """An answer that cannot be read: an API server has not sent it, or something in it is odd."""
 
 
 def read_json(data):
@@ -4082,6 +4088,9 @@ def list_all(api, resource, selector="", names_only=False):
     while params:
         try:
             answer = patiently(ask, "GET", path_of(resource), None, params)
+        except Unreadable:
+            answer = readable_page(api, resource, params)
+        try:
             things += pick(answer, list, "items", of=dict)
             version = pick(answer, str, "metadata", "resourceVersion")
             token = pick(answer, str, "metadata", "continue")
@@ -4091,9 +4100,31 @@ def list_all(api, resource, selector="", names_only=False):
     return things, version
 
 
+def readable_page(api, resource, params):
+    """Return a page of a list without the objects that cannot be read, which hide all others of a page.
+
+    They are found by their names, one by one. Raises ApiError.
+    """
+    ask = functools.partial(within, 60, api.request, whom=api.server, stop=STOP)
+    path = path_of(resource)
+    page = ask("GET", path, None, params, METADATA)
+    group, _, kind = path.rpartition("/")
+    things = []
+    for named in pick(page, list, "items", of=dict):
+        namespace = name_in(named, "metadata", "namespace")
+        place = f"namespaces/{namespace}/{kind}" if namespace else kind
+        try:
+            things.append(ask("GET", f"{group}/{place}/{name_in(named, 'metadata', 'name')}"))
+        except ApiError as error:
+            if not (isinstance(error, Unreadable) or error.status == 404):
+                raise
+            warn_once(f"{resource} {key_in(named)} is left out: {error}")
+    return page | {"items": things}
+
+
 SELECTORS = {"pods": "status.phase!=Succeeded,status.phase!=Failed"}  # of other resources, all is looked at
 STREAM_SECONDS = 20  # for which a stream is asked for; shortly before its end, a bookmark says the version
-SILENCE_SECONDS = 45  # after which what is known of a resource is too old to decide by
+SILENCE_SECONDS = 30  # after which what is known of a resource is too old to decide by: it is listed
 
 
 class Reflector:
@@ -4109,15 +4140,18 @@ class Reflector:
         self.selector = SELECTORS.get(resource, "")
         self.news = news
         self.version = ""  # of what was told last; "": it has to be listed
-        self.heard_at = time.monotonic()  # when the API server last said anything of it
+        self.heard_at = time.monotonic()  # when the API server last said what there is
         self.failures = 0  # in a row
-        self.trouble = None  # the last of them
-        self.told = 0  # how many events, bookmarks included
-        self.in_vain = 0  # how many streams in a row have told nothing, and have not lasted either
+        self.trouble = "they end at once"  # or what the last of them was
+
+    def hear(self):
+        """Note that the API server has told something, or has had nothing to tell."""
+        self.heard_at = time.monotonic()
+        self.failures = 0
 
     def is_heard(self):
         """Say whether what has changed is told: else it is listed in each pass."""
-        return self.in_vain < 3
+        return time.monotonic() < self.heard_at + SILENCE_SECONDS
 
     def list(self):
         """Return all objects; what is watched then begins where this list ends. Raises ApiError."""
@@ -4129,25 +4163,19 @@ class Reflector:
         """Watch, for ever. Where the versions since are gone, or it cannot be watched, list again."""
         while True:
             began = time.monotonic()
-            told = self.told
+            self.failures += 1  # unless this stream tells something, or lasts
             try:
                 if not self.version:
                     self.news.put((self.resource, "LISTED", self.list()))
                 self.watch()
+                if time.monotonic() > began + STREAM_SECONDS / 2:
+                    self.hear()
             except Exception as error:
                 if not isinstance(error, Trouble):
                     self.version = ""
                 if is_answer(error, 403):
                     warn_once(f"{error}; until that is allowed, {self.resource} are listed every 10 s")
-                self.failures += 1
                 self.trouble = error
-            has_lasted = time.monotonic() > began + STREAM_SECONDS / 2  # with nothing to tell
-            self.in_vain = 0 if has_lasted or self.told > told else self.in_vain + 1
-            if self.in_vain == 3:
-                why = str(self.trouble).partition("; is ")[0] if self.failures else "they end at once"
-                hint = "does something between the script and the API server hold streams back?"
-                what = f"watches, as that of {self.resource}, tell nothing ({why})"
-                warn_once(f"{what}: nodes and pods are listed in each pass; {hint}", about="watches")
             pause = backoff(max(self.failures, 1), most=10)
             time.sleep(max(0, began + pause - time.monotonic()))
 
@@ -4156,16 +4184,12 @@ class Reflector:
         params = {"fieldSelector": self.selector, "watch": "true", "resourceVersion": self.version,
                   "allowWatchBookmarks": "true", "timeoutSeconds": STREAM_SECONDS}
         stream = self.api.watch(path_of(self.resource), params, silence=STREAM_SECONDS + 5)
-        self.failures = 0
-        self.heard_at = time.monotonic()
         for event in stream:
             what = pick(event, str, "type")
             thing = pick(event, dict, "object")
             if what not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"):
                 raise Malformed(f"the watch of {self.resource} is answered with something else than events")
-            self.heard_at = time.monotonic()
-            self.told += 1
-            self.in_vain = 0
+            self.hear()
             if what == "ERROR":  # in most cases, 410: the versions since the last one are gone
                 raise ApiError(410, f"the watch of {self.resource} ends: {name_in(thing, 'message')}")
             if what != "BOOKMARK":
@@ -4187,9 +4211,8 @@ class Objects(dict):
     has gone.
     """
 
-    def __init__(self, api, is_watched, changed):
+    def __init__(self, api, changed):
         self.api = api
-        self.is_watched = is_watched
         self.changed = changed
         self.reflectors = {}  # resource -> Reflector, of what is watched
         self.news = queue.Queue()  # from these
@@ -4201,17 +4224,33 @@ class Objects(dict):
         self.list(resource)
         return self[resource]
 
-    def list_what_is_not_watched(self):
-        """List nodes and pods, and have all else listed when a rule looks at it. Raises ApiError."""
-        heard = {resource for resource, reflector in self.reflectors.items() if reflector.is_heard()}
-        for resource in self.keys() - {"nodes", "pods"} - heard:
+    def refresh(self):
+        """List nodes and pods, and all else when a rule looks at it, unless watches tell of it."""
+        silent = self.silent()
+        heard = self.reflectors.keys() - silent
+        for resource in self.keys() - heard - {"nodes", "pods"}:
             del self[resource]
         for resource in ("nodes", "pods"):
             if resource not in heard:
                 self.list(resource)
+        for resource in silent:
+            why = str(self.reflectors[resource].trouble).partition("; is ")[0]
+            hint = "does something between the script and the API server hold streams back?"
+            what = f"watches, as that of {resource}, tell nothing ({why})"
+            warn_once(f"{what}: nodes and pods are listed in each pass; {hint}", about="watches")
+
+    def silent(self):
+        """Return the resources of which watches tell nothing."""
+        return sorted(name for name, reflector in self.reflectors.items() if not reflector.is_heard())
+
+    def doubt(self, why):
+        """Have nodes and pods listed until their watches tell something again."""
+        for resource in self.reflectors.keys() & {"nodes", "pods"}:
+            self.reflectors[resource].trouble = why
+            self.reflectors[resource].heard_at = -math.inf
 
     def list(self, resource):
-        """List a resource and take it in; on a cluster, watch it from then on. Raises ApiError."""
+        """List a resource and take it in. Raises ApiError."""
         reflector = Reflector(self.api, resource, self.news)
         try:
             things = reflector.list()
@@ -4221,10 +4260,14 @@ class Objects(dict):
             self[resource] = {}  # an API server that does not know it yet has none
             return
         self.take_list(resource, things)
-        if self.is_watched and resource not in self.reflectors:
+        self.watch(reflector)
+
+    def watch(self, reflector):
+        """Have a thread tell what changes of a resource from now on, if there is none yet."""
+        if reflector.resource not in self.reflectors:
             gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
             in_background(reflector.work)
-            self.reflectors[resource] = reflector
+            self.reflectors[reflector.resource] = reflector
 
     def take_list(self, resource, things):
         """Take in all objects of a resource; what is missing has gone."""
@@ -4238,18 +4281,14 @@ class Objects(dict):
                 self.changed(resource, key, thing)
 
     def take_news(self, patience):
-        """Take in what Reflectors have put into the queue; if that is nothing, wait so many seconds for some.
-
-        If one hears nothing for long, its resource is listed when a rule looks at it next. Raises ApiError if
-        that is nodes or pods.
-        """
+        """Take in what Reflectors have told; if that is nothing, wait so many seconds for some."""
         copied = {"nodes", "pods"}  # what rests on the dict of another resource is not to change with it
         come_round()
         while patience > 0 or not self.news.empty():
             try:
                 resource, what, content = self.news.get(timeout=patience)
             except queue.Empty:
-                break
+                return
             patience = 0
             if resource not in self:
                 continue  # it will be listed anew, later than this was told
@@ -4260,13 +4299,6 @@ class Objects(dict):
                 self[resource] = dict(self[resource])
                 copied.add(resource)
             self.take(resource, content, has_gone=what == "DELETED")
-        for resource, reflector in self.reflectors.items():
-            if time.monotonic() < reflector.heard_at + SILENCE_SECONDS or not reflector.is_heard():
-                continue
-            if resource in ("nodes", "pods"):
-                why = reflector.trouble or "no answer"
-                raise Trouble(0, f"nothing was heard of {resource} for {SILENCE_SECONDS} s: {why}")
-            self.pop(resource, None)
 
     def take(self, resource, thing, has_gone):
         """Take in what an object is by now, or what it was when it went."""
@@ -4284,6 +4316,13 @@ class Objects(dict):
             self.changed(resource, key, None)
 
 
+class ListedObjects(Objects):
+    """Those that are listed in each pass, as nobody tells what changes: of manifests."""
+
+    def watch(self, reflector):
+        """Leave it at the list."""
+
+
 def is_same(thing, other):
     """Say whether the JSON of an object is what it was."""
     version = name_in(thing, "metadata", "resourceVersion")
@@ -4296,6 +4335,16 @@ def is_older(thing, other):
         return False
     versions = [name_in(each, "metadata", "resourceVersion") for each in (thing, other)]
     return all(map(str.isdecimal, versions)) and int(versions[0]) < int(versions[1])
+
+
+class UnreadPod(Pod):
+    """One that cannot be read, except who it is, and where. Nothing may be added to its node."""
+
+    def __init__(self, raw):
+        metadata = {name: name_in(raw, "metadata", name) for name in ("namespace", "name", "uid")}
+        gates = [{"name": "it cannot be read"}]  # so that it is not tried
+        spec = {"nodeName": name_in(raw, "spec", "nodeName"), "schedulingGates": gates}
+        super().__init__({"metadata": metadata, "spec": spec})
 
 
 def read_or_warn(kind, raw):
@@ -4317,24 +4366,23 @@ class Cache:
     until it is forgotten, as its binding has failed. Upstream: internal/cache.
     """
 
-    def __init__(self, api, is_watched, is_live):
-        self.objects = Objects(api, is_watched, self.take)
+    def __init__(self, api, is_live, kind_of_objects):
+        self.objects = kind_of_objects(api, self.take)
         self.snapshot = FullSnapshot({}, self.objects, is_live)
         self.nodes = {}  # name -> Node; also of nodes that do not exist, but have pods
         self.pods = {}  # namespace/name -> Pod, of those that have not ended
-        self.unread = {}  # namespace/name of pods that cannot be read -> name of the node
         self.places = {}  # uid of a pod -> name of the node on which it counts
-        self.arrived = {}  # uid -> Pod, of those that have come, or changed, while they wait
+        self.arrived = {}  # uid -> Pod, of those for a Policy that have come, or changed, while they wait
         self.has_changed = False  # so that pods that fitted nowhere may fit now
         self.are_nodes_others = False  # than in the snapshot
 
     def refresh(self):
         """Take in what there is by now: the news, or else lists. Raises ApiError."""
-        self.objects.list_what_is_not_watched()
+        self.objects.refresh()
         self.take_news()
 
     def take_news(self, patience=0):
-        """Take in what Reflectors have told; if that is nothing, wait so many seconds. Raises ApiError."""
+        """Take in what Reflectors have told; if that is nothing, wait so many seconds for some."""
         self.objects.take_news(patience)
         if self.are_nodes_others:
             self.renew_snapshot_nodes()
@@ -4371,12 +4419,9 @@ class Cache:
         return self.nodes[name]
 
     def renew_snapshot_nodes(self):
-        """Give the snapshot the nodes that can take pods, in the order of their names.
-
-        What a pod that cannot be read takes up is unknown: nothing may be added to its node.
-        """
+        """Give the snapshot the nodes that can take pods, in the order of their names."""
         self.are_nodes_others = False
-        closed = {*self.unread.values()}
+        closed = {self.places.get(pod.uid) for pod in self.pods.values() if isinstance(pod, UnreadPod)}
         nodes = {name: node for name, node in sorted(self.nodes.items())
                  if node.exists and name not in closed}
         if nodes != self.snapshot.nodes:  # a node of a name may be another one by now
@@ -4387,67 +4432,61 @@ class Cache:
 
     def take_pod(self, key, raw):
         """Take in a pod; None: it has gone."""
-        before = self.pods.pop(key, None)
-        was_on = before.node_name if before else ""
-        pod = self.read_pod(key, raw, before)
-        if pod is not before:
-            self.exchange(before, pod)
-        elif pod and pod.node_name != was_on:
+        before = self.pods.get(key)
+        if before and raw and is_as_in(before, raw):
+            self.take_report(before, raw)
+        else:
+            pod = raw and (read_or_warn(Pod, raw) or UnreadPod(raw))
+            self.exchange(key, before, pod)
+        self.note_nomination(before, self.pods.get(key))
+
+    def take_report(self, pod, raw):
+        """Take in JSON that says the same of a pod, except maybe where it is. It is not read anew."""
+        was_on = pod.node_name
+        pod.raw = raw
+        pod.spec = pick(raw, dict, "spec")
+        pod.node_name = name_in(raw, "spec", "nodeName")
+        pod.phase = name_in(raw, "status", "phase")
+        if pod.node_name != was_on:
             self.place(pod, pod.node_name)
             self.has_changed = True
-        if pod:
-            self.pods[key] = pod
-        if self.is_news_of_nominated(before, pod):
-            self.snapshot.nominated = [
-                each for each in self.pods.values()
-                if each.nominated_node and not each.node_name and not each.terminating]
 
-    def is_news_of_nominated(self, before, pod):
-        """Say whether a pod as it is now, or was before, is one of those that are nominated to a node.
-
-        What a rule has noted of a pod, and the API server does not show, lasts as long as the pod waits.
-        """
-        if pod and pod.nominated_node and not pod.node_name:
-            return True
-        if before in self.snapshot.nominated:
-            return True
-        still_waits = pod and before and pod.uid == before.uid and not pod.node_name
-        has_left = before and not still_waits
-        return bool(has_left) and before.uid in [each.uid for each in self.snapshot.nominated]
-
-    def exchange(self, before, pod):
-        """Have a pod count instead of the one of its name that was there before; None: there is none.
+    def exchange(self, key, before, pod):
+        """Have a pod count instead of the one that has had its name; None: there is none, or there was none.
 
         If it is the same one, which says something else now, it keeps the place where it is assumed.
         """
         assumed_on = self.places.get(pod.uid) if pod else None
         if before:
+            del self.pods[key]
             self.place(before, None)
-            self.has_changed = True
         if pod:
+            self.pods[key] = pod
             self.place(pod, pod.node_name or assumed_on)
-        if pod and pod.node_name:
-            self.has_changed = True
-        elif pod:
-            self.arrived[pod.uid] = pod
+        self.has_changed |= bool(before or (pod and pod.node_name))
+        self.are_nodes_others |= isinstance(before, UnreadPod) or isinstance(pod, UnreadPod)
+        if pod and not pod.node_name:
+            self.note_arrival(pod)
 
-    def read_pod(self, key, raw, before):
-        """Return a pod as it is by now; it is not parsed again if nothing that counts has changed."""
-        was_unread_on = self.unread.pop(key, None)
-        if was_unread_on is not None:
-            self.are_nodes_others = True
-        if before and raw and is_as_in(before, raw):
-            before.raw = raw
-            before.spec = pick(raw, dict, "spec")
-            before.node_name = name_in(raw, "spec", "nodeName")
-            before.phase = name_in(raw, "status", "phase")
-            return before
-        pod = read_or_warn(Pod, raw) if raw else None
-        if raw and not pod:
-            assumed_on = self.places.get(before.uid) if before else was_unread_on
-            self.unread[key] = name_in(raw, "spec", "nodeName") or assumed_on or ""
-            self.are_nodes_others = True
-        return pod
+    def note_arrival(self, pod):
+        """Note that a pod waits which names a scheduler of ours; if nearly so, say that."""
+        if pod.scheduler in self.snapshot.policies:
+            self.arrived[pod.uid] = pod
+            return
+        for name in difflib.get_close_matches(pod.scheduler, self.snapshot.policies, 1, cutoff=0.9):
+            warn_once(f"{pod.key} names {pod.scheduler}: did you mean {name}?", about=f"nearly {name}")
+
+    def note_nomination(self, before, pod):
+        """Note whether a pod is nominated to a node.
+
+        What a rule has noted of it, and the API server does not show, lasts as long as the pod waits.
+        """
+        nominated = self.snapshot.nominated
+        if before and (before.nominated_node or not self.waiting(before)):
+            nominated = [other for other in nominated if other.uid != before.uid]
+        if pod and pod.nominated_node and not (pod.node_name or pod.terminating):
+            nominated = [*nominated, pod]
+        self.snapshot.nominated = nominated
 
     def place(self, pod, name):
         """Have a pod count on the node of this name, and on no other one; None: on none."""
@@ -4464,12 +4503,9 @@ class Cache:
         if name:
             self.snapshot.put(pod, self.node_named(name))
 
-    def forget(self, pod, is_change=False):
-        """Take a pod off the node on which it is assumed, unless the API server shows it on one by now.
-
-        is_change: whether other pods may fit now, which have met it there.
-        """
-        self.has_changed |= is_change
+    def forget(self, pod):
+        """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
+        self.has_changed = True  # others have met it there
         if self.waiting(pod):
             self.place(pod, None)
 
@@ -4478,12 +4514,6 @@ class Cache:
         latest = self.pods.get(pod.key)
         is_waiting = latest and latest.uid == pod.uid and not latest.node_name
         return latest if is_waiting else None
-
-    def collect_changes(self):
-        """Say whether anything has changed since this was last asked."""
-        has_changed = self.has_changed
-        self.has_changed = False
-        return has_changed
 
 
 # ==== 28. The life of a pending pod =====================================================================
@@ -4515,15 +4545,16 @@ class WaitsFor(enum.Enum):
 class PodRecord:
     """What is remembered of a pending pod from pass to pass. Times are in monotonic seconds."""
 
-    pod: Pod  # as it was when last listed
+    pod: Pod  # as it is by now
     written: str | None = None  # the message of its last event, and of its condition PodScheduled
     event: tuple | None = None  # the request that recorded that event
     say_again_at: float = 0  # when the event may be counted up
     writing: threading.Lock = field(default_factory=threading.Lock, repr=False)  # held while of it is written
     reported: tuple | None = None  # what was last reported of it
     attempts: int = 0  # that have failed
+    has_met_trouble: bool = False  # of the API server, at the last of them
     backoff_ends: float = 0
-    pops_at: float = math.inf  # when its backoff may end before, as there is nothing else to do
+    pops_from_backoff: bool = False  # a change ends its backoff, if there is nothing else to do
     retry_at: float = 0
     began_at: float = 0  # when its turn in this pass began
     took: float = 0  # seconds that the loop has spent on it then
@@ -4566,19 +4597,14 @@ class PodRecord:
         self.waits_for = what
         self.decision = decision
 
-    def back_off(self, seconds, policy, fits_nowhere):
-        """Have the pod wait for a node, and back off: longer if it fits nowhere, unless something changes."""
+    def back_off(self, seconds, unless_changed=0):
+        """Have the pod wait for a node: for so long in any case; for longer, unless something changes."""
         self.wait_for(WaitsFor.NODE)
         self.put_back()
         self.attempts += 1
         self.since = time.monotonic()
         self.backoff_ends = self.since + seconds
-        self.retry_at = self.backoff_ends
-        self.pops_at = math.inf
-        if fits_nowhere:
-            self.retry_at = max(self.since + policy.unschedulable_seconds, self.backoff_ends)
-        if fits_nowhere and policy.pops_from_backoff:
-            self.pops_at = self.since + BRAKE * self.took
+        self.retry_at = self.since + max(seconds, unless_changed)
 
     def retry_by(self, moment):
         """Have the pod tried again at a time, unless it will be before."""
@@ -4587,7 +4613,7 @@ class PodRecord:
     def may_pop(self):
         """Say whether the pod may be tried in its backoff, as something has changed since its attempt."""
         has_changed = self.retry_at == self.backoff_ends
-        return self.waits_for is WaitsFor.NODE and has_changed and time.monotonic() >= self.pops_at
+        return self.waits_for is WaitsFor.NODE and self.pops_from_backoff and has_changed
 
     def is_due(self):
         """Say whether this pass has to do with the pod."""
@@ -4600,11 +4626,6 @@ class PodRecord:
         last = self.reported
         self.reported = (decision.node or decision.message, decision.remedy, decision.waits)
         return self.reported != last
-
-
-def with_why(text, reason):
-    """Return a text with the reason that a rule has given, if any."""
-    return f"{text}: {reason}" if reason else text
 
 
 BRAKE = 10  # a pod backs off for so many times as long as its turn took, for the others' sake
@@ -4627,46 +4648,54 @@ def seconds_to_wait(decision):
     return seconds
 
 
-class PendingPods(dict):
-    """{uid: PodRecord} of the pending pods, and what becomes of them: each of its methods is a step of that.
+class SchedulingQueue(dict):
+    """{uid: PodRecord} of the pending pods: who is to be tried, when, and in which order.
 
-    It runs in the loop's thread. Upstream: the scheduling queue, and schedule_one.go.
+    Upstream: internal/queue.
     """
 
-    SEVERAL = 10  # pods in a pass that meet trouble of the API server: then it is not up to them
-
-    def __init__(self, cache, writer):
+    def __init__(self, cache, cycle):
         super().__init__()
         self.cache = cache
-        self.writer = writer
-        self.under_way = set()  # the uids of pods whose Bindings are being written
-        self.failing = set()  # the uids of pods that have met trouble since one was bound
-        self.failing_now = set()  # likewise, in this pass
-        self.trouble = None  # that which the last of them has met
+        self.cycle = cycle  # the BindingCycle
+        self.policies = {}  # by which pods were last tried
 
-    def renew_records(self, pods, policies):
-        """Give these pods their records. Forget all others, unless one only lacks in this list.
+    def renew(self, listed, policies):
+        """Give the pods that are to be tried their records: those that are listed, as lists lag; and others.
 
-        Those that wait for rules fall back if the pod has gone, or its Policy is another one by now.
+        Forget all that have gone. Those that wait for rules fall back if their Policy is another one by now.
         """
-        listed = {pod.uid for pod in pods}
+        known = [self.cache.waiting(record.pod) for record in self.values()]
+        pods = {pod.uid: pod for pod in [*known, *listed] if pod and is_for(pod, policies)}
         moment = time.monotonic()
-        for pod in pods:
-            record = self.get(pod.uid) or PodRecord(pod, since=moment)
-            self[pod.uid] = record
-            record.renew(pod)
+        for uid, pod in pods.items():
+            if uid not in self:
+                self[uid] = PodRecord(pod, since=moment)
+            self[uid].renew(pod)
         for uid, record in [*self.items()]:
-            latest = self.cache.waiting(record.pod)
-            policy = policies.get(record.pod.scheduler)
-            is_to_be_tried = uid in listed or (latest and policy and ready(latest, policy))
-            is_being_bound = latest and record.waits_for is WaitsFor.BINDING
-            has_gone = not (is_to_be_tried or is_being_bound)
             decision = record.decision
-            if decision and (has_gone or decision.policy not in policies.values()):
-                self.fall_back(decision)
-            if has_gone and uid not in self.under_way:
+            if decision and (uid not in pods or decision.policy not in policies.values()):
+                self.cycle.fall_back(decision)
+            is_being_bound = record.waits_for is WaitsFor.BINDING and self.cache.waiting(record.pod)
+            if uid not in pods and not is_being_bound and uid not in self.cycle.under_way:
                 del self[uid]
                 record.pod.record = None  # else they keep each other
+        if policies != self.policies:  # by which pods may fit
+            self.policies = dict(policies)
+            self.end_backoff()
+        return [*pods.values()]
+
+    def in_order(self, pods, policies):
+        """Return pods in the order in which to try them."""
+        pods = sorted(pods, key=lambda pod: (-pod.priority, pod.record.since, pod.created, pod.key))
+        pods.sort(key=lambda pod: pod.record.has_met_trouble)  # behind those that may have none
+        for rule in [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]:
+            place = place_of(rule, rule.hooks["queue_sort"])
+            with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title} ({place})"):
+                pods = sorted(pods, key=functools.partial(call_hook, rule, "queue_sort"))
+        # Last come those that have a node and wait, maybe for the others; first of them who was asked first.
+        pods.sort(key=lambda pod: pod.record.began_at if pod.record.decision else 0)
+        return pods
 
     def end_backoff(self):
         """Have all pods tried again."""
@@ -4677,6 +4706,33 @@ class PendingPods(dict):
         """Have pods that fit nowhere tried again once their backoff is over, since something has changed."""
         for record in self.values():
             record.retry_by(record.backoff_ends)
+
+    def call_off_held(self):
+        """Have the pods that wait for rules give up their rooms."""
+        for record in self.values():
+            if record.decision:
+                self.cycle.fall_back(record.decision)
+
+
+def is_for(pod, policies):
+    """Say whether the pod is to be tried by one of these Policies."""
+    return pod.scheduler in policies and ready(pod, policies[pod.scheduler])
+
+
+class BindingCycle:
+    """What becomes of a pod once there is a decision: each method is a step of that.
+
+    It runs in the loop's thread. Upstream: schedule_one.go.
+    """
+
+    SEVERAL = 10  # pods in a pass that meet trouble of the API server: then it is not up to them
+
+    def __init__(self, cache, writer, recorder):
+        self.cache = cache
+        self.writer = writer
+        self.recorder = recorder
+        self.under_way = set()  # the uids of pods whose Bindings are being written
+        self.failing = {}  # uid -> the trouble that its pod has met in this pass, since one was bound
 
     def assume(self, decision):
         """Put the pod on its node, and have the rules take note of that (reserve)."""
@@ -4700,11 +4756,11 @@ class PendingPods(dict):
             if node is None:
                 raise Unschedulable(f"node {decision.node} has gone")
             if record.waits_for is WaitsFor.PERMIT:
-                decision.waits = self.why_held(decision, node)
+                decision.waits = why_held(decision, node, self.cache.snapshot)
                 if decision.waits:
                     return
             decision.reason = "SchedulerError"  # whatever is wrong from now on; as kube-scheduler's PreBind
-            self.prepare_binding(decision, node)
+            decision.requests, decision.waits = what_comes_first(decision, node, self.cache.snapshot)
             if decision.waits:
                 record.wait_for(WaitsFor.PRE_BIND, decision)
             else:
@@ -4718,123 +4774,38 @@ class PendingPods(dict):
             else:
                 decision.give_up(error)
 
-    def why_held(self, decision, node):
-        """Return which rule does not permit the binding yet, or "". Raises Unschedulable if time is up."""
-        held = []  # (the seconds for which a rule lets the pod wait, its name, why)
-        for rule in decision.policy.rules_with["permit"]:
-            seconds, reason = with_reason(call_hook(rule, "permit", decision.pod, node, self.cache.snapshot))
-            if seconds:
-                held.append((seconds, rule.title or rule.name, reason))
-        if not held:
-            return ""
-        seconds, name, reason = min(held)
-        if not time.monotonic() - decision.pod.record.since < seconds:  # which may be NaN
-            late = f"rejected due to timeout after waiting {seconds:g}s at plugin {name}"
-            rejected = f'pod "{decision.pod.name}" rejected while waiting on permit: {late}'
-            raise Unschedulable(with_why(rejected, reason))
-        return with_why(f"{name} does not permit the binding to {node.name} yet", reason)
-
-    def prepare_binding(self, decision, node):
-        """Ask the rules what has to take effect before the binding: what is to be sent, and waited for."""
-        requests = []
-        waits = ""
-        snapshot = self.cache.snapshot
-        for rule in decision.policy.rules_with["pre_bind"]:
-            wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-            if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
-                wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-            if wanted is not None:
-                requests += wanted
-                waits = with_why(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
-        decision.requests = requests  # only now: if a rule breaks, none are sent
-        decision.waits = waits
-
     def put_off(self, decision):
         """Have a pod that has no node back off, and say why it stays pending."""
-        record = decision.pod.record
-        record.end_turn()
-        self.fall_back(decision, was_met=record.since < record.began_at)  # its room is not of this turn
-        self.try_to_send(decision.requests)
-        self.say(decision, "Warning", "FailedScheduling", decision.reason, decision.message)
+        decision.pod.record.end_turn()
+        self.fall_back(decision)
         self.note_trouble(decision, decision.trouble)
+        self.writer.try_to_send(decision.requests)
+        self.recorder.say(decision, "Warning", "FailedScheduling", decision.reason, decision.message)
 
     def bind(self, decision):
         """Have a thread bind a pod that has its node; or send first what rules want sent."""
         record = decision.pod.record
         record.end_turn()
+        self.note_trouble(decision, decision.trouble)
         try:
             if record.waits_for is not WaitsFor.BINDING:
-                self.send(decision.requests)
-                self.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
-            elif not self.writer.dry_run:
-                self.writer.start(self.writer.bind_and_tell, decision, record, self.cache.snapshot.is_live)
+                self.writer.send(decision.requests)
+                self.recorder.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
+            elif self.writer.start(bind_and_tell, decision, record, self.writer, self.recorder):
                 self.under_way.add(decision.pod.uid)
         except Exception as error:
             self.take_failure(decision, error)
-        self.note_trouble(decision, decision.trouble)
 
-    def fall_back(self, decision, was_met=True):
-        """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off.
-
-        was_met: whether others have met it in its room, which may fit now.
-        """
+    def fall_back(self, decision):
+        """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off."""
         record = decision.pod.record
         had_room = record.waits_for is not WaitsFor.NODE
-        record.back_off(seconds_to_wait(decision), decision.policy, decision.fits_nowhere)
+        unless_changed = decision.policy.unschedulable_seconds if decision.fits_nowhere else 0
+        record.back_off(seconds_to_wait(decision), unless_changed)
+        record.pops_from_backoff = decision.fits_nowhere and decision.policy.pops_from_backoff
         if had_room:
-            self.cache.forget(decision.pod, was_met)
-            self.try_to_send(unreserve(decision, self.cache.snapshot))
-
-    def give_up_held(self):
-        """Have the pods that wait for rules give up their rooms."""
-        for record in self.values():
-            if record.decision:
-                self.fall_back(record.decision)
-
-    def note_trouble(self, decision, error):
-        """Note that a pod has met trouble of the API server."""
-        if isinstance(error, Trouble):
-            self.failing.add(decision.pod.uid)
-            self.failing_now.add(decision.pod.uid)
-            self.trouble = error
-
-    def raise_trouble(self):
-        """Raise what several pods have met in this pass: then it is not up to them."""
-        if len(self.failing_now) >= self.SEVERAL:
-            self.failing_now.clear()
-            raise self.trouble
-
-    def send(self, requests):
-        """Send what rules want sent; no pod is tried meanwhile, so it may not take long. Raises ApiError."""
-        if requests:
-            within(10, self.writer.send, requests, time.monotonic() + 10)
-
-    def try_to_send(self, requests):
-        """Send what rules want sent, though nothing depends on it."""
-        try:
-            self.send(requests)
-        except Exception as error:  # what a rule wants sent may be anything
-            warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
-
-    def say(self, decision, kind, event_reason, condition_reason, message):
-        """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
-
-        A warning that is not new is counted up, as events last for an hour; not those of many pods at once.
-        For pods whose condition has the reason Unschedulable, cluster autoscalers make nodes.
-        """
-        pod = decision.pod
-        record = pod.record
-        moment = time.monotonic()
-        if message != record.written:
-            record.written = message
-            record.event = event(pod, kind, event_reason, message)
-            requests = record.event, pod_condition(pod, condition_reason, message)
-        elif kind == "Warning" and moment >= record.say_again_at:
-            requests = (counted_up(record.event),)
-        else:
-            return
-        record.say_again_at = moment + random.uniform(1, 2) * SAY_AGAIN_SECONDS
-        self.writer.start(self.writer.tell, record, message, *requests)
+            self.cache.forget(decision.pod)
+            self.writer.try_to_send(unreserve(decision, self.cache.snapshot))
 
     def take_answers(self, patience=0.5):
         """Take in how Bindings have ended; for those under way wait so many seconds."""
@@ -4849,19 +4820,29 @@ class PendingPods(dict):
                 self.take_failure(decision, error, heading="binding rejected: ")
             else:
                 self.failing.clear()
-                self.failing_now.clear()
 
     def take_failure(self, decision, error, heading=""):
         """Have a pod fall back for which something could not be written."""
         pod = decision.pod
         self.fall_back(decision)
+        self.note_trouble(decision, error)
         is_known = isinstance(error, (ApiError, Unschedulable))
         why = one_line(error) if is_known else what_broke(error)
         is_failure = warn_of_failure(error, f"{pod.key}: {why}")
         is_answered = not is_answer(error, 0, 429)
         if is_failure and is_answered:  # else it might well not be told either
-            self.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
-        self.note_trouble(decision, error)
+            self.recorder.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
+
+    def note_trouble(self, decision, error):
+        """Note whether what a pod has met is trouble of the API server."""
+        decision.pod.record.has_met_trouble = isinstance(error, Trouble)
+        if isinstance(error, Trouble):
+            self.failing[decision.pod.uid] = error
+
+    def raise_trouble(self):
+        """Raise what several pods have met in this pass: then it is not up to them."""
+        if len(self.failing) >= self.SEVERAL:
+            raise self.failing.popitem()[1]
 
     def finish(self, seconds, stop=None):
         """Wait until all is written, but no longer than this, or until `stop` is set."""
@@ -4873,16 +4854,40 @@ class PendingPods(dict):
             time.sleep(0.002)
 
 
-SAY_AGAIN_SECONDS = 300  # for which an event is not counted up
+def why_held(decision, node, snapshot):
+    """Return which rule does not permit the binding yet, or "". Raises Unschedulable if time is up."""
+    held = []  # (the seconds for which a rule lets the pod wait, its name, why)
+    for rule in decision.policy.rules_with["permit"]:
+        seconds, reason = with_reason(call_hook(rule, "permit", decision.pod, node, snapshot))
+        if seconds:
+            held.append((seconds, rule.title or rule.name, reason))
+    if not held:
+        return ""
+    seconds, name, reason = min(held)
+    if not time.monotonic() - decision.pod.record.since < seconds:  # which may be NaN
+        late = f"rejected due to timeout after waiting {seconds:g}s at plugin {name}"
+        rejected = f'pod "{decision.pod.name}" rejected while waiting on permit: {late}'
+        raise Unschedulable(with_why(rejected, reason))
+    return with_why(f"{name} does not permit the binding to {node.name} yet", reason)
 
 
-def counted_up(request):
-    """Return the request that counts up an event which a request has recorded. Upstream: EventCorrelator."""
-    _, path, body = request
-    body["count"] += 1
-    body["lastTimestamp"] = now()
-    return "PATCH", f"{path}/{body['metadata']['name']}", {
-        "count": body["count"], "lastTimestamp": body["lastTimestamp"]}
+def what_comes_first(decision, node, snapshot):
+    """Return what rules want sent before the binding (pre_bind), and what has to take effect, or ""."""
+    requests = []
+    waits = ""
+    for rule in decision.policy.rules_with["pre_bind"]:
+        wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
+        if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
+            wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
+        if wanted is not None:
+            requests += wanted
+            waits = with_why(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
+    return requests, waits
+
+
+def with_why(text, reason):
+    """Return a text with the reason that a rule has given, if any."""
+    return f"{text}: {reason}" if reason else text
 
 
 def warn_of_failure(error, text):
@@ -4915,10 +4920,9 @@ HOOK_SECONDS = 60  # for which a rule's bind may keep a thread, and its post_bin
 class Writer:
     """Sends requests, in threads of its own."""
 
-    def __init__(self, api, dry_run):
+    def __init__(self, api):
         self.api = api
-        self.dry_run = dry_run
-        self.may_write = lambda: True
+        self.may_write = lambda: True  # whether this replica leads
         # Seconds to wait for a free thread. Where manifests are written, nobody but rules takes long.
         self.patience = 5 if api.is_live else 2 * HOOK_SECONDS
         self.threads = 0  # that have been started
@@ -4927,14 +4931,8 @@ class Writer:
         # is to wait for hardly any time may wait for ever.
         self.answered = queue.Queue()
 
-    def write_while(self, leads):
-        """Write only while this replica leads, as a function says."""
-        self.may_write = leads
-
     def start(self, function, *arguments):
-        """Have a thread call a function, as soon as one is free; in a dry run, none. Raises Trouble."""
-        if self.dry_run:
-            return
+        """Have a thread call a function, as soon as one is free. Return whether one will. Raises Trouble."""
         self.tasks.put((function, arguments))
         if self.threads < min(self.tasks.unfinished_tasks, THREADS):
             try:
@@ -4945,6 +4943,7 @@ class Writer:
                     self.tasks.get()
                     self.tasks.task_done()
                     raise
+        return True
 
     def work(self):
         """Do one task after another, for ever."""
@@ -4969,52 +4968,30 @@ class Writer:
             come_round()
             time.sleep(0.002)
 
-    def bind_and_tell(self, decision, record, is_live):
-        """Bind the pod, and let the loop know. If it is bound, tell people and rules so."""
-        pod = decision.pod
-        try:
-            with record.writing:  # what says that the pod waits is written before, or not at all
-                self.bind(decision, is_live)
-        except BaseException as error:  # by a rule even SystemExit
-            place = self.place_of(pod) if is_live else ""
-            if place not in ("", decision.node):
-                why = f"is on {place}: somebody else bound it; does a second {pod.scheduler} run?"
-                warn_once(f"{pod.key} {why}", about="somebody else binds")
-            if place != decision.node:
-                self.answered.put((decision, error))
-                return
-        self.answered.put((decision, None))
-        message = f"Successfully assigned {pod.key} to {decision.node}"
-        message = ", though it ".join([message, *unheeded(decision)])
-        self.announce(event(pod, "Normal", "Scheduled", message))
-        for rule in decision.policy.rules_with["post_bind"]:
-            with warn_if_broken(pod.key):
-                call_in_time(rule, "post_bind", pod, decision.node)
+    def attempt(self, *request):
+        """Send a request once, unless another replica may lead by now. Return its answer."""
+        if not self.may_write():
+            raise ApiError(409, "this replica does not lead any more")
+        return self.api.request(*request)
 
-    def bind(self, decision, is_live):
-        """Bind the pod: by a rule, an extender, or else a Binding. Raises ApiError, or what a rule raises."""
-        pod = decision.pod
-        node_name = decision.node
-        policy = decision.policy
-        binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
-                   for rule in policy.rules_with["bind"]]
-        if is_live:
-            binders += [(f"extender {extender.url}", extender.bind)
-                        for extender in policy.extenders if extender.cares("bindVerb", pod)]
-        bound_by = next((who for who, binder in binders if self.may_write() and binder(pod, node_name)), None)
-        # Among manifests nobody else can bind it, so that a Binding follows in any case.
-        if bound_by and is_live:
-            if self.place_of(pod) != node_name:
-                raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
-            return
+    def send(self, requests):
+        """Send what rules want sent, one after another, until one fails. Raises ApiError.
+
+        No pod is tried meanwhile, so it may not take long.
+        """
+        until = time.monotonic() + 10
+        for request in requests:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise Trouble(0, "what was sent before it took too long")
+            within(left, patiently, self.attempt, *request)
+
+    def try_to_send(self, requests):
+        """Send what rules want sent, though nothing depends on it."""
         try:
-            answer = patiently(self.attempt, *binding(pod, node_name))
-        except ApiError as error:
-            if error.status == 413:
-                raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
-            raise
-        if is_live and not name_in(answer, "kind"):  # which all has that an API server says
-            raise Trouble(0, "its Binding was answered, but by no API server")
+            self.send(requests)
+        except Exception as error:  # what a rule wants sent may be anything
+            warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
 
     def place_of(self, pod):
         """Return the node on which a pod is, or "", whatever was answered: the answer may have been lost.
@@ -5032,15 +5009,101 @@ class Writer:
                     return ""
             time.sleep(backoff(attempt, most=10))
 
-    def announce(self, request):
-        """Say that a pod is bound, even if this replica does not lead any more.
 
-        If the API server is in trouble, say it again after 1, 2 and 4 seconds, unless all threads are needed.
+class DryRun(Writer):
+    """Writes nothing."""
+
+    def start(self, function, *arguments):
+        """Leave it. Return that nobody calls the function."""
+        return False
+
+    def send(self, requests):
+        """Leave it."""
+
+
+def bind_and_tell(decision, record, writer, recorder):
+    """Bind the pod, and let the loop know. If it is bound, tell people and rules so."""
+    pod = decision.pod
+    try:
+        with record.writing:  # what says that the pod waits is written before, or not at all
+            bind(decision, writer)
+    except BaseException as error:  # by a rule even SystemExit
+        place = writer.place_of(pod) if writer.api.is_live else ""
+        if place not in ("", decision.node):
+            why = f"is on {place}: somebody else bound it; does a second {pod.scheduler} run?"
+            warn_once(f"{pod.key} {why}", about="somebody else binds")
+        if place != decision.node:
+            writer.answered.put((decision, error))
+            return
+    writer.answered.put((decision, None))
+    message = f"Successfully assigned {pod.key} to {decision.node}"
+    recorder.announce(pod, ", though it ".join([message, *unheeded(decision)]))
+    for rule in decision.policy.rules_with["post_bind"]:
+        with warn_if_broken(pod.key):
+            call_in_time(rule, "post_bind", pod, decision.node)
+
+
+def bind(decision, writer):
+    """Bind the pod: by a rule, an extender, or else a Binding. Raises ApiError, or what a rule raises."""
+    pod = decision.pod
+    node_name = decision.node
+    policy = decision.policy
+    is_live = writer.api.is_live
+    binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
+               for rule in policy.rules_with["bind"]]
+    if is_live:
+        binders += [(f"extender {extender.url}", extender.bind)
+                    for extender in policy.extenders if extender.cares("bindVerb", pod)]
+    bound_by = next((who for who, binder in binders if writer.may_write() and binder(pod, node_name)), None)
+    # Among manifests nobody else can bind it, so that a Binding follows in any case.
+    if bound_by and is_live:
+        if writer.place_of(pod) != node_name:
+            raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
+        return
+    try:
+        answer = patiently(writer.attempt, *binding(pod, node_name))
+    except ApiError as error:
+        if error.status == 413:
+            raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
+        raise
+    if is_live and not name_in(answer, "kind"):  # which all has that an API server says
+        raise Trouble(0, "its Binding was answered, but by no API server")
+
+
+def call_in_time(rule, point, *things):
+    """Return what a rule says at an extension point. Raises TimeoutError if that takes too long."""
+    late = TimeoutError(f"{rule.title or rule.name}: {point} has not returned for {HOOK_SECONDS} s")
+    return within(HOOK_SECONDS, call_hook, rule, point, *things, late=late)
+
+
+SAY_AGAIN_SECONDS = 300  # for which an event is not counted up
+
+
+class Recorder:
+    """Tells people what becomes of pods, in events and conditions. Upstream: client-go's EventRecorder."""
+
+    def __init__(self, writer):
+        self.writer = writer
+
+    def say(self, decision, kind, event_reason, condition_reason, message):
+        """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
+
+        A warning that is not new is counted up, as events last for an hour; not those of many pods at once.
+        For pods whose condition has the reason Unschedulable, cluster autoscalers make nodes.
         """
-        for pause in (0, 1, 2, 4):
-            time.sleep(pause)
-            if self.write_note(self.api.request, request) or self.is_busy():
-                return
+        pod = decision.pod
+        record = pod.record
+        moment = time.monotonic()
+        if message != record.written:
+            record.written = message
+            record.event = event(pod, kind, event_reason, message)
+            requests = record.event, pod_condition(pod, condition_reason, message)
+        elif kind == "Warning" and moment >= record.say_again_at:
+            requests = (counted_up(record.event),)
+        else:
+            return
+        record.say_again_at = moment + random.uniform(1, 2) * SAY_AGAIN_SECONDS
+        self.writer.start(self.tell, record, message, *requests)
 
     def tell(self, record, message, event, condition=None):
         """Say why a pod is not bound. What the API server fails to write, the next attempt says again."""
@@ -5055,44 +5118,43 @@ class Writer:
             return
         if record.waits_for is WaitsFor.BINDING:
             record.written = None  # by now it may be bound; if it is not, that is told anew
-        elif not self.write_note(self.attempt, request):
+        elif not write_note(self.writer.attempt, request):
             record.written = None
 
-    def write_note(self, send, request):
-        """Send an event or a condition. Return False if it is to be said anew: in trouble, or it has gone."""
-        try:
-            patiently(send, *request)
-        except ApiError as error:
-            has_gone = error.status == 404
-            if isinstance(error, Trouble) or (has_gone and "/events/" in request[1]):
-                return False
-            # Where the pod has gone, another one of its name is told 422. 409: it was written after all, or
-            # this replica does not lead any more.
-            if not has_gone and error.status not in (409, 422):
-                warn_once(str(error))
-        return True
+    def announce(self, pod, message):
+        """Say that a pod is bound, even if this replica does not lead any more.
 
-    def send(self, requests, until=math.inf):
-        """Send requests, one after another, until one fails; in a dry run, none. Raises ApiError.
-
-        until: the time, in monotonic seconds, after which nobody waits for them any more.
+        If the API server is in trouble, say it again after 1, 2 and 4 seconds, unless all threads are needed.
         """
-        for request in requests if not self.dry_run else ():
-            if time.monotonic() > until:
-                raise Trouble(0, "what was sent before it took too long")
-            patiently(self.attempt, *request)
-
-    def attempt(self, *request):
-        """Send a request once, unless another replica may lead by now. Return its answer."""
-        if not self.may_write():
-            raise ApiError(409, "this replica does not lead any more")
-        return self.api.request(*request)
+        request = event(pod, "Normal", "Scheduled", message)
+        for pause in (0, 1, 2, 4):
+            time.sleep(pause)
+            if write_note(self.writer.api.request, request) or self.writer.is_busy():
+                return
 
 
-def call_in_time(rule, point, *things):
-    """Return what a rule says at an extension point. Raises TimeoutError if that takes too long."""
-    late = TimeoutError(f"{rule.title or rule.name}: {point} has not returned for {HOOK_SECONDS} s")
-    return within(HOOK_SECONDS, call_hook, rule, point, *things, late=late)
+def write_note(send, request):
+    """Send an event or a condition. Return False if it is to be said anew: in trouble, or it has gone."""
+    try:
+        patiently(send, *request)
+    except ApiError as error:
+        has_gone = error.status == 404
+        if isinstance(error, Trouble) or (has_gone and "/events/" in request[1]):
+            return False
+        # Where the pod has gone, another one of its name is told 422. 409: it was written after all, or
+        # this replica does not lead any more.
+        if not has_gone and error.status not in (409, 422):
+            warn_once(str(error))
+    return True
+
+
+def counted_up(request):
+    """Return the request that counts up an event which a request has recorded. Upstream: EventCorrelator."""
+    _, path, body = request
+    body["count"] += 1
+    body["lastTimestamp"] = now()
+    return "PATCH", f"{path}/{body['metadata']['name']}", {
+        "count": body["count"], "lastTimestamp": body["lastTimestamp"]}
 
 
 # ==== 30. The live cluster ==============================================================================
@@ -5100,19 +5162,22 @@ def call_in_time(rule, point, *things):
 class LiveCluster(Cluster):
     """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
 
-    def __init__(self, api, show=lambda decision: None, options=None, is_watched=False, at_rest=lambda: None):
+    OBJECTS = Objects  # how what there is becomes known
+
+    def __init__(self, api, show=lambda decision: None, options=None, at_rest=lambda: None):
         super().__init__(api, show)
         self.options = options or read_arguments([])  # of the command line
-        is_live = api.is_live and not self.options.dry_run
-        self.cache = Cache(api, is_watched, is_live)
+        dry_run = self.options.dry_run
+        self.cache = Cache(api, api.is_live and not dry_run, self.OBJECTS)
         self.snapshot = self.cache.snapshot
-        self.writer = Writer(api, self.options.dry_run)
-        self.pending = PendingPods(self.cache, self.writer)
+        self.writer = DryRun(api) if dry_run else Writer(api)
+        self.cycle = BindingCycle(self.cache, self.writer, Recorder(self.writer))
+        self.pending = SchedulingQueue(self.cache, self.cycle)
         self.at_rest = at_rest  # is called when a pass is over
         self.unheard = {}  # namespace/name of pods that are listed, and not told -> since when
         self.listed_at = -math.inf  # when the pods that wait were last listed, in monotonic seconds
         self.breaks_off_at = 0  # when the pass ends if pods have come
-        self.pops_at = 0  # when pods may be tried again in their backoff: this takes a twentieth of the time
+        self.pops_at = 0  # when pods may be tried in their backoff: passes take a twentieth of the time then
 
     def pods_to_try(self, policies, stop):
         """Yield the pods that are due; before each, take in what has changed. Raises ApiError.
@@ -5120,7 +5185,7 @@ class LiveCluster(Cluster):
         Of those that have a node and wait for rules, these are asked again.
         """
         try:
-            self.begin_pass(self.waiting_pods(policies), policies)
+            self.begin_pass(policies)
             while pod := self.next_due(stop):
                 decision = pod.record.decision
                 if decision:
@@ -5129,30 +5194,29 @@ class LiveCluster(Cluster):
                 else:
                     yield pod
         finally:
-            if self.pops_at == math.inf:
-                moment = time.monotonic()
-                self.pops_at = moment + 2 * BRAKE * (moment - self.listed_at)
-            self.pending.take_answers()  # which pods the API server has bound, and which not
-        self.pending.raise_trouble()
+            moment = time.monotonic()
+            self.pops_at = max(self.pops_at, moment + 2 * BRAKE * (moment - self.listed_at))
+            self.cycle.take_answers()  # which pods the API server has bound, and which not
+        self.cycle.raise_trouble()
 
     def bind(self, decision):
         """Give the pod its room, ask the rules; if none is against it, have a thread POST the Binding."""
-        self.pending.assume(decision)
+        self.cycle.assume(decision)
         self.go_on(decision)
 
     def go_on(self, decision):
         """Ask rules whether a pod may be bound by now to the node that it has; bind it, or put it off."""
         if decision.node:
-            self.pending.ask_rules(decision)
+            self.cycle.ask_rules(decision)
         if decision.node:
-            self.pending.bind(decision)
+            self.cycle.bind(decision)
         else:
-            self.pending.put_off(decision)
+            self.cycle.put_off(decision)
 
     def put_off(self, decision):
         """Have rules do something about a pod that fits nowhere; it backs off."""
         decision.policy.seek_remedy(decision, self.snapshot)
-        self.pending.put_off(decision)
+        self.cycle.put_off(decision)
 
     def report(self, decision):
         """Show a decision, unless it says what was last said of the pod."""
@@ -5163,16 +5227,30 @@ class LiveCluster(Cluster):
         """Say once what has ended a pass, unless a signal has."""
         super().tell_trouble(None if STOP.is_set() else trouble)
 
+    def begin_pass(self, policies):
+        """Find out which pods are due. Raises ApiError."""
+        pods = self.pending_pods(self.waiting_pods(policies), policies)
+        if self.cache.has_changed:
+            self.cache.has_changed = False
+            self.pending.retry_after_backoff()
+        self.cycle.failing.clear()
+        self.due = [pod for pod in pods if pod.record.is_due()]
+        ready_at = time.monotonic()
+        if not self.due and ready_at >= self.pops_at:
+            self.due = [pod for pod in pods if pod.record.may_pop()]
+        self.breaks_off_at = ready_at + max(1, ready_at - self.listed_at)
+
     def waiting_pods(self, policies):
         """List the pods that name one of these schedulers, and have no node yet.
 
         The lists tell names only, and may lag: the pods themselves are as the cache has them, and those are
         left out that are known to have gone, or of which no news came yet.
         """
-        keys = {}
+        self.snapshot.policies = dict(policies)
+        self.cache.arrived.clear()  # these are listed now
         self.listed_at = time.monotonic()
+        keys = {}
         for name in policies:
-            self.forget_arrivals([name])
             selector = f"spec.schedulerName={name},spec.nodeName="
             raws, _ = list_all(self.api, "pods", selector, names_only=True)
             keys |= dict.fromkeys(map(key_in, raws))
@@ -5183,122 +5261,89 @@ class LiveCluster(Cluster):
 
     def prove_the_watch(self, keys):
         """List all pods anew if one is listed of which no news has come for long: others may lack, too."""
-        unknown = keys.keys() - self.cache.pods.keys() - self.cache.unread.keys()
+        unknown = keys.keys() - self.cache.pods.keys()
         self.unheard = {key: self.unheard.get(key, self.listed_at) for key in unknown}
         for key, since in self.unheard.items():
             if self.listed_at > since + 5:
-                warn_once(f"the watch has told nothing of pod {key}, which is listed, for 5 s: all are read")
-                for resource in ("nodes", "pods"):
-                    self.cache.objects.list(resource)
+                self.cache.objects.doubt(f"in 5 s not of pod {key}, which is listed")
                 self.cache.refresh()
                 return
 
-    def begin_pass(self, waiting, policies):
-        """Find out which of these pods are due, and return the snapshot to decide by. Raises ApiError."""
-        are_policies_others = self.cache.snapshot.policies != policies
-        snapshot = self.look(policies)
-        arrived = self.cache.arrived.values()
-        others = {pod.scheduler: pod for pod in arrived if pod.scheduler not in policies}
-        for name in policies:
-            for near in difflib.get_close_matches(name, others, 1, cutoff=0.9):
-                warn_once(f"{others[near].key} names {near}: did you mean {name}?", about=f"nearly {name}")
-        self.forget_arrivals(others)  # pods may name as many other schedulers as they like
-        pods = self.pending_pods(waiting, policies)
-        if self.cache.collect_changes():
-            self.pending.retry_after_backoff()
-        if are_policies_others:
-            self.pending.end_backoff()
-        self.pending.failing_now.clear()
-        self.due = [pod for pod in pods if pod.record.is_due()]
-        ready_at = time.monotonic()
-        if not self.due and ready_at >= self.pops_at:
-            self.due = [pod for pod in pods if pod.record.may_pop()]
-            self.pops_at = math.inf  # until this pass is over
-        self.breaks_off_at = ready_at + max(1, ready_at - self.listed_at)
-        return snapshot
-
     def look(self, policies=()):
         """Return the cluster as it is by now. Raises ApiError."""
+        self.snapshot.policies = dict(policies)
         self.cache.refresh()
-        self.cache.snapshot.policies = dict(policies)
-        return self.cache.snapshot
+        return self.snapshot
 
     def pending_pods(self, waiting, policies):
-        """Return those of the waiting pods that are to be tried, in the order in which to try them."""
-        latest = [self.cache.waiting(pod) for pod in waiting]
-        pods = [pod for pod in latest if pod and ready(pod, policies[pod.scheduler])]
-        self.pending.renew_records(pods, policies)
-        pods.sort(key=lambda pod: (-pod.priority, pod.record.since, pod.created, pod.key))
-        pods.sort(key=lambda pod: pod.uid in self.pending.failing)  # behind those that may have no trouble
-        for rule in [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]:
-            place = place_of(rule, rule.hooks["queue_sort"])
-            with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title} ({place})"):
-                pods = sorted(pods, key=functools.partial(call_hook, rule, "queue_sort"))
-        # Last come those that have a node and wait, maybe for the others; first of them who was asked first.
-        pods.sort(key=lambda pod: pod.record.began_at if pod.record.decision else 0)
-        return pods
+        """Return the pods that are to be tried, in the order in which to try them."""
+        return self.pending.in_order(self.pending.renew(waiting, policies), policies)
 
     def next_due(self, stop):
         """Take in the news, and return the next pod to decide about. None ends the pass. Raises ApiError.
 
         If pods have come meanwhile, the pass ends after a second, as one of them may be more important; after
         lists that took longer, it takes as long as these, so that at least half of the time is for decisions.
+        So it does if no news come, which are listed then.
         """
-        due = self.due
-        while due and not (self.has_come() and time.monotonic() > self.breaks_off_at):
-            if stop.is_set():
+        while self.due:
+            is_late = time.monotonic() > self.breaks_off_at
+            if stop.is_set() or (is_late and (self.has_come() or self.cache.objects.silent())):
                 return None
-            self.pending.take_answers(patience=0)
-            self.pending.raise_trouble()
+            self.cycle.take_answers(patience=0)
+            self.cycle.raise_trouble()
             self.writer.wait_for_a_free_thread()
-            pod = due.pop(0)
             self.cache.take_news()
+            pod = self.due.pop(0)
             latest = self.cache.waiting(pod)
             if latest and not latest.terminating:  # else it is bound, or goes
                 pod.record.begin_turn(latest)
                 return latest
         return None
 
-    def forget_arrivals(self, schedulers):
-        """Forget that pods of these schedulers have come: they are listed now, or not ours."""
-        self.cache.arrived = {
-            uid: pod for uid, pod in self.cache.arrived.items() if pod.scheduler not in schedulers}
-
     def has_come(self):
         """Say whether a pod is to be tried that has come, or changed, since these were listed."""
-        return self.cache.objects.is_watched and any(map(self.is_to_be_tried, self.cache.arrived.values()))
+        return any(map(self.is_to_be_tried, self.cache.arrived.values()))
 
     def is_to_be_tried(self, pod):
         """Say whether a pod is new; or if it has changed, whether it is due, and nobody was just tried."""
-        policy = self.snapshot.policies.get(pod.scheduler)
-        if not policy or not ready(pod, policy):
+        if not is_for(pod, self.snapshot.policies):
             return False
         record = self.pending.get(pod.uid)
         return not record or (record.is_due() and time.monotonic() > self.listed_at + 0.1)
 
-    def could_pop(self):
-        """Say whether something has changed, so that pods may be tried again in their backoff."""
-        is_waited_for = any(record.pops_at < math.inf for record in self.pending.values())
-        return self.cache.has_changed and is_waited_for and time.monotonic() >= self.pops_at
-
     def rest(self, seconds, stop):
         """Wait so long, or until `stop` is set; unless there is trouble, only until there is work."""
         self.at_rest()
-        if self.trouble or not self.cache.objects.is_watched:
+        if self.trouble or not self.cache.objects.reflectors:
             CAME_ROUND.at = math.inf
             super().rest(seconds, stop)
             come_round()
             return
         until = time.monotonic() + seconds
-        with contextlib.suppress(ApiError):  # which the next pass meets, too
-            while not (self.has_come() or self.could_pop() or stop.is_set()) and time.monotonic() < until:
-                self.cache.take_news(patience=0.1)
+        while not (self.has_come() or self.could_pop() or stop.is_set()) and time.monotonic() < until:
+            self.cache.take_news(patience=0.1)
+
+    def could_pop(self):
+        """Say whether something has changed, so that pods may be tried in their backoff."""
+        is_waited_for = any(record.pops_from_backoff for record in self.pending.values())
+        return self.cache.has_changed and is_waited_for and time.monotonic() >= self.pops_at
 
     def keep_up(self):
         """Take in the news while another replica leads, so that this one may lead at once."""
         with contextlib.suppress(ApiError):  # which the loop meets, once it runs
             self.cache.refresh()
         self.cache.arrived.clear()  # all that wait will be listed
+
+
+class ListedCluster(LiveCluster):
+    """One that is listed in each pass, and not watched: manifests, or what is looked at once."""
+
+    OBJECTS = ListedObjects
+
+    def has_come(self):
+        """Say that no pod comes between the lists."""
+        return False
 
 
 # ==== 31. What is remembered ============================================================================
@@ -5487,23 +5532,6 @@ SCORED = [{"Host": str, "Score": int}]
 BOUND = {"Error": str}
 
 
-class Interruptible:
-    """A connection that can be broken by another thread than the one that waits for its answer."""
-
-    used = threading.local()  # .connections: a list of those that the thread has sent something on
-
-    def putrequest(self, *arguments, **options):
-        """Begin a request."""
-        self.used.connections.append(self)
-        super().putrequest(*arguments, **options)
-
-
-def interruptible(pool):
-    """Return a kind of urllib3's connection pools, with connections that are Interruptible."""
-    connection = type("Connection", (Interruptible, pool.ConnectionCls), {})
-    return type("Pool", (pool,), {"ConnectionCls": connection})
-
-
 class Extender:
     """An HTTP extender of the Policy: a web service that has a say. Upstream: scheduler/core/extender.go."""
 
@@ -5521,10 +5549,6 @@ class Extender:
         self.session = requests.Session()
         self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
         self.session.headers["Accept-Encoding"] = "identity"  # some megabytes may unpack to some gigabytes
-        for adapter in self.session.adapters.values():
-            adapter.poolmanager.pool_classes_by_scheme = {
-                "http": interruptible(urllib3.HTTPConnectionPool),
-                "https": interruptible(urllib3.HTTPSConnectionPool)}
         tls = config.get("tlsConfig", {})
         is_unchecked = tls.get("insecure") or config.get("enableHTTPS")
         self.made_files = []  # which last as long as they are referred to
@@ -5566,20 +5590,8 @@ class Extender:
                 raise Unschedulable(blame) from error
             warn_once(f"{blame}; {otherwise}")
 
-    def ask_in_time(self, verb, body, schema):
-        """Return what a verb answers. If that takes too long, break the connection, and raise ApiError."""
-        connections = []
-        try:
-            return within(self.timeout, self.ask, connections, verb, body, schema)
-        except ApiError:
-            for connection in connections:
-                with contextlib.suppress(OSError, AttributeError):  # it has no socket any more
-                    connection.sock.shutdown(socket.SHUT_RDWR)
-            raise
-
-    def ask(self, connections, verb, body, schema):
+    def ask(self, verb, body, schema):
         """POST to a verb; return the answer. Raises HTTPError, OSError, ValueError, RecursionError."""
-        Interruptible.used.connections = connections
         most = 2**26  # bytes
         url = f"{self.url}/{self.config[verb]}"
         with self.session.post(url, json=body, stream=True, allow_redirects=False,
@@ -5599,7 +5611,7 @@ class Extender:
         names = [node.name for node in nodes] if self.names_only else None
         whole = None if self.names_only else {"metadata": {}, "items": [node.raw for node in nodes]}
         body = {"Pod": pod.raw, "NodeNames": names, "Nodes": whole}
-        return self.ask_in_time(verb, body, schema)
+        return within(self.timeout, self.ask, verb, body, schema)
 
     def filter(self, pod, nodes, failed):
         """Return those of the nodes that the extender lets pass, and `failed` with the others added."""
@@ -5639,7 +5651,7 @@ class Extender:
         """Have the extender bind the pod. Return True, as a rule does that has bound it."""
         with self.blamed("bindVerb"):
             body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
-            self.ask_in_time("bindVerb", body, BOUND)
+            within(self.timeout, self.ask, "bindVerb", body, BOUND)
         return True
 
 
@@ -5672,7 +5684,6 @@ class LeaderElection:
         self.observed = None  # its spec, as last read
         self.observed_at = 0  # when it was first read like this
         self.renewed_at = -math.inf
-        self.tries = 0  # how often it was tried to write the Lease
         self.lost = False  # whether this replica has led, and does no more
         self.keeper = None  # the Future of the thread that renews
 
@@ -5714,23 +5725,22 @@ class LeaderElection:
 
     def acquire(self, to_release=False):
         """Try to acquire or renew the Lease, or to release it; return whether that worked."""
-        holder = "" if to_release else self.identity
-        left = self.renewed_at + self.renew_deadline - time.monotonic()
-        self.tries += 1
         try:
-            if self.renewed_at == -math.inf:  # it does not lead
-                return within(self.renew_deadline, self.write_lease, holder, self.tries, stop=STOP)
-            return within(max(left, self.retry_period), self.write_lease, holder, self.tries)
+            return self.write_lease("" if to_release else self.identity)
         except Exception as error:
             if not is_answer(error, 409):  # another one was faster
                 warn_once(f"leader election: {error}", about="leader election")
             return False
 
-    def write_lease(self, holder, number):
-        """Write the Lease with this holder, unless another one holds it; return whether that was done.
+    def ask(self, *request):
+        """Return what a request is answered, in time to go on leading. Raises ApiError."""
+        if self.renewed_at == -math.inf:  # it does not lead
+            return within(self.renew_deadline, self.api.request, *request, stop=STOP)
+        left = self.renewed_at + self.renew_deadline - time.monotonic()
+        return within(max(left, self.retry_period), self.api.request, *request)
 
-        number: which try it is. One for which nobody waits any more, as the next has begun, ends.
-        """
+    def write_lease(self, holder):
+        """Write the Lease with this holder, unless another one holds it; return whether that was done."""
         asked = time.monotonic()
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{self.metadata['namespace']}/leases"
         path = f"{leases}/{self.metadata['name']}"
@@ -5738,15 +5748,13 @@ class LeaderElection:
         lease = self.written
         self.written = None
         try:
-            lease = lease or self.api.request("GET", path)
+            lease = lease or self.ask("GET", path)
         except ApiError as error:
             if error.status != 404:
                 raise
             lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self.metadata}
             path = leases
             method = "POST"
-        if number < self.tries:
-            return False
         spec = pick(lease, dict, "spec")
         if spec != self.observed:
             self.observed = spec
@@ -5762,7 +5770,7 @@ class LeaderElection:
             spec["acquireTime"] = spec["renewTime"]
             spec["leaseTransitions"] = min(spec.get("leaseTransitions", -1) + 1, 2**31 - 1)
         renewed_at = time.monotonic()  # others count from when they have seen that, which is later
-        self.written = self.api.request(method, path, lease | {"spec": spec})
+        self.written = self.ask(method, path, lease | {"spec": spec})
         self.renewed_at = renewed_at if holder else -math.inf
         return True
 
@@ -6835,8 +6843,8 @@ def run_command(options, screen):
         return compare(api, files, stop, options, screen)
     is_explained = isinstance(options.explain, str)
     report = Page(files[0].path) if options.output == "html" else Reporter(options, screen)
-    is_watched = not (options.cluster or is_explained)
-    cluster = LiveCluster(api, report, options, is_watched, at_rest=report.sum_up)
+    kind_of_cluster = ListedCluster if options.cluster or is_explained else LiveCluster
+    cluster = kind_of_cluster(api, report, options, at_rest=report.sum_up)
     if is_explained:
         return explain_pod(cluster, files[0], options, screen)
     if options.dry_run:
@@ -6916,7 +6924,7 @@ def poll(cluster, policy_file, stop, options):
     is_wanted = options.leader_elect == "true" if options.leader_elect else settings.get("leaderElect")
     elected = is_wanted and not options.dry_run
     if elected:
-        cluster.writer.write_while(election.leads)
+        cluster.writer.may_write = election.leads
         if not election.lead(stop, cluster.keep_up):
             return int(options.once)
     CAME_ROUND.at = time.monotonic()
@@ -6932,8 +6940,8 @@ def run_to_the_end(cluster, policy_file, stop, interval, once):
     """Run the loop, and wait until all is written. Return the exit code."""
     run(cluster, policy_file.current, stop, interval, once)
     cluster.at_rest()
-    cluster.pending.finish(seconds=3 if stop.is_set() else 10)
-    has_failed = cluster.trouble or FAILURE.is_set() or cluster.pending.under_way or stop.is_set()
+    cluster.cycle.finish(seconds=3 if stop.is_set() else 10)
+    has_failed = cluster.trouble or FAILURE.is_set() or cluster.cycle.under_way or stop.is_set()
     return 1 if once and has_failed else 0
 
 
@@ -6955,11 +6963,11 @@ def make_passes(cluster, policies, stop, once):
     while not stop.is_set():
         before = cluster.api.changes
         schedule_pending_pods(cluster, policies, stop)
-        cluster.pending.finish(cluster.writer.patience, stop)
+        cluster.cycle.finish(cluster.writer.patience, stop)
         if once or cluster.api.changes == before:
             break
         cluster.pending.end_backoff()  # there is nothing to wait for: nobody else changes manifests
-    cluster.pending.give_up_held()
+    cluster.pending.call_off_held()
     return cluster.look(policies)
 
 
@@ -6987,9 +6995,9 @@ def explain_pod(cluster, policy_file, options, screen):
     decision = schedule(pod, snapshot, policy)
     policy.seek_remedy(decision, snapshot)
     if decision.node:  # rules are asked what they say before the binding; nothing is sent
-        cluster.pending.assume(decision)
+        cluster.cycle.assume(decision)
     if decision.node:
-        cluster.pending.ask_rules(decision)
+        cluster.cycle.ask_rules(decision)
     heading = f"{pod.key} {stands}. If scheduled now, by {path}"
     if options.output == "html":
         page = Page(path)
@@ -7008,7 +7016,7 @@ def compare(manifests, files, stop, options, screen):
         while title in outcomes:
             title += ", again"
         report = functools.partial(warn_of_unheeded, under=f"{file.path}: ")
-        cluster = LiveCluster(copy.deepcopy(manifests), report, options)
+        cluster = ListedCluster(copy.deepcopy(manifests), report, options)
         outcomes[title] = outcome_of(cluster, file, stop, options)
     if stop.is_set():  # what it has by now is no comparison
         return True
@@ -7360,8 +7368,8 @@ def volume_attachments_today(pod, nodes, snapshot):
 def node_volume_limits(pod, node, metadata):
     """What only a VolumeAttachment attaches counts, too. Limits are those of the CSINode, and no others."""
     wanted, by_node = metadata
-    numbers, with_more = wanted.on(node, attachments_today)
-    of_no_pod = by_node.get(node.name, set()) - attached_to(node, wanted.snapshot, attachments_today)
+    numbers, with_more = wanted.on(node)
+    of_no_pod = by_node.get(node.name, set()) - wanted.attached[node.name]
     numbers.update([driver for driver, _ in of_no_pod])  # as upstream, what is wanted, too, counts twice
     for driver in with_more:
         if numbers[driver] > csi_limit(driver, node, wanted.snapshot, otherwise=math.inf):

@@ -35,9 +35,9 @@ SLOWNESS = re.compile(r"^.* (takes [0-9.]+ s to decide about|takes long: more th
 # Before it ends, the script waits for answers for 10 s, after a signal for 3 s, and is ended after 4 s; for a thread that
 # writes it waits for 5 s. On a machine that is busy with something else they may come later.
 PATIENT = """import sys, threading, scheduler
-finish, timer = scheduler.PendingPods.finish, threading.Timer
+finish, timer = scheduler.BindingCycle.finish, threading.Timer
 plain_wait = scheduler.Writer.wait_for_a_free_thread
-scheduler.PendingPods.finish = lambda pending, seconds, *more: finish(pending, 10 * seconds, *more)
+scheduler.BindingCycle.finish = lambda pending, seconds, *more: finish(pending, 10 * seconds, *more)
 threading.Timer = lambda seconds, *more: timer(10 * seconds, *more)
 def wait_for_a_free_thread(writer):
     writer.patience = 60
@@ -171,7 +171,7 @@ def a_pass(cluster, policies, show=lambda decision: None, stop=None):
 
 def wait_until_told(cluster):
     """Wait until all is written, and rules have followed up all bindings, except Bindings that are under way."""
-    wait_for("all is told", lambda: cluster.writer.tasks.unfinished_tasks <= len(cluster.pending.under_way))
+    wait_for("all is told", lambda: cluster.writer.tasks.unfinished_tasks <= len(cluster.cycle.under_way))
 
 
 def cluster_of(*objects):
@@ -180,7 +180,7 @@ def cluster_of(*objects):
     for thing in objects:
         with contextlib.suppress(scheduler.Malformed):  # of an API server that let it pass
             manifests.add(thing)
-    return scheduler.LiveCluster(manifests)
+    return scheduler.ListedCluster(manifests)
 
 
 def decide(policies, incoming, *objects):

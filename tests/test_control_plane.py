@@ -22,14 +22,14 @@ def policy_file(tmp_path, predicates, **priorities):
 
 def live_cluster(control_plane):
     """The scheduler's own view of the control plane, for a test that steps in between."""
-    return scheduler.LiveCluster(scheduler.PooledProxy(control_plane.server))
+    return scheduler.ListedCluster(scheduler.PooledProxy(control_plane.server))
 
 
 def make_pass(cluster, report=lambda decision: None):
     """Make one pass with the shipped Policy."""
     policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
     a_pass(cluster, policies, report)
-    cluster.pending.take_answers(patience=60)
+    cluster.cycle.take_answers(patience=60)
 
 
 def test_pods_of_all_namespaces_are_bound_where_the_policy_says(control_plane, tmp_path):
@@ -122,9 +122,7 @@ def test_a_pod_that_somebody_else_binds_or_deletes_during_the_pass_is_no_error(c
             control_plane.bind("b-taken", "node-b")
             control_plane.request("DELETE", "namespaces/default/pods/c-gone", params={"gracePeriodSeconds": 0})
 
-    cluster, snapshots = live_cluster(control_plane), []
-    take = cluster.look
-    cluster.look = lambda policies: snapshots.append(take(policies)) or snapshots[-1]
+    cluster = live_cluster(control_plane)
     make_pass(cluster, meddle)
     assert control_plane.places().keys() == {"default/a-mine", "default/b-taken", "default/d-mine"}
     assert control_plane.places()["default/b-taken"] == "node-b"
@@ -132,7 +130,7 @@ def test_a_pod_that_somebody_else_binds_or_deletes_during_the_pass_is_no_error(c
         "default/b-taken is on node-b: somebody else bound it; does a second my-scheduler run?"]), "where it was to go elsewhere"
     control_plane.create(pod("e-next"))
     make_pass(cluster)
-    assert {assumed.name for there in snapshots[1].nodes.values() for assumed in there.pods.values()} == {
+    assert {assumed.name for there in cluster.snapshot.nodes.values() for assumed in there.pods.values()} == {
         "a-mine", "b-taken", "d-mine", "e-next"}, "what was not bound is not assumed in the next snapshot"
     assert "default/e-next" in control_plane.places()
 
@@ -220,7 +218,7 @@ def test_what_rbac_forbids_is_said_with_verb_and_resource(control_plane):
 def test_an_idle_poll_is_one_request_that_the_watch_cache_answers(control_plane, caplog, monkeypatch):
     monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     control_plane.create(node("node-a"), pod("done", nodeName="node-a"), pod("others", schedulerName="other"))
-    cluster = scheduler.LiveCluster(scheduler.PooledProxy(control_plane.server), is_watched=True)
+    cluster = scheduler.LiveCluster(scheduler.PooledProxy(control_plane.server))
     make_pass(cluster)
     caplog.set_level("DEBUG", "scheduler")
     make_pass(cluster)
@@ -248,7 +246,7 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
                     item["spec"]["resourceClaims"] = [{"name": "gpu"}]
             return answer
 
-    cluster = scheduler.LiveCluster(NewerApiServer())
+    cluster = scheduler.ListedCluster(NewerApiServer())
     make_pass(cluster)
     make_pass(cluster)
     assert control_plane.places() == {"default/plain": "node-a"}

@@ -586,8 +586,8 @@ def test_json_of_one_pod_is_its_record_and_nothing_else(tmp_path):
 def test_explain_a_pod_that_is_not_there(tmp_path):
     run = explain_one(tmp_path, "kube-system/nobody")
     assert (run.returncode, run.stdout) == (1, "")
-    assert run.stderr == ('pod "kube-system/nobody" not found (NAMESPACE/NAME of one that has not ended; '
-                          'default/ may be left out)\n')
+    assert run.stderr.splitlines()[-1] == (
+        'pod "kube-system/nobody" not found (NAMESPACE/NAME of one that has not ended; default/ may be left out)')
 
 
 def test_explain_a_pod_without_a_proxy():

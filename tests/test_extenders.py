@@ -268,12 +268,12 @@ def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(se
     server = Server(node("a"), pod("p"))
     policies = {"my-scheduler": scheduler.read_policy({
         "kind": "Policy", "apiVersion": "v1", "extenders": [{"urlPrefix": service.url, "bindVerb": "bind"}]})}
-    cluster = scheduler.LiveCluster(server)
-    cluster.cache.snapshot.is_live = True
+    server.is_live = True
+    cluster = scheduler.ListedCluster(server)
     policies["my-scheduler"].initial_backoff = policies["my-scheduler"].max_backoff = 600
     for _ in range(2):
         a_pass(cluster, policies)
-        cluster.pending.take_answers(patience=60)
+        cluster.cycle.take_answers(patience=60)
     wait_until_told(cluster)
     [record] = cluster.pending.values()
     assert (len(service.asked), record.attempts, server.places()) == (1, 1, {})

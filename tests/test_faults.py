@@ -4,7 +4,6 @@ The script runs beside servers in memory that misbehave. At the end, it runs on 
 broken in the short form of `bench/faults.py`.
 """
 
-import gc
 import gzip
 import json
 import os
@@ -13,7 +12,6 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -625,21 +623,6 @@ def test_an_extenders_timeout_bounds_the_whole_call(fault, verb, serve, tmp_path
     run = run_scheduler("--policy", policy, "--cluster", tmp_path / "m.json", "--once")
     assert time.monotonic() - extender.asked[0].at < 120 and run.returncode == 0, run
     assert re.search("no answer|timed out|timeout|within 1 s", run.stdout + run.stderr), run
-
-
-def test_nothing_stays_of_an_extenders_answer_that_never_ends(serve):
-    endless = hang, trickle, body_trickles, chunks_trickle, headers_trickle
-    extenders = [serve(ExtenderServer(filter=(200, {"Nodes": {"items": [node("a")]}}))) for _ in endless]
-    threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
-    for extender, fault in zip(extenders, endless, strict=True):
-        extender.faults[""] = fault
-        asked = scheduler.Extender({"urlPrefix": extender.url, "filterVerb": "filter", "httpTimeout": 10**8}, "extender")
-        with pytest.raises(scheduler.Unschedulable):
-            asked.filter(scheduler.Pod(pod("p")), {"a": scheduler.Node(node("a"))}, {})
-    wait_for("its threads have ended", lambda: threading.active_count() <= threads)
-    del asked
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) <= files
 
 
 @table("text, said", {

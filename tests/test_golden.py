@@ -131,7 +131,7 @@ def test_nonsense_in_the_objects_raises_nothing(seed):
         for thing in case["objects"]:
             with contextlib.suppress(scheduler.Malformed):
                 manifests.add(thing)
-        decisions, cluster = [], scheduler.LiveCluster(manifests)
+        decisions, cluster = [], scheduler.ListedCluster(manifests)
         try:
             a_pass(cluster, {"my-scheduler": policy_of(case)}, decisions.append)
         except Exception as error:

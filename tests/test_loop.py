@@ -88,19 +88,19 @@ def clock(monkeypatch):
 
 
 def scheduler_of(server):
-    return scheduler.LiveCluster(server)
+    return scheduler.ListedCluster(server)
 
 
 def make_pass(cluster, decisions=None, policy=POLICY, patience=60):
     """Make a pass, and wait for the answers to its Bindings; return how many pods were to be bound."""
     report = (lambda decision: None) if decisions is None else decisions.append
-    plain, states = cluster.pending.bind, []
-    cluster.pending.bind = lambda decision: states.append(decision.pod.record.waits_for) or plain(decision)
+    plain, states = cluster.cycle.bind, []
+    cluster.cycle.bind = lambda decision: states.append(decision.pod.record.waits_for) or plain(decision)
     try:
         a_pass(cluster, {"my-scheduler": policy}, report)
-        cluster.pending.take_answers(patience)
+        cluster.cycle.take_answers(patience)
     finally:
-        cluster.pending.bind = plain
+        cluster.cycle.bind = plain
     wait_until_told(cluster)
     return states.count(scheduler.WaitsFor.BINDING)
 
@@ -128,7 +128,7 @@ def test_a_binding_names_the_pod_by_its_uid():
 def test_an_idle_pass_asks_once_and_asks_the_watch_cache(monkeypatch):
     monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     server = Server(node("n"), pod("running", nodeName="n"))
-    cluster = scheduler.LiveCluster(server, is_watched=True)
+    cluster = scheduler.LiveCluster(server)
     make_pass(cluster)
     server.requests.clear()
     make_pass(cluster)
@@ -158,7 +158,7 @@ def test_trouble_with_what_a_rule_looks_at_fails_its_pod_only():
     server.failures["persistentvolumeclaims"] = [503] * 3
     cluster, decisions = scheduler_of(server), []
     make_pass(cluster, decisions)
-    assert not cluster.pending.under_way and server.places() == {"a": "n"}
+    assert not cluster.cycle.under_way and server.places() == {"a": "n"}
     assert [(decision.pod.name, decision.message) for decision in decisions] == [
         ("a", None), ("b", "status 503"), ("c", "0/1 nodes are available: 1 Insufficient cpu.")]
 
@@ -189,7 +189,7 @@ def test_lists_are_paged_and_a_page_that_has_expired_ends_the_pass():
 
 def test_a_pass_over_manifests_goes_on_however_long_it_takes(monkeypatch):
     clock = Clock(monkeypatch)
-    cluster, decided = scheduler.LiveCluster(Server(node("n"), *(pod(name) for name in "abc"))), []
+    cluster, decided = scheduler.ListedCluster(Server(node("n"), *(pod(name) for name in "abc"))), []
 
     def tick(decision):
         decided.append(decision.pod.name)
@@ -202,7 +202,7 @@ def test_a_pass_over_manifests_goes_on_however_long_it_takes(monkeypatch):
 def test_only_the_pending_pods_are_listed_from_the_watch_cache(monkeypatch):
     monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     server = Server(node("n"), pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
-    make_pass(scheduler.LiveCluster(server, is_watched=True))
+    make_pass(scheduler.LiveCluster(server))
     cached = [params["fieldSelector"] for _, _, params, _ in server.requests if "resourceVersion" in params]
     assert cached == ["spec.schedulerName=my-scheduler,spec.nodeName="]
     assert len(server.sent("GET", "")) == 4
@@ -228,7 +228,7 @@ def test_a_single_pass_tells_by_its_exit_code_whether_all_could_be_written(statu
 def test_if_a_signal_ends_it(once, code):
     server, stop = Server(node("n"), pod("p"), pod("q")), threading.Event()
     policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
-    cluster = scheduler.LiveCluster(server, lambda decision: stop.set())
+    cluster = scheduler.ListedCluster(server, lambda decision: stop.set())
     assert scheduler.run_to_the_end(cluster, policies, stop, 1, once) == code and len(server.places()) == 1
 
 
@@ -325,7 +325,7 @@ def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_
         "post_bind": lambda *_: seen.append("post_bind"), "unreserve": lambda *_: seen.append("unreserve")})
     cluster = scheduler_of(server)
     make_pass(cluster, policy=scheduler.FullPolicy([rule], []))
-    assert server.places() == {"p": "n"} and seen == ["post_bind"] and not cluster.pending.under_way
+    assert server.places() == {"p": "n"} and seen == ["post_bind"] and not cluster.cycle.under_way
     assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
 
 
@@ -392,7 +392,7 @@ def test_many_pods_in_a_row_whose_writes_fail_mean_that_the_api_server_is_in_tro
 
 def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
     server, decisions = Server(node("n", cpu="1"), pod("first", {"cpu": "1"})), []
-    cluster = scheduler.LiveCluster(server, options=scheduler.read_arguments(["--dry-run"]))
+    cluster = scheduler.ListedCluster(server, options=scheduler.read_arguments(["--dry-run"]))
     make_pass(cluster, decisions)
     server.put(pod("second", {"cpu": "1"}, priority=10))
     for _ in range(3):
@@ -408,7 +408,7 @@ def test_a_dry_run_needs_no_lease():
     options = scheduler.read_arguments(["--dry-run", "--leader-elect", "--once"])
     policies, decisions = scheduler.PolicyFile(ROOT / "policy.json", options.scheduler_name), []
     code = scheduler.poll(
-        scheduler.LiveCluster(server, decisions.append, scheduler.read_arguments(["--dry-run"])), policies,
+        scheduler.ListedCluster(server, decisions.append, scheduler.read_arguments(["--dry-run"])), policies,
         threading.Event(), options)
     assert (code, [decision.node for decision in decisions]) == (0, ["n"])
     assert not any("leases" in path for _, path, _, _ in server.requests)
@@ -983,29 +983,10 @@ def test_a_connection_has_five_seconds_and_an_answer_a_minute():
     assert (timeout.connect_timeout, timeout.read_timeout) == (5, 60)
 
 
-def test_a_pod_that_fits_nowhere_backs_off_while_others_are_put_and_taken_back(clock):
-    """What this script itself puts on nodes and takes back in each pass is no change of the cluster."""
-    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}), pod("denied"))
-    rule = scheduler.FullRule("predicates", "Denies", lambda pod, node: (), hooks={"reserve": deny})
-    policy = scheduler.FullPolicy([*POLICY.predicates, rule], [])
-    cluster, tried = scheduler_of(server), []
-    for _second in range(16):
-        make_pass(cluster, policy=policy)
-        tried.append(cluster.pending["uid-big"].attempts)
-        clock.now += 1
-    assert tried == [1] * 16
-
-
 def refuse_odd(pod):
     """What a permit hook says that refuses one pod."""
     if pod.name == "odd":
         raise scheduler.Unschedulable("no")
-
-
-def deny(pod, node, snapshot):
-    """A reserve hook that refuses one pod."""
-    if pod.name == "denied":
-        raise scheduler.Unschedulable("denied")
 
 
 def test_whether_this_replica_leads_is_asked_before_each_attempt_of_a_write():
@@ -1037,7 +1018,7 @@ def test_a_post_bind_that_takes_long_makes_no_bound_pod_count_as_failed_and_hold
     assert cluster.writer.tasks.unfinished_tasks == 20, "they are waited for at the end"
     go_on.set()
     wait_until_told(cluster)
-    assert (len(server.places()), seen, cluster.pending.under_way) == (20, [], set()) and not scheduler.FAILURE.is_set()
+    assert (len(server.places()), seen, cluster.cycle.under_way) == (20, [], set()) and not scheduler.FAILURE.is_set()
     assert len(server.sent("POST", "/events")) == 20
 
 
@@ -1121,7 +1102,7 @@ def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_nod
         pod("going", schedulerName="other", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}, **nominated),
         pod("bound", schedulerName="other", nodeName="n", **nominated))
     cluster = scheduler_of(server)
-    cluster.begin_pass(cluster.waiting_pods({"my-scheduler": POLICY}), {"my-scheduler": POLICY})
+    cluster.begin_pass({"my-scheduler": POLICY})
     nominated = cluster.look({"my-scheduler": POLICY}).nominated
     assert {pod.name for pod in nominated} == {"ours", "gated", "others"}
 
@@ -1277,7 +1258,7 @@ def test_requests_for_which_nobody_waits_any_more_are_not_sent(clock):
 
     server.request = request
     with pytest.raises(scheduler.ApiError, match="took too long"):
-        writer.send([("PATCH", "/slow", {}), ("PATCH", "/second", {})], until=clock.now + 10)
+        writer.send([("PATCH", "/slow", {}), ("PATCH", "/second", {})])
     assert not server.sent("PATCH", "/second")
 
 
@@ -1313,7 +1294,7 @@ def test_a_thread_that_cannot_be_started(running, carried_out, monkeypatch):
     monkeypatch.setattr(scheduler.threading, "Thread", Mock(side_effect=RuntimeError("can't start new thread")))
     with contextlib.suppress(scheduler.Trouble):
         a_pass(cluster, {"my-scheduler": POLICY})
-    assert bool(cluster.pending.under_way or server.places()) == carried_out
+    assert bool(cluster.cycle.under_way or server.places()) == carried_out
     monkeypatch.undo()
     for record in cluster.pending.values():
         record.retry_by(0)

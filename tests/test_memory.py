@@ -193,7 +193,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
     policies |= {title: scheduler.read_configuration({
         "kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION, **body}, "my-scheduler")
         for title, body in CONFIGURATIONS.items()}
-    cluster, title = scheduler.LiveCluster(server), dice.choice([*policies])
+    cluster, title = scheduler.ListedCluster(server), dice.choice([*policies])
     cluster.cache.snapshot.is_live = True
     snapshot, remembered = cluster.look(policies[title]), 0
     for step in range(STEPS):
@@ -206,7 +206,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
         server.put(incoming)
         waiting = server.objects["pods", kind["namespace"], f"p{step}"]
         snapshot = cluster.look(policies[title])
-        without = scheduler.LiveCluster(server)
+        without = scheduler.ListedCluster(server)
         plain = scheduler.schedule(scheduler.Pod(waiting), without.look(policies[title]), policy)
         remembered += bool(snapshot.memory.findings)
         thing = cluster.cache.pods[f"{kind['namespace']}/p{step}"]
@@ -214,7 +214,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
         decision = scheduler.schedule(thing, snapshot, policy)
         assert everything(decision) == everything(plain), f"seed {seed}, step {step}, {title}: {kind}"
         if decision.node:
-            cluster.pending.assume(decision)
+            cluster.cycle.assume(decision)
             server.put({**waiting, "spec": {**waiting["spec"], "nodeName": decision.node}})
         else:
             server.delete(waiting)
@@ -265,7 +265,7 @@ def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeyp
         server.put(storage_class({DRIVERS[0]: "late"}.get(driver, "later"), driver))
     for _ in range(10):
         change_claims(dice, server)
-    cluster = scheduler.LiveCluster(server)
+    cluster = scheduler.ListedCluster(server)
     cluster.cache.snapshot.is_live = True
     placed, messages = [], collections.Counter()
     for step in range(80):
@@ -278,7 +278,7 @@ def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeyp
         server.put(pod(f"p{step}", labels={"step": str(step)}, volumes=volumes, metadata={"namespace": "default"}))
         snapshot = cluster.look(policies)
         waiting = server.objects["pods", "default", f"p{step}"]
-        plain = scheduler.schedule(scheduler.Pod(waiting), scheduler.LiveCluster(server).look(policies), policy)
+        plain = scheduler.schedule(scheduler.Pod(waiting), scheduler.ListedCluster(server).look(policies), policy)
         thing = cluster.cache.pods[f"default/p{step}"]
         thing.record = scheduler.PodRecord(thing)
         decision = scheduler.schedule(thing, snapshot, policy)
@@ -290,7 +290,7 @@ def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeyp
                 scheduler.bind_volumes(thing, snapshot.nodes[decision.node], snapshot)  # sets volumes aside
             if dice.random() < 0.3:
                 thing.record.put_back()
-            cluster.pending.assume(decision)
+            cluster.cycle.assume(decision)
             server.put({**waiting, "spec": {**waiting["spec"], "nodeName": decision.node}})
             placed.append(f"p{step}")
     assert messages[None] > 1 and len(messages) > 2, messages
@@ -419,12 +419,12 @@ def test_an_odd_rule_of_ones_own_is_asked_as_if_nothing_were_remembered(register
         policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **{
             part: [{"name": "Odd", "weight": 1} if part == "priorities" else {"name": "Odd"}] * ("Odd" in catalogue)
             for part, catalogue in scheduler.CATALOGUES.items()}})}
-        cluster, decisions = scheduler.LiveCluster(server), []
+        cluster, decisions = scheduler.ListedCluster(server), []
         cluster.cache.snapshot.is_live = True
         for name in ("n0", "n1", "n0"):
             dice[0] = name
             with_memory, without = (scheduler.schedule(scheduler.Pod(pod("p")), of.look(policies), policies[
-                "my-scheduler"]) for of in (cluster, scheduler.LiveCluster(server)))
+                "my-scheduler"]) for of in (cluster, scheduler.ListedCluster(server)))
             assert everything(with_memory) == everything(without), f"{name}: {with_memory.message}"
             decisions.append(with_memory)
             server.put(pod(f"new-{name}", nodeName="n0"))
@@ -448,7 +448,7 @@ def test_a_rule_is_not_asked_again_before_those_ahead_of_it_whatever_it_has_said
         policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
             {"name": "zoned", "argument": {"labelsPresence": {"labels": ["zone"], "presence": True}}},
             {"name": "ZoneQuota"}]})}
-        cluster = scheduler.LiveCluster(server)
+        cluster = scheduler.ListedCluster(server)
         cluster.cache.snapshot.is_live = True
         for labels in ({"zone": "a"}, {}, {}):
             server.put(node("n0", labels=labels))
@@ -533,7 +533,7 @@ def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_th
         nodes.clear()
         waiting = scheduler.Pod(each)
         vars(waiting).update(record=scheduler.PodRecord(waiting))
-        cluster.pending.assume(scheduler.schedule(waiting, snapshot, policies["my-scheduler"]))
+        cluster.cycle.assume(scheduler.schedule(waiting, snapshot, policies["my-scheduler"]))
     assert len(nodes) == asked
 
 
@@ -552,7 +552,7 @@ def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name
     policy.extenders, server = [extender], Server()
     server.put(node("n0"))
     server.put(node("n1"))
-    snapshot = scheduler.LiveCluster(server).look({"my-scheduler": policy})
+    snapshot = scheduler.ListedCluster(server).look({"my-scheduler": policy})
     assert scheduler.schedule(scheduler.Pod(pod("p")), snapshot, policy).node == "n1"
     scores.update(n0=100, n1=0)
     assert scheduler.schedule(scheduler.Pod(pod("p")), snapshot, policy).node == "n0"
@@ -561,7 +561,7 @@ def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name
 def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
     """Nodes come, as an autoscaler's do; each time it is another kind of pods that looks at all of them."""
     server = Server()
-    cluster, policies = scheduler.LiveCluster(server), {"my-scheduler": scheduler.read_policy(
+    cluster, policies = scheduler.ListedCluster(server), {"my-scheduler": scheduler.read_policy(
         {"kind": "Policy", "apiVersion": "v1"})}
     for i in range(6):
         server.put(node(f"n{i}", labels={ZONE: "a"}))
@@ -616,7 +616,7 @@ def test_copies_of_one_object_in_manifests_are_all_there():
         server.add({**node(name), "metadata": {"name": name, **same}})
         server.add(pod(name, metadata=dict(same)))
         server.add(pod(f"placed-{name}", nodeName="a", metadata={"uid": "placed"}))
-    cluster = scheduler.LiveCluster(server)
+    cluster = scheduler.ListedCluster(server)
     waiting = pending_pods(cluster, scheduler.load_policies(ROOT / "policy.json", "my-scheduler"))
     assert [*cluster.look().nodes] == ["a", "b"] and [each.name for each in waiting] == ["a", "b"]
     assert sorted(each.name for each in cluster.cache.nodes["a"].pods.values()) == ["placed-a", "placed-b"]
@@ -635,7 +635,7 @@ def test_a_node_that_was_read_anew_has_changed_whatever_has():
     try:
         policies = {"my-scheduler": scheduler.read_policy(
             {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "CoolNodes"}]})}
-        cluster, fits = scheduler.LiveCluster(server), []
+        cluster, fits = scheduler.ListedCluster(server), []
         cluster.cache.snapshot.is_live = True
         for status in ("False", "True", "False"):
             server.put(node("n", status={"conditions": [{"type": "TooHot", "status": status}]}))
@@ -670,7 +670,7 @@ def test_a_predicate_is_added_by_one_function_in_one_place(tmp_path):
     policies = {"my-scheduler": module.read_policy(
         {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "AtMostTwoPods"}]})}
     decisions = []
-    a_pass(module.LiveCluster(manifests), policies, decisions.append)
+    a_pass(module.ListedCluster(manifests), policies, decisions.append)
     assert sorted(str(decision.node) for decision in decisions) == ["None", "a", "a", "b", "b"]
     assert decisions[-1].message == "0/2 nodes are available: 2 node(s) had two pods."
     del sys.modules["with_one_more"]
@@ -691,7 +691,7 @@ def test_a_priority_that_falls_silent_has_no_say_any_more():
         server = Server()
         server.put(node("a"))
         server.put(node("b"))
-        snapshot, chosen = scheduler.LiveCluster(server).look({"my-scheduler": policy}), []
+        snapshot, chosen = scheduler.ListedCluster(server).look({"my-scheduler": policy}), []
         for loud[0] in (True, False, True):
             chosen.append(scheduler.schedule(scheduler.Pod(pod("p")), snapshot, policy).node)
         assert chosen == ["a", "b", "a"]
@@ -711,7 +711,7 @@ def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once():
         server.put(pod(f"p{i}", labels={"kind": str(i)}, nodeName=f"n{i % 11}"))
     policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
         {"name": "InterPodAffinityPriority", "weight": 1}]})
-    snapshot = scheduler.LiveCluster(server).look({"my-scheduler": policy})
+    snapshot = scheduler.ListedCluster(server).look({"my-scheduler": policy})
     plain = scheduler.count_pods
     try:
         scheduler.count_pods = lambda node, is_meant: asked.append(node.name) or plain(node, is_meant)

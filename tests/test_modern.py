@@ -23,7 +23,7 @@ def test_every_step_is_decided_as_kube_scheduler_does(name):
     manifests = scheduler.Manifests()
     for thing in sequence["objects"]:
         manifests.add(thing)
-    cluster, differences = scheduler.LiveCluster(manifests), []
+    cluster, differences = scheduler.ListedCluster(manifests), []
     for step in sequence["steps"]:
         pod = scheduler.Pod(step["pod"])
         decision = scheduler.schedule(pod, cluster.look(policies), policies["my-scheduler"])
@@ -477,7 +477,7 @@ def test_storage_capacities_of_an_old_api_server(status, known):
         def request(self, *_):
             raise scheduler.api_error(status, "no")
 
-    objects = scheduler.LiveCluster(Old()).cache.objects
+    objects = scheduler.ListedCluster(Old()).cache.objects
     if known:
         assert objects["csistoragecapacities"] == {} == dict(objects)["csistoragecapacities"]
     else:

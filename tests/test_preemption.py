@@ -295,12 +295,12 @@ def test_it_says_who_has_to_go_and_why_there(objects, text):
     assert scheduler.in_words(decision) == f"default/p stays pending: {decision.message} {text}".rstrip()
 
 
-@table("is_watched", {"whose objects are told": True, "whose objects are listed": False})
-def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a_cluster(is_watched, monkeypatch):
+@table("kind", {"whose objects are told": [scheduler.LiveCluster], "whose objects are listed": [scheduler.ListedCluster]})
+def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a_cluster(kind, monkeypatch):
     monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     server = Server(node("n", cpu="1"), running("a", "n"), incoming())
     server.failures["a"] = [403]
-    cluster = scheduler.LiveCluster(server, is_watched=is_watched)
+    cluster = kind[0](server)
     for _ in range(2):
         a_pass(cluster, built())
         cluster.pending.end_backoff()
@@ -487,14 +487,14 @@ def test_the_nomination_of_a_pod_that_fits_nowhere(objects, policies, nominated,
 
 def test_a_nomination_is_cleared_by_a_request():
     server = Server(*STALE)
-    make_pass(scheduler.LiveCluster(server), configured())
+    make_pass(scheduler.ListedCluster(server), configured())
     assert [body for *_, body in server.sent("PATCH", "/pods/p/status") if "nominatedNodeName" in body["status"]] == [
         {"metadata": {"uid": "uid-p"}, "status": {"nominatedNodeName": None}}]
 
 
 def test_in_a_dry_run_a_nomination_is_cleared_in_memory():
     server = Server(*STALE)
-    cluster = scheduler.LiveCluster(server, options=scheduler.read_arguments(["--dry-run"]))
+    cluster = scheduler.ListedCluster(server, options=scheduler.read_arguments(["--dry-run"]))
     assert [decision.node for decision in make_pass(cluster, configured())] == [None, "n"]
     assert {method for method, *_ in server.requests} == {"GET"}
 
@@ -503,7 +503,7 @@ def test_a_nomination_lasts_while_the_api_server_is_in_trouble():
     server = Server(node("n", cpu="1"), incoming(nominated="n", volumes=[
         {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
     server.failures["persistentvolumeclaims"] = [503, 503, 503]
-    [decision] = make_pass(cluster := scheduler.LiveCluster(server), configured())
+    [decision] = make_pass(cluster := scheduler.ListedCluster(server), configured())
     assert (decision.trouble.status, decision.requests) == (503, [])
     assert [each.name for each in cluster.snapshot.nominated] == ["p"]
 

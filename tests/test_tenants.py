@@ -44,7 +44,7 @@ def decide_all(cluster):
     for each in pending_pods(cluster, PROVIDER):
         decision = scheduler.schedule(each, snapshot, PROVIDER["my-scheduler"])
         if decision.node:
-            cluster.pending.assume(decision)
+            cluster.cycle.assume(decision)
 
 
 def container(**more):
@@ -152,7 +152,7 @@ def test_nothing_is_kept_of_pods_that_are_gone():
         seen.append(weakref.ref(waiting))
         decision = scheduler.schedule(waiting, snapshot, PROVIDER["my-scheduler"])
         if decision.node:
-            cluster.pending.assume(decision)
+            cluster.cycle.assume(decision)
     assert [pod().key for pod in seen] == ["default/a", "default/b"] and decision.node == "n"
     cluster.api.objects = {key: thing for key, thing in cluster.api.objects.items() if key[0] == "nodes"}
     cluster.look(PROVIDER)

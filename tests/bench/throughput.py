@@ -421,7 +421,7 @@ def decisions_a_second(count, path, pods):
         waiting.record = scheduler.PodRecord(waiting)
         decision = scheduler.schedule(waiting, snapshot, policy)
         if decision.node:
-            cluster.pending.assume(decision)
+            cluster.cycle.assume(decision)
         done += 1
         if time.process_time() > began + 3:
             break
