@@ -1337,6 +1337,7 @@ import itertools
 import os
 import traceback
 import types
+import weakref
 from pathlib import Path
 
 
@@ -2044,6 +2045,9 @@ class AffinityTerm:
         return satisfies(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
 
 
+TERMS = weakref.WeakValueDictionary()  # meaning -> the one AffinityTerm that says it, of whatever pods
+
+
 @kept_with_pod
 def affinity_terms(pod):
     """The pod's {name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
@@ -2056,8 +2060,8 @@ def affinity_terms(pod):
             for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
                 term = raw.get("podAffinityTerm") or raw
                 weights[json.dumps(term)] += pick(raw, int, "weight") or 1
-            lists[when + side] = [
-                AffinityTerm(pod, json.loads(term), weight) for term, weight in weights.items()]
+            terms = [AffinityTerm(pod, json.loads(term), weight) for term, weight in weights.items()]
+            lists[when + side] = [TERMS.setdefault(term.meaning, term) for term in terms]
         except Malformed as error:
             problem = f"parsing pod: {when}{side}Terms: {error}"  # as upstream, the last one
     return lists, problem
@@ -2082,15 +2086,12 @@ def terms_on(node):
 
 
 def gather_terms(nodes, on_nodes):
-    """Return [(name of a list, term, {domain: how many pods there have the term})], each term once."""
-    found = {}
-    for list_name, term, domain in itertools.chain(*on_nodes.values()):
-        key = list_name, term.meaning
-        if key not in found:
-            found[key] = list_name, term, collections.Counter()
-        _, _, numbers = found[key]
-        numbers[domain] += 1
-    return list(found.values())
+    """Return {(name of a list, term): {domain: how many pods there have the term}}."""
+    found = collections.defaultdict(dict)
+    counted = collections.Counter(itertools.chain.from_iterable(on_nodes.values()))
+    for (list_name, term, domain), number in counted.items():
+        found[list_name, term][domain] = number
+    return found
 
 
 # List of terms -> what a pod's own make of the domains of pods that they select; what those of others that
@@ -2117,7 +2118,7 @@ def affinity_around(pod, snapshot):
                 for key in keys & labels.keys() if number else ():
                     around[what][key, labels[key]] += weight * number
     of_all = recall("terms", "", snapshot, snapshot.nodes, terms_on, then=gather_terms)
-    for list_name, term, numbers in of_all:
+    for (list_name, term), numbers in of_all.items():
         _, what, sign = SAID_BY_TERMS[list_name]
         if term.selects(pod, snapshot):
             for domain, number in numbers.items():
