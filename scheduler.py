@@ -4482,8 +4482,9 @@ class Cache:
         What a rule has noted of it, and the API server does not show, lasts as long as the pod waits.
         """
         nominated = self.snapshot.nominated
-        if before and (before.nominated_node or not self.waiting(before)):
-            nominated = [other for other in nominated if other.uid != before.uid]
+        for each in filter(None, (before, pod)):
+            if each.nominated_node or not self.waiting(each):
+                nominated = [other for other in nominated if other.uid != each.uid]
         if pod and pod.nominated_node and not (pod.node_name or pod.terminating):
             nominated = [*nominated, pod]
         self.snapshot.nominated = nominated

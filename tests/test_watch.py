@@ -659,6 +659,9 @@ def test_a_nomination_that_a_rule_has_noted_and_could_not_write_lasts_until_its_
     cluster.tell("MODIFIED", thing)
     cluster.cache.take_news()
     assert cluster.cache.snapshot.nominated == [noted], "its own news are no end"
+    cluster.tell("MODIFIED", cluster.stamp(pod("p", ONE, status={"nominatedNodeName": "n"})))
+    cluster.cache.take_news()
+    assert len(cluster.cache.snapshot.nominated) == 1, "it is shown by now, and its room is kept once"
     ends[0](cluster, thing)
     cluster.cache.take_news()
     assert cluster.cache.snapshot.nominated == []
