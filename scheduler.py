@@ -5297,7 +5297,7 @@ class LiveCluster(Cluster):
             self.cache.take_news()
             pod = self.due.pop(0)
             latest = self.cache.waiting(pod)
-            if latest and not latest.terminating:  # else it is bound, or goes
+            if latest and not (latest.terminating or latest.gates):  # else it is bound, goes, or is unread
                 pod.record.begin_turn(latest)
                 return latest
         return None

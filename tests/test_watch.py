@@ -372,6 +372,13 @@ def test_a_pod_that_is_being_deleted_by_its_turn_is_not_decided_about(told):
     assert cluster.make_pass(lambda decision: cluster.tell("MODIFIED", cluster.stamp(pod("b"), deletionTimestamp="now"))) == [("a", "n")]
 
 
+def test_a_pod_that_cannot_be_read_any_more_by_its_turn_is_not_decided_about(told):
+    cluster = told(node("n"))
+    cluster.comes(pod("a"), pod("b"), pod("c"))
+    assert cluster.make_pass(lambda decision: cluster.tell("MODIFIED", cluster.stamp(pod("b", {"cpu": "much"})))) == [
+        ("a", "n"), ("c", "n")]
+
+
 def test_room_that_others_take_during_a_pass_is_taken(told):
     cluster = told(node("n", cpu="2"))
     cluster.comes(*(pod(name, ONE) for name in "ab"))
