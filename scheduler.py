@@ -5252,7 +5252,7 @@ class LiveCluster(Cluster):
         self.listed_at = time.monotonic()
         keys = {}
         for name in policies:
-            selector = f"spec.schedulerName={name},spec.nodeName="
+            selector = f"{self.UNFINISHED},spec.schedulerName={name},spec.nodeName="
             raws, _ = list_all(self.api, "pods", selector, names_only=True)
             keys |= dict.fromkeys(map(key_in, raws))
         self.cache.refresh()

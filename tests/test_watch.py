@@ -1075,6 +1075,15 @@ def test_a_pod_that_is_listed_and_not_told_of_has_all_pods_listed(told, monkeypa
     assert said.startswith("watches, as that of nodes, tell nothing (in 5 s not of pod default/a, which is listed): ")
 
 
+def test_a_pod_that_has_failed_before_it_had_a_node_is_no_reason_to_doubt_the_watch(told, monkeypatch):
+    clock = Clock(monkeypatch)
+    cluster = told(node("n"), pod("a", status={"phase": "Failed"}))
+    for _ in range(7):
+        assert cluster.make_pass() == cluster.cache.objects.silent() == []
+        clock.now += 1
+        cluster.hears(clock)
+
+
 def test_an_event_that_is_older_than_what_is_known_is_passed_over(told):
     cluster = told(node("n", cpu="1"))
     before = cluster.put(pod("a", {"cpu": "1"}))
