@@ -5319,7 +5319,7 @@ class LiveCluster(Cluster):
         if self.trouble or not self.cache.objects.reflectors:
             CAME_ROUND.at = math.inf
             super().rest(seconds, stop)
-            come_round()
+            self.cache.take_news()  # they would pile up while lists fail
             return
         until = time.monotonic() + seconds
         while not (self.has_come() or self.could_pop() or stop.is_set()) and time.monotonic() < until:

@@ -613,6 +613,14 @@ def test_a_replica_that_waits_to_lead_for_long_keeps_its_memory(told):
     assert len(cluster.cache.snapshot.memory.versions) < 2000
 
 
+def test_news_do_not_pile_up_while_lists_fail(told):
+    cluster = told(node("n"))
+    cluster.tell("MODIFIED", cluster.stamp(node("n")), resource="nodes")
+    cluster.cluster.trouble = scheduler.Trouble(0, "no answer")
+    cluster.cluster.rest(0, threading.Event())
+    assert cluster.cache.objects.news.empty()
+
+
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
     """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
     asked, read = [], []
