@@ -4377,7 +4377,8 @@ class Cache:
         self.are_nodes_others = False  # than in the snapshot
 
     def refresh(self):
-        """Take in what there is by now: the news, or else lists. Raises ApiError."""
+        """Take in what there is by now: the news, or else lists, which are newer. Raises ApiError."""
+        self.take_news()
         self.objects.refresh()
         self.take_news()
 

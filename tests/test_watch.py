@@ -199,6 +199,16 @@ def test_a_list_that_was_asked_for_before_a_binding_does_not_free_its_room(told)
     assert cluster.on("n") == [] and not cluster.cache.pods, "and in this one it has gone"
 
 
+def test_a_list_that_a_reflector_got_before_the_loop_listed_is_the_older_one(told):
+    cluster = told(node("n"))
+    old = cluster.put(pod("a"))
+    cluster.put(pod("a", nodeName="n"))
+    cluster.tell("LISTED", old)
+    cluster.cache.objects.doubt("nothing comes")
+    cluster.cache.refresh()
+    assert cluster.on("n") == ["a"]
+
+
 def test_a_pod_is_made_bound_and_deleted_while_nothing_is_heard(told):
     cluster = told(node("n", cpu="1"))
     cluster.comes(pod("a", ONE))
@@ -619,6 +629,17 @@ def test_news_do_not_pile_up_while_lists_fail(told):
     cluster.cluster.trouble = scheduler.Trouble(0, "no answer")
     cluster.cluster.rest(0, threading.Event())
     assert cluster.cache.objects.news.empty()
+
+
+def test_nor_while_another_replica_leads(told, monkeypatch):
+    clock = Clock(monkeypatch)
+    cluster = told(node("n"))
+    clock.now += 31
+    cluster.hears(clock, "pods")
+    cluster.server.failures["pods"] = [429]
+    cluster.tell("MODIFIED", cluster.stamp(node("n")), resource="nodes")
+    cluster.cluster.keep_up()
+    assert not cluster.server.failures["pods"] and cluster.cache.objects.news.empty()
 
 
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
