@@ -4330,9 +4330,7 @@ def is_same(thing, other):
 
 
 def is_older(thing, other):
-    """Say whether the JSON of an object is an earlier one of the same object."""
-    if name_in(thing, "metadata", "uid") != name_in(other, "metadata", "uid"):
-        return False
+    """Say whether the JSON of an object is earlier than other JSON of that name."""
     versions = [name_in(each, "metadata", "resourceVersion") for each in (thing, other)]
     return all(map(str.isdecimal, versions)) and int(versions[0]) < int(versions[1])
 

@@ -1123,6 +1123,16 @@ def test_an_event_that_is_older_than_what_is_known_is_passed_over(told):
     assert cluster.make_pass() == [("b", None)]
 
 
+def test_a_watch_that_lags_behind_a_list_does_not_bring_back_whose_name_another_pod_has(told):
+    cluster = told(node("n"))
+    first, second = (cluster.put(pod("a"), uid=uid) for uid in ("first", "second"))
+    cluster.cache.objects.list("pods")
+    assert cluster.make_pass() == [("a", "n")]
+    for what, thing in [("ADDED", first), ("DELETED", first), ("ADDED", second)]:
+        cluster.tell(what, thing)
+        assert cluster.on("n") == ["a"]
+
+
 @table("event", {"a list": {"kind": "PodList", "items": []}, "an event of no kind": {"type": "LISTED", "object": {}}})
 def test_a_watch_that_is_answered_with_something_else_is_none(event, monkeypatch, caplog):
     monkeypatch.setattr(scheduler, "backoff", lambda attempts, most: 0)
