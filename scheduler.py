@@ -4506,8 +4506,10 @@ class Cache:
     def forget(self, pod):
         """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
         self.has_changed = True  # others have met it there
-        if self.waiting(pod):
-            self.place(pod, None)
+        latest = self.waiting(pod)
+        if latest:
+            self.place(latest, None)
+            self.are_nodes_others |= isinstance(latest, UnreadPod)
 
     def waiting(self, pod):
         """Return a pod as it is by now; or None, if the API server shows that it has gone, or is bound."""

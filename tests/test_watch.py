@@ -354,6 +354,16 @@ def test_a_pod_that_cannot_be_read_closes_its_node_until_it_can_or_has_gone(told
     assert cluster.cache.has_changed, "so that pods that fitted nowhere are tried again"
 
 
+def test_a_held_pod_that_cannot_be_read_any_more_is_called_off_and_opens_its_node(told):
+    rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
+    cluster = told(node("n"), policy=scheduler.FullPolicy([rule], []))
+    cluster.comes(pod("a"))
+    cluster.make_pass()
+    cluster.tell("MODIFIED", cluster.stamp(pod("a", {"cpu": "much"})))
+    cluster.make_pass()
+    assert cluster.on("n") == [] and [*cluster.cache.snapshot.nodes] == ["n"]
+
+
 def test_news_of_a_pod_without_a_spec_are_taken_in(told):
     cluster = told(node("n"))
     for _ in range(2):
