@@ -5772,7 +5772,10 @@ class LeaderElection:
             spec["acquireTime"] = spec["renewTime"]
             spec["leaseTransitions"] = min(spec.get("leaseTransitions", -1) + 1, 2**31 - 1)
         renewed_at = time.monotonic()  # others count from when they have seen that, which is later
-        self.written = self.ask(method, path, lease | {"spec": spec})
+        written = self.ask(method, path, lease | {"spec": spec})
+        if name_in(written, "spec", "holderIdentity") != holder:
+            raise Trouble(0, "the Lease was answered, but by no API server")
+        self.written = written
         self.renewed_at = renewed_at if holder else -math.inf
         return True
 
