@@ -4331,9 +4331,7 @@ def is_same(thing, other):
 
 
 def is_older(thing, other):
-    """Say whether the JSON of an object is an earlier one of the same object."""
-    if name_in(thing, "metadata", "uid") != name_in(other, "metadata", "uid"):
-        return False
+    """Say whether the JSON of an object is earlier than other JSON of that name."""
     versions = [name_in(each, "metadata", "resourceVersion") for each in (thing, other)]
     return all(map(str.isdecimal, versions)) and int(versions[0]) < int(versions[1])
 
@@ -4378,7 +4376,8 @@ class Cache:
         self.are_nodes_others = False  # than in the snapshot
 
     def refresh(self):
-        """Take in what there is by now: the news, or else lists. Raises ApiError."""
+        """Take in what there is by now: the news, or else lists, which are newer. Raises ApiError."""
+        self.take_news()
         self.objects.refresh()
         self.take_news()
 
@@ -4483,8 +4482,9 @@ class Cache:
         What a rule has noted of it, and the API server does not show, lasts as long as the pod waits.
         """
         nominated = self.snapshot.nominated
-        if before and (before.nominated_node or not self.waiting(before)):
-            nominated = [other for other in nominated if other.uid != before.uid]
+        for each in filter(None, (before, pod)):
+            if each.nominated_node or not self.waiting(each):
+                nominated = [other for other in nominated if other.uid != each.uid]
         if pod and pod.nominated_node and not (pod.node_name or pod.terminating):
             nominated = [*nominated, pod]
         self.snapshot.nominated = nominated
@@ -4507,8 +4507,10 @@ class Cache:
     def forget(self, pod):
         """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
         self.has_changed = True  # others have met it there
-        if self.waiting(pod):
-            self.place(pod, None)
+        latest = self.waiting(pod)
+        if latest:
+            self.place(latest, None)
+            self.are_nodes_others |= isinstance(latest, UnreadPod)
 
     def waiting(self, pod):
         """Return a pod as it is by now; or None, if the API server shows that it has gone, or is bound."""
@@ -5252,7 +5254,7 @@ class LiveCluster(Cluster):
         self.listed_at = time.monotonic()
         keys = {}
         for name in policies:
-            selector = f"spec.schedulerName={name},spec.nodeName="
+            selector = f"{self.UNFINISHED},spec.schedulerName={name},spec.nodeName="
             raws, _ = list_all(self.api, "pods", selector, names_only=True)
             keys |= dict.fromkeys(map(key_in, raws))
         self.cache.refresh()
@@ -5297,7 +5299,7 @@ class LiveCluster(Cluster):
             self.cache.take_news()
             pod = self.due.pop(0)
             latest = self.cache.waiting(pod)
-            if latest and not latest.terminating:  # else it is bound, or goes
+            if latest and not (latest.terminating or latest.gates):  # else it is bound, goes, or is unread
                 pod.record.begin_turn(latest)
                 return latest
         return None
@@ -5319,7 +5321,7 @@ class LiveCluster(Cluster):
         if self.trouble or not self.cache.objects.reflectors:
             CAME_ROUND.at = math.inf
             super().rest(seconds, stop)
-            come_round()
+            self.cache.take_news()  # they would pile up while lists fail
             return
         until = time.monotonic() + seconds
         while not (self.has_come() or self.could_pop() or stop.is_set()) and time.monotonic() < until:
@@ -5771,7 +5773,10 @@ class LeaderElection:
             spec["acquireTime"] = spec["renewTime"]
             spec["leaseTransitions"] = min(spec.get("leaseTransitions", -1) + 1, 2**31 - 1)
         renewed_at = time.monotonic()  # others count from when they have seen that, which is later
-        self.written = self.ask(method, path, lease | {"spec": spec})
+        written = self.ask(method, path, lease | {"spec": spec})
+        if name_in(written, "spec", "holderIdentity") != holder:
+            raise Trouble(0, "the Lease was answered, but by no API server")
+        self.written = written
         self.renewed_at = renewed_at if holder else -math.inf
         return True
 

@@ -837,7 +837,7 @@ def twice(resource, selector):
 def listed(*objects, resource="pods", also_among_waiting=True):
     """Return what adds objects to the list of all pods, or of a resource; and to that of the pods that wait."""
     return lambda asked, selector: list(objects) if asked == resource and (
-        also_among_waiting or "status.phase" in selector) else []
+        also_among_waiting or not selector.endswith("spec.nodeName=")) else []
 
 
 def bare(**parts):

@@ -202,6 +202,15 @@ def test_of_two_that_try_at_once_one_leads(caplog):
     assert not election.acquire() and caplog.messages == []
 
 
+def test_who_is_answered_by_no_api_server_does_not_lead(caplog):
+    leases = Leases(404)
+    plain = leases.request
+    leases.request = lambda method, path, body=None: {"items": 7} if method == "POST" else plain(method, path, body)
+    election = scheduler.LeaderElection(leases, "my-scheduler", {})
+    assert not election.acquire() and not election.leads()
+    assert caplog.messages == ["leader election: the Lease was answered, but by no API server"]
+
+
 def test_with_these_rights_nothing_is_forbidden_and_no_right_is_idle(no_lease, tmp_path):
     control_plane = no_lease
     kubectl = [control_plane.assets / "kubectl", "--kubeconfig", control_plane.kubeconfig()]

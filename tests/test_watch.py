@@ -199,6 +199,16 @@ def test_a_list_that_was_asked_for_before_a_binding_does_not_free_its_room(told)
     assert cluster.on("n") == [] and not cluster.cache.pods, "and in this one it has gone"
 
 
+def test_a_list_that_a_reflector_got_before_the_loop_listed_is_the_older_one(told):
+    cluster = told(node("n"))
+    old = cluster.put(pod("a"))
+    cluster.put(pod("a", nodeName="n"))
+    cluster.tell("LISTED", old)
+    cluster.cache.objects.doubt("nothing comes")
+    cluster.cache.refresh()
+    assert cluster.on("n") == ["a"]
+
+
 def test_a_pod_is_made_bound_and_deleted_while_nothing_is_heard(told):
     cluster = told(node("n", cpu="1"))
     cluster.comes(pod("a", ONE))
@@ -344,6 +354,16 @@ def test_a_pod_that_cannot_be_read_closes_its_node_until_it_can_or_has_gone(told
     assert cluster.cache.has_changed, "so that pods that fitted nowhere are tried again"
 
 
+def test_a_held_pod_that_cannot_be_read_any_more_is_called_off_and_opens_its_node(told):
+    rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
+    cluster = told(node("n"), policy=scheduler.FullPolicy([rule], []))
+    cluster.comes(pod("a"))
+    cluster.make_pass()
+    cluster.tell("MODIFIED", cluster.stamp(pod("a", {"cpu": "much"})))
+    cluster.make_pass()
+    assert cluster.on("n") == [] and [*cluster.cache.snapshot.nodes] == ["n"]
+
+
 def test_news_of_a_pod_without_a_spec_are_taken_in(told):
     cluster = told(node("n"))
     for _ in range(2):
@@ -370,6 +390,13 @@ def test_a_pod_that_is_being_deleted_by_its_turn_is_not_decided_about(told):
     cluster = told(node("n"))
     cluster.comes(pod("a"), pod("b"))
     assert cluster.make_pass(lambda decision: cluster.tell("MODIFIED", cluster.stamp(pod("b"), deletionTimestamp="now"))) == [("a", "n")]
+
+
+def test_a_pod_that_cannot_be_read_any_more_by_its_turn_is_not_decided_about(told):
+    cluster = told(node("n"))
+    cluster.comes(pod("a"), pod("b"), pod("c"))
+    assert cluster.make_pass(lambda decision: cluster.tell("MODIFIED", cluster.stamp(pod("b", {"cpu": "much"})))) == [
+        ("a", "n"), ("c", "n")]
 
 
 def test_room_that_others_take_during_a_pass_is_taken(told):
@@ -606,6 +633,25 @@ def test_a_replica_that_waits_to_lead_for_long_keeps_its_memory(told):
     assert len(cluster.cache.snapshot.memory.versions) < 2000
 
 
+def test_news_do_not_pile_up_while_lists_fail(told):
+    cluster = told(node("n"))
+    cluster.tell("MODIFIED", cluster.stamp(node("n")), resource="nodes")
+    cluster.cluster.trouble = scheduler.Trouble(0, "no answer")
+    cluster.cluster.rest(0, threading.Event())
+    assert cluster.cache.objects.news.empty()
+
+
+def test_nor_while_another_replica_leads(told, monkeypatch):
+    clock = Clock(monkeypatch)
+    cluster = told(node("n"))
+    clock.now += 31
+    cluster.hears(clock, "pods")
+    cluster.server.failures["pods"] = [429]
+    cluster.tell("MODIFIED", cluster.stamp(node("n")), resource="nodes")
+    cluster.cluster.keep_up()
+    assert not cluster.server.failures["pods"] and cluster.cache.objects.news.empty()
+
+
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
     """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
     asked, read = [], []
@@ -659,6 +705,9 @@ def test_a_nomination_that_a_rule_has_noted_and_could_not_write_lasts_until_its_
     cluster.tell("MODIFIED", thing)
     cluster.cache.take_news()
     assert cluster.cache.snapshot.nominated == [noted], "its own news are no end"
+    cluster.tell("MODIFIED", cluster.stamp(pod("p", ONE, status={"nominatedNodeName": "n"})))
+    cluster.cache.take_news()
+    assert len(cluster.cache.snapshot.nominated) == 1, "it is shown by now, and its room is kept once"
     ends[0](cluster, thing)
     cluster.cache.take_news()
     assert cluster.cache.snapshot.nominated == []
@@ -1065,6 +1114,15 @@ def test_a_pod_that_is_listed_and_not_told_of_has_all_pods_listed(told, monkeypa
     assert said.startswith("watches, as that of nodes, tell nothing (in 5 s not of pod default/a, which is listed): ")
 
 
+def test_a_pod_that_has_failed_before_it_had_a_node_is_no_reason_to_doubt_the_watch(told, monkeypatch):
+    clock = Clock(monkeypatch)
+    cluster = told(node("n"), pod("a", status={"phase": "Failed"}))
+    for _ in range(7):
+        assert cluster.make_pass() == cluster.cache.objects.silent() == []
+        clock.now += 1
+        cluster.hears(clock)
+
+
 def test_an_event_that_is_older_than_what_is_known_is_passed_over(told):
     cluster = told(node("n", cpu="1"))
     before = cluster.put(pod("a", {"cpu": "1"}))
@@ -1073,6 +1131,16 @@ def test_an_event_that_is_older_than_what_is_known_is_passed_over(told):
     cluster.tell("MODIFIED", before)
     cluster.comes(pod("b", {"cpu": "1"}))
     assert cluster.make_pass() == [("b", None)]
+
+
+def test_a_watch_that_lags_behind_a_list_does_not_bring_back_whose_name_another_pod_has(told):
+    cluster = told(node("n"))
+    first, second = (cluster.put(pod("a"), uid=uid) for uid in ("first", "second"))
+    cluster.cache.objects.list("pods")
+    assert cluster.make_pass() == [("a", "n")]
+    for what, thing in [("ADDED", first), ("DELETED", first), ("ADDED", second)]:
+        cluster.tell(what, thing)
+        assert cluster.on("n") == ["a"]
 
 
 @table("event", {"a list": {"kind": "PodList", "items": []}, "an event of no kind": {"type": "LISTED", "object": {}}})
