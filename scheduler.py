@@ -4588,6 +4588,7 @@ class PodRecord:
         """Take the pod as it is by now, to decide about it."""
         self.renew(pod)
         self.began_at = time.monotonic()
+        self.pops_from_backoff = False
 
     def end_turn(self):
         """Note how long the loop has spent on the pod."""
@@ -4615,8 +4616,7 @@ class PodRecord:
 
     def may_pop(self):
         """Say whether the pod may be tried in its backoff, as something has changed since its attempt."""
-        has_changed = self.retry_at == self.backoff_ends
-        return self.waits_for is WaitsFor.NODE and self.pops_from_backoff and has_changed
+        return self.pops_from_backoff and self.retry_at == self.backoff_ends
 
     def is_due(self):
         """Say whether this pass has to do with the pod."""
@@ -4853,6 +4853,7 @@ class BindingCycle:
         while self.under_way or self.writer.tasks.unfinished_tasks:
             if time.monotonic() > until or (stop and stop.is_set()):
                 break
+            come_round()
             self.take_answers(patience=0.02)
             time.sleep(0.002)
 
