@@ -4125,6 +4125,7 @@ def readable_page(api, resource, params):
 
 SELECTORS = {"pods": "status.phase!=Succeeded,status.phase!=Failed"}  # of other resources, all is looked at
 STREAM_SECONDS = 20  # for which a stream is asked for; shortly before its end, a bookmark says the version
+RECONNECT_SECONDS = 15  # in which watches go on after an outage; if they do not, that is said
 SILENCE_SECONDS = 30  # after which what is known of a resource is too old to decide by: it is listed
 
 
@@ -4217,6 +4218,7 @@ class Objects(dict):
         self.changed = changed
         self.reflectors = {}  # resource -> Reflector, of what is watched
         self.news = queue.Queue()  # from these
+        self.silent_since = math.inf  # when it was first found that watches tell nothing
 
     def __missing__(self, resource):
         if "/" not in resource and resource not in GROUPS:
@@ -4234,7 +4236,9 @@ class Objects(dict):
         for resource in ("nodes", "pods"):
             if resource not in heard:
                 self.list(resource)
-        for resource in silent:
+        moment = time.monotonic()
+        self.silent_since = min(self.silent_since, moment) if silent else math.inf
+        for resource in silent if moment > self.silent_since + RECONNECT_SECONDS else ():
             why = str(self.reflectors[resource].trouble).partition("; is ")[0]
             hint = "does something between the script and the API server hold streams back?"
             what = f"watches, as that of {resource}, tell nothing ({why})"
@@ -4246,6 +4250,7 @@ class Objects(dict):
 
     def doubt(self, why):
         """Have nodes and pods listed until their watches tell something again."""
+        self.silent_since = -math.inf
         for resource in self.reflectors.keys() & {"nodes", "pods"}:
             self.reflectors[resource].trouble = why
             self.reflectors[resource].heard_at = -math.inf

@@ -356,7 +356,7 @@ def shell(control_plane, monkeypatch):
         process.wait()
 
 
-@pastes("**Your own manifests", "2. `--explain` says it")
+@pastes("**Your own manifests", "2. `--explain POD` says it")
 def test_its_commands_tell_of_the_pods_of_a_cluster(blocks, shell, control_plane):
     copy, explain = blocks
     control_plane.create(node("n", labels={"disk": "hdd"}), node("small", pods="0", labels={"disk": "ssd"}), pod("picky", nodeSelector={"disk": "ssd"}))
