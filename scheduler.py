@@ -5819,6 +5819,8 @@ OF_PODS = ["tolerations", "nodeSelector", "affinity", "topologySpreadConstraints
 CLUSTER_WIDE = [  # kinds of objects that have no namespace
     "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
     "PriorityClass"]
+KINDS = [*CLUSTER_WIDE, "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
+         "PersistentVolumeClaim", "CSIStorageCapacity", "PodDisruptionBudget"]
 NOT_GIVEN = {  # kind of an object that admission obeys -> what pods get of it in a cluster, and not here
     "LimitRange": "requests and limits", "RuntimeClass": "overhead, nodeSelector and tolerations"}
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
@@ -5827,6 +5829,9 @@ SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
 
 def remarks_on(kind, thing):
     """Yield what is odd in an object of this kind that no API server has checked."""
+    meant = "" if kind in KINDS else nearly(kind, KINDS)
+    if meant:
+        yield f'kind: did you mean "{meant}"?'
     if kind in ("Pod", "Node"):
         yield from refused_in(pick(thing, dict, "spec"), "spec")
     if kind in NOT_GIVEN:

@@ -365,6 +365,9 @@ WORKLOAD = {"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas"
     "what admission obeys": (
         {"kind": "LimitRange", "metadata": {"name": "x"}},
         "-: LimitRange x: pods do not get its requests and limits here: add these to the pods themselves\n"),
+    "a kind that is nearly one that is read": (
+        {"kind": "PriorityClas", "metadata": {"name": "x"}}, '-: PriorityClas x: kind: did you mean "PriorityClass"?\n'),
+    "a kind in small letters": ({"kind": "pod", "metadata": {"name": "x"}}, '-: pod x: kind: did you mean "Pod"?\n'),
     "a kind that no rule reads": ({"kind": "ConfigMap", "metadata": {"name": "x"}}, ""),
 })
 def test_what_is_odd_in_a_manifest_is_said(thing, said):
