@@ -6897,9 +6897,9 @@ def watch_the_loop(thread, ended, seconds=5):
     """
     seen_before = None
     last = time.monotonic()
-    while not ended.wait(seconds):
+    while not ended.wait(min(seconds, CAME_ROUND.limit / 4)):
         moment = time.monotonic()
-        if moment > last + 1.5 * seconds:  # the process itself was paused
+        if moment > last + CAME_ROUND.limit / 2:  # the process itself was paused
             CAME_ROUND.at = max(moment, CAME_ROUND.at)
         last = moment
         frame = innermost = sys._current_frames().get(thread)
@@ -6909,7 +6909,8 @@ def watch_the_loop(thread, ended, seconds=5):
         place = f"{Path(where.f_code.co_filename).name}, line {where.f_lineno}"
         seen = frame and (frame.f_code, frame.f_locals.get("pod"))
         if seen and seen == seen_before:
-            what = f"{RULE_OF[frame.f_code]} takes long: more than {seconds:g} s for one pod"
+            time_seen = min(seconds, CAME_ROUND.limit / 4)
+            what = f"{RULE_OF[frame.f_code]} takes long: more than {time_seen:g} s for one pod"
             in_background(warn_once, f"{what} ({place})", frame.f_code)  # the log itself may be stuck
         seen_before = seen
         if moment > CAME_ROUND.at + CAME_ROUND.limit and not STOP.is_set():
