@@ -2540,6 +2540,26 @@ def storage(thing, *path):
     return quantity(str(pick(thing, dict, "spec", *path).get("storage") or 0))
 
 
+def set_volumes_aside(claims, node, record):
+    """Set volumes aside for claims; where there are none, ask for new ones. Return what is to be written."""
+    patches = []
+    for delayed, volume in find_volumes(claims, node):
+        claim = delayed.claim
+        metadata = claim["metadata"]
+        if volume and not volume["spec"].get("claimRef"):
+            owner = {name: metadata.get(name) for name in ("namespace", "name", "uid")}
+            reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **owner}
+            record.set_aside(volume["spec"], "claimRef", reference)
+            patches.append(patch(volume, "persistentvolumes", spec={"claimRef": reference},
+                                 annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
+        elif not volume and delayed.selected_node is None:
+            # The claim thereby remembers the node: its pods fit no other one until it is bound.
+            annotations = pick(metadata, dict, "annotations") | {SELECTED_NODE: node.name}
+            record.set_aside(metadata, "annotations", annotations)
+            patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
+    return patches
+
+
 def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for the condition"):
     """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest.
 
@@ -2556,21 +2576,7 @@ def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for t
     reasons = prepared.reasons(node)  # a rule may have held the pod meanwhile
     if reasons:
         raise Unschedulable(f"{failing} {reasons[0]}")
-    patches = []
-    for delayed, volume in find_volumes(claims.delayed, node):
-        claim = delayed.claim
-        metadata = claim["metadata"]
-        if volume and not volume["spec"].get("claimRef"):
-            owner = {name: metadata.get(name) for name in ("namespace", "name", "uid")}
-            reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **owner}
-            pod.record.set_aside(volume["spec"], "claimRef", reference)
-            patches.append(patch(volume, "persistentvolumes", spec={"claimRef": reference},
-                                 annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
-        elif not volume and delayed.selected_node is None:
-            # The claim thereby remembers the node: its pods fit no other one until it is bound.
-            annotations = pick(metadata, dict, "annotations") | {SELECTED_NODE: node.name}
-            pod.record.set_aside(metadata, "annotations", annotations)
-            patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
+    patches = set_volumes_aside(claims.delayed, node, pod.record)
     if patches and has_waited:
         raise Unschedulable(f"{failing} the volume or the node that was chosen has been given up")
     if claims.delayed and has_waited and time.monotonic() - pod.record.since > timeout:
@@ -5432,6 +5438,16 @@ def likeness_to_all(prepared):
     return None if None in likes else tuple(likes)
 
 
+def new_answers(function, nodes, to_ask, known):
+    """Ask about these nodes, by name; return {name: answer} of the answers that are not known."""
+    news = {}
+    for name in sorted(to_ask):
+        answer = function(nodes[name])
+        if name not in known or known[name] != answer:
+            news[name] = answer
+    return news
+
+
 def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers):
     """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
 
@@ -5449,11 +5465,7 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
     to_ask = changed & nodes.keys()
     if not are_same_nodes:
         to_ask |= nodes.keys() - answers.keys()
-    news = {}
-    for name in sorted(to_ask):
-        answer = function(nodes[name])
-        if name not in answers or answers[name] != answer:
-            news[name] = answer
+    news = new_answers(function, nodes, to_ask, answers)
 
     # Take in what is new, and forget what was said of nodes that have changed and are not asked about now.
     outdated = changed - to_ask
@@ -6864,23 +6876,13 @@ def run_command(options, screen):
     cluster = kind_of_cluster(api, report, options, at_rest=report.sum_up)
     if is_explained:
         return explain_pod(cluster, files[0], options, screen)
-    if options.dry_run:
-        log.info("dry run: nothing is written")
-    if not options.cluster:
-        log.info("%s: polling %s by %s", ", ".join(policies), options.server, files[0].path)
-        for name, policy in policies.items():
-            if policy.not_looked_at():
-                what = ", ".join(policy.not_looked_at())
-                log.info("%s: no rule looks at %s; --policy DefaultProvider looks at all", name, what)
+    say_at_start(policies, files[0].path, options)
     with contextlib.suppress(ApiError):  # which the loop will meet, too
         waiting = cluster.waiting_pods(policies)
         if options.output == "html":
             report.keys.update(*map(keys_asked_for, waiting))
         if not cluster.pending_pods(waiting, policies):
-            why = "none without a node has this spec.schedulerName"
-            if waiting:
-                why = "those without a node have scheduling gates, are being deleted, or a rule says no"
-            log.info("no pod waits for %s: %s", ", ".join(policies), why)
+            say_that_none_waits(policies, waiting)
     if options.cluster:
         has_failed = schedule_manifests(cluster, policies, stop, options, screen)
     else:
@@ -6890,6 +6892,27 @@ def run_command(options, screen):
     return has_failed
 
 
+def say_at_start(policies, path, options):
+    """Say what is going to be done, and what no rule looks at."""
+    if options.dry_run:
+        log.info("dry run: nothing is written")
+    if options.cluster:
+        return
+    log.info("%s: polling %s by %s", ", ".join(policies), options.server, path)
+    for name, policy in policies.items():
+        if policy.not_looked_at():
+            what = ", ".join(policy.not_looked_at())
+            log.info("%s: no rule looks at %s; --policy DefaultProvider looks at all", name, what)
+
+
+def say_that_none_waits(policies, waiting):
+    """Say why there is nothing to do. waiting: the pods without a node that name these schedulers."""
+    why = "none without a node has this spec.schedulerName"
+    if waiting:
+        why = "those without a node have scheduling gates, are being deleted, or a rule says no"
+    log.info("no pod waits for %s: %s", ", ".join(policies), why)
+
+
 def watch_the_loop(thread, ended, seconds=5):
     """Warn of a rule that takes long; end the process if the loop does not come round within its limit.
 
@@ -6897,7 +6920,7 @@ def watch_the_loop(thread, ended, seconds=5):
     """
     seen_before = None
     last = time.monotonic()
-    while not ended.wait(min(seconds, CAME_ROUND.limit / 4)):
+    while not ended.wait(pause := min(seconds, CAME_ROUND.limit / 4)):
         moment = time.monotonic()
         if moment > last + CAME_ROUND.limit / 2:  # the process itself was paused
             CAME_ROUND.at = max(moment, CAME_ROUND.at)
@@ -6909,8 +6932,7 @@ def watch_the_loop(thread, ended, seconds=5):
         place = f"{Path(where.f_code.co_filename).name}, line {where.f_lineno}"
         seen = frame and (frame.f_code, frame.f_locals.get("pod"))
         if seen and seen == seen_before:
-            time_seen = min(seconds, CAME_ROUND.limit / 4)
-            what = f"{RULE_OF[frame.f_code]} takes long: more than {time_seen:g} s for one pod"
+            what = f"{RULE_OF[frame.f_code]} takes long: more than {pause:g} s for one pod"
             in_background(warn_once, f"{what} ({place})", frame.f_code)  # the log itself may be stuck
         seen_before = seen
         if moment > CAME_ROUND.at + CAME_ROUND.limit and not STOP.is_set():

@@ -391,7 +391,8 @@ def test_ten_minutes_beside_kubectl_proxy(blocks, shell, control_plane, tmp_path
     says(picky)
     policy.write_text(shipped.replace(line, ""))
     says(without)
-    assert "picky is placed, though it has a node selector, and MatchNodeSelector, which looks" in output.read_text()
+    warning = "picky is placed, though it has a node selector, and MatchNodeSelector, which looks"
+    wait_for("it warns", lambda: warning in output.read_text())
     policy.write_text(shipped.replace(line, "").replace(name, typo))
     says(broken)
     policy.write_text(shipped)
