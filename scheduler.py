@@ -5178,6 +5178,7 @@ class LiveCluster(Cluster):
     """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
 
     OBJECTS = Objects  # how what there is becomes known
+    LAG = 5  # seconds by which news may be behind a list, at most
 
     def __init__(self, api, show=lambda decision: None, options=None, at_rest=lambda: None):
         super().__init__(api, show)
@@ -5190,7 +5191,9 @@ class LiveCluster(Cluster):
         self.pending = SchedulingQueue(self.cache, self.cycle)
         self.at_rest = at_rest  # is called when a pass is over
         self.unheard = {}  # namespace/name of pods that are listed, and not told -> since when
-        self.listed_at = -math.inf  # when the pods that wait were last listed, in monotonic seconds
+        self.began_at = 0  # when the last pass began, in monotonic seconds
+        self.is_to_list = True  # whether the next pass lists the pods that wait
+        self.listed_at = 0  # when they were last listed
         self.breaks_off_at = 0  # when the pass ends if pods have come
         self.pops_at = 0  # when pods may be tried in their backoff: passes take a twentieth of the time then
 
@@ -5210,7 +5213,7 @@ class LiveCluster(Cluster):
                     yield pod
         finally:
             moment = time.monotonic()
-            self.pops_at = max(self.pops_at, moment + 2 * BRAKE * (moment - self.listed_at))
+            self.pops_at = max(self.pops_at, moment + 2 * BRAKE * (moment - self.began_at))
             self.cycle.take_answers()  # which pods the API server has bound, and which not
         self.cycle.raise_trouble()
 
@@ -5253,34 +5256,45 @@ class LiveCluster(Cluster):
         ready_at = time.monotonic()
         if not self.due and ready_at >= self.pops_at:
             self.due = [pod for pod in pods if pod.record.may_pop()]
-        self.breaks_off_at = ready_at + max(1, ready_at - self.listed_at)
+        self.breaks_off_at = ready_at + max(1, ready_at - self.began_at)
 
     def waiting_pods(self, policies):
-        """List the pods that name one of these schedulers, and have no node yet.
+        """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError.
 
-        The lists tell names only, and may lag: the pods themselves are as the cache has them, and those are
-        left out that are known to have gone, or of which no news came yet.
+        They are listed, unless the pass has begun early, for pods of which news came. The lists tell names
+        only, and may lag: the pods themselves are as the cache has them, and those are left out that are
+        known to have gone, or of which no news came yet.
         """
+        self.began_at = time.monotonic()
+        is_to_list = self.is_to_list or policies.keys() != self.snapshot.policies.keys()
+        self.is_to_list = True
+        listed = self.list_names(policies) if is_to_list else {}
         self.snapshot.policies = dict(policies)
-        self.cache.arrived.clear()  # these are listed now
-        self.listed_at = time.monotonic()
+        self.cache.refresh()
+        if is_to_list:
+            self.prove_the_watch(listed)
+        keys = listed | {pod.key: None for pod in self.cache.arrived.values()}
+        self.cache.arrived.clear()
+        pods = [self.cache.pods.get(key) for key in keys]
+        return [pod for pod in pods if pod and pod.scheduler in policies and not pod.node_name]
+
+    def list_names(self, policies):
+        """List the pods that wait; return a dict whose keys are namespace/name."""
         keys = {}
         for name in policies:
             selector = f"{self.UNFINISHED},spec.schedulerName={name},spec.nodeName="
             raws, _ = list_all(self.api, "pods", selector, names_only=True)
             keys |= dict.fromkeys(map(key_in, raws))
-        self.cache.refresh()
-        self.prove_the_watch(keys)
-        pods = [self.cache.pods.get(key) for key in keys]
-        return [pod for pod in pods if pod and pod.scheduler in policies and not pod.node_name]
+        self.listed_at = self.began_at
+        return keys
 
     def prove_the_watch(self, keys):
         """List all pods anew if one is listed of which no news has come for long: others may lack, too."""
         unknown = keys.keys() - self.cache.pods.keys()
-        self.unheard = {key: self.unheard.get(key, self.listed_at) for key in unknown}
+        self.unheard = {key: self.unheard.get(key, self.began_at) for key in unknown}
         for key, since in self.unheard.items():
-            if self.listed_at > since + 5:
-                self.cache.objects.doubt(f"in 5 s not of pod {key}, which is listed")
+            if self.began_at > since + self.LAG:
+                self.cache.objects.doubt(f"in {self.LAG} s not of pod {key}, which is listed")
                 self.cache.refresh()
                 return
 
@@ -5325,7 +5339,7 @@ class LiveCluster(Cluster):
         if not is_for(pod, self.snapshot.policies):
             return False
         record = self.pending.get(pod.uid)
-        return not record or (record.is_due() and time.monotonic() > self.listed_at + 0.1)
+        return not record or (record.is_due() and time.monotonic() > self.began_at + 0.1)
 
     def rest(self, seconds, stop):
         """Wait so long, or until `stop` is set; unless there is trouble, only until there is work."""
@@ -5338,6 +5352,8 @@ class LiveCluster(Cluster):
         until = time.monotonic() + seconds
         while not (self.has_come() or self.could_pop() or stop.is_set()) and time.monotonic() < until:
             self.cache.take_news(patience=0.1)
+        is_listed = time.monotonic() < self.listed_at + max(seconds, self.LAG)
+        self.is_to_list = not (self.has_come() and is_listed)
 
     def could_pop(self):
         """Say whether something has changed, so that pods may be tried in their backoff."""
