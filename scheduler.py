@@ -1283,21 +1283,13 @@ def kind_of(pod):
 
 
 def plain_spec(pod):
-    """Return the spec without the node, and without the random name of the volume with the token."""
-    projected = {name_in(volume, "name") for volume in pod.volumes if "projected" in volume}
-    tokens = {name for name in projected if re.fullmatch("kube-api-access-[a-z0-9]{5}", name)}
-
-    def renamed(things):
-        """Return volumes, or mounts of them, with one name for a token's."""
-        return [thing | {"name": "kube-api-access-*"} if name_in(thing, "name") in tokens else thing
-                for thing in things]
-
-    plain = pod.spec | {"nodeName": "", "volumes": renamed(pod.volumes)}
-    for kind in ("containers", "initContainers"):
-        containers = pick(pod.spec, list, kind, of=dict)
-        plain[kind] = [each | {"volumeMounts": renamed(pick(each, list, "volumeMounts", of=dict))}
-                       for each in containers]
-    return plain
+    """Return the spec as text, without the node, and without the random name of the volume with the token."""
+    text = repr(pod.spec | {"nodeName": ""})
+    for volume in pod.volumes:
+        name = name_in(volume, "name")
+        if "projected" in volume and re.fullmatch("kube-api-access-[a-z0-9]{5}", name):
+            text = text.replace(f"'name': {name!r}", "'name': a token's")  # in the mounts of it, too
+    return text
 
 
 def is_as_in(pod, raw):
@@ -1825,8 +1817,7 @@ def service_spread(pod, nodes, snapshot, arguments):
     selector = next(iter(selectors_of(pod, snapshot, "services")), None) or None  # an empty one counts nobody
     labels = [argument.get("label", "") for argument in arguments]
     numbers = matching_pods(pod, selector, snapshot)
-    return [(label, by_domain(numbers, lambda node, label=label: node.labels.get(label), nodes))
-            for label in labels]
+    return [(label, by_domain(numbers, label, nodes)) for label in labels]
 
 
 @priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity",
@@ -1916,11 +1907,11 @@ def matching_pods(pod, requirements, snapshot):
     return recall("matching pods", like, snapshot, snapshot.nodes, lambda node: count_pods(node, is_meant))
 
 
-def by_domain(numbers, domain, nodes):
-    """Add up numbers, {node: number}, by the domains of these nodes."""
+def by_domain(numbers, key, nodes):
+    """Add up numbers, {node: number}, by what these nodes have as a label."""
     counts = collections.Counter()
     for node in nodes:
-        counts[domain(node)] += numbers[node.name]
+        counts[node.labels.get(key)] += numbers[node.name]
     return counts
 
 
@@ -1940,7 +1931,7 @@ def hard_spread(pod, nodes, snapshot):
 
 def with_full_domains(constraint, nodes):
     """Return a constraint with the domains that can take no more, by the pods on these nodes."""
-    counts = by_domain(constraint.numbers, lambda node: node.labels[constraint.key], nodes)
+    counts = by_domain(constraint.numbers, constraint.key, nodes)
     has_enough_domains = len(counts) >= pick(constraint.raw, int, "minDomains")  # else one is taken as empty
     least = min(counts.values(), default=0) if has_enough_domains else 0
     most = constraint.max_skew + least - constraint.itself
@@ -1976,12 +1967,11 @@ def soft_spread(pod, nodes, snapshot, default_constraints=()):
 
 def with_counts(constraint, nodes):
     """Return a constraint with the numbers of pods in the domains of these nodes; many domains weigh more."""
-    domain = functools.partial(domain_of, constraint.key)
-    counted = constraint.complete if constraint.key == HOSTNAME else constraint.eligible
     complete = set(constraint.complete)
-    domains = {domain(node) for node in nodes if node in complete}
-    counts = by_domain(constraint.numbers, domain, counted)
-    counts = {name: count for name, count in counts.items() if name in domains}
+    domains = {domain_of(constraint.key, node) for node in nodes if node in complete}
+    counts = constraint.numbers
+    if constraint.key != HOSTNAME:
+        counts = by_domain(counts, constraint.key, constraint.eligible)
     return replace(constraint, counts=counts, weight=math.log(len(domains) + 2))
 
 
@@ -2087,11 +2077,18 @@ def terms_on(node):
 
 def gather_terms(nodes, on_nodes):
     """Return {(name of a list, term): {domain: how many pods there have the term}}."""
-    found = collections.defaultdict(dict)
-    counted = collections.Counter(itertools.chain.from_iterable(on_nodes.values()))
-    for (list_name, term, domain), number in counted.items():
-        found[list_name, term][domain] = number
-    return found
+    return gather_anew({}, {}, on_nodes)
+
+
+def gather_anew(gathered, before, now):
+    """Return what `gather_terms` does, as on some nodes there were those terms before, and these are now."""
+    changes = collections.defaultdict(collections.Counter)
+    for sign, on_nodes in ((-1, before), (1, now)):
+        for list_name, term, domain in itertools.chain.from_iterable(on_nodes.values()):
+            changes[list_name, term][domain] += sign
+    for what, numbers in changes.items():
+        numbers.update(gathered.get(what, {}))
+    return gathered | {what: +numbers for what, numbers in changes.items()}  # without domains that have none
 
 
 # List of terms -> what a pod's own make of the domains of pods that they select; what those of others that
@@ -2103,7 +2100,13 @@ SAID_BY_TERMS = {
 
 
 def affinity_around(pod, snapshot):
-    """Sum up what the terms of a pod and of all others say, {what: {(topology key, value): weight}}."""
+    """Return what the terms of a pod and of all others say, {what: {(topology key, value): weight}}."""
+    basis = pod, snapshot.memory.version, snapshot.objects.get("namespaces")  # by which the last pod is known
+    return recall("around", "the last pod", snapshot, {}, None, basis, lambda *_: sum_up_terms(pod, snapshot))
+
+
+def sum_up_terms(pod, snapshot):
+    """Sum up what `affinity_around` returns."""
     around = collections.defaultdict(collections.Counter)
     own, _ = affinity_terms(pod)
     for list_name, (what, _, sign) in SAID_BY_TERMS.items():
@@ -2114,10 +2117,11 @@ def affinity_around(pod, snapshot):
             weight = sign * group[0].weight
             keys = {term.key for term in group}
             for name, number in selected_by(group, snapshot).items():
-                labels = snapshot.nodes[name].labels
-                for key in keys & labels.keys() if number else ():
-                    around[what][key, labels[key]] += weight * number
-    of_all = recall("terms", "", snapshot, snapshot.nodes, terms_on, then=gather_terms)
+                if number:
+                    labels = snapshot.nodes[name].labels
+                    for key in keys & labels.keys():
+                        around[what][key, labels[key]] += weight * number
+    of_all = recall("terms", "", snapshot, snapshot.nodes, terms_on, None, gather_terms, gather_anew)
     for (list_name, term), numbers in of_all.items():
         _, what, sign = SAID_BY_TERMS[list_name]
         if term.selects(pod, snapshot):
@@ -3423,12 +3427,14 @@ class FullPolicy(Policy):
     def add_up(self, decision, prepared, nodes, snapshot):
         """Return the sum of each node's points times their weights; 1 if nobody is to give points."""
         is_unscored = not self.priorities and not self.extenders
+        weighted = [(vote.weight, vote.points) for vote in decision.votes]
 
         def total(node):
             """Add up what one node gets in all votes."""
             if is_unscored:
                 return 1
-            return sum([vote.weight * vote.points[node.name] for vote in decision.votes])
+            name = node.name
+            return sum([weight * points[name] for weight, points in weighted])
 
         # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
         reduced = [None if vote.points is vote.raw else vote.points for vote in decision.votes]
@@ -3528,7 +3534,7 @@ def load_policies(path, scheduler_name):
     except InputError as error:
         raise InputError(f"{path}: {at_most(10_000, ' '.join(str(error).split()))}") from error
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {one_line(error)}") from error
+        raise InputError(f"{path}: {one_line(error)}{did_you_mean(path, providers(), '')}") from error
     policy, *_ = policies.values()
     with contextlib.suppress(ValueError):
         if any(documents):
@@ -5397,7 +5403,7 @@ class Finding:
     result: object = None  # what `then` has made of the answers about these nodes
 
 
-@dataclass
+@dataclass(eq=False)
 class Memory:
     """What was found out about nodes, and the version of each that has changed."""
 
@@ -5405,21 +5411,27 @@ class Memory:
     version: int = 0  # grows with each change of a node, and is then this node's version
     versions: dict = field(default_factory=dict)  # name of a node -> its version; the newest is last
     findings: dict = field(default_factory=dict)  # (subject, what pods share) -> Finding
+    changes: dict = field(default_factory=dict)  # version -> the nodes that have changed since, if asked for
 
     def note(self, name):
         """Note that a node has changed."""
         self.version += 1
         self.versions.pop(name, None)
         self.versions[name] = self.version
+        self.changes = {}
 
     def changed_since(self, version):
         """Return the names of the nodes that have changed since a version."""
-        return set(itertools.takewhile(lambda name: self.versions[name] > version, reversed(self.versions)))
+        if version not in self.changes:
+            changed = itertools.takewhile(lambda name: self.versions[name] > version, reversed(self.versions))
+            self.changes[version] = frozenset(changed)
+        return self.changes[version]
 
     def forget(self):
         """Forget all that was found out."""
         self.versions.clear()
         self.findings.clear()
+        self.changes = {}
 
     def copy(self):
         """Return another memory that knows the same."""
@@ -5464,10 +5476,12 @@ def new_answers(function, nodes, to_ask, known):
     return news
 
 
-def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers):
+def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers,
+           change=None):
     """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
 
     What is known on the subject, for pods that share `like`, and on this basis, is not asked for again.
+    change: a function of (result, answers before, answers now) that returns the result if some are others.
     """
     memory = snapshot.memory
     last = memory.findings.get((subject, like))
@@ -5494,7 +5508,9 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
 
     # Make the result anew only if it may be another one.
     result = last.result
-    if news or not are_same_nodes:
+    if news and are_same_nodes and change:
+        result = change(result, {name: last.answers[name] for name in news}, news)
+    elif news or not are_same_nodes:
         about_these = answers
         if len(answers) > len(nodes):
             about_these = {name: answers[name] for name in nodes}
@@ -6548,7 +6564,7 @@ li { padding: 0 .3rem; border: 1px solid var(--line) }
 .no { border-color: var(--no); color: var(--no) }
 table { border-collapse: collapse }
 caption, th, td { text-align: left; vertical-align: top; white-space: pre-line; overflow-wrap: normal }
-tbody th { white-space: nowrap }
+tbody th { padding-right: .4rem; white-space: nowrap }
 td:has(meter), meter { width: 100% }
 .wide { overflow-x: auto }
 .wide th, .wide td { padding: .25rem .5rem; border-bottom: 1px solid var(--line) }
@@ -6606,6 +6622,7 @@ class Page:
         self.new = set()  # uids of the pods that this run has placed
         self.nodes = ()  # as the last decision knew them
         self.scenes = []  # as HTML
+        self.has_left_out = False  # a decision that has no scene
         self.outcomes = {}  # pod -> the last decision about it, in words
 
     def __call__(self, decision, *remarks):
@@ -6616,7 +6633,8 @@ class Page:
         if node:
             self.new.add(pod.uid)
         self.outcomes[pod.key] = f"→ {node} {decision.waits}" if node else f"✗ {decision.message}"
-        if len(self.scenes) < self.MOST:
+        self.has_left_out = len(self.scenes) == self.MOST
+        if not self.has_left_out:
             self.scenes.append(self.scene_of(decision, remarks))
 
     def sum_up(self):
@@ -6632,12 +6650,12 @@ class Page:
             before.append(with_pods(each, others))
             after.append(with_pods(each, [pod, *others]) if each.name == node else before[-1])
         heading = f"{pod.key} (decision {len(self.scenes) + 1})"
-        question = f'<div class="sides"><pre>{escaped(manifest_of(pod))}</pre>{self.boxes(before)}</div>'
-        parts = [step(heading, "Where will it go?", question)]
+        manifest = f"<pre>{escaped(manifest_of(pod))}</pre>"
+        parts = [step(heading, "Where will it go?", beside(manifest, self.boxes(before)))]
         title = f"It goes to {node}" if node else "It stays pending"
         parts.append(step(heading, title, answer(decision, remarks)))
         if node:
-            parts.append(step(heading, f"Now it counts on {node}", self.boxes(after, node)))
+            parts.append(step(heading, f"Now it is on {node}", beside(manifest, self.boxes(after, node))))
         return "".join(parts)
 
     def boxes(self, nodes, best=None):
@@ -6649,11 +6667,13 @@ class Page:
 
     def summary(self):
         """Return the last step: the last decision about each pod, and the nodes as they are then."""
-        caption = f"The last decision about each pod (the first {self.MOST} decisions have scenes)"
+        caption = "The last decision about each pod"
+        if self.has_left_out:
+            caption += f" (the first {self.MOST} decisions have scenes)"
         rows = [(pod.removeprefix("default/"), outcome) for pod, outcome in self.outcomes.items()]
         table = table_in_html(caption, ["Pod", "Node"], rows)
         boxes = self.boxes(nodes_to_show(self.nodes, self.new))
-        return step("Summary", "Where the pods are now", f'<div class="sides">{table}{boxes}</div>')
+        return step("Summary", "Where the pods are now", beside(table, boxes))
 
     def document(self, nodes):
         """Return the page. nodes: as they are in the end, to be summed up; () leaves the summary out."""
@@ -6679,6 +6699,11 @@ def fingerprint(text):
 def step(heading, title, content):
     """Return a step of a scene."""
     return f'<section><h2>{escaped(heading)}</h2><h3 tabindex="-1">{escaped(title)}</h3>{content}</section>'
+
+
+def beside(left, boxes):
+    """Return what stands at the left, and nodes as boxes beside it."""
+    return f'<div class="sides">{left}{boxes}</div>'
 
 
 def answer(decision, remarks):

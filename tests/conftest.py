@@ -195,7 +195,7 @@ def table(names, rows):
     return pytest.mark.parametrize(names, rows.values(), ids=rows.keys())
 
 
-def ask_all(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers):
+def ask_all(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers, change=None):
     """What `recall` says that it is, without memory."""
     return then(nodes, {name: function(node) for name, node in nodes.items()})
 

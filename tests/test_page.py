@@ -108,7 +108,7 @@ def test_the_demo_is_walked_through_by_keys(browse):
         press(page, Keys.ARROW_RIGHT)
         headings.append(heading(page))
     assert headings[9:13] == ["default/report Where will it go?", "default/report It goes to node-a",
-                              "default/report Now it counts on node-a", "default/training Where will it go?"]
+                              "default/report Now it is on node-a", "default/training Where will it go?"]
     assert headings[-3:] == ["default/warehouse Where will it go?", "default/warehouse It stays pending",
                              "Summary Where the pods are now"]
     press(page, Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.SPACE)
