@@ -6553,10 +6553,10 @@ h3 { margin: 0 0 .4rem; font-size: 1.35rem; outline: none }
 h4, p { margin: 0 0 .3rem }
 button { margin: .2rem; font: inherit }
 .sides, .nodes { display: grid; gap: .6rem }
-.nodes { grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)) }
+.nodes { grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); align-content: start }
 article, pre { margin: 0; padding: .3rem .6rem; background: var(--box); border: .15rem solid var(--line) }
 .best { border-color: var(--yes); background: var(--best) }
-pre, ul, article table { font-size: .8rem }
+pre, ul, .sides table { font-size: .8rem }
 pre { white-space: pre-wrap }
 ul { display: flex; flex-wrap: wrap; gap: .2rem; margin: .1rem 0; padding: 0; list-style: none }
 li { padding: 0 .3rem; border: 1px solid var(--line) }

@@ -250,6 +250,7 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
     "a server with a password": (
         ["--server=http://user:secret@localhost:8001"], "http://127.0.0.1:8001, without a user or a password"),
     "a Policy that is not there": (["--policy=nowhere.json"], "nowhere.json: No such file or directory"),
+    "a provider, misspelt": (["--policy=DefaultProvidr"], 'DefaultProvidr: No such file or directory; did you mean "DefaultProvider"?'),
     "a manifest that is not there": (["--cluster", "nowhere.yaml"], "nowhere.yaml: No such file or directory"),
     "a manifest that is no YAML": (["--cluster", "-"], "-: line 2: did not find expected"),
     "a manifest that is none": (["--cluster", ROOT / "policy.json"], "policy.json: expected a Kubernetes object with kind "),

@@ -226,7 +226,7 @@ def test_the_shipped_policy_is_for_teaching_and_what_stands_for_the_defaults_is_
     shipped = json.loads((ROOT / "policy.json").read_text())
     assert "it names seven predicates and four priorities" in README
     assert [len(shipped[where]) for where in ("predicates", "priorities")] == [7, 4]
-    [policy] = re.findall(r"A Policy with neither list means the same:\s`(.*?)`", README)
+    [policy] = re.findall(r"A Policy that leaves out both lists means the same:\s`(.*?)`", README)
     assert scheduler.read_policy(json.loads(policy)).lines() == scheduler.read_policy(
         scheduler.providers()["DefaultProvider"]).lines()
 
