@@ -40,12 +40,12 @@ def known(cluster):
         name: (sorted((pod.uid, *pod.requests.items()) for pod in node.pods.values()), node.requested, node.nonzero)
         for name, node in cluster.cache.snapshot.nodes.items()}
 
-clusters, Cluster = [], scheduler.Cluster
-scheduler.Cluster = lambda *settings, **more: clusters.append(Cluster(*settings, **more)) or clusters[0]
+clusters, LiveCluster = [], scheduler.LiveCluster
+scheduler.LiveCluster = lambda *settings, **more: clusters.append(LiveCluster(*settings, **more)) or clusters[0]
 scheduler.main()
 scheduler.STOP.clear()
-fresh = Cluster(scheduler.Proxy(sys.argv[-1]))
-fresh.snapshot()
+fresh = LiveCluster(scheduler.PooledProxy(sys.argv[-1]))
+fresh.look()
 if known(clusters[0]) != known(fresh):
     sys.exit("it knows other pods than a fresh list shows")
 """
