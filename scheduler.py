@@ -2088,7 +2088,8 @@ def gather_anew(gathered, before, now):
             changes[list_name, term][domain] += sign
     for what, numbers in changes.items():
         numbers.update(gathered.get(what, {}))
-    return gathered | {what: +numbers for what, numbers in changes.items()}  # without domains that have none
+    changed = gathered | {what: +numbers for what, numbers in changes.items()}  # + leaves out numbers of 0
+    return {what: numbers for what, numbers in changed.items() if numbers}
 
 
 # List of terms -> what a pod's own make of the domains of pods that they select; what those of others that
@@ -2101,14 +2102,17 @@ SAID_BY_TERMS = {
 
 def affinity_around(pod, snapshot):
     """Return what the terms of a pod and of all others say, {what: {(topology key, value): weight}}."""
-    basis = pod, snapshot.memory.version, snapshot.objects.get("namespaces")  # by which the last pod is known
-    return recall("around", "the last pod", snapshot, {}, None, basis, lambda *_: sum_up_terms(pod, snapshot))
-
-
-def sum_up_terms(pod, snapshot):
-    """Sum up what `affinity_around` returns."""
-    around = collections.defaultdict(collections.Counter)
     own, _ = affinity_terms(pod)
+    of_all = recall("terms", "", snapshot, snapshot.nodes, terms_on, None, gather_terms, gather_anew)
+    terms = itertools.chain(*own.values(), (term for _, term in of_all))
+    namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
+    basis = pod, snapshot.memory.version, namespaces  # so that the predicate and the priority share it
+    return recall("around", "", snapshot, {}, None, basis, lambda *_: sum_up(own, of_all, pod, snapshot))
+
+
+def sum_up(own, of_all, pod, snapshot):
+    """Sum up what a pod's own terms and those of all others say; see `affinity_around`."""
+    around = collections.defaultdict(collections.Counter)
     for list_name, (what, _, sign) in SAID_BY_TERMS.items():
         terms = own[list_name]
         one_by_one = [[term] for term in terms]
@@ -2121,7 +2125,6 @@ def sum_up_terms(pod, snapshot):
                     labels = snapshot.nodes[name].labels
                     for key in keys & labels.keys():
                         around[what][key, labels[key]] += weight * number
-    of_all = recall("terms", "", snapshot, snapshot.nodes, terms_on, None, gather_terms, gather_anew)
     for (list_name, term), numbers in of_all.items():
         _, what, sign = SAID_BY_TERMS[list_name]
         if term.selects(pod, snapshot):
@@ -5422,6 +5425,8 @@ class Memory:
 
     def changed_since(self, version):
         """Return the names of the nodes that have changed since a version."""
+        if len(self.changes) > 10:  # most of a pod's rules were last asked at a few versions
+            self.changes = {}
         if version not in self.changes:
             changed = itertools.takewhile(lambda name: self.versions[name] > version, reversed(self.versions))
             self.changes[version] = frozenset(changed)
