@@ -728,3 +728,34 @@ def test_pods_that_are_resized_are_not_alike_if_they_count_differently_in_scores
         {"name": name, "resources": {"requests": {"cpu": cpu}}} for name, cpu in given.items()]})))
         for given in ({"a": "2"}, {"a": "1m", "b": "1999m"})}
     assert len(kinds) == 2
+
+
+DEFAULTS = {"kind": "Policy", "apiVersion": "v1"}
+
+
+def test_a_pod_that_is_tried_again_meets_the_labels_that_namespaces_have_by_now():
+    server, policy = Server(), scheduler.read_policy(DEFAULTS)
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}, "namespaceSelector": {"matchLabels": {"team": "a"}}}
+    server.put(node("n", labels={ZONE: "z"}))
+    server.put(pod("db", namespace="other", labels={"app": "db"}, nodeName="n"))
+    server.put(pod("web", affinity={"podAffinity": {f"required{scheduler.WHEN}": [term]}}))
+    cluster = scheduler.ListedCluster(server)
+    for labels, chosen in (({}, None), ({"team": "a"}, "n")):
+        server.put({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "other", "labels": labels}})
+        snapshot = cluster.look({"my-scheduler": policy})
+        assert scheduler.schedule(cluster.cache.pods["default/web"], snapshot, policy).node == chosen
+
+
+def test_of_pods_that_have_gone_no_affinity_term_is_kept():
+    server, policy = Server(), scheduler.read_policy(DEFAULTS)
+    server.put(node("n", labels={ZONE: "z"}))
+    snapshot = scheduler.ListedCluster(server).look({"my-scheduler": policy})
+    for i in range(20):
+        term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"job": str(i)}}}
+        job = scheduler.Pod(pod(f"job-{i}", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": [term]}}))
+        snapshot.put(job, snapshot.nodes["n"])
+        assert scheduler.schedule(scheduler.Pod(pod("p")), snapshot, policy).node == "n"
+        assert len(snapshot.memory.findings["terms", ""].result) == 1
+        snapshot.take_off(job, snapshot.nodes["n"])
+    assert scheduler.schedule(scheduler.Pod(pod("p")), snapshot, policy).node == "n"
+    assert snapshot.memory.findings["terms", ""].result == {}
