@@ -422,6 +422,25 @@ def nodes_remade(trial):
     trial.settle()
 
 
+def conditions_fail(trial):
+    """Conditions of pods that wait are written late, or not; in the end none says that a bound pod is not bound."""
+    trial.fill()
+    trial.proxy.rates["status"] = 0.3
+    trial.proxy.delays["status"] = 1
+    names = sorted(trial.nodes)[::4]
+    for name in names:
+        trial.plane.request("DELETE", f"nodes/{name}")
+    trial.start()
+    wait_for("a pod fits nowhere", lambda: trial.proxy.sent("status"), 60)
+    time.sleep(3)
+    trial.make([node(name, cpu=f"{trial.nodes[name]}m") for name in names])
+    trial.settle()
+    time.sleep(10)  # in which what is late comes
+    wrong = [key for key, each in trial.plane.pods().items() if "nodeName" in each["spec"] for condition in
+             each["status"].get("conditions", []) if (condition["type"], condition["status"]) == ("PodScheduled", "False")]
+    trial.check(not wrong, f"{len(wrong)} bound pods say that they are not: {', '.join(wrong[:3])}")
+
+
 def signals(trial):
     """SIGTERM or SIGINT comes while an answer does not."""
     trial.fill()
@@ -572,6 +591,7 @@ SCENARIOS = {  # name: (function, whether it belongs to the short form)
     "one namespace fails": (namespace_fails, True),
     "5 % of the answers 500": (some_500s, True),
     "nodes made again": (nodes_remade, True),
+    "conditions late or lost": (conditions_fail, False),
     "signals while answers hang": (signals, True),
     "a hostile tenant": (hostile_tenant, False),
     "kills and faults at once": (everything, False),
