@@ -2106,7 +2106,7 @@ def affinity_around(pod, snapshot):
     of_all = recall("terms", "", snapshot, snapshot.nodes, terms_on, None, gather_terms, gather_anew)
     terms = itertools.chain(*own.values(), (term for _, term in of_all))
     namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
-    basis = pod, snapshot.memory.version, namespaces  # so that the predicate and the priority share it
+    basis = weakref.ref(pod), snapshot.memory.version, namespaces  # the same for predicate and priority
     return recall("around", "", snapshot, {}, None, basis, lambda *_: sum_up(own, of_all, pod, snapshot))
 
 
@@ -5270,20 +5270,23 @@ class LiveCluster(Cluster):
     def waiting_pods(self, policies):
         """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError.
 
-        They are listed, unless the pass has begun early, for pods of which news came. The lists tell names
-        only, and may lag: the pods themselves are as the cache has them, and those are left out that are
-        known to have gone, or of which no news came yet.
+        They are listed, unless the pass has begun early, for pods that came while it rested. The lists tell
+        names only, and may lag: the pods themselves are as the cache has them, and those are left out that
+        are known to have gone, or of which no news came yet.
         """
         self.began_at = time.monotonic()
         is_to_list = self.is_to_list or policies.keys() != self.snapshot.policies.keys()
         self.is_to_list = True
-        listed = self.list_names(policies) if is_to_list else {}
         self.snapshot.policies = dict(policies)
-        self.cache.refresh()
         if is_to_list:
-            self.prove_the_watch(listed)
-        keys = listed | {pod.key: None for pod in self.cache.arrived.values()}
-        self.cache.arrived.clear()
+            self.cache.arrived.clear()  # these are listed now
+            keys = self.list_names(policies)
+            self.cache.refresh()
+            self.prove_the_watch(keys)
+        else:
+            self.cache.refresh()
+            keys = [pod.key for pod in self.cache.arrived.values()]
+            self.cache.arrived.clear()
         pods = [self.cache.pods.get(key) for key in keys]
         return [pod for pod in pods if pod and pod.scheduler in policies and not pod.node_name]
 
@@ -5358,11 +5361,12 @@ class LiveCluster(Cluster):
             super().rest(seconds, stop)
             self.cache.take_news()  # they would pile up while lists fail
             return
+        came_before = bool(self.cache.arrived)
         until = time.monotonic() + seconds
         while not (self.has_come() or self.could_pop() or stop.is_set()) and time.monotonic() < until:
             self.cache.take_news(patience=0.1)
         is_listed = time.monotonic() < self.listed_at + max(seconds, self.LAG)
-        self.is_to_list = not (self.has_come() and is_listed)
+        self.is_to_list = came_before or not (self.has_come() and is_listed)
 
     def could_pop(self):
         """Say whether something has changed, so that pods may be tried in their backoff."""
