@@ -1908,7 +1908,7 @@ def matching_pods(pod, requirements, snapshot):
 
 
 def by_domain(numbers, key, nodes):
-    """Add up numbers, {node: number}, by what these nodes have as a label."""
+    """Add up numbers, {node: number}, by the values that these nodes have for a label."""
     counts = collections.Counter()
     for node in nodes:
         counts[node.labels.get(key)] += numbers[node.name]
@@ -2081,15 +2081,18 @@ def gather_terms(nodes, on_nodes):
 
 
 def gather_anew(gathered, before, now):
-    """Return what `gather_terms` does, as on some nodes there were those terms before, and these are now."""
+    """Return what was gathered, with the terms that are on some nodes now in place of those before."""
     changes = collections.defaultdict(collections.Counter)
     for sign, on_nodes in ((-1, before), (1, now)):
         for list_name, term, domain in itertools.chain.from_iterable(on_nodes.values()):
             changes[list_name, term][domain] += sign
+    gathered = dict(gathered)
     for what, numbers in changes.items():
-        numbers.update(gathered.get(what, {}))
-    changed = gathered | {what: +numbers for what, numbers in changes.items()}  # + leaves out numbers of 0
-    return {what: numbers for what, numbers in changed.items() if numbers}
+        numbers.update(gathered.pop(what, {}))
+        there = {domain: number for domain, number in numbers.items() if number}
+        if there:  # else no pod has the term any more
+            gathered[what] = there
+    return gathered
 
 
 # List of terms -> what a pod's own make of the domains of pods that they select; what those of others that
@@ -2120,11 +2123,11 @@ def sum_up(own, of_all, pod, snapshot):
         for group in [terms] if has_to_meet_all else one_by_one:
             weight = sign * group[0].weight
             keys = {term.key for term in group}
-            for name, number in selected_by(group, snapshot).items():
-                if number:
-                    labels = snapshot.nodes[name].labels
-                    for key in keys & labels.keys():
-                        around[what][key, labels[key]] += weight * number
+            selected = selected_by(group, snapshot)
+            for name in [name for name, number in selected.items() if number]:
+                labels = snapshot.nodes[name].labels
+                for key in keys & labels.keys():
+                    around[what][key, labels[key]] += weight * selected[name]
     for (list_name, term), numbers in of_all.items():
         _, what, sign = SAID_BY_TERMS[list_name]
         if term.selects(pod, snapshot):
@@ -5361,12 +5364,13 @@ class LiveCluster(Cluster):
             super().rest(seconds, stop)
             self.cache.take_news()  # they would pile up while lists fail
             return
-        came_before = bool(self.cache.arrived)
+        nobody_came_before = not self.cache.arrived  # of those, a list is to say that they wait
         until = time.monotonic() + seconds
         while not (self.has_come() or self.could_pop() or stop.is_set()) and time.monotonic() < until:
             self.cache.take_news(patience=0.1)
-        is_listed = time.monotonic() < self.listed_at + max(seconds, self.LAG)
-        self.is_to_list = came_before or not (self.has_come() and is_listed)
+        was_listed_lately = time.monotonic() < self.listed_at + max(seconds, self.LAG)
+        knows_who_came = nobody_came_before and self.has_come()
+        self.is_to_list = not (knows_who_came and was_listed_lately)
 
     def could_pop(self):
         """Say whether something has changed, so that pods may be tried in their backoff."""
@@ -5429,7 +5433,7 @@ class Memory:
 
     def changed_since(self, version):
         """Return the names of the nodes that have changed since a version."""
-        if len(self.changes) > 10:  # most of a pod's rules were last asked at a few versions
+        if len(self.changes) > 10:  # a pod's rules were last asked at few versions, and sets may be large
             self.changes = {}
         if version not in self.changes:
             changed = itertools.takewhile(lambda name: self.versions[name] > version, reversed(self.versions))

@@ -5,7 +5,7 @@
 On a real etcd and kube-apiserver, pods come and go, some that fit nowhere among them, nodes are deleted and made again,
 and a share of the answers is wrong, cut, late or lost. Exit code 1 if in the last quarter it has more memory than in the second, or more threads or
 sockets, and more of these than its threads that write need; or if in the end it knows other pods than a fresh list shows.
-3,000 passes take about five minutes.
+3,000 passes take about ten minutes.
 """
 
 import argparse
