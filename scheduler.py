@@ -996,7 +996,7 @@ def main(argv=None):
 
 ##########################################################################################################
 # PART II. WHAT ELSE RULES LOOK AT                                                                       #
-# How the parts go together; sidecars and resizing; labels, claims, images; what pods have in common.    #
+# How the parts go together; sidecars and resizing; labels, claims, images; what is remembered of it.    #
 ##########################################################################################################
 
 # The script is a whole. What follows makes of it what people run in earnest: it adds, and takes nothing back.
@@ -1016,6 +1016,7 @@ def main(argv=None):
 # What a part imports stands at its head, so that the script begins with what it needs itself.
 
 import hashlib
+import itertools
 
 
 # ==== 11. Sidecars and resizing =========================================================================
@@ -1319,21 +1320,162 @@ def what_counts(raw):
          if condition.get("type") == "PodResizePending"]]
 
 
+# ==== 14. What is remembered ============================================================================
+
+# It only saves time. What a function says of a node is remembered until the node changes, or a pod on it:
+# with each change the node gets a new version. A rule's answers are kept for pods that are alike to this
+# rule; so pods of many kinds share what the taints, the selectors, the ports say of a node. What answers rest
+# on beside the node and the pod, such as a rule's metadata, is their `basis`: on another one, all are asked
+# for anew.
+
+
+@dataclass
+class Finding:
+    """What was found out about nodes. It is never changed: another one takes its place."""
+
+    basis: object  # what it rests on, beside the nodes
+    version: int  # of the memory, by then
+    nodes: dict = None  # name -> Node, of those that the result is about
+    answers: dict = field(default_factory=dict)  # of these nodes, in their order; then of others
+    result: object = None  # what `then` has made of the answers about these nodes
+
+
+@dataclass(eq=False)
+class Memory:
+    """What was found out about nodes, and the version of each that has changed."""
+
+    MOST = 2_000_000  # answers about nodes, of some 50 bytes each: 100 MiB
+    version: int = 0  # grows with each change of a node, and is then this node's version
+    versions: dict = field(default_factory=dict)  # name of a node -> its version; the newest is last
+    findings: dict = field(default_factory=dict)  # (subject, what pods share) -> Finding
+    changes: dict = field(default_factory=dict)  # version -> the nodes that have changed since, if asked for
+
+    def note(self, name):
+        """Note that a node has changed."""
+        self.version += 1
+        self.versions.pop(name, None)
+        self.versions[name] = self.version
+        self.changes = {}
+
+    def changed_since(self, version):
+        """Return the names of the nodes that have changed since a version."""
+        if len(self.changes) > 10:  # a pod's rules were last asked at few versions, and sets may be large
+            self.changes = {}
+        if version not in self.changes:
+            changed = itertools.takewhile(lambda name: self.versions[name] > version, reversed(self.versions))
+            self.changes[version] = frozenset(changed)
+        return self.changes[version]
+
+    def forget(self):
+        """Forget all that was found out."""
+        self.versions.clear()
+        self.findings.clear()
+        self.changes = {}
+
+    def copy(self):
+        """Return another memory that knows the same."""
+        return replace(self, versions=dict(self.versions), findings=dict(self.findings))
+
+    def keep(self, key, finding, size):
+        """Keep a finding. If so many, about so many nodes, are too much, forget any others.
+
+        Any: if more kinds of pods take turns than there is room for, the oldest is asked for next.
+        """
+        self.findings[key] = finding
+        while len(self.findings) * (size + 500) > self.MOST:  # 500 for what is not of a node
+            del self.findings[random.choice([*self.findings])]
+
+
+def likeness(pod, rule, metadata):
+    """Return what a pod shares with those that are alike to a rule, as far as its metadata are equal.
+
+    None: nothing is to be remembered, as the rule is not steady, or the pod says too much.
+    """
+    if not rule.steady or is_large(pod):
+        return None
+    if rule.is_own:
+        return kind_of(pod), pod.node_name
+    has_no_metadata = rule.metadata and not metadata
+    return signature(pod, () if has_no_metadata else rule.signed)
+
+
+def likeness_to_all(prepared):
+    """Return what a pod shares with those that are alike to each of these Prepared rules, or None."""
+    likes = [rule.like for rule in prepared]
+    return None if None in likes else tuple(likes)
+
+
+def new_answers(function, nodes, to_ask, known):
+    """Ask about these nodes, by name; return {name: answer} of the answers that are not known."""
+    news = {}
+    for name in sorted(to_ask):
+        answer = function(nodes[name])
+        if name not in known or known[name] != answer:
+            news[name] = answer
+    return news
+
+
+def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers,
+           change=None):
+    """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
+
+    What is known on the subject, for pods that share `like`, and on this basis, is not asked for again.
+    change: a function of (result, answers before, answers now) that returns the result if some are others.
+    """
+    memory = snapshot.memory
+    last = memory.findings.get((subject, like))
+    if last is None or last.basis != basis:
+        last = Finding(basis, memory.version)  # nothing is known
+    answers = last.answers
+    changed = memory.changed_since(last.version)
+    are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
+
+    # Ask about the nodes that have changed, and those that were not asked about before.
+    to_ask = changed & nodes.keys()
+    if not are_same_nodes:
+        to_ask |= nodes.keys() - answers.keys()
+    news = new_answers(function, nodes, to_ask, answers)
+
+    # Take in what is new, and forget what was said of nodes that have changed and are not asked about now.
+    outdated = changed - to_ask
+    if news or outdated:
+        answers = answers | news
+        for name in outdated:
+            answers.pop(name, None)
+    if not are_same_nodes:
+        answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
+
+    # Make the result anew only if it may be another one.
+    result = last.result
+    if news and are_same_nodes and change:
+        result = change(result, {name: last.answers[name] for name in news}, news)
+    elif news or not are_same_nodes:
+        about_these = answers
+        if len(answers) > len(nodes):
+            about_these = {name: answers[name] for name in nodes}
+        result = then(nodes, about_these)
+    if like is not None:
+        finding = Finding(basis, memory.version, nodes, answers, result)
+        memory.keep((subject, like), finding, len(snapshot.nodes))
+    return result
+
+
 ##########################################################################################################
 # PART III. RULES THAT LOOK FURTHER                                                                      #
 # At labels, images, other pods, services, volumes; and at what comes after the decision.                #
 ##########################################################################################################
 
-import copy
-import itertools
+import inspect
 import os
 import traceback
 import types
 import weakref
+from concurrent.futures import Future, wait
+from numbers import Real
 from pathlib import Path
 
 
-# ==== 14. How more is said of a rule ====================================================================
+# ==== 15. How more is said of a rule ====================================================================
 
 @dataclass(eq=False)
 class FullRule(Rule):
@@ -1588,6 +1730,8 @@ class FullDecision(Decision):
             log.debug("%s", self.pod.key, exc_info=error)
 
 
+# ==== 16. What breaks, and what takes long ==============================================================
+
 # Set once a rule breaks, or a write fails (unless somebody else was faster). Then the exit code is 1, except
 # that of a loop which runs until a signal. It is global, as rules break in many places.
 FAILURE = threading.Event()
@@ -1621,7 +1765,132 @@ def what_broke(error):
     return f"{type(error).__name__} in a rule: {one_line(error)}{place}{about}"
 
 
-# ==== 15. Labels, images, shapes ========================================================================
+def one_line(error):
+    """Return an error's text on a short line; of a connection's, the cause that requests has wrapped up."""
+    text = ""
+    with contextlib.suppress(Exception):  # a rule may raise what cannot say its text
+        text = str(error)
+    cause = re.search(r"\[(Errno|SSL)[^][]*][^'\"()]*|(?<=')[^']+(?='\)\)$)", text)
+    text = cause.group() if cause else text
+    return getattr(error, "strerror", None) or at_most(1000, " ".join(text.split()))
+
+
+def check_reduced(rule, scores, points):
+    """Raise TypeError if a rule has not made points of all scores, each from 0 to 100."""
+    if not isinstance(points, dict) or points.keys() != scores.keys():
+        raise wrong_answer(rule, "reduce: return {name: score} of all nodes", points, rule.reduce)
+    check_points(rule, points)
+
+
+def check_points(rule, points):
+    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100.
+
+    The rule is at fault then, even if its score makes no difference, as only one node fits.
+    """
+    scores = points.values()
+    if {*map(type, scores)} == {int} and min(scores) >= 0 and max(scores) <= 100:
+        return  # the usual case, in no time
+    for name, score in points.items():
+        is_number = isinstance(score, Real) and not isinstance(score, bool)
+        if not is_number:
+            raise wrong_answer(rule, "return a number from 0 to 100", score)
+        if not 0 <= score <= 100:
+            FAILURE.set()
+            expected = f"expected 0 to 100, at least by a `reduce` ({place_of(rule, rule.reduce)})"
+            raise Unschedulable(f"{rule.title} gives {name} the score {score}: {expected}")
+
+
+def strings_of(rule, answer, function=None):
+    """Return the strings that a function of a rule yields. Raises TypeError if it gives something else."""
+    strings = list(answer) if isinstance(answer, (list, tuple, types.GeneratorType)) else [None]
+    if not all(isinstance(each, str) and each for each in strings):
+        raise wrong_answer(rule, "yield strings, or return a list of them", answer, function)
+    return strings
+
+
+def wrong_answer(rule, expected, answer, function=None):
+    """Return the error that says what a rule has to answer, what it did answer, and where it is."""
+    return TypeError(f"{expected}, not {at_most(60, repr(answer))} ({place_of(rule, function)})")
+
+
+def place_of(rule, function=None):
+    """Return which rule it is, and where in its file: of its function, or of another one that it has."""
+    function = function or rule.function
+    code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
+    return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
+
+
+WARNED = {}  # what warnings were about -> when they were logged, in monotonic seconds
+
+
+def warn_once(text, about=None):
+    """Log a warning, unless it, or another one `about` the same, was logged in the last ten minutes."""
+    subject = about or text
+    moment = time.monotonic()
+    if moment - WARNED.get(subject, -math.inf) > 600:
+        if len(WARNED) > 10_000:
+            WARNED.clear()
+        WARNED[subject] = moment
+        log.warning("%s", text)
+
+
+SLOW_SECONDS = 5  # after which it is said who does not answer
+STOP = threading.Event()  # set by a signal; it is global, as rules list objects, too
+# When the loop was last seen to go on, in monotonic seconds; for how long it may not come round.
+CAME_ROUND = types.SimpleNamespace(at=0, limit=math.inf)
+
+
+def come_round():
+    """Note that the loop, which runs in the main thread, goes on, or waits on purpose."""
+    if threading.current_thread() is threading.main_thread():
+        CAME_ROUND.at = time.monotonic()
+
+
+def within(seconds, function, *arguments, late=None, whom="", stop=None):
+    """Return what a function returns. Raises `late`, or else ApiError, if that takes longer.
+
+    whom: who is named if no answer comes for a while. stop: an event that ends the wait with an ApiError.
+    """
+    future = in_background(function, *arguments)
+    waited = 0
+    while not future.done():
+        if waited >= seconds:
+            raise late or Trouble(0, f"no answer within {seconds:.3g} s")
+        if stop and stop.is_set():
+            raise Trouble(0, "a signal ended the script")
+        if whom and waited >= SLOW_SECONDS:
+            warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
+        come_round()
+        pause = min(0.1, seconds - waited)
+        wait([future], pause)
+        waited += pause
+    return future.result()
+
+
+def in_background(function, *arguments):
+    """Call a function in a thread, for whose end Python does not wait. Return its Future."""
+    future = Future()
+
+    def call():
+        """Pass on what the function returns or raises."""
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    start_thread(call)
+    return future
+
+
+def start_thread(function):
+    """Start a thread, for whose end Python does not wait. Raises Trouble if this machine has none left."""
+    try:
+        threading.Thread(target=function, daemon=True).start()
+    except (RuntimeError, MemoryError) as error:
+        raise Trouble(0, f"this machine gives the script no more threads: {one_line(error)}") from error
+
+
+# ==== 17. Labels, images, shapes ========================================================================
 
 def label_conflicts(arguments):
     """Yield what is wrong with labelsPresence and labelPreference: a label wanted both present and absent."""
@@ -1766,7 +2035,7 @@ def image_locality(pod, node, metadata):
     return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)
 
 
-# ==== 16. Services and spreading ========================================================================
+# ==== 18. Services and spreading ========================================================================
 
 HOSTNAME = "kubernetes.io/hostname"
 DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
@@ -2004,7 +2273,7 @@ def even_pods_spread_priority(pod, node, metadata):
     return int(score)
 
 
-# ==== 17. Affinity between pods =========================================================================
+# ==== 19. Affinity between pods =========================================================================
 
 # Terms say where a pod is welcome: its own ones do, and those of all pods that are placed. `affinity_around`
 # has all that they say, by domains; a domain is a (topology key, value). From that, `affine_domains` has
@@ -2212,7 +2481,7 @@ def inter_pod_affinity(pod, node, metadata):
     return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0
 
 
-# ==== 18. Disks, and how many a node can attach =========================================================
+# ==== 20. Disks, and how many a node can attach =========================================================
 
 def claims_of(pod, snapshot, keys=None):
     """Yield (name, claim, volume) for each claim of the pod, or each of these; what is not there is empty."""
@@ -2417,7 +2686,7 @@ for name, cloud, plugin in [("MaxEBSVolumeCount", "aws-ebs", "EBSLimits"),
         functools.partial(max_volume_count, cloud=f"kubernetes.io/{cloud}"))
 
 
-# ==== 19. Claims and their volumes ======================================================================
+# ==== 21. Claims and their volumes ======================================================================
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 ZONE_LABELS = {f"{prefix}.kubernetes.io/{what}"  # of volumes and nodes
@@ -2737,7 +3006,7 @@ def dangling(name, claim, snapshot):
     return None if waits_for_consumer(claim, snapshot) else "PersistentVolume had no name"
 
 
-# ==== 20. The other extension points ====================================================================
+# ==== 22. The other extension points ====================================================================
 
 # A rule may have functions for the other extension points of the scheduling framework, too: hooks, which are
 # options of its decorator. What stands at preFilter, filter, preScore, score and normalizeScore is its own
@@ -2856,7 +3125,7 @@ def unreserve(decision, snapshot):
     return requests
 
 
-# ==== 21. What is asked whatever the Policy =============================================================
+# ==== 23. What is asked whatever the Policy =============================================================
 
 def reasons_supposing(pod, node, snapshot, gone=(), there=()):
     """Return why the predicates refuse the node to the pod if some pods were gone and others there."""
@@ -2919,17 +3188,21 @@ ALWAYS_ASKED = [  # whatever the Policy
 
 ##########################################################################################################
 # PART IV. WHAT PEOPLE WRITE                                                                             #
-# Files, rules of one's own, and the Policy.                                                             #
+# Files, rules of one's own, extenders, and the Policy.                                                  #
 ##########################################################################################################
 
+import base64
+import copy
 import difflib
-import inspect
 import runpy
+import tempfile
 from importlib.machinery import PathFinder
-from numbers import Real
+
+import urllib3
+from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 
-# ==== 22. Files =========================================================================================
+# ==== 24. Files =========================================================================================
 
 
 # A schema that says more than types: what is expected, a function that says whether a value is fine, and the
@@ -3146,17 +3419,7 @@ def mistake(text, line, column, what):
     return ValueError(": ".join(filter(None, [f"line {line + 1}", what, near])) + hint)
 
 
-def one_line(error):
-    """Return an error's text on a short line; of a connection's, the cause that requests has wrapped up."""
-    text = ""
-    with contextlib.suppress(Exception):  # a rule may raise what cannot say its text
-        text = str(error)
-    cause = re.search(r"\[(Errno|SSL)[^][]*][^'\"()]*|(?<=')[^']+(?='\)\)$)", text)
-    text = cause.group() if cause else text
-    return getattr(error, "strerror", None) or at_most(1000, " ".join(text.split()))
-
-
-# ==== 23. Rules of one's own ============================================================================
+# ==== 25. Rules of one's own ============================================================================
 
 # A decorator makes a function a rule (`register`): here, or in a file of --plugins. What is wrong with the
 # rule as it is written is said when that file is loaded.
@@ -3275,57 +3538,7 @@ def idle_plugins(paths, policies):
             yield f"{', '.join(idle)} of {path}: not named here, so not asked"
 
 
-def check_reduced(rule, scores, points):
-    """Raise TypeError if a rule has not made points of all scores, each from 0 to 100."""
-    if not isinstance(points, dict) or points.keys() != scores.keys():
-        raise wrong_answer(rule, "reduce: return {name: score} of all nodes", points, rule.reduce)
-    check_points(rule, points)
-
-
-def check_points(rule, points):
-    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100.
-
-    The rule is at fault then, even if its score makes no difference, as only one node fits.
-    """
-    scores = points.values()
-    if {*map(type, scores)} == {int} and min(scores) >= 0 and max(scores) <= 100:
-        return  # the usual case, in no time
-    for name, score in points.items():
-        is_number = isinstance(score, Real) and not isinstance(score, bool)
-        if not is_number:
-            raise wrong_answer(rule, "return a number from 0 to 100", score)
-        if not 0 <= score <= 100:
-            FAILURE.set()
-            expected = f"expected 0 to 100, at least by a `reduce` ({place_of(rule, rule.reduce)})"
-            raise Unschedulable(f"{rule.title} gives {name} the score {score}: {expected}")
-
-
-def strings_of(rule, answer, function=None):
-    """Return the strings that a function of a rule yields. Raises TypeError if it gives something else."""
-    strings = list(answer) if isinstance(answer, (list, tuple, types.GeneratorType)) else [None]
-    if not all(isinstance(each, str) and each for each in strings):
-        raise wrong_answer(rule, "yield strings, or return a list of them", answer, function)
-    return strings
-
-
-def wrong_answer(rule, expected, answer, function=None):
-    """Return the error that says what a rule has to answer, what it did answer, and where it is."""
-    return TypeError(f"{expected}, not {at_most(60, repr(answer))} ({place_of(rule, function)})")
-
-
-def place_of(rule, function=None):
-    """Return which rule it is, and where in its file: of its function, or of another one that it has."""
-    function = function or rule.function
-    code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
-    return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
-
-
-# ==== 24. The Policy ====================================================================================
-
-# What becomes of a Policy: an entry names one rule, or several, or none (`meaning_of`). Entries that mean one
-# rule are one: it gets all their arguments as `arguments` (`set_up`), and n of them weigh n times as much
-# (`rules_named`).
-
+# ==== 26. Extenders =====================================================================================
 
 NANOSECONDS = Form("a whole number of nanoseconds, such as 30000000000",
                    lambda value: type(value) is int and abs(value) < 2**63, None)
@@ -3342,6 +3555,198 @@ def left_to_extenders(configs):
     """Return the names of the resources that extenders see to, so that the scheduler does not."""
     resources = [resource for config in configs for resource in config.get("managedResources", [])]
     return [resource.get("name") for resource in resources if resource.get("ignoredByScheduler")]
+
+
+def extenders_of(configs):
+    """Return the extenders, ignorable ones last."""
+    extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
+    return sorted(extenders, key=lambda extender: extender.ignorable)
+
+
+def extender_problems(configs):
+    """Yield what is wrong with extenders. Upstream: validateExtenders."""
+    binders = [f"extenders[{i}]" for i, config in enumerate(configs) if config.get("bindVerb")]
+    managed = set()
+    for i, config in enumerate(configs):
+        place = f"extenders[{i}]"
+        if config.get("prioritizeVerb") and config.get("weight", 0) <= 0:
+            yield f"{place}.weight: must be positive where there is a prioritizeVerb"
+        for name in [resource.get("name", "") for resource in config.get("managedResources", [])]:
+            where = f"{place}.managedResources: {in_short(name)}"
+            if not is_extended_resource(name):
+                yield f"{where} is no extended resource, such as example.com/gpu"
+            if name in managed:
+                yield f"{where} comes twice"
+            managed.add(name)
+        yield from tls_problems(config.get("tlsConfig", {}), f"{place}.tlsConfig")
+    for place in binders[1:]:
+        yield f"{place}.bindVerb: only one extender may bind, and {binders[0]} does"
+
+
+def is_extended_resource(name):
+    """Say whether this can be the name of an extended resource. Upstream: IsExtendedResourceName."""
+    is_native = "/" not in name or "kubernetes.io/" in name or name.startswith("requests.")
+    return not is_native and is_qualified(f"requests.{name}")
+
+
+def is_qualified(name):
+    """Say whether this can be the key of a label, or the name of a resource. Upstream: IsQualifiedName."""
+    domain, slash, word = name.rpartition("/")
+    part = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    is_domain = len(domain) <= 253 and re.fullmatch(rf"{part}(\.{part})*", domain)
+    return bool(word and len(word) <= 63 and LABEL_VALUE.fullmatch(word) and (is_domain or not slash))
+
+
+def tls_problems(tls, place):
+    """Yield what is wrong with an extender's tlsConfig. Upstream: TLSConfigFor."""
+    if tls.get("insecure") and (tls.get("caFile") or tls.get("caData")):
+        yield f"{place}: give either caFile, or caData, or insecure"
+    for name in ("caFile", "certFile", "keyFile"):
+        if tls.get(name) and not Path(tls[name]).is_file():
+            yield f"{place}.{name}: there is no file {tls[name]}"
+    for name in ("caData", "certData", "keyData"):
+        try:
+            base64.b64decode(tls.get(name, ""), validate=True)
+        except ValueError:
+            yield f"{place}.{name}: expected what is in the file, in base64"
+
+
+# What extenders answer. Whatever the case of the fields' names, as Go reads them: see `decode`.
+# Upstream: kube-scheduler/extender/v1/types.go.
+FILTERED = {"Nodes": {"items": [{"metadata": {"name": str}}]}, "NodeNames": [str], "FailedNodes": dict,
+            "Error": str}
+SCORED = [{"Host": str, "Score": int}]
+BOUND = {"Error": str}
+
+
+class Extender:
+    """An HTTP extender of the Policy: a web service that has a say. Upstream: scheduler/core/extender.go."""
+
+    filtered = FILTERED  # what its filter may answer
+
+    def __init__(self, config, title):
+        self.config = config
+        self.title = title
+        self.url = config.get("urlPrefix", "").rstrip("/")
+        self.weight = config.get("weight", 0)
+        self.ignorable = config.get("ignorable", False)
+        self.names_only = config.get("nodeCacheCapable", False)
+        self.resources = {resource.get("name") for resource in config.get("managedResources", [])}
+        self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
+        self.session = requests.Session()
+        self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
+        self.session.headers["Accept-Encoding"] = "identity"  # some megabytes may unpack to some gigabytes
+        tls = config.get("tlsConfig", {})
+        is_unchecked = tls.get("insecure") or config.get("enableHTTPS")
+        self.made_files = []  # which last as long as they are referred to
+        self.session.verify = self.file_of(tls, "ca") or not is_unchecked
+        client = self.file_of(tls, "cert"), self.file_of(tls, "key")
+        if all(client):
+            self.session.cert = client
+        if tls.get("serverName"):  # that the certificate is for, if it is not the URL's
+            secure = self.session.adapters["https://"].poolmanager.connection_pool_kw
+            secure["server_hostname"] = secure["assert_hostname"] = tls["serverName"]
+        urllib3.disable_warnings(InsecureRequestWarning)  # what is not checked, the Policy has decided
+
+    def file_of(self, tls, what):
+        """Return the file of what tlsConfig names, or has as data, which takes precedence; or None."""
+        if not tls.get(f"{what}Data"):
+            return tls.get(f"{what}File")
+        made = tempfile.NamedTemporaryFile()  # noqa: SIM115 (it is there as long as the extender)
+        made.write(base64.b64decode(tls[f"{what}Data"]))
+        made.flush()
+        self.made_files.append(made)
+        return made.name
+
+    def cares(self, verb, pod):
+        """Say whether it has this verb, and the pod names one of its resources, if it has any."""
+        containers = pick(pod.spec, list, "containers") + pick(pod.spec, list, "initContainers")
+        named = {name for container in containers for part in ("requests", "limits")
+                 for name in pick(container, dict, "resources", part)}
+        has_a_say = not self.resources or not self.resources.isdisjoint(named)
+        return bool(self.config.get(verb)) and has_a_say
+
+    @contextlib.contextmanager
+    def blamed(self, verb, otherwise=""):
+        """Blame extender and verb for what goes wrong: raise Unschedulable, or say what is done instead."""
+        try:
+            yield
+        except (ApiError, HTTPError, OSError, ValueError, RecursionError) as error:
+            blame = f"extender {self.url}: {self.config[verb]}: {one_line(error)}"
+            if not otherwise:
+                raise Unschedulable(blame) from error
+            warn_once(f"{blame}; {otherwise}")
+
+    def ask(self, verb, body, schema):
+        """POST to a verb; return the answer. Raises HTTPError, OSError, ValueError, RecursionError."""
+        most = 2**26  # bytes
+        url = f"{self.url}/{self.config[verb]}"
+        with self.session.post(url, json=body, stream=True, allow_redirects=False,
+                               timeout=self.timeout + 1) as response:  # by then nobody waits any more
+            if response.status_code != 200:
+                raise ValueError(f"it answers {response.status_code} {response.reason}")
+            text = response.raw.read(most + 1, decode_content=False)
+        if len(text) > most:
+            raise ValueError(f"its answer has more than {most} bytes")
+        answer = decode(json.loads(text), schema, "the answer", passed_over=[])
+        if isinstance(answer, dict) and answer.get("Error"):
+            raise ValueError(answer["Error"])
+        return answer
+
+    def ask_about(self, nodes, verb, pod, schema):
+        """Return what a verb answers in time about nodes: to their names, or to all that they are."""
+        names = [node.name for node in nodes] if self.names_only else None
+        whole = None if self.names_only else {"metadata": {}, "items": [node.raw for node in nodes]}
+        body = {"Pod": pod.raw, "NodeNames": names, "Nodes": whole}
+        return within(self.timeout, self.ask, verb, body, schema)
+
+    def filter(self, pod, nodes, failed):
+        """Return those of the nodes that the extender lets pass, and `failed` with the others added."""
+        if not nodes or not self.cares("filterVerb", pod):
+            return nodes, failed
+        otherwise = "it is ignorable, so the pods go on without it" if self.ignorable else ""
+        with self.blamed("filterVerb", otherwise):
+            answer = self.ask_about(nodes.values(), "filterVerb", pod, self.filtered)
+            passing = {pick(item, str, "metadata", "name") for item in pick(answer, list, "Nodes", "items")}
+            if self.names_only and "NodeNames" in answer:
+                passing = set(answer["NodeNames"])
+            if not passing <= nodes.keys():
+                raise Malformed("passes nodes it was not asked about")
+            reasons = pick(answer, dict, "FailedNodes", of=str)
+            reasons |= pick(answer, dict, "FailedAndUnresolvableNodes", of=str)
+            refused = {name: {self.title: [at_most(1000, reasons[name])] if name in reasons else []}
+                       for name in nodes if name not in passing}
+            return {name: node for name, node in nodes.items() if name in passing}, Failures(failed | refused)
+        return nodes, failed
+
+    def prioritize(self, pod, nodes):
+        """Return its Vote, 0 to 10 x weight x 10 for each node, in a list; [] if it has none."""
+        if len(nodes) == 1 or not self.cares("prioritizeVerb", pod):
+            return []
+        with self.blamed("prioritizeVerb", "its scores are left out"):
+            answer = self.ask_about(nodes.values(), "prioritizeVerb", pod, SCORED)
+            scores = collections.Counter()  # of a node that it names twice, the sum
+            for each in answer:
+                add(scores, {each.get("Host", ""): each.get("Score", 0)})
+            if not all(0 <= score <= 10 for score in scores.values()):
+                raise Malformed("its scores are not all from 0 to 10")
+            points = {name: scores[name] * self.weight * 10 for name in nodes}
+            return [Vote(f"{self.title} {self.url}", 1, None, points)]
+        return []
+
+    def bind(self, pod, node_name):
+        """Have the extender bind the pod. Return True, as a rule does that has bound it."""
+        with self.blamed("bindVerb"):
+            body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
+            within(self.timeout, self.ask, "bindVerb", body, BOUND)
+        return True
+
+
+# ==== 27. The Policy ====================================================================================
+
+# What becomes of a Policy: an entry names one rule, or several, or none (`meaning_of`). Entries that mean one
+# rule are one: it gets all their arguments as `arguments` (`set_up`), and n of them weigh n times as much
+# (`rules_named`).
 
 
 # The order in which plugins run; those of the user's own come last.
@@ -3832,37 +4237,18 @@ def check_arguments(rule, arguments, entry):
 # What is read, what waits, what is written, and by which thread.                                        #
 ##########################################################################################################
 
-import base64
 import ctypes
 import enum
 import errno
 import gc
 import queue
 import socket
-import tempfile
 import uuid
-from concurrent.futures import Future, wait
 from datetime import datetime, timezone
 from urllib.parse import urlencode
 
-import urllib3
-from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
-
-# ==== 25. Requests and threads ==========================================================================
-
-WARNED = {}  # what warnings were about -> when they were logged, in monotonic seconds
-
-
-def warn_once(text, about=None):
-    """Log a warning, unless it, or another one `about` the same, was logged in the last ten minutes."""
-    subject = about or text
-    moment = time.monotonic()
-    if moment - WARNED.get(subject, -math.inf) > 600:
-        if len(WARNED) > 10_000:
-            WARNED.clear()
-        WARNED[subject] = moment
-        log.warning("%s", text)
+# ==== 28. Requests and threads ==========================================================================
 
 
 THREADS = 64  # that write at a time
@@ -3989,29 +4375,6 @@ def end_of_list(data, at):
     return len(data)
 
 
-def in_background(function, *arguments):
-    """Call a function in a thread, for whose end Python does not wait. Return its Future."""
-    future = Future()
-
-    def call():
-        """Pass on what the function returns or raises."""
-        try:
-            future.set_result(function(*arguments))
-        except BaseException as error:
-            future.set_exception(error)
-
-    start_thread(call)
-    return future
-
-
-def start_thread(function):
-    """Start a thread, for whose end Python does not wait. Raises Trouble if this machine has none left."""
-    try:
-        threading.Thread(target=function, daemon=True).start()
-    except (RuntimeError, MemoryError) as error:
-        raise Trouble(0, f"this machine gives the script no more threads: {one_line(error)}") from error
-
-
 def share_memory_among_threads():
     """Have threads take memory from two places. By default glibc gives each its own, and keeps most of it.
 
@@ -4020,41 +4383,6 @@ def share_memory_among_threads():
     arena_max = -8  # M_ARENA_MAX, see mallopt(3)
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).mallopt(arena_max, 2)
-
-
-SLOW_SECONDS = 5  # after which it is said who does not answer
-
-
-STOP = threading.Event()  # set by a signal; it is global, as rules list objects, too
-# When the loop was last seen to go on, in monotonic seconds; for how long it may not come round.
-CAME_ROUND = types.SimpleNamespace(at=0, limit=math.inf)
-
-
-def come_round():
-    """Note that the loop, which runs in the main thread, goes on, or waits on purpose."""
-    if threading.current_thread() is threading.main_thread():
-        CAME_ROUND.at = time.monotonic()
-
-
-def within(seconds, function, *arguments, late=None, whom="", stop=None):
-    """Return what a function returns. Raises `late`, or else ApiError, if that takes longer.
-
-    whom: who is named if no answer comes for a while. stop: an event that ends the wait with an ApiError.
-    """
-    future = in_background(function, *arguments)
-    waited = 0
-    while not future.done():
-        if waited >= seconds:
-            raise late or Trouble(0, f"no answer within {seconds:.3g} s")
-        if stop and stop.is_set():
-            raise Trouble(0, "a signal ended the script")
-        if whom and waited >= SLOW_SECONDS:
-            warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
-        come_round()
-        pause = min(0.1, seconds - waited)
-        wait([future], pause)
-        waited += pause
-    return future.result()
 
 
 def patiently(function, *arguments):
@@ -4078,7 +4406,7 @@ GROUPS = {  # resource -> its group and version
                     "apis/storage.k8s.io/v1")}
 
 
-# ==== 26. List and watch ================================================================================
+# ==== 29. List and watch ================================================================================
 
 # A resource is listed once. Then the API server is asked to tell what changes: it answers with a stream of
 # events, an object in each (watch). All of Kubernetes reads like this, by a Reflector for each resource.
@@ -4217,7 +4545,7 @@ class Reflector:
             self.version = pick(thing, str, "metadata", "resourceVersion")
 
 
-# ==== 27. The cache =====================================================================================
+# ==== 30. The cache =====================================================================================
 
 # Objects are what the API server has said; the cache, what follows of it for nodes and pods. On a cluster
 # Reflectors bring the news; only the loop's thread takes these in: when a pass begins, before each decision,
@@ -4542,7 +4870,7 @@ class Cache:
         return latest if is_waiting else None
 
 
-# ==== 28. The life of a pending pod =====================================================================
+# ==== 31. The life of a pending pod =====================================================================
 
 # A pending pod waits for one of four things:
 #
@@ -4934,7 +5262,7 @@ def is_answer(error, *statuses):
     return isinstance(error, ApiError) and error.status in statuses
 
 
-# ==== 29. What is written ===============================================================================
+# ==== 32. What is written ===============================================================================
 
 # Threads write Bindings, and tell people. What rules want sent, the loop has sent, and waits for that. In a
 # dry run nothing is written. Nor does a replica write that does not lead (`attempt`), except that it says
@@ -5184,7 +5512,7 @@ def counted_up(request):
         "count": body["count"], "lastTimestamp": body["lastTimestamp"]}
 
 
-# ==== 30. The live cluster ==============================================================================
+# ==== 33. The live cluster ==============================================================================
 
 class LiveCluster(Cluster):
     """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
@@ -5394,334 +5722,7 @@ class ListedCluster(LiveCluster):
         return False
 
 
-# ==== 31. What is remembered ============================================================================
-
-# It only saves time. What a function says of a node is remembered until the node changes, or a pod on it:
-# with each change the node gets a new version. A rule's answers are kept for pods that are alike to this
-# rule; so pods of many kinds share what the taints, the selectors, the ports say of a node. What answers rest
-# on beside the node and the pod, such as a rule's metadata, is their `basis`: on another one, all are asked
-# for anew.
-
-
-@dataclass
-class Finding:
-    """What was found out about nodes. It is never changed: another one takes its place."""
-
-    basis: object  # what it rests on, beside the nodes
-    version: int  # of the memory, by then
-    nodes: dict = None  # name -> Node, of those that the result is about
-    answers: dict = field(default_factory=dict)  # of these nodes, in their order; then of others
-    result: object = None  # what `then` has made of the answers about these nodes
-
-
-@dataclass(eq=False)
-class Memory:
-    """What was found out about nodes, and the version of each that has changed."""
-
-    MOST = 2_000_000  # answers about nodes, of some 50 bytes each: 100 MiB
-    version: int = 0  # grows with each change of a node, and is then this node's version
-    versions: dict = field(default_factory=dict)  # name of a node -> its version; the newest is last
-    findings: dict = field(default_factory=dict)  # (subject, what pods share) -> Finding
-    changes: dict = field(default_factory=dict)  # version -> the nodes that have changed since, if asked for
-
-    def note(self, name):
-        """Note that a node has changed."""
-        self.version += 1
-        self.versions.pop(name, None)
-        self.versions[name] = self.version
-        self.changes = {}
-
-    def changed_since(self, version):
-        """Return the names of the nodes that have changed since a version."""
-        if len(self.changes) > 10:  # a pod's rules were last asked at few versions, and sets may be large
-            self.changes = {}
-        if version not in self.changes:
-            changed = itertools.takewhile(lambda name: self.versions[name] > version, reversed(self.versions))
-            self.changes[version] = frozenset(changed)
-        return self.changes[version]
-
-    def forget(self):
-        """Forget all that was found out."""
-        self.versions.clear()
-        self.findings.clear()
-        self.changes = {}
-
-    def copy(self):
-        """Return another memory that knows the same."""
-        return replace(self, versions=dict(self.versions), findings=dict(self.findings))
-
-    def keep(self, key, finding, size):
-        """Keep a finding. If so many, about so many nodes, are too much, forget any others.
-
-        Any: if more kinds of pods take turns than there is room for, the oldest is asked for next.
-        """
-        self.findings[key] = finding
-        while len(self.findings) * (size + 500) > self.MOST:  # 500 for what is not of a node
-            del self.findings[random.choice([*self.findings])]
-
-
-def likeness(pod, rule, metadata):
-    """Return what a pod shares with those that are alike to a rule, as far as its metadata are equal.
-
-    None: nothing is to be remembered, as the rule is not steady, or the pod says too much.
-    """
-    if not rule.steady or is_large(pod):
-        return None
-    if rule.is_own:
-        return kind_of(pod), pod.node_name
-    has_no_metadata = rule.metadata and not metadata
-    return signature(pod, () if has_no_metadata else rule.signed)
-
-
-def likeness_to_all(prepared):
-    """Return what a pod shares with those that are alike to each of these Prepared rules, or None."""
-    likes = [rule.like for rule in prepared]
-    return None if None in likes else tuple(likes)
-
-
-def new_answers(function, nodes, to_ask, known):
-    """Ask about these nodes, by name; return {name: answer} of the answers that are not known."""
-    news = {}
-    for name in sorted(to_ask):
-        answer = function(nodes[name])
-        if name not in known or known[name] != answer:
-            news[name] = answer
-    return news
-
-
-def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers,
-           change=None):
-    """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
-
-    What is known on the subject, for pods that share `like`, and on this basis, is not asked for again.
-    change: a function of (result, answers before, answers now) that returns the result if some are others.
-    """
-    memory = snapshot.memory
-    last = memory.findings.get((subject, like))
-    if last is None or last.basis != basis:
-        last = Finding(basis, memory.version)  # nothing is known
-    answers = last.answers
-    changed = memory.changed_since(last.version)
-    are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
-
-    # Ask about the nodes that have changed, and those that were not asked about before.
-    to_ask = changed & nodes.keys()
-    if not are_same_nodes:
-        to_ask |= nodes.keys() - answers.keys()
-    news = new_answers(function, nodes, to_ask, answers)
-
-    # Take in what is new, and forget what was said of nodes that have changed and are not asked about now.
-    outdated = changed - to_ask
-    if news or outdated:
-        answers = answers | news
-        for name in outdated:
-            answers.pop(name, None)
-    if not are_same_nodes:
-        answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
-
-    # Make the result anew only if it may be another one.
-    result = last.result
-    if news and are_same_nodes and change:
-        result = change(result, {name: last.answers[name] for name in news}, news)
-    elif news or not are_same_nodes:
-        about_these = answers
-        if len(answers) > len(nodes):
-            about_these = {name: answers[name] for name in nodes}
-        result = then(nodes, about_these)
-    if like is not None:
-        finding = Finding(basis, memory.version, nodes, answers, result)
-        memory.keep((subject, like), finding, len(snapshot.nodes))
-    return result
-
-
-# ==== 32. Extenders =====================================================================================
-
-def extenders_of(configs):
-    """Return the extenders, ignorable ones last."""
-    extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
-    return sorted(extenders, key=lambda extender: extender.ignorable)
-
-
-def extender_problems(configs):
-    """Yield what is wrong with extenders. Upstream: validateExtenders."""
-    binders = [f"extenders[{i}]" for i, config in enumerate(configs) if config.get("bindVerb")]
-    managed = set()
-    for i, config in enumerate(configs):
-        place = f"extenders[{i}]"
-        if config.get("prioritizeVerb") and config.get("weight", 0) <= 0:
-            yield f"{place}.weight: must be positive where there is a prioritizeVerb"
-        for name in [resource.get("name", "") for resource in config.get("managedResources", [])]:
-            where = f"{place}.managedResources: {in_short(name)}"
-            if not is_extended_resource(name):
-                yield f"{where} is no extended resource, such as example.com/gpu"
-            if name in managed:
-                yield f"{where} comes twice"
-            managed.add(name)
-        yield from tls_problems(config.get("tlsConfig", {}), f"{place}.tlsConfig")
-    for place in binders[1:]:
-        yield f"{place}.bindVerb: only one extender may bind, and {binders[0]} does"
-
-
-def is_extended_resource(name):
-    """Say whether this can be the name of an extended resource. Upstream: IsExtendedResourceName."""
-    is_native = "/" not in name or "kubernetes.io/" in name or name.startswith("requests.")
-    return not is_native and is_qualified(f"requests.{name}")
-
-
-def is_qualified(name):
-    """Say whether this can be the key of a label, or the name of a resource. Upstream: IsQualifiedName."""
-    domain, slash, word = name.rpartition("/")
-    part = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-    is_domain = len(domain) <= 253 and re.fullmatch(rf"{part}(\.{part})*", domain)
-    return bool(word and len(word) <= 63 and LABEL_VALUE.fullmatch(word) and (is_domain or not slash))
-
-
-def tls_problems(tls, place):
-    """Yield what is wrong with an extender's tlsConfig. Upstream: TLSConfigFor."""
-    if tls.get("insecure") and (tls.get("caFile") or tls.get("caData")):
-        yield f"{place}: give either caFile, or caData, or insecure"
-    for name in ("caFile", "certFile", "keyFile"):
-        if tls.get(name) and not Path(tls[name]).is_file():
-            yield f"{place}.{name}: there is no file {tls[name]}"
-    for name in ("caData", "certData", "keyData"):
-        try:
-            base64.b64decode(tls.get(name, ""), validate=True)
-        except ValueError:
-            yield f"{place}.{name}: expected what is in the file, in base64"
-
-
-# What extenders answer. Whatever the case of the fields' names, as Go reads them: see `decode`.
-# Upstream: kube-scheduler/extender/v1/types.go.
-FILTERED = {"Nodes": {"items": [{"metadata": {"name": str}}]}, "NodeNames": [str], "FailedNodes": dict,
-            "Error": str}
-SCORED = [{"Host": str, "Score": int}]
-BOUND = {"Error": str}
-
-
-class Extender:
-    """An HTTP extender of the Policy: a web service that has a say. Upstream: scheduler/core/extender.go."""
-
-    filtered = FILTERED  # what its filter may answer
-
-    def __init__(self, config, title):
-        self.config = config
-        self.title = title
-        self.url = config.get("urlPrefix", "").rstrip("/")
-        self.weight = config.get("weight", 0)
-        self.ignorable = config.get("ignorable", False)
-        self.names_only = config.get("nodeCacheCapable", False)
-        self.resources = {resource.get("name") for resource in config.get("managedResources", [])}
-        self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
-        self.session = requests.Session()
-        self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
-        self.session.headers["Accept-Encoding"] = "identity"  # some megabytes may unpack to some gigabytes
-        tls = config.get("tlsConfig", {})
-        is_unchecked = tls.get("insecure") or config.get("enableHTTPS")
-        self.made_files = []  # which last as long as they are referred to
-        self.session.verify = self.file_of(tls, "ca") or not is_unchecked
-        client = self.file_of(tls, "cert"), self.file_of(tls, "key")
-        if all(client):
-            self.session.cert = client
-        if tls.get("serverName"):  # that the certificate is for, if it is not the URL's
-            secure = self.session.adapters["https://"].poolmanager.connection_pool_kw
-            secure["server_hostname"] = secure["assert_hostname"] = tls["serverName"]
-        urllib3.disable_warnings(InsecureRequestWarning)  # what is not checked, the Policy has decided
-
-    def file_of(self, tls, what):
-        """Return the file of what tlsConfig names, or has as data, which takes precedence; or None."""
-        if not tls.get(f"{what}Data"):
-            return tls.get(f"{what}File")
-        made = tempfile.NamedTemporaryFile()  # noqa: SIM115 (it is there as long as the extender)
-        made.write(base64.b64decode(tls[f"{what}Data"]))
-        made.flush()
-        self.made_files.append(made)
-        return made.name
-
-    def cares(self, verb, pod):
-        """Say whether it has this verb, and the pod names one of its resources, if it has any."""
-        containers = pick(pod.spec, list, "containers") + pick(pod.spec, list, "initContainers")
-        named = {name for container in containers for part in ("requests", "limits")
-                 for name in pick(container, dict, "resources", part)}
-        has_a_say = not self.resources or not self.resources.isdisjoint(named)
-        return bool(self.config.get(verb)) and has_a_say
-
-    @contextlib.contextmanager
-    def blamed(self, verb, otherwise=""):
-        """Blame extender and verb for what goes wrong: raise Unschedulable, or say what is done instead."""
-        try:
-            yield
-        except (ApiError, HTTPError, OSError, ValueError, RecursionError) as error:
-            blame = f"extender {self.url}: {self.config[verb]}: {one_line(error)}"
-            if not otherwise:
-                raise Unschedulable(blame) from error
-            warn_once(f"{blame}; {otherwise}")
-
-    def ask(self, verb, body, schema):
-        """POST to a verb; return the answer. Raises HTTPError, OSError, ValueError, RecursionError."""
-        most = 2**26  # bytes
-        url = f"{self.url}/{self.config[verb]}"
-        with self.session.post(url, json=body, stream=True, allow_redirects=False,
-                               timeout=self.timeout + 1) as response:  # by then nobody waits any more
-            if response.status_code != 200:
-                raise ValueError(f"it answers {response.status_code} {response.reason}")
-            text = response.raw.read(most + 1, decode_content=False)
-        if len(text) > most:
-            raise ValueError(f"its answer has more than {most} bytes")
-        answer = decode(json.loads(text), schema, "the answer", passed_over=[])
-        if isinstance(answer, dict) and answer.get("Error"):
-            raise ValueError(answer["Error"])
-        return answer
-
-    def ask_about(self, nodes, verb, pod, schema):
-        """Return what a verb answers in time about nodes: to their names, or to all that they are."""
-        names = [node.name for node in nodes] if self.names_only else None
-        whole = None if self.names_only else {"metadata": {}, "items": [node.raw for node in nodes]}
-        body = {"Pod": pod.raw, "NodeNames": names, "Nodes": whole}
-        return within(self.timeout, self.ask, verb, body, schema)
-
-    def filter(self, pod, nodes, failed):
-        """Return those of the nodes that the extender lets pass, and `failed` with the others added."""
-        if not nodes or not self.cares("filterVerb", pod):
-            return nodes, failed
-        otherwise = "it is ignorable, so the pods go on without it" if self.ignorable else ""
-        with self.blamed("filterVerb", otherwise):
-            answer = self.ask_about(nodes.values(), "filterVerb", pod, self.filtered)
-            passing = {pick(item, str, "metadata", "name") for item in pick(answer, list, "Nodes", "items")}
-            if self.names_only and "NodeNames" in answer:
-                passing = set(answer["NodeNames"])
-            if not passing <= nodes.keys():
-                raise Malformed("passes nodes it was not asked about")
-            reasons = pick(answer, dict, "FailedNodes", of=str)
-            reasons |= pick(answer, dict, "FailedAndUnresolvableNodes", of=str)
-            refused = {name: {self.title: [at_most(1000, reasons[name])] if name in reasons else []}
-                       for name in nodes if name not in passing}
-            return {name: node for name, node in nodes.items() if name in passing}, Failures(failed | refused)
-        return nodes, failed
-
-    def prioritize(self, pod, nodes):
-        """Return its Vote, 0 to 10 x weight x 10 for each node, in a list; [] if it has none."""
-        if len(nodes) == 1 or not self.cares("prioritizeVerb", pod):
-            return []
-        with self.blamed("prioritizeVerb", "its scores are left out"):
-            answer = self.ask_about(nodes.values(), "prioritizeVerb", pod, SCORED)
-            scores = collections.Counter()  # of a node that it names twice, the sum
-            for each in answer:
-                add(scores, {each.get("Host", ""): each.get("Score", 0)})
-            if not all(0 <= score <= 10 for score in scores.values()):
-                raise Malformed("its scores are not all from 0 to 10")
-            points = {name: scores[name] * self.weight * 10 for name in nodes}
-            return [Vote(f"{self.title} {self.url}", 1, None, points)]
-        return []
-
-    def bind(self, pod, node_name):
-        """Have the extender bind the pod. Return True, as a rule does that has bound it."""
-        with self.blamed("bindVerb"):
-            body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
-            within(self.timeout, self.ask, "bindVerb", body, BOUND)
-        return True
-
-
-# ==== 33. Several replicas, of which one leads ==========================================================
+# ==== 34. Several replicas, of which one leads ==========================================================
 
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
 
@@ -5855,7 +5856,7 @@ import statistics
 import textwrap
 
 
-# ==== 34. A cluster made of manifests ===================================================================
+# ==== 35. A cluster made of manifests ===================================================================
 
 
 # What an API server would refuse is named, where rules look at it; what it would fill in is filled in.
@@ -6109,7 +6110,7 @@ class Manifests:
             (name_in(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
 
 
-# ==== 35. What people see ===============================================================================
+# ==== 36. What people see ===============================================================================
 
 class Screen:
     """What is printed on: a terminal, with colours unless NO_COLOR is set, or 80 columns without colours."""
@@ -6429,7 +6430,7 @@ def comparison(outcomes):
     return [*table, f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(numbers)]
 
 
-# ==== 36. The picture of a cluster ======================================================================
+# ==== 37. The picture of a cluster ======================================================================
 
 MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
 
@@ -6539,7 +6540,7 @@ def why_it_waits(pod, snapshot):
     return why_not_yet(pod, policy) if policy else ""
 
 
-# ==== 37. The page ======================================================================================
+# ==== 38. The page ======================================================================================
 
 # `--output html` prints a page to be shown to a class, kept and sent. It needs no network and no other file.
 # Each decision is a scene of three steps: the cluster and the question, the answer, the pod on its node. The
@@ -6816,7 +6817,7 @@ def filled_in(thing, names):
     return {name: thing[name] for name in names if thing.get(name) not in says_nothing}
 
 
-# ==== 38. The command line ==============================================================================
+# ==== 39. The command line ==============================================================================
 
 def option_parser():
     """Return what reads the options."""
@@ -7139,7 +7140,7 @@ def outcome_of(cluster, policy_file, stop, options):
 # What kube-scheduler 1.36 says otherwise. The script is whole without this part, and reads Policies.    #
 ##########################################################################################################
 
-# ==== 39. What 1.36 says otherwise ======================================================================
+# ==== 40. What 1.36 says otherwise ======================================================================
 
 # Under a KubeSchedulerConfiguration, functions of this chapter stand in for those of rules, which are in the
 # order of the chapters above. What is not here is as it was.
@@ -7555,7 +7556,7 @@ class Profile(FullPolicy):
         return rule.plugin
 
 
-# ==== 40. KubeSchedulerConfiguration ====================================================================
+# ==== 41. KubeSchedulerConfiguration ====================================================================
 
 VOLUME_LIMITS = ["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"]  # plugins that have gone
 NAMES_OF_OLD |= {
@@ -7847,7 +7848,7 @@ READERS["KubeSchedulerConfiguration"] = read_configuration
 EXPECTED.append(f"kind KubeSchedulerConfiguration with apiVersion {CONFIGURATION_VERSION}")
 
 
-# ==== 41. What kube-scheduler refuses ===================================================================
+# ==== 42. What kube-scheduler refuses ===================================================================
 
 # What it refuses, and the schemas do not, is added to `problems`; what is said without effect, to `notices`.
 # Upstream: pkg/scheduler/apis/config/validation, and NewFramework in runtime.
