@@ -1234,7 +1234,7 @@ def count_pods(node, is_meant):
 class FullSnapshot(Snapshot):
     """The cluster as all rules see it. It is as the cache is: up to date."""
 
-    objects: Objects  # resource -> {namespace/name or name: the API's JSON}
+    objects: dict  # resource -> {namespace/name or name: the API's JSON}
     is_live: bool = False  # whether controllers act on what we write: no dry run, and no manifests
     memory: Memory = field(default_factory=lambda: Memory())  # what was found out of the nodes
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
@@ -1509,18 +1509,20 @@ class FullRule(Rule):
 RULE_OF = {}  # the code of a rule's function -> the rule's name; if several rules share it, the last one's
 
 
-def full_rule(where, name, function, **options):
-    """Return the rule that a decorator registers. Raises InputError if it is one's own, and cannot work."""
+def is_own(function):
+    """Say whether a function is one of --plugins, not a built-in one."""
     plain = getattr(function, "func", function)  # some built-in rules are made by functools.partial
-    is_own = plain.__module__ != __name__
-    if is_own:
-        check_rule(where, name, function, options)
+    return plain.__module__ != __name__
+
+
+def full_rule(where, name, function, **options):
+    """Return the rule that a decorator registers, with all that it says."""
     for each in (function, *options.values()):
         if hasattr(each, "__code__"):
             RULE_OF[each.__code__] = name
     given = {option: value for option, value in options.items() if value is not None}
     hooks = {option: given.pop(option) for option in given.keys() - FullRule.__dataclass_fields__.keys()}
-    unless_given = {"steady": not is_own, "is_own": is_own, "plugin": name}
+    unless_given = {"steady": not is_own(function), "is_own": is_own(function), "plugin": name}
     return FullRule(where, name, function, hooks=hooks, **(unless_given | given))
 
 
@@ -2847,7 +2849,7 @@ def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for t
     if not pod.claims:
         return None
     failing = "binding volumes:"
-    has_waited = pod.record.waits_for is WaitsFor.PRE_BIND
+    has_waited = pod.record.is_being_prepared()
     active = snapshot.policies[pod.scheduler].predicates
     own = [rule for rule in active if rule.name == "CheckVolumeBinding"]
     [prepared] = prepare(own, pod, {node.name: node}, snapshot)
@@ -3434,6 +3436,16 @@ NOUNS = {"predicates": "predicate", "priorities": "priority"}
 REGISTERS = [PREDICATES, PRIORITIES, sys.modules]  # where files of rules add what they have, and import
 Added = collections.namedtuple("Added", "register name thing path")  # path: of the file of --plugins
 PLUGGED_IN = []  # what they have added: a list of Added
+
+
+def checked_rule(where, name, function, **options):
+    """Return the rule that a decorator registers. Raises InputError if it is one's own, and cannot work."""
+    if is_own(function):
+        check_rule(where, name, function, options)
+    return full_rule(where, name, function, **options)
+
+
+RULE_MAKERS.append(checked_rule)
 
 
 def check_rule(where, name, function, options):
@@ -4271,6 +4283,10 @@ class PooledProxy(Proxy):
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
         return self.content(self.send(method, path, body, params, accept), method, path)
 
+    def get(self, path, params=None, accept=JSON):
+        """Return what the API server answers within a minute. Raises ApiError."""
+        return within(60, self.request, "GET", path, None, params, accept, whom=self.server, stop=STOP)
+
     def watch(self, path, params, silence):
         """Ask for a stream of events, and return it. It begins at once, and may then be silent for so long.
 
@@ -4427,14 +4443,10 @@ def list_all(api, resource, selector="", names_only=False):
     """
     page = {"fieldSelector": selector, "limit": 500}
     params = page | {"resourceVersion": "0"} if names_only else page
-    ask = api.request
-    if api.is_live:
-        request = functools.partial(api.request, accept=METADATA if names_only else JSON)
-        ask = functools.partial(within, 60, request, whom=api.server, stop=STOP)
     things = []
     while params:
         try:
-            answer = patiently(ask, "GET", path_of(resource), None, params)
+            answer = patiently(api.get, path_of(resource), params, METADATA if names_only else JSON)
         except Unreadable:
             answer = readable_page(api, resource, params)
         try:
@@ -4452,16 +4464,15 @@ def readable_page(api, resource, params):
 
     They are found by their names, one by one. Raises ApiError.
     """
-    ask = functools.partial(within, 60, api.request, whom=api.server, stop=STOP)
     path = path_of(resource)
-    page = ask("GET", path, None, params, METADATA)
+    page = api.get(path, params, METADATA)
     group, _, kind = path.rpartition("/")
     things = []
     for named in pick(page, list, "items", of=dict):
         namespace = name_in(named, "metadata", "namespace")
         place = f"namespaces/{namespace}/{kind}" if namespace else kind
         try:
-            things.append(ask("GET", f"{group}/{place}/{name_in(named, 'metadata', 'name')}"))
+            things.append(api.get(f"{group}/{place}/{name_in(named, 'metadata', 'name')}"))
         except ApiError as error:
             if not (isinstance(error, Unreadable) or error.status == 404):
                 raise
@@ -4969,6 +4980,10 @@ class PodRecord:
         """Say whether the pod may be tried in its backoff, as something has changed since its attempt."""
         return self.pops_from_backoff and self.retry_at == self.backoff_ends
 
+    def is_being_prepared(self):
+        """Say whether what rules have had written before the binding is to take effect."""
+        return self.waits_for is WaitsFor.PRE_BIND
+
     def is_due(self):
         """Say whether this pass has to do with the pod."""
         if self.waits_for is WaitsFor.NODE:
@@ -5275,11 +5290,11 @@ HOOK_SECONDS = 60  # for which a rule's bind may keep a thread, and its post_bin
 class Writer:
     """Sends requests, in threads of its own."""
 
+    patience = 5  # seconds to wait for a free thread
+
     def __init__(self, api):
         self.api = api
         self.may_write = lambda: True  # whether this replica leads
-        # Seconds to wait for a free thread. Where manifests are written, nobody but rules takes long.
-        self.patience = 5 if api.is_live else 2 * HOOK_SECONDS
         self.threads = 0  # that have been started
         self.tasks = queue.Queue()  # what threads are to do: (function, arguments)
         # For the loop: (decision, why its Binding has failed, or None). Before Python 3.11 a SimpleQueue that
@@ -5348,6 +5363,19 @@ class Writer:
         except Exception as error:  # what a rule wants sent may be anything
             warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
 
+    def bound_by(self, decision):
+        """Have a rule or an extender bind the pod. Return which one says that it has, or None."""
+        return self.ask_binders(decision, decision.policy.extenders)
+
+    def ask_binders(self, decision, extenders):
+        """Ask the rules, then these extenders, to bind the pod, until one says that it has; return which."""
+        pod = decision.pod
+        binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
+                   for rule in decision.policy.rules_with["bind"]]
+        binders += [(f"extender {extender.url}", extender.bind)
+                    for extender in extenders if extender.cares("bindVerb", pod)]
+        return next((who for who, bind in binders if self.may_write() and bind(pod, decision.node)), None)
+
     def place_of(self, pod):
         """Return the node on which a pod is, or "", whatever was answered: the answer may have been lost.
 
@@ -5363,6 +5391,20 @@ class Writer:
                 if error.status in (403, 404):  # nobody may ask, or it has gone
                     return ""
             time.sleep(backoff(attempt, most=10))
+
+
+class WriterOfManifests(Writer):
+    """Writes to manifests, among which nobody but the script binds pods."""
+
+    patience = 2 * HOOK_SECONDS  # as nobody but rules takes long
+
+    def bound_by(self, decision):
+        """Ask the rules only. Whatever they have done, a Binding is to follow."""
+        self.ask_binders(decision, [])
+
+    def place_of(self, pod):
+        """Say that the pod is on none: what is carried out is always answered."""
+        return ""
 
 
 class DryRun(Writer):
@@ -5383,7 +5425,7 @@ def bind_and_tell(decision, record, writer, recorder):
         with record.writing:  # what says that the pod waits is written before, or not at all
             bind(decision, writer)
     except BaseException as error:  # by a rule even SystemExit
-        place = writer.place_of(pod) if writer.api.is_live else ""
+        place = writer.place_of(pod)
         if place not in ("", decision.node):
             why = f"is on {place}: somebody else bound it; does a second {pod.scheduler} run?"
             warn_once(f"{pod.key} {why}", about="somebody else binds")
@@ -5402,16 +5444,8 @@ def bind(decision, writer):
     """Bind the pod: by a rule, an extender, or else a Binding. Raises ApiError, or what a rule raises."""
     pod = decision.pod
     node_name = decision.node
-    policy = decision.policy
-    is_live = writer.api.is_live
-    binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
-               for rule in policy.rules_with["bind"]]
-    if is_live:
-        binders += [(f"extender {extender.url}", extender.bind)
-                    for extender in policy.extenders if extender.cares("bindVerb", pod)]
-    bound_by = next((who for who, binder in binders if writer.may_write() and binder(pod, node_name)), None)
-    # Among manifests nobody else can bind it, so that a Binding follows in any case.
-    if bound_by and is_live:
+    bound_by = writer.bound_by(decision)
+    if bound_by:
         if writer.place_of(pod) != node_name:
             raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
         return
@@ -5421,7 +5455,7 @@ def bind(decision, writer):
         if error.status == 413:
             raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
         raise
-    if is_live and not name_in(answer, "kind"):  # which all has that an API server says
+    if not name_in(answer, "kind"):  # which all has that an API server says
         raise Trouble(0, "its Binding was answered, but by no API server")
 
 
@@ -5520,13 +5554,12 @@ class LiveCluster(Cluster):
     OBJECTS = Objects  # how what there is becomes known
     LAG = 5  # seconds by which news may be behind a list, at most
 
-    def __init__(self, api, show=lambda decision: None, options=None, at_rest=lambda: None):
+    def __init__(self, api, show=lambda decision: None, dry_run=False, at_rest=lambda: None):
         super().__init__(api, show)
-        self.options = options or read_arguments([])  # of the command line
-        dry_run = self.options.dry_run
         self.cache = Cache(api, api.is_live and not dry_run, self.OBJECTS)
         self.snapshot = self.cache.snapshot
-        self.writer = DryRun(api) if dry_run else Writer(api)
+        writer = Writer if api.is_live else WriterOfManifests
+        self.writer = DryRun(api) if dry_run else writer(api)
         self.cycle = BindingCycle(self.cache, self.writer, Recorder(self.writer))
         self.pending = SchedulingQueue(self.cache, self.cycle)
         self.at_rest = at_rest  # is called when a pass is over
@@ -6086,6 +6119,10 @@ class Manifests:
                 elif resource == "pods":
                     give_priority(name, thing["spec"], priority_classes)
 
+    def get(self, path, params, accept=None):
+        """Answer a list, whatever the form that is asked for."""
+        return self.request("GET", path, None, params)
+
     def request(self, method, path, body=None, params=None):
         """Answer a list; carry out a Binding, or a pod's deletion; accept other writes without effect."""
         if method == "GET":
@@ -6101,7 +6138,7 @@ class Manifests:
             *_, namespace, resource, name = path.split("/")
             gone = self.objects.pop((resource, namespace, name), None)
             self.changes += gone is not None
-        return {}
+        return {"kind": "Status"}
 
     def list(self, resource, selector):
         """Return the objects that a field selector selects, such as spec.nodeName!=,status.phase!=Failed."""
@@ -6928,7 +6965,7 @@ def run_command(options, screen):
     is_explained = isinstance(options.explain, str)
     report = Page(files[0].path) if options.output == "html" else Reporter(options, screen)
     kind_of_cluster = ListedCluster if options.cluster or is_explained else LiveCluster
-    cluster = kind_of_cluster(api, report, options, at_rest=report.sum_up)
+    cluster = kind_of_cluster(api, report, options.dry_run, at_rest=report.sum_up)
     if is_explained:
         return explain_pod(cluster, files[0], options, screen)
     say_at_start(policies, files[0].path, options)
@@ -7111,7 +7148,7 @@ def compare(manifests, files, stop, options, screen):
         while title in outcomes:
             title += ", again"
         report = functools.partial(warn_of_unheeded, under=f"{file.path}: ")
-        cluster = ListedCluster(copy.deepcopy(manifests), report, options)
+        cluster = ListedCluster(copy.deepcopy(manifests), report, options.dry_run)
         outcomes[title] = outcome_of(cluster, file, stop, options)
     if stop.is_set():  # what it has by now is no comparison
         return True

@@ -230,13 +230,10 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
     control_plane.create(node("node-a"), pod("gated"), pod("claims"), pod("plain"),
                          pod("going", metadata={"finalizers": ["example.com/wait"]}))
     control_plane.request("DELETE", "namespaces/default/pods/going", params={"gracePeriodSeconds": 0})
-    proxy = scheduler.PooledProxy(control_plane.server)
 
-    class NewerApiServer:
-        is_live, server = True, proxy.server
-
+    class NewerApiServer(scheduler.PooledProxy):
         def request(self, method, path, body=None, params=None, accept=scheduler.JSON):
-            answer = proxy.request(method, path, body, params, accept)
+            answer = super().request(method, path, body, params, accept)
             for item in answer.get("items", []) if method == "GET" else ():
                 if "spec" not in item:  # of the list of names
                     continue
@@ -246,7 +243,7 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
                     item["spec"]["resourceClaims"] = [{"name": "gpu"}]
             return answer
 
-    cluster = scheduler.ListedCluster(NewerApiServer())
+    cluster = scheduler.ListedCluster(NewerApiServer(control_plane.server))
     make_pass(cluster)
     make_pass(cluster)
     assert control_plane.places() == {"default/plain": "node-a"}

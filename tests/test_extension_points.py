@@ -689,7 +689,7 @@ def test_to_choose_a_node_is_not_to_act_on_it(spy):
 
 def test_a_dry_run_calls_no_rule_that_binds(spy):
     server = Server(node("n"), pod("p"))
-    make_pass(server, spy, scheduler.ListedCluster(server, options=scheduler.read_arguments(["--dry-run"])))
+    make_pass(server, spy, scheduler.ListedCluster(server, dry_run=True))
     assert "pre_bind" in spy.seen and not {"bind", "post_bind"} & set(spy.seen)
     assert server.places() == {}
 

@@ -392,7 +392,7 @@ def test_many_pods_in_a_row_whose_writes_fail_mean_that_the_api_server_is_in_tro
 
 def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
     server, decisions = Server(node("n", cpu="1"), pod("first", {"cpu": "1"})), []
-    cluster = scheduler.ListedCluster(server, options=scheduler.read_arguments(["--dry-run"]))
+    cluster = scheduler.ListedCluster(server, dry_run=True)
     make_pass(cluster, decisions)
     server.put(pod("second", {"cpu": "1"}, priority=10))
     for _ in range(3):
@@ -1057,7 +1057,7 @@ def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(caps
     rule = scheduler.FullRule("predicates", "Licence", lambda pod, node: ["no licence"] * ("big" in pod.name), hooks={"permit": lambda *_: 600})
     server = Server(node("n"), pod("held"))
     cluster, policies = scheduler_of(server), SimpleNamespace(current=lambda: {"my-scheduler": scheduler.FullPolicy([rule], [])})
-    cluster.show = scheduler.Reporter(cluster.options, scheduler.Screen())
+    cluster.show = scheduler.Reporter(scheduler.read_arguments([]), scheduler.Screen())
     cluster.at_rest = cluster.show.sum_up
     said = []
     for names in ([], ["big-1", "big-2", "big-3"], [], ["big-4"]):
@@ -1271,15 +1271,13 @@ def test_a_binding_without_an_answer_is_said_once_and_a_failure_of_a_single_pass
 
 
 def test_a_proxy_that_does_not_answer_is_named_once_before_it_is_trouble(monkeypatch, caplog):
-    class Slow:
-        server, is_live = "http://127.0.0.1:8001", True
-
-        def request(self, *_, accept):
+    class Slow(scheduler.PooledProxy):
+        def request(self, *_):
             time.sleep(0.3)
             return {"items": []}
 
     monkeypatch.setattr(scheduler, "SLOW_SECONDS", 0.05)
-    assert [scheduler.list_all(Slow(), resource) for resource in ("pods", "nodes", "pods")] == [([], "")] * 3
+    assert [scheduler.list_all(Slow("http://127.0.0.1:8001"), resource) for resource in ("pods", "nodes", "pods")] == [([], "")] * 3
     assert caplog.messages == ["http://127.0.0.1:8001 has not answered for 0.05 s; it may take up to 60 s"]
 
 

@@ -471,9 +471,7 @@ def test_volumes_of_today(incoming, objects, reason):
 @table("status, known", {"an API server that does not know them has none": (404, True),
                          "one that does not show them is an error": (403, False)})
 def test_storage_capacities_of_an_old_api_server(status, known):
-    class Old:
-        is_live = False
-
+    class Old(scheduler.Manifests):
         def request(self, *_):
             raise scheduler.api_error(status, "no")
 

@@ -494,7 +494,7 @@ def test_a_nomination_is_cleared_by_a_request():
 
 def test_in_a_dry_run_a_nomination_is_cleared_in_memory():
     server = Server(*STALE)
-    cluster = scheduler.ListedCluster(server, options=scheduler.read_arguments(["--dry-run"]))
+    cluster = scheduler.ListedCluster(server, dry_run=True)
     assert [decision.node for decision in make_pass(cluster, configured())] == [None, "n"]
     assert {method for method, *_ in server.requests} == {"GET"}
 

@@ -57,14 +57,39 @@ def test_it_names_nothing_of_a_later_part_and_imports_what_it_uses(cut):
     assert run.returncode == 0, run.stdout
 
 
+def bound_by(statement):
+    """The names that a statement binds at the top level, imports aside."""
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        return [statement.name]
+    return [each.id for target in getattr(statement, "targets", [])
+            for each in ast.walk(target) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+
+
+def imported_by(statement):
+    """The names that a statement imports."""
+    return [each.asname or each.name for each in getattr(statement, "names", [])]
+
+
 def test_no_name_is_bound_twice_at_the_top_level():
-    bound = []
-    for statement in TREE.body:
-        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-            bound.append(statement.name)
-        for target in getattr(statement, "targets", []):
-            bound += [each.id for each in ast.walk(target) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+    bound = [name for statement in TREE.body for name in bound_by(statement)]
     assert [name for name, count in collections.Counter(bound).items() if count > 1] == []
+
+
+def test_no_part_names_anything_of_a_later_part():
+    heads = [number for number, line in enumerate(WHOLE.splitlines(), 1) if line.startswith("# PART ")]
+
+    def part_of(place):
+        return sum(head <= place.lineno for head in heads)
+
+    parts = {name: part_of(statement) for statement in TREE.body
+             for name in bound_by(statement) + imported_by(statement)}
+    early = []
+    for statement in TREE.body:
+        own = {each.arg for each in ast.walk(statement) if isinstance(each, ast.arg)}
+        own |= {each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+        early += [f"line {each.lineno}: {each.id}" for each in ast.walk(statement)
+                  if isinstance(each, ast.Name) and each.id not in own and parts.get(each.id, 0) > part_of(each)]
+    assert len(heads) == 7 and early == []
 
 
 def test_no_method_is_overridden_twice_in_a_line():

@@ -913,10 +913,8 @@ def test_a_resource_of_which_nothing_is_heard_fails_only_whom_it_concerns(told, 
     assert "status 403" in str(cluster.server.requests)
 
 
-class Streams:
+class Streams(scheduler.Manifests):
     """An API with streams as a test gives them, one after another; its lists are counted."""
-
-    is_live = False
 
     def __init__(self, *streams):
         self.streams, self.lists, self.asked = list(streams), 0, []
