@@ -3912,26 +3912,6 @@ class FullPolicy(Policy):
         idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # also while these change
         return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.looks_at.items()}
 
-    def lines(self):
-        """Return all that it says, a line for each rule and setting."""
-        lines = []
-        for rule in self.rules():
-            words = [rule.title]
-            if rule.name != rule.title:
-                words.append(f"({rule.name})")
-            if rule in self.priorities:
-                words.append(f"×{rule.weight}")
-            words += [f"{name}={json.dumps(value)}" for name, value in rule.settings.items() if value != []]
-            lines.append(" ".join([*words, *rule.hooks]))
-        lines += [f"{extender.title} {json.dumps(extender.config)}" for extender in self.extenders]
-        if self.always_check_all:
-            lines.append("alwaysCheckAllPredicates")
-        if (self.initial_backoff, self.max_backoff) != (FullPolicy.initial_backoff, FullPolicy.max_backoff):
-            lines.append(f"backoff from {self.initial_backoff} to {self.max_backoff} s")
-        if self.election.get("leaderElect"):
-            lines.append(f"leaderElection {json.dumps(self.election)}")
-        return lines
-
 
 def unheeded(decision):
     """Yield what the pod requires though no active rule looks at that, and the rule that would look."""
@@ -4050,11 +4030,32 @@ class PolicyFile:
             warn_once(f"{self.path}: {notice}")
 
 
+def lines_of(policy):
+    """Return all that a Policy says, a line for each rule and setting."""
+    lines = []
+    for rule in policy.rules():
+        words = [rule.title]
+        if rule.name != rule.title:
+            words.append(f"({rule.name})")
+        if rule in policy.priorities:
+            words.append(f"×{rule.weight}")
+        words += [f"{name}={json.dumps(value)}" for name, value in rule.settings.items() if value != []]
+        lines.append(" ".join([*words, *rule.hooks]))
+    lines += [f"{extender.title} {json.dumps(extender.config)}" for extender in policy.extenders]
+    if policy.always_check_all:
+        lines.append("alwaysCheckAllPredicates")
+    if (policy.initial_backoff, policy.max_backoff) != (FullPolicy.initial_backoff, FullPolicy.max_backoff):
+        lines.append(f"backoff from {policy.initial_backoff} to {policy.max_backoff} s")
+    if policy.election.get("leaderElect"):
+        lines.append(f"leaderElection {json.dumps(policy.election)}")
+    return lines
+
+
 def differences(before, after):
     """Return the lines in which Policies differ from those before, such as "- HostName"."""
     are_several = len(before | after) > 1
     heads = {name: f"{name}: " if are_several else "" for name in before | after}
-    old, new = [[heads[name] + line for name, policy in policies.items() for line in policy.lines()]
+    old, new = [[heads[name] + line for name, policy in policies.items() for line in lines_of(policy)]
                 for policies in (before, after)]
     lines = [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ")]
     differing = {*old} ^ {*new}  # empty, if only the order is another one
@@ -4845,7 +4846,7 @@ class Cache:
         """
         nominated = self.snapshot.nominated
         for each in filter(None, (before, pod)):
-            if each.nominated_node or not self.waiting(each):
+            if each.nominated_node or not self.still_waiting(each):
                 nominated = [other for other in nominated if other.uid != each.uid]
         if pod and pod.nominated_node and not (pod.node_name or pod.terminating):
             nominated = [*nominated, pod]
@@ -4869,12 +4870,12 @@ class Cache:
     def forget(self, pod):
         """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
         self.has_changed = True  # others have met it there
-        latest = self.waiting(pod)
+        latest = self.still_waiting(pod)
         if latest:
             self.place(latest, None)
             self.are_nodes_others |= isinstance(latest, UnreadPod)
 
-    def waiting(self, pod):
+    def still_waiting(self, pod):
         """Return a pod as it is by now; or None, if the API server shows that it has gone, or is bound."""
         latest = self.pods.get(pod.key)
         is_waiting = latest and latest.uid == pod.uid and not latest.node_name
@@ -5034,7 +5035,7 @@ class SchedulingQueue(dict):
 
         Forget all that have gone. Those that wait for rules fall back if their Policy is another one by now.
         """
-        known = [self.cache.waiting(record.pod) for record in self.values()]
+        known = [self.cache.still_waiting(record.pod) for record in self.values()]
         pods = {pod.uid: pod for pod in [*known, *listed] if pod and is_for(pod, policies)}
         moment = time.monotonic()
         for uid, pod in pods.items():
@@ -5045,7 +5046,7 @@ class SchedulingQueue(dict):
             decision = record.decision
             if decision and (uid not in pods or decision.policy not in policies.values()):
                 self.cycle.fall_back(decision)
-            is_being_bound = record.waits_for is WaitsFor.BINDING and self.cache.waiting(record.pod)
+            is_being_bound = record.waits_for is WaitsFor.BINDING and self.cache.still_waiting(record.pod)
             if uid not in pods and not is_being_bound and uid not in self.cycle.under_way:
                 del self[uid]
                 record.pod.record = None  # else they keep each other
@@ -5548,11 +5549,69 @@ def counted_up(request):
 
 # ==== 33. The live cluster ==============================================================================
 
+class WaitingPods:
+    """Which pods wait for a scheduler of ours: by lists; and between these, for those that come, by news.
+
+    The lists tell names only, and may lag: the pods themselves are as the cache has them, and those are left
+    out that are known to have gone, or of which no news came yet.
+    """
+
+    LAG = 5  # seconds by which news may be behind a list, at most
+
+    def __init__(self, api, cache):
+        self.api = api
+        self.cache = cache
+        self.is_to_list = True  # whether they are listed the next time
+        self.listed_at = 0  # when they were last listed, in monotonic seconds
+        self.unheard = {}  # namespace/name of pods that are listed, and not told -> since when
+
+    def find(self, policies):
+        """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError."""
+        arrived = self.cache.arrived
+        is_to_list = self.is_to_list or policies.keys() != self.cache.snapshot.policies.keys()
+        self.is_to_list = True
+        self.cache.snapshot.policies = dict(policies)
+        if is_to_list:
+            arrived.clear()  # these are listed now
+            keys = self.list(policies)
+            self.cache.refresh()
+            self.prove_the_watch(keys)
+        else:
+            self.cache.refresh()
+            keys = [pod.key for pod in arrived.values()]
+            arrived.clear()
+        pods = [self.cache.pods.get(key) for key in keys]
+        return [pod for pod in pods if pod and pod.scheduler in policies and not pod.node_name]
+
+    def list(self, policies):
+        """List the pods that wait; return a dict whose keys are namespace/name."""
+        self.listed_at = time.monotonic()
+        keys = {}
+        for name in policies:
+            selector = f"{Cluster.UNFINISHED},spec.schedulerName={name},spec.nodeName="
+            raws, _ = list_all(self.api, "pods", selector, names_only=True)
+            keys |= dict.fromkeys(map(key_in, raws))
+        return keys
+
+    def prove_the_watch(self, keys):
+        """List all pods anew if one is listed of which no news has come for long: others may lack, too."""
+        unknown = keys.keys() - self.cache.pods.keys()
+        self.unheard = {key: self.unheard.get(key, self.listed_at) for key in unknown}
+        for key, since in self.unheard.items():
+            if self.listed_at > since + self.LAG:
+                self.cache.objects.doubt(f"in {self.LAG} s not of pod {key}, which is listed")
+                self.cache.refresh()
+                return
+
+    def do_without_a_list(self, interval):
+        """Have the next pass take the pods that have come, unless none has listed them for long."""
+        self.is_to_list = time.monotonic() >= self.listed_at + max(interval, self.LAG)
+
+
 class LiveCluster(Cluster):
     """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
 
     OBJECTS = Objects  # how what there is becomes known
-    LAG = 5  # seconds by which news may be behind a list, at most
 
     def __init__(self, api, show=lambda decision: None, dry_run=False, at_rest=lambda: None):
         super().__init__(api, show)
@@ -5563,10 +5622,8 @@ class LiveCluster(Cluster):
         self.cycle = BindingCycle(self.cache, self.writer, Recorder(self.writer))
         self.pending = SchedulingQueue(self.cache, self.cycle)
         self.at_rest = at_rest  # is called when a pass is over
-        self.unheard = {}  # namespace/name of pods that are listed, and not told -> since when
+        self.waiting = WaitingPods(api, self.cache)
         self.began_at = 0  # when the last pass began, in monotonic seconds
-        self.is_to_list = True  # whether the next pass lists the pods that wait
-        self.listed_at = 0  # when they were last listed
         self.breaks_off_at = 0  # when the pass ends if pods have come
         self.pops_at = 0  # when pods may be tried in their backoff: passes take a twentieth of the time then
 
@@ -5632,47 +5689,9 @@ class LiveCluster(Cluster):
         self.breaks_off_at = ready_at + max(1, ready_at - self.began_at)
 
     def waiting_pods(self, policies):
-        """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError.
-
-        They are listed, unless the pass has begun early, for pods that came while it rested. The lists tell
-        names only, and may lag: the pods themselves are as the cache has them, and those are left out that
-        are known to have gone, or of which no news came yet.
-        """
+        """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError."""
         self.began_at = time.monotonic()
-        is_to_list = self.is_to_list or policies.keys() != self.snapshot.policies.keys()
-        self.is_to_list = True
-        self.snapshot.policies = dict(policies)
-        if is_to_list:
-            self.cache.arrived.clear()  # these are listed now
-            keys = self.list_names(policies)
-            self.cache.refresh()
-            self.prove_the_watch(keys)
-        else:
-            self.cache.refresh()
-            keys = [pod.key for pod in self.cache.arrived.values()]
-            self.cache.arrived.clear()
-        pods = [self.cache.pods.get(key) for key in keys]
-        return [pod for pod in pods if pod and pod.scheduler in policies and not pod.node_name]
-
-    def list_names(self, policies):
-        """List the pods that wait; return a dict whose keys are namespace/name."""
-        keys = {}
-        for name in policies:
-            selector = f"{self.UNFINISHED},spec.schedulerName={name},spec.nodeName="
-            raws, _ = list_all(self.api, "pods", selector, names_only=True)
-            keys |= dict.fromkeys(map(key_in, raws))
-        self.listed_at = self.began_at
-        return keys
-
-    def prove_the_watch(self, keys):
-        """List all pods anew if one is listed of which no news has come for long: others may lack, too."""
-        unknown = keys.keys() - self.cache.pods.keys()
-        self.unheard = {key: self.unheard.get(key, self.began_at) for key in unknown}
-        for key, since in self.unheard.items():
-            if self.began_at > since + self.LAG:
-                self.cache.objects.doubt(f"in {self.LAG} s not of pod {key}, which is listed")
-                self.cache.refresh()
-                return
+        return self.waiting.find(policies)
 
     def look(self, policies=()):
         """Return the cluster as it is by now. Raises ApiError."""
@@ -5700,7 +5719,7 @@ class LiveCluster(Cluster):
             self.writer.wait_for_a_free_thread()
             self.cache.take_news()
             pod = self.due.pop(0)
-            latest = self.cache.waiting(pod)
+            latest = self.cache.still_waiting(pod)
             if latest and not (latest.terminating or latest.gates):  # else it is bound, goes, or is unread
                 pod.record.begin_turn(latest)
                 return latest
@@ -5729,9 +5748,8 @@ class LiveCluster(Cluster):
         until = time.monotonic() + seconds
         while not (self.has_come() or self.could_pop() or stop.is_set()) and time.monotonic() < until:
             self.cache.take_news(patience=0.1)
-        was_listed_lately = time.monotonic() < self.listed_at + max(seconds, self.LAG)
-        knows_who_came = nobody_came_before and self.has_come()
-        self.is_to_list = not (knows_who_came and was_listed_lately)
+        if nobody_came_before and self.has_come():
+            self.waiting.do_without_a_list(seconds)
 
     def could_pop(self):
         """Say whether something has changed, so that pods may be tried in their backoff."""

@@ -276,7 +276,7 @@ def test_under_a_policy_all_that_select_the_pod_say_from_whom_it_is_spread():
 
 def test_what_is_always_asked_is_not_part_of_what_the_policy_says():
     for policies in BOTH.values():
-        said = "\n".join(policies["my-scheduler"].lines())
+        said = "\n".join(scheduler.lines_of(policies["my-scheduler"]))
         assert not any(rule.title in said for rule in scheduler.ALWAYS_ASKED)
 
 

@@ -227,8 +227,8 @@ def test_the_shipped_policy_is_for_teaching_and_what_stands_for_the_defaults_is_
     assert "it names seven predicates and four priorities" in README
     assert [len(shipped[where]) for where in ("predicates", "priorities")] == [7, 4]
     [policy] = re.findall(r"A Policy that leaves out both lists means the same:\s`(.*?)`", README)
-    assert scheduler.read_policy(json.loads(policy)).lines() == scheduler.read_policy(
-        scheduler.providers()["DefaultProvider"]).lines()
+    meant, default = (scheduler.read_policy(each) for each in (json.loads(policy), scheduler.providers()["DefaultProvider"]))
+    assert scheduler.lines_of(meant) == scheduler.lines_of(default)
 
 
 def test_it_is_read_in_a_few_minutes():
