@@ -1405,16 +1405,6 @@ def likeness_to_all(prepared):
     return None if None in likes else tuple(likes)
 
 
-def new_answers(function, nodes, to_ask, known):
-    """Ask about these nodes, by name; return {name: answer} of the answers that are not known."""
-    news = {}
-    for name in sorted(to_ask):
-        answer = function(nodes[name])
-        if name not in known or known[name] != answer:
-            news[name] = answer
-    return news
-
-
 def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers,
            change=None):
     """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
@@ -1426,30 +1416,13 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
     last = memory.findings.get((subject, like))
     if last is None or last.basis != basis:
         last = Finding(basis, memory.version)  # nothing is known
-    answers = last.answers
-    changed = memory.changed_since(last.version)
     are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
-
-    # Ask about the nodes that have changed, and those that were not asked about before.
-    to_ask = changed & nodes.keys()
-    if not are_same_nodes:
-        to_ask |= nodes.keys() - answers.keys()
-    news = new_answers(function, nodes, to_ask, answers)
-
-    # Take in what is new, and forget what was said of nodes that have changed and are not asked about now.
-    outdated = changed - to_ask
-    if news or outdated:
-        answers = answers | news
-        for name in outdated:
-            answers.pop(name, None)
-    if not are_same_nodes:
-        answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
-
-    # Make the result anew only if it may be another one.
+    changed = memory.changed_since(last.version)
+    answers, news = answers_by_now(last, nodes, function, changed, are_same_nodes)
     result = last.result
     if news and are_same_nodes and change:
         result = change(result, {name: last.answers[name] for name in news}, news)
-    elif news or not are_same_nodes:
+    elif news or not are_same_nodes:  # else it is what it was
         about_these = answers
         if len(answers) > len(nodes):
             about_these = {name: answers[name] for name in nodes}
@@ -1458,6 +1431,31 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
         finding = Finding(basis, memory.version, nodes, answers, result)
         memory.keep((subject, like), finding, len(snapshot.nodes))
     return result
+
+
+def answers_by_now(last, nodes, function, changed, are_same_nodes):
+    """Return the answers of a Finding, brought up to date for these nodes; and which of them are others.
+
+    Asked are the nodes that have changed, and those that were not asked before. What was said of others that
+    have changed is forgotten.
+    """
+    answers = last.answers
+    to_ask = changed & nodes.keys()
+    if not are_same_nodes:
+        to_ask |= nodes.keys() - answers.keys()
+    news = {}
+    for name in sorted(to_ask):
+        answer = function(nodes[name])
+        if name not in answers or answers[name] != answer:
+            news[name] = answer
+    outdated = changed - to_ask
+    if news or outdated:
+        answers = answers | news
+        for name in outdated:
+            answers.pop(name, None)
+    if not are_same_nodes:
+        answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
+    return answers, news
 
 
 ##########################################################################################################
