@@ -695,7 +695,7 @@ class Node:
         self.unschedulable = pick(raw, bool, "spec", "unschedulable")
         self.taints = tuple(Taint(*(pick(taint, str, part) for part in Taint._fields))
                             for taint in pick(raw, list, "spec", "taints", of=dict))
-        room = "allocatable" if pick(raw, dict, "status").get("allocatable") is not None else "capacity"
+        room = "allocatable" if pick(raw, dict, "status", "allocatable") else "capacity"
         self.allocatable = read_only(NO_REQUESTS | amounts(raw, "status", room))
         self.max_pods = quantity(str(pick(raw, dict, "status", room).get("pods") or 0))
         self._pods = {}
@@ -2041,6 +2041,7 @@ HOSTNAME = "kubernetes.io/hostname"
 DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
                   for key, skew in ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))]
 OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  # upstream: DefaultSelector
+SELECT_BY_LABELS = ("services", "replicationcontrollers")  # the oldest kinds: their selector has labels only
 
 
 def selectors_of(pod, snapshot, *resources):
@@ -2055,10 +2056,9 @@ def selectors_of(pod, snapshot, *resources):
 
 
 def selector_in(owner, resource):
-    """Return the selector of a service, a ReplicaSet, ..., which has the oldest kinds write labels only."""
+    """Return the selector of a service, a ReplicaSet, ... as a LabelSelector."""
     selector = pick(owner, dict, "spec").get("selector")
-    has_labels_only = resource in ("services", "replicationcontrollers")
-    return {"matchLabels": selector} if selector and has_labels_only else selector
+    return {"matchLabels": selector} if selector and resource in SELECT_BY_LABELS else selector
 
 
 def service_pairs(pod, nodes, snapshot, arguments):
@@ -5907,22 +5907,37 @@ import textwrap
 
 # ==== 35. A cluster made of manifests ===================================================================
 
-
 # What an API server would refuse is named, where rules look at it; what it would fill in is filled in.
+# A part of an object goes by the name of its field, or by the object's kind; [] is any entry of a list.
 
-EFFECTS = ["NoSchedule", "PreferNoSchedule", "NoExecute"]
-VALUES = {  # part of a pod or a node -> what its fields may say; [] is any entry of a list
-    "taints[]": {"effect": EFFECTS},
-    "tolerations[]": {"effect": EFFECTS, "operator": ["Equal", "Exists", "Gt", "Lt"]},
-    "matchExpressions[]": {"operator": [*OPERATORS]},
-    "matchFields[]": {"operator": [*OPERATORS]},
-    "topologySpreadConstraints[]": {"whenUnsatisfiable": ["DoNotSchedule", "ScheduleAnyway"]}}
-NEEDED = {  # part of a pod -> the fields without which it is refused
-    "podAffinityTerm": ["topologyKey"],
+EFFECTS = {"NoSchedule", "PreferNoSchedule", "NoExecute"}
+FIELDS = {  # part -> what its fields may say: schemas, as those of files
+    "taints[]": {"key": str, "value": str, "effect": EFFECTS},
+    "tolerations[]": {"key": str, "value": str, "effect": EFFECTS, "tolerationSeconds": int,
+                      "operator": {"Equal", "Exists", "Gt", "Lt"}},
+    "ports[]": {"hostPort": range(65536), "protocol": {"TCP", "UDP", "SCTP"}},
+    "matchExpressions[]": {"operator": {*OPERATORS}},
+    "matchFields[]": {"operator": {*OPERATORS}, "key": {"metadata.name"}},
+    "podAffinityTerm": {"labelSelector": dict},
+    f"required{WHEN}[]": {"labelSelector": dict},
+    f"preferred{WHEN}[]": {"weight": range(1, 101)},
+    "topologySpreadConstraints[]": {"maxSkew": WEIGHT, "labelSelector": dict,
+                                    "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}},
+    "PriorityClass": {"preemptionPolicy": {"Never", "PreemptLowerPriority"}},
+    "StorageClass": {"volumeBindingMode": {"Immediate", "WaitForFirstConsumer"}}}
+NEEDED = {  # part -> the fields without which it is refused
+    "taints[]": ["key", "effect"],
+    f"required{WHEN}": ["nodeSelectorTerms"],
     f"required{WHEN}[]": ["topologyKey"],
+    f"preferred{WHEN}[]": ["weight"],
+    "podAffinityTerm": ["topologyKey"],
+    "persistentVolumeClaim": ["claimName"],
     "topologySpreadConstraints[]": ["maxSkew", "topologyKey", "whenUnsatisfiable"]}
 CONTAINERS = ("initContainers", "containers")
 OF_PODS = ["tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "hostNetwork"]
+MISPLACED = {  # part -> fields that people put there; where they belong
+    **dict.fromkeys(["initContainers[]", "containers[]"], (OF_PODS, "in spec, beside containers")),
+    f"preferred{WHEN}[]": (["topologyKey", "labelSelector"], "in podAffinityTerm")}
 CLUSTER_WIDE = [  # kinds of objects that have no namespace
     "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
     "PriorityClass"]
@@ -5939,52 +5954,95 @@ def remarks_on(kind, thing):
     meant = "" if kind in KINDS else nearly(kind, KINDS)
     if meant:
         yield f'kind: did you mean "{meant}"?'
-    if kind in ("Pod", "Node"):
-        yield from refused_in(pick(thing, dict, "spec"), "spec")
+    spec = pick(thing, dict, "spec")
+    yield from problems_with(kind, thing, "")
+    if kind in ("Pod", "Node", "PersistentVolume"):
+        yield from refused_in(spec, "spec")
+        yield from refused_in(pick(thing, dict, "metadata", "labels"), "metadata.labels")
+    if kind == "PersistentVolume" and not (spec.get("claimRef") or pick(thing, dict, "status").get("phase")):
+        yield "nobody makes it available here: add a status with the phase Available"
     if kind in NOT_GIVEN:
         yield f"pods do not get its {NOT_GIVEN[kind]} here: add these to the pods themselves"
-    if not {"template", "jobTemplate"}.isdisjoint(pick(thing, dict, "spec")):
+    if not {"template", "jobTemplate"}.isdisjoint(spec):
         yield "no pods are made of its template here: add the pods themselves"
 
 
 def refused_in(part, place):
     """Yield what an API server refuses or drops in a part of a spec that rules look at."""
+    name = re.sub("[0-9]+", "", place.rpartition(".")[2])
     inner = []
     if isinstance(part, list):
         inner = [(f"{place}[{i}]", each) for i, each in enumerate(part)]
     elif isinstance(part, dict):
-        name = re.sub("[0-9]+", "", place.rpartition(".")[2])
-        yield from (f"{place}.{problem}" for problem in problems_with(name, part))
-        inner = [(f"{place}.{field}", each) for field, each in part.items() if field != "volumes"]
+        yield from problems_with(name, part, place)
+        inner = [(f"{place}.{field}", each) for field, each in part.items()
+                 if name != "volumes[]" or field in NEEDED]  # of a volume, its claim is looked at
     for where, each in inner:
         yield from refused_in(each, where)
 
 
-def problems_with(part, thing):
-    """Yield what is wrong with the fields of a part of a spec. Upstream: pkg/apis/core/validation."""
-    yield from (f"{name}: is missing" for name in NEEDED.get(part, ()) if not thing.get(name))
-    for name, known in VALUES.get(part, {}).items():
-        value = thing.get(name)
-        if value and value not in known:
-            yield f'{name}: unknown {name} "{value}"; expected one of {", ".join(known)}'
-    selector = thing.get("labelSelector")
-    if not isinstance(selector, dict | None):
-        yield f"labelSelector: expected an object, got {in_short(selector)}"
-    if part.removesuffix("[]") in CONTAINERS:
-        yield from (f"{name}: belongs in spec, beside containers" for name in OF_PODS if name in thing)
-    elif part == "resources":
-        places = ["requests", "limits", "claims"]
-        yield from (f"{name}: belongs in requests or limits" for name in thing if name not in places)
-    elif part in ("requests", "limits"):
-        for name in thing.keys() - NO_REQUESTS.keys():
-            if "/" not in name and not name.startswith("hugepages-"):
-                yield f"{name}: no such resource; expected {', '.join(NO_REQUESTS)}, or example.com/{name}"
-    elif part == "tolerations[]":
-        exists = thing.get("operator") == "Exists"
-        if exists and thing.get("value"):
-            yield "value: must be left out where the operator is Exists"
-        if not exists and not thing.get("key"):
-            yield "operator: must be Exists where there is no key"
+def problems_with(part, thing, place):
+    """Return what is wrong with a part of an object at a place. Upstream: pkg/apis/core/validation."""
+    said = [f"{name}: is missing" for name in NEEDED.get(part, ()) if not thing.get(name)]
+    names, where = MISPLACED.get(part, ((), ""))
+    said += [f"{name}: belongs {where}" for name in names if name in thing]
+    for name, schema in FIELDS.get(part, {}).items():
+        if thing.get(name):
+            decode_part(thing[name], schema, name, said)
+    if part in CHECKS:
+        said += CHECKS[part](thing)
+    problems = [f"{place}.{each}".lstrip(".") for each in said]
+    try:
+        if part in READ_BY and not problems:
+            READ_BY[part](thing)
+    except Malformed as error:
+        problems.append(f"{place}: {error}")
+    return problems
+
+
+def problems_of_resources(resources):
+    """Yield what is wrong with requests beside limits; what cannot be overcommitted has to have both."""
+    places = ["requests", "limits", "claims"]
+    yield from (f"{name}: belongs in requests or limits" for name in resources if name not in places)
+    limits = pick(resources, dict, "limits")
+    for name, text in pick(resources, dict, "requests").items():
+        wanted = quantity(str(text), 1000)
+        most = quantity(str(limits.get(name, 0)), 1000)
+        is_scarce = is_extended_resource(name) or name.startswith("hugepages-")
+        if is_scarce and wanted != most:
+            yield f"requests.{name}: must be equal to its limit"
+        elif is_scarce and wanted % 1000:
+            yield f"requests.{name}: must be a whole number"
+        elif name in limits and wanted > most:
+            yield f"requests.{name}: must be at most its limit"
+
+
+def problems_of_amounts(amounts):
+    """Yield which resources there are not."""
+    for name in amounts.keys() - NO_REQUESTS.keys():
+        if "/" not in name and not name.startswith("hugepages-"):
+            yield f"{name}: no such resource; expected {', '.join(NO_REQUESTS)}, or example.com/{name}"
+
+
+def problems_of_toleration(toleration):
+    """Yield what is wrong with the fields of a toleration beside each other."""
+    exists = toleration.get("operator") == "Exists"
+    if exists and toleration.get("value"):
+        yield "value: must be left out where the operator is Exists"
+    if not exists and not toleration.get("key"):
+        yield "operator: must be Exists where there is no key"
+    if toleration.get("tolerationSeconds") is not None and toleration.get("effect") != "NoExecute":
+        yield "effect: must be NoExecute where there are tolerationSeconds"
+
+
+CHECKS = {  # part -> a function that yields what else is wrong with its fields
+    "resources": problems_of_resources, **dict.fromkeys(["requests", "limits"], problems_of_amounts),
+    "tolerations[]": problems_of_toleration}
+READ_BY = {  # part -> a function that reads it as rules do, and raises Malformed
+    "matchExpressions[]": requirement,
+    "matchFields[]": lambda expression: node_selector_term({"matchFields": [expression]}),
+    **dict.fromkeys(["labels", "nodeSelector", "matchLabels"],
+                    lambda labels: label_selector({"matchLabels": labels}))}
 
 
 def completed(spec):
@@ -6019,9 +6077,9 @@ def give_class(name, claim, classes):
     of_old = "volume.beta.kubernetes.io/storage-class" in pick(claim, dict, "metadata", "annotations")
     has_class = spec.get("storageClassName") is not None or of_old
     if not has_class and "uid" not in claim["metadata"]:  # else it is a live cluster's
-        mark = "storageclass.kubernetes.io/is-default-class"
+        marks = {(f"storageclass.{beta}kubernetes.io/is-default-class", "true") for beta in ("", "beta.")}
         defaults = [name for name, each in classes.items()
-                    if pick(each, dict, "metadata", "annotations").get(mark) == "true"]
+                    if not marks.isdisjoint(pick(each, dict, "metadata", "annotations").items())]
         if defaults:
             claim["spec"] = spec | {"storageClassName": defaults[-1]}
     mode = name_in(classes.get(class_name_of(claim)), "volumeBindingMode")
@@ -6039,7 +6097,10 @@ def give_priority(pod, spec, classes):
     if name and name not in classes:
         warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'
                   + did_you_mean(name, classes, ""))
-    spec["priority"] = pick(classes.get(name, {}) if name else default, int, "value")
+    of_pod = classes.get(name, {}) if name else default
+    spec["priority"] = pick(of_pod, int, "value")
+    if of_pod.get("preemptionPolicy"):
+        spec["preemptionPolicy"] = of_pod["preemptionPolicy"]
 
 
 class Manifests:
@@ -6112,8 +6173,11 @@ class Manifests:
             Node(thing)
         elif resource == "priorityclasses":
             pick(thing, int, "value")
+            pick(thing, bool, "globalDefault")
+        elif resource == "storageclasses":
+            pick(thing, dict, "metadata", "annotations", of=str)
         elif resource in OWNERS:
-            pick(thing, dict, "spec", "selector")
+            pick(thing, dict, "spec", "selector", of=str if resource in SELECT_BY_LABELS else None)
 
     def by_name(self, resource):
         """Return {name: object} of a resource that has no namespace."""

@@ -300,6 +300,16 @@ def test_wrong_usage_is_exit_code_2(arguments, said):
     "a pod whose schedulerName is none": (
         {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": False}},
         "Pod p: schedulerName: expected a string, got false"),
+    "a Service that selects as a ReplicaSet does": (
+        {"kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": {"matchLabels": {"app": "x"}}}},
+        'Service s: spec.selector[matchLabels]: expected a string, got {"app": "x"}'),
+    "a default class of pods by a text": (
+        {"kind": "PriorityClass", "metadata": {"name": "c"}, "value": 5, "globalDefault": "false"},
+        'PriorityClass c: globalDefault: expected true or false, got "false"'),
+    "a default class of volumes without quotes": (
+        {"kind": "StorageClass", "metadata": {"name": "s", "annotations": {
+            "storageclass.kubernetes.io/is-default-class": True}}},
+        "StorageClass s: metadata.annotations[storageclass.kubernetes.io/is-default-class]: expected a string, got true"),
     "a Service that selects by a list": (
         {"kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": ["web"]}},
         'Service s: spec.selector: expected an object, got ["web"]'),
@@ -915,10 +925,10 @@ def tolerating(sign):
     return pod("p", tolerations=[{"key": "gpu", "operator": sign}])
 
 
-def choosing(sign):
+def choosing(sign, values=("ssd",)):
     """A pod with required node affinity."""
     return pod("p", affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
-        {"matchExpressions": [{"key": "disk", "operator": sign, "values": ["ssd"]}]}]}}})
+        {"matchExpressions": [{"key": "disk", "operator": sign, "values": [*values]}]}]}}})
 
 
 CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
@@ -926,8 +936,8 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
 
 @table("thing, said", {
     "a taint's effect": (
-        pod("p", tolerations=[{"key": "a", "effect": "Noschedule"}]), 'spec.tolerations[0].effect: unknown effect "Noschedule"; '
-        "expected one of NoSchedule, PreferNoSchedule, NoExecute"),
+        pod("p", tolerations=[{"key": "a", "effect": "Noschedule"}]), 'spec.tolerations[0].effect: expected one of '
+        'NoExecute, NoSchedule, PreferNoSchedule, got "Noschedule"'),
     "a toleration in a container": (
         pod("p", containers=[{"name": "c", "tolerations": []}]),
         "spec.containers[0].tolerations: belongs in spec, beside containers"),
@@ -941,7 +951,62 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
         pod("p", {"CPU": 1}), "spec.containers[0].resources.requests.CPU: no such resource; expected cpu, memory, "
         "ephemeral-storage, or example.com/CPU"),
     "resources that there are": (
-        pod("p", {"cpu": 1, "hugepages-2Mi": "2Mi", "example.com/gpu": 1}, resources={"limits": {"cpu": 1}}), None),
+        pod("p", containers=[{"name": "c", "resources": {
+            "requests": {"cpu": "500m"}, "limits": {"cpu": 1, "hugepages-2Mi": "2Mi", "example.com/gpu": 1}}}],
+            resources={"limits": {"cpu": 1}}), None),
+    "more requested than the limit": (
+        pod("p", containers=[{"name": "c", "resources": {"requests": {"cpu": 2}, "limits": {"cpu": "1999m"}}}]),
+        "spec.containers[0].resources.requests.cpu: must be at most its limit"),
+    "a device without a limit": (
+        pod("p", {"example.com/gpu": 1}), "spec.containers[0].resources.requests.example.com/gpu: must be equal to its limit"),
+    "half a device": (
+        pod("p", containers=[{"name": "c", "resources": {"limits": {"example.com/gpu": "0.5"}}}]),
+        "spec.containers[0].resources.requests.example.com/gpu: must be a whole number"),
+    "a resource of Kubernetes' own may be overcommitted": (pod("p", {"kubernetes.io/batch": 1}), None),
+    "a port of an unknown protocol": (
+        pod("p", containers=[{"name": "c", "ports": [{"hostPort": 80, "protocol": "tcp"}]}]),
+        'spec.containers[0].ports[0].protocol: expected one of SCTP, TCP, UDP, got "tcp"'),
+    "a port that is too large": (
+        pod("p", containers=[{"name": "c", "ports": [{"hostPort": 65536}]}]),
+        "spec.containers[0].ports[0].hostPort: expected from 0 to 65535, got 65536"),
+    "seconds of a toleration that evicts nobody": (
+        pod("p", tolerations=[{"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 5}]),
+        "spec.tolerations[0].effect: must be NoExecute where there are tolerationSeconds"),
+    "a toleration's value without quotes": (
+        pod("p", tolerations=[{"key": "a", "value": True}]),
+        "spec.tolerations[0].value: expected a string, got true"),
+    "a preferred term outside of podAffinityTerm": (
+        pod("p", affinity={"podAntiAffinity": {f"preferred{scheduler.WHEN}": [
+            {"weight": 1, "topologyKey": "zone", "labelSelector": {}}]}}),
+        f"spec.affinity.podAntiAffinity.preferred{scheduler.WHEN}[0].topologyKey: belongs in podAffinityTerm"),
+    "a preference without a weight": (
+        pod("p", affinity={"nodeAffinity": {f"preferred{scheduler.WHEN}": [{"preference": {}}]}}),
+        f"spec.affinity.nodeAffinity.preferred{scheduler.WHEN}[0].weight: is missing"),
+    "... with a weight above 100": (
+        pod("p", affinity={"nodeAffinity": {f"preferred{scheduler.WHEN}": [{"weight": 101, "preference": {}}]}}),
+        f"spec.affinity.nodeAffinity.preferred{scheduler.WHEN}[0].weight: expected from 1 to 100, got 101"),
+    "node affinity without terms": (
+        pod("p", affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": []}}}),
+        f"spec.affinity.nodeAffinity.required{scheduler.WHEN}.nodeSelectorTerms: is missing"),
+    "an operator that needs values": (
+        choosing("In", []), f"{CHOICE}.matchExpressions[0]: for 'in', 'notin' operators, values set can't be empty"),
+    "an operator that takes a number": (
+        choosing("Gt", ["x"]),
+        f"{CHOICE}.matchExpressions[0]: for 'Gt', 'Lt' operators, the value must be an integer"),
+    "a field of nodes that nobody looks at": (
+        pod("p", affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+            {"matchFields": [{"key": "spec.x", "operator": "In", "values": ["a"]}]}]}}}),
+        f'{CHOICE}.matchFields[0].key: expected one of metadata.name, got "spec.x"'),
+    "a label that no node can have": (
+        pod("p", nodeSelector={"disk": "very fast"}),
+        'spec.nodeSelector: invalid label value: "very fast": at key: "disk"'),
+    "a label of the pod": (
+        pod("p", labels={"app": "web/1"}), 'metadata.labels: invalid label value: "web/1": at key: "app"'),
+    "a claim without a name": (
+        pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"readOnly": True}}]),
+        "spec.volumes[0].persistentVolumeClaim.claimName: is missing"),
+    "what nobody looks at in volumes": (
+        pod("p", volumes=[{"name": "v", "projected": {"sources": [{"labels": {"a": "b c"}}]}}]), None),
     "a value where any will do": (
         pod("p", tolerations=[{"key": "a", "operator": "Exists", "value": "b"}]),
         "spec.tolerations[0].value: must be left out where the operator is Exists"),
@@ -962,16 +1027,16 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
         'spec.topologySpreadConstraints[0].labelSelector: expected an object, got "app=web"'),
     "labels may have any name": (pod("p", labels={"tolerationz": "x"}, nodeSelector={"request": "y"}), None),
     "an operator of tolerations": (
-        tolerating("Exist"), 'spec.tolerations[0].operator: unknown operator "Exist"; expected one of Equal, Exists, Gt, Lt'),
+        tolerating("Exist"), 'spec.tolerations[0].operator: expected one of Equal, Exists, Gt, Lt, got "Exist"'),
     "an operator of tolerations, in the plural": (
-        tolerating("Equals"), 'spec.tolerations[0].operator: unknown operator "Equals"; expected one of Equal, Exists, Gt, Lt'),
+        tolerating("Equals"), 'spec.tolerations[0].operator: expected one of Equal, Exists, Gt, Lt, got "Equals"'),
     "an operator of selectors": (
-        choosing("Equals"), f'{CHOICE}.matchExpressions[0].operator: unknown operator "Equals"; expected one of In, '
-        "NotIn, Exists, DoesNotExist, Gt, Lt"),
+        choosing("Equals"), f"{CHOICE}.matchExpressions[0].operator: expected one of "
+        'DoesNotExist, Exists, Gt, In, Lt, NotIn, got "Equals"'),
     "operators that there are": (tolerating("Exists"), None),
     "and of selectors": (choosing("NotIn"), None),
     "an operator that is a list": (
-        tolerating(["Exists"]), "spec.tolerations[0].operator: unknown operator \"['Exists']\"; expected one of Equal, Exists, Gt, Lt"),
+        tolerating(["Exists"]), 'spec.tolerations[0].operator: expected one of Equal, Exists, Gt, Lt, got ["Exists"]'),
     "names that are near others, and right": (pod(
         "p", volumes=[{"name": "v", "image": {"reference": "x"}}], status={"containerStatuses": [{"imageID": "x"}]},
         topologySpreadConstraints=[{
@@ -986,11 +1051,47 @@ def test_what_an_api_server_refuses_of_a_pod_is_named(thing, said):
     assert err.splitlines()[:1] == ([f"-: Pod p: {said}"] if said else [])
 
 
+@table("thing, said", {
+    "a taint without an effect": (node("m", taints=[{"key": "a"}]), "Node m: spec.taints[0].effect: is missing"),
+    "a class of volumes with an unknown mode": (
+        kind("StorageClass", "s", provisioner="x", volumeBindingMode="waitForFirstConsumer"),
+        'StorageClass s: volumeBindingMode: expected one of Immediate, WaitForFirstConsumer, got "waitForFirstConsumer"'),
+    "a class of pods with an unknown policy": (
+        kind("PriorityClass", "c", value=1, preemptionPolicy="never"),
+        'PriorityClass c: preemptionPolicy: expected one of Never, PreemptLowerPriority, got "never"'),
+    "a volume that nobody makes available": (
+        kind("PersistentVolume", "v", spec={"capacity": {"storage": "1Gi"}}),
+        "PersistentVolume v: nobody makes it available here: add a status with the phase Available"),
+    "... that is": (kind("PersistentVolume", "v", status={"phase": "Available"}), None),
+    "a volume of nodes that there cannot be": (
+        kind("PersistentVolume", "v", status={"phase": "Available"}, spec={"nodeAffinity": {"required": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "a", "operator": "in", "values": ["b"]}]}]}}}),
+        "PersistentVolume v: spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].operator: "
+        'expected one of DoesNotExist, Exists, Gt, In, Lt, NotIn, got "in"'),
+})
+def test_what_an_api_server_refuses_of_other_kinds_is_named(thing, said, tmp_path, caplog):
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), thing]))
+    scheduler.Manifests([tmp_path / "cluster.yaml"])
+    assert [message.partition("cluster.yaml: ")[2] for message in caplog.messages] == ([said] if said else [])
+
+
+@table("spec, policy", {
+    "that of its class": ({"priorityClassName": "meek"}, "Never"),
+    "the class says none": ({"priorityClassName": "bold"}, None),
+    "a pod without a class": ({}, None)})
+def test_a_pod_gets_the_preemption_policy_of_its_class(spec, policy, tmp_path):
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([
+        node("n"), pod("p", **spec), kind("PriorityClass", "meek", value=7, preemptionPolicy="Never"),
+        kind("PriorityClass", "bold", value=9)]))
+    given = scheduler.Manifests([tmp_path / "cluster.yaml"]).objects["pods", "default", "p"]["spec"]
+    assert given.get("preemptionPolicy") == policy
+
+
 def test_what_is_refused_of_a_node_or_comes_twice_is_said():
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([
         node("n"), node("m", taints=[{"key": "a", "effect": "Noschedule"}]), node("n")]))
     assert run.stderr.splitlines()[:2] == [
-        '-: Node m: spec.taints[0].effect: unknown effect "Noschedule"; expected one of NoSchedule, PreferNoSchedule, NoExecute',
+        '-: Node m: spec.taints[0].effect: expected one of NoExecute, NoSchedule, PreferNoSchedule, got "Noschedule"',
         "-: Node n: there is one of this name already, which this one replaces"]
 
 

@@ -498,7 +498,8 @@ REQUIRED, TERM = f"required{scheduler.WHEN}", {"topologyKey": "zone", "labelSele
     "host ports": ({"containers": [{"ports": [{"hostPort": 80}]}]}, "host ports", "PodFitsHostPorts"),
     "labels of the node": ({"nodeSelector": {"disk": "ssd"}}, "a node selector", "MatchNodeSelector"),
     "more elaborately": (
-        {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}}, "required node affinity",
+        {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}}}, "required node affinity",
         "MatchNodeSelector"),
     "a disk": ({"volumes": [{"name": "v", "iscsi": {"iqn": "x"}}]}, "a network disk", "NoDiskConflict"),
     "a claim": ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}]}, "claims",
