@@ -3385,8 +3385,11 @@ def unique_keys(pairs):
 
 
 def text_in(path):
-    """Return the text of a file, or of standard input for -."""
-    return sys.stdin.read() if str(path) == "-" else Path(path).read_text("utf-8-sig")
+    """Return the text of a file, or of standard input for -. PowerShell writes UTF-16."""
+    if str(path) == "-":
+        return sys.stdin.read()
+    data = Path(path).read_bytes()
+    return data.decode(json.detect_encoding(data))
 
 
 def parse(text):
@@ -3612,11 +3615,12 @@ def tls_problems(tls, place):
     if tls.get("insecure") and (tls.get("caFile") or tls.get("caData")):
         yield f"{place}: give either caFile, or caData, or insecure"
     for name in ("caFile", "certFile", "keyFile"):
-        if tls.get(name) and not Path(tls[name]).is_file():
+        has_data = tls.get(name.replace("File", "Data"))  # which takes precedence
+        if tls.get(name) and not has_data and not Path(tls[name]).is_file():
             yield f"{place}.{name}: there is no file {tls[name]}"
     for name in ("caData", "certData", "keyData"):
         try:
-            base64.b64decode(tls.get(name, ""), validate=True)
+            base64.b64decode("".join(tls.get(name, "").splitlines()), validate=True)
         except ValueError:
             yield f"{place}.{name}: expected what is in the file, in base64"
 
@@ -7711,9 +7715,9 @@ EXTENDS = {  # kube-scheduler's own plugin -> its extension points. Upstream: fr
     "VolumeBinding": "preFilter filter preScore score reserve preBind",
     "TaintToleration": "filter preScore score", "ImageLocality": "score",
     "NodeResourcesBalancedAllocation": "preScore score",
-    "DefaultPreemption": "preEnqueue postFilter podGroupPostFilter",
+    "DefaultPreemption": "preEnqueue postFilter",
     "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
-    "GangScheduling": "preEnqueue reserve permit placementFeasible",
+    "GangScheduling": "preEnqueue reserve permit",
     "PodGroupPodsCount": "placementScore", "TopologyPlacementGenerator": "placementGenerate"}
 DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
 WITHOUT_EFFECT = EXTENDS.keys() - {*PLUGIN_ORDER, *DONE_ANYWAY}  # those that do nothing here
@@ -7725,28 +7729,29 @@ STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "Most
 RULE_POINTS = {"predicates": ["preFilter", "filter"], "priorities": ["preScore", "score"]}
 HOOK_POINTS = {hook: point.in_configuration for hook, point in EXTENSION_POINTS.items()}
 POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *dict.fromkeys(HOOK_POINTS.values()),
-          "placementGenerate", "placementScore", "placementFeasible", "podGroupPostFilter"]
+          "placementGenerate", "placementScore"]
 
 
 def duration(text):
-    """Return a duration such as 15s, 1m30s or 500ms in seconds; "" and "0" are 0. None if it is none."""
-    units = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 0.001, "s": 1, "m": 60, "h": 3600}
-    parts = re.findall(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(ns|us|µs|ms|s|m|h)", str(text))
-    if text != "0" and "".join(map("".join, parts)) != text:
-        return None
-    return sum(float(count) * units[unit] for count, unit in parts)
+    """Return a duration such as 15s, 1m30s or .5h in nanoseconds; None if it is none, or is negative."""
+    units = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9,
+             "h": 3600 * 10**9}
+    parts = re.findall(r"([0-9]{1,20}\.?[0-9]{0,20}|\.[0-9]{1,20})(ns|us|µs|μs|ms|s|m|h)", str(text))
+    total = sum(int(decimal.Decimal(count) * units[unit]) for count, unit in parts)
+    is_whole = text in ("0", "+0") or (parts and "".join(map("".join, parts)) == text.removeprefix("+"))
+    return total if is_whole and total < 2**63 else None
 
 
 def times_of(election):
     """Return the times of leader election in seconds."""
-    return {name: duration(election.get(name, "")) or default for name, default in ELECTION.items()}
+    return {name: duration(election.get(name, "0")) / 10**9 or default for name, default in ELECTION.items()}
 
 
 def leaves_time(election):
     """Say whether a leader has time to renew its Lease, even if its pauses are longer by JitterFactor."""
-    lease, renew, retry = times_of(election).values()
+    lease, renew, retry = [round(seconds * 10**9) for seconds in times_of(election).values()]
     is_elected = election.get("leaderElect", True)  # as upstream has it by default
-    return lease > renew > 1.2 * retry or not is_elected
+    return lease > renew > int(1.2 * retry) or not is_elected
 
 
 def is_strategy(strategy):
@@ -7769,15 +7774,13 @@ READ_OVER = {  # since nothing here depends on it
     "clientConnection": {"kubeconfig": str, "acceptContentTypes": str, "contentType": str, "qps": float,
                          "burst": range(2**31)},
     "parallelism": range(1, 2**31), "enableProfiling": bool, "enableContentionProfiling": bool,
-    "delayCacheUntilActive": bool, "percentageOfNodesToScore": range(101),
-    "percentageOfPlacementsToScore": range(101)}
+    "delayCacheUntilActive": bool, "percentageOfNodesToScore": range(101)}
 DURATION = Form('a duration, such as "30s"', lambda value: duration(value) is not None, None)
 CONFIGURATION = READ_OVER | {
     "kind": str, "apiVersion": str,
     "podInitialBackoffSeconds": range(1, 2**63), "podMaxBackoffSeconds": range(1, 2**63),
     "profiles": [{
-        "schedulerName": str,
-        "percentageOfNodesToScore": range(101), "percentageOfPlacementsToScore": range(101),
+        "schedulerName": str, "percentageOfNodesToScore": range(101),
         "pluginConfig": [{"name": str, "args": dict}],
         "plugins": {point: {part: [{"name": str, "weight": range(2**31)}] for part in ("enabled", "disabled")}
                     for point in POINTS}}],
@@ -7821,7 +7824,7 @@ PLUGIN_ARGUMENTS = {  # what changes nothing here is read over. Upstream: valida
         "each resource once", lambda resources: differ(resources, "name"),
         [{"name": str, "weight": range(2)}])},
     "VolumeBinding": {
-        "bindTimeoutSeconds": range(2**31),
+        "bindTimeoutSeconds": range(2**63),
         "shape": Form("nothing, as the feature gate StorageCapacityScoring is off by default",
                       lambda value: False, None)},
     "DefaultPreemption": Form(
@@ -7829,7 +7832,7 @@ PLUGIN_ARGUMENTS = {  # what changes nothing here is read over. Upstream: valida
         lambda args: len(args) < 2 or any(args.values()),
         {"minCandidateNodesPercentage": range(101), "minCandidateNodesAbsolute": range(2**31)}),
     "DynamicResources": {"filterTimeout": DURATION, "bindingTimeout": Form(
-        "a duration of at least 1s", lambda value: (duration(value) or 0) >= 1, None)}}
+        "a duration of at least 1s", lambda value: (duration(value) or 0) >= 10**9, None)}}
 
 
 Plugin = collections.namedtuple("Plugin", "rules points weight")  # weight: 0 if it does not run by default
@@ -7878,7 +7881,7 @@ def read_configuration(document, scheduler_name):
     refuse([IN_A_POLICY.sub("", problem) for problem in problems])
     configs = body.get("extenders", [])
     for config in configs:  # a Policy has nanoseconds
-        config["httpTimeout"] = int(duration(config.get("httpTimeout", "")) * 10**9)
+        config["httpTimeout"] = duration(config.get("httpTimeout", "0"))
     extenders = extenders_of(configs)
     for extender in extenders:
         extender.filtered = FILTERED_TODAY
@@ -8001,25 +8004,33 @@ def check_configuration(body, notices, problems):
 def profile_problems(profiles):
     """Yield what is wrong with profiles besides their single plugins."""
     names = [profile.get("schedulerName", "") for profile in profiles]
-    known = plugins_of_today()
     for i, profile in enumerate(profiles):
         place = f"profiles[{i}]"
         if not names[i] or names[i] in names[:i]:
             yield f"{place}.schedulerName: each profile needs one of its own"
         if queue_sort_of(profile) != queue_sort_of(profiles[0]):
             yield f"{place}.plugins.queueSort: must be as in profiles[0], with its args"
-        running = running_plugins(profile.get("plugins", {}))
-        for point in ("queueSort", "bind"):
-            left = [name for name in running[point] if name in known and point in known[name].points]
-            if not left or (len(left) > 1 and point == "queueSort"):
-                yield f"{place}.plugins.{point}: expected one plugin, got {', '.join(left) or 'none'}"
+        sorting = plugins_at("queueSort", profile)
+        if len(sorting) != 1:
+            yield f"{place}.plugins.queueSort: expected one plugin, got {', '.join(sorting) or 'none'}"
+        if not plugins_at("bind", profile):
+            yield f"{place}.plugins.bind: expected one plugin, got none"
+
+
+def plugins_at(point, profile):
+    """Return the names of the plugins that a profile runs at a point."""
+    known = plugins_of_today()
+    running = running_plugins(profile.get("plugins", {}))[point]
+    return [name for name in running if name in known and point in known[name].points]
 
 
 def queue_sort_of(profile):
     """Return what a profile says of the order of the queue, which is one for all profiles."""
     chosen = profile.get("plugins", {}).get("queueSort", {})
-    names = [entry.get("name") for entry in chosen.get("enabled", [])]
-    return chosen, [config for config in profile.get("pluginConfig", []) if config.get("name") in names]
+    disabled = [entry.get("name") for entry in chosen.get("disabled", [])]
+    sorting = plugins_at("queueSort", profile)
+    args = [config for config in profile.get("pluginConfig", []) if config.get("name") in sorting]
+    return chosen.get("enabled", []), disabled, sorting, args
 
 
 def check_plugins(profiles, notices, problems):
@@ -8080,7 +8091,7 @@ def decode_arguments(configs, place, notices, problems):
         elif name in names[:i]:
             problems.append(f'{where}: there are arguments for "{name}" already')
         for part, expected in {"kind": f"{name}Args", "apiVersion": CONFIGURATION_VERSION}.items():
-            said = args.pop(part, expected)
+            said = args.pop(part, None) or expected
             if name in PLUGIN_ARGUMENTS and said != expected:
                 problems.append(f"{where}.args.{part}: expected {expected}, got {in_short(said)}")
         if args and (name not in schemas or name in WITHOUT_EFFECT):

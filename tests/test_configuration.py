@@ -173,7 +173,7 @@ ENABLED, DISABLED = "profiles[0].plugins.{}.enabled[0]", "profiles[0].plugins.{}
          'did you mean "NodeResourcesFit"?']),
     "arguments that say of what kind they are only": (
         {"pluginConfig": [{"name": "DefaultPreemption", "args": {"kind": "DefaultPreemptionArgs"}}]}, {}, []),
-    "extension points of groups of pods": ({"plugins": {"placementScore": {}, "podGroupPostFilter": {}}}, {}, []),
+    "extension points of groups of pods": ({"plugins": {"placementScore": {}, "placementGenerate": {}}}, {}, []),
 })
 def test_what_is_read_without_effect_is_said(profile, more, notices):
     [policy] = load(profile, **more).values()
@@ -345,6 +345,7 @@ def test_resources_are_weighed_as_the_arguments_say(kind):
 @table("times, seconds", {
     "kube-scheduler's times": ({}, (15, 10, 2)),
     "others": ({"leaseDuration": "1m30s", "retryPeriod": "500ms"}, (90, 10, 0.5)),
+    "zero is the default": ({"leaseDuration": "0s", "renewDeadline": "0"}, (15, 10, 2)),
 })
 def test_the_times_of_leader_election(times, seconds):
     election = load(leaderElection={"leaderElect": True, **times})["my-scheduler"].election
@@ -364,7 +365,9 @@ def test_an_unknown_plugin_is_said_at_every_point():
         load({"plugins": {"permit": {"enabled": plugins("Nobody")}}})
 
 
-@table("timeout, seconds", {"minutes and seconds": ("1m30s", 90), "microseconds": ("500us", 0.0005), "zero": ("0", 5)})
+@table("timeout, seconds", {
+    "minutes and seconds": ("1m30s", 90), "microseconds": ("500us", 0.0005), "zero": ("0", 5), "a sign": ("+15s", 15),
+    "a Policy's nanoseconds": ("30000000000ns", 30), "no digit before the point": (".5m", 30), "in Greek": ("500μs", 0.0005)})
 def test_extenders_have_their_timeouts_as_durations(timeout, seconds):
     [policy] = load(extenders=[{"urlPrefix": "http://x", "filterVerb": "filter", "httpTimeout": timeout,
                                 "enableHTTPS": True}]).values()
@@ -524,6 +527,12 @@ LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPe
 @table("document, said", {
     # ValidateClientConnectionConfiguration, ValidateLeaderElectionConfiguration, NewLeaderElector
     "a burst below 0": wrong("clientConnection.burst: expected from 0 to 2147483647, got -1", clientConnection={"burst": -1}),
+    "a time that is no longer, to the nanosecond": wrong(LONGER, leaderElection={"renewDeadline": "3.6s", "retryPeriod": "3s"}),
+    "a lease that is empty": wrong('leaderElection.leaseDuration: expected a duration, such as "30s", got ""',
+                                   leaderElection={"leaseDuration": ""}),
+    "a lease that is longer than Go counts": wrong(
+        'leaderElection.leaseDuration: expected a duration, such as "30s", got "999999999h"',
+        leaderElection={"leaseDuration": "999999999h"}),
     "a lease below 0": wrong('leaderElection.leaseDuration: expected a duration, such as "30s", got "-1s"',
                              leaderElection={"leaseDuration": "-1s"}),
     "a lease no longer than the time to renew it": wrong(LONGER, leaderElection={"leaseDuration": "10s"}),
@@ -558,6 +567,12 @@ LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPe
         "profiles[1].plugins.queueSort: must be as in profiles[0], with its args", *(
             {"schedulerName": name, "plugins": {"queueSort": {"enabled": plugins("PrioritySort")}},
              "pluginConfig": [{"name": "PrioritySort", "args": {"by": name}}]} for name in "ab")),
+    "... by way of multiPoint": wrong(
+        "profiles[1].plugins.queueSort: must be as in profiles[0], with its args", {"schedulerName": "a"},
+        {"schedulerName": "b", "plugins": {"multiPoint": {"enabled": plugins("Coscheduling"), "disabled": plugins("PrioritySort")}}}),
+    # Since 1.37
+    "an extension point to come": enabling("podGroupPostFilter: unknown field", podGroupPostFilter=["DefaultPreemption"]),
+    "a field to come": wrong("percentageOfPlacementsToScore: unknown field; did you mean \"percentageOfNodesToScore\"?", percentageOfPlacementsToScore=50),
     "a queue in two orders": enabling("queueSort: expected one plugin, got PrioritySort, Coscheduling",
                                       queueSort=["PrioritySort", "Coscheduling"]),
     # validateExtenders
@@ -644,7 +659,7 @@ LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPe
     "... and one without a key": argued(
         "NodeAffinity", f"args.addedAffinity.{PREFERRED}[0].preference.matchExpressions[0]: expected a key",
         addedAffinity={PREFERRED: [{"weight": 1, "preference": {"matchExpressions": [{"operator": "Exists"}]}}]}),
-    "a timeout below 0": argued("VolumeBinding", "args.bindTimeoutSeconds: expected from 0 to 2147483647, got -1",
+    "a timeout below 0": argued("VolumeBinding", "args.bindTimeoutSeconds: expected from 0 to 9223372036854775807, got -1",
                                 bindTimeoutSeconds=-1),
     "a shape whose gate is off": argued(
         "VolumeBinding", "args.shape: expected nothing, as the feature gate StorageCapacityScoring is off by default",
@@ -714,6 +729,10 @@ def test_all_that_is_wrong_is_said_at_once(document, said):
                                                                 "bind": {"enabled": plugins("DefaultBinder")}}}, {}),
     "default constraints of today": ({"pluginConfig": [{"name": "PodTopologySpread", "args": {
         "defaultingType": "List", "defaultConstraints": [SPREAD | {"nodeTaintsPolicy": "Honor"}]}}]}, {}),
+    "arguments that do not say of what kind they are": ({"pluginConfig": [{"name": "VolumeBinding", "args": {
+        "kind": "", "apiVersion": None}}]}, {}),
+    "a queue whose order nobody changes": ({"schedulerName": "my-scheduler", "plugins": {"queueSort": {"enabled": []}}}, {}),
+    "a binding that may take its time": ({"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 2**40}}]}, {}),
     "arguments of their own kind": ({"pluginConfig": [{"name": "VolumeBinding", "args": {
         "kind": "VolumeBindingArgs", "apiVersion": "kubescheduler.config.k8s.io/v1"}}]}, {}),
 })

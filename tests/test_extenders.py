@@ -328,6 +328,8 @@ def certificate(tmp_path_factory):
     "a CA, and another name": ("localhost", {"caFile": "CERT"}, False),
     "a CA, and the name that the certificate is for": ("localhost", {"caFile": "CERT", "serverName": "127.0.0.1"}, True),
     "a CA as data": ("127.0.0.1", {"caData": "CERT"}, True),
+    "a CA as data in lines": ("127.0.0.1", {"caData": "CERT", "in lines": True}, True),
+    "data beside a file that is not there": ("127.0.0.1", {"caFile": "/nowhere", "caData": "CERT"}, True),
     "a CA as data, and another name": ("localhost", {"caData": "CERT"}, False),
     "data that take precedence over a file": ("127.0.0.1", {"caFile": "KEY", "caData": "CERT"}, True),
     "a client certificate": ("127.0.0.1", {"certFile": "CERT", "keyFile": "KEY"}, True),
@@ -341,7 +343,10 @@ def test_https(certificate, host, tls, works):
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(cert)
     files = {"CERT": cert, "KEY": key}
-    tls = {name: value if value not in files else base64.b64encode(files[value].read_bytes()).decode() if "Data" in name
+    tls, encode = dict(tls), base64.b64encode
+    if tls.pop("in lines", False):
+        encode = base64.encodebytes
+    tls = {name: value if value not in files else encode(files[value].read_bytes()).decode() if "Data" in name
            else str(files[value]) for name, value in tls.items()}
     service = Service(context)
     url = service.url.replace("127.0.0.1", host)

@@ -586,3 +586,11 @@ def test_a_predicate_whose_argument_names_no_labels_lets_every_node_pass(name):
     policies = {"my-scheduler": scheduler.read_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": name}], "priorities": []})}
     assert list(decide(policies, pod("p"), node("a"), node("b")).total) == ["a", "b"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])  # the last is what PowerShell writes
+def test_a_policy_is_read_in_what_windows_writes(encoding, tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_bytes((ROOT / "policy.json").read_text().replace("\n", "\r\n").encode(encoding))
+    read, shipped = (scheduler.load_policies(each, "my-scheduler")["my-scheduler"] for each in (path, ROOT / "policy.json"))
+    assert scheduler.lines_of(read) == scheduler.lines_of(shipped)
