@@ -6508,7 +6508,7 @@ def labels_amiss(pod, node):
         if not satisfies(node.labels, [each]):
             label = f"{each.key}={node.labels[each.key]}" if each.key in node.labels else f"no {each.key}"
             values = f" [{', '.join(each.values)}]" if each.values else ""
-            words.append(f"asks for {each.key} {each.operator}{values}, has {label}")
+            words.append(f"{each.key} {each.operator}{values}: has {label}")
     return words
 
 
@@ -6685,13 +6685,13 @@ header { position: sticky; top: 0; display: flex; flex-wrap: wrap; border-bottom
 h1 { flex: 1 1 12rem }
 h1, h2, caption { margin: .2rem 0 0; font-size: .85rem; font-weight: normal; color: var(--soft) }
 h3 { margin: 0 0 .4rem; font-size: 1.35rem; outline: none }
-h4, p { margin: 0 0 .3rem }
+h4, p { margin: 0 0 .2rem }
 button { margin: .2rem; font: inherit }
 .sides, .nodes { display: grid; gap: .6rem }
 .nodes { grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); align-content: start }
 article, pre { margin: 0; padding: .3rem .6rem; background: var(--box); border: .15rem solid var(--line) }
 .best { border-color: var(--yes); background: var(--best) }
-pre, ul, .sides table { font-size: .8rem }
+pre, ul, small, .sides table { font-size: .8rem }
 pre { white-space: pre-wrap }
 ul { display: flex; flex-wrap: wrap; gap: .2rem; margin: .1rem 0; padding: 0; list-style: none }
 li { padding: 0 .3rem; border: 1px solid var(--line) }
@@ -6710,7 +6710,7 @@ td:has(meter), meter { width: 100% }
   :root { color-scheme: light }
   nav { display: none !important }
   section { display: block !important; margin-bottom: 1rem }
-  article, h2, h3, tr { break-inside: avoid; break-after: avoid }
+  article, h2, h3, pre, thead, tr { break-inside: avoid; break-after: avoid }
 }
 """
 
@@ -6723,6 +6723,7 @@ function move(by) {
   at = Math.max(0, Math.min(at + by, steps.length - 1));
   steps.forEach((step, i) => step.hidden = i !== at);
   document.getElementById('where').textContent = `${at + 1} of ${steps.length}`;
+  history.replaceState(null, '', `#${at + 1}`);
   scrollTo(0, 0);
   steps[at].querySelector('article.best')?.scrollIntoView({block: 'nearest'});
   steps[at].querySelector('h3').focus({preventScroll: true});
@@ -6737,7 +6738,7 @@ addEventListener('keydown', event => {
 document.getElementById('back').onclick = () => move(-1);
 document.getElementById('next').onclick = () => move(1);
 document.querySelector('nav').hidden = false;
-move(0);
+move(Number(location.hash.slice(1) || 1) - 1 || 0);
 """
 
 
@@ -6783,10 +6784,13 @@ class Page:
         for each in nodes_to_show(self.nodes, self.new, {node, *ranked(decision)[:4]}):
             others = [other for other in each.pods.values() if other.uid != pod.uid]
             before.append(with_pods(each, others))
-            after.append(with_pods(each, [pod, *others]) if each.name == node else before[-1])
+            after.append(with_pods(each, [*others, pod]) if each.name == node else before[-1])
         heading = f"{pod.key} (decision {len(self.scenes) + 1})"
         manifest = f"<pre>{escaped(manifest_of(pod))}</pre>"
-        parts = [step(heading, "Where will it go?", beside(manifest, self.boxes(before)))]
+        question = beside(manifest, self.boxes(before))
+        if not self.scenes:
+            question += rules_in_html(decision.policy)
+        parts = [step(heading, "Where will it go?", question)]
         title = f"It goes to {node}" if node else "It stays pending"
         parts.append(step(heading, title, answer(decision, remarks)))
         if node:
@@ -6836,6 +6840,13 @@ def step(heading, title, content):
     return f'<section><h2>{escaped(heading)}</h2><h3 tabindex="-1">{escaped(title)}</h3>{content}</section>'
 
 
+def rules_in_html(policy):
+    """Return by which rules it is decided."""
+    vetoes = ", ".join(rule.title for rule in policy.predicates)
+    votes = ", ".join(f"{rule.title} × {rule.weight}" for rule in policy.priorities)
+    return f"<p><small>{escaped(f'Predicates veto: {vetoes}. Priorities vote, × weight: {votes}.')}</small>"
+
+
 def beside(left, boxes):
     """Return what stands at the left, and nodes as boxes beside it."""
     return f'<div class="sides">{left}{boxes}</div>'
@@ -6845,7 +6856,8 @@ def answer(decision, remarks):
     """Return what was decided, and from what: sentences, and a table of nodes by rules."""
     best = ranked(decision)[:MANY]
     sentences = [in_words(decision), *remarks, *sentences_about(decision, len(best))]
-    heads, *rows = scores_in_rows(decision, best) if best else [["", "Why it does not fit"]]
+    scores = scores_in_rows(decision, best) if best else [["", "Why it does not fit"]]
+    heads, *rows = [[name, total, *votes] for name, *votes, total in scores]  # so that the total is in sight
     heads[0] = "Node"
     for group in groups_of_failing(decision):
         names = group.nodes[:5]
@@ -6883,8 +6895,8 @@ def box(node, keys, new, kind):
     for name in [*CPU_AND_MEMORY, *devices]:
         rows.append(bar(name.rpartition("/")[2], share_in_use(node, name), used_of_all(node, name)))
     names = []
-    for pod in [*node.pods.values()][:MANY]:
-        words = " ".join([pod.key.removeprefix("default/"), *labels_of(pod, keys)])
+    for pod in sorted(node.pods.values(), key=lambda pod: pod.uid not in new)[:MANY]:
+        words = " ".join([pod.key.removeprefix("default/"), *labels_of(pod, keys), *what_matters(pod)])
         names.append(item(f"+{words}", "new") if pod.uid in new else item(words))
     if len(node.pods) > MANY:
         names.append(item(f"and {len(node.pods) - MANY} others"))
@@ -6908,6 +6920,12 @@ def labels_of(thing, keys):
     return [f"{key}={value}" for key, value in sorted(thing.labels.items()) if key in keys]
 
 
+def what_matters(pod):
+    """Return in words what else of a placed pod may matter to the next ones."""
+    ports = [f"port {number}" for _, number in pod.host_ports]
+    return [*ports, f"priority {pod.priority}"] if pod.priority else ports
+
+
 def keys_asked_for(pod):
     """Return all words of what a pod asks of labels: the keys of labels are among them."""
     asked = [pod.spec.get(part) for part in ("nodeSelector", "affinity", "topologySpreadConstraints")]
@@ -6929,7 +6947,7 @@ def manifest_of(pod):
                       for container in pick(pod.spec, list, kind, of=dict)]
     metadata = filled_in(pod.raw["metadata"], ["name", "namespace", "labels"])
     thing = {"kind": "Pod", "metadata": metadata, "spec": filled_in(spec, SHOWN_OF_PODS)}
-    return yaml.safe_dump(thing, sort_keys=False, default_flow_style=None, allow_unicode=True)
+    return yaml.safe_dump(thing, sort_keys=False, default_flow_style=None, allow_unicode=True, width=24)
 
 
 def filled_in(thing, names):

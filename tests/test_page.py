@@ -101,7 +101,7 @@ def box(browser, name):
 def test_the_demo_is_walked_through_by_keys(browse):
     page = browse("--cluster", DEMO, "--seed=1")
     assert heading(page) == "default/web-1 Where will it go?" and place(page) == "1 of 24"
-    assert "requests: {cpu: 500m, memory: 512Mi}" in shown(page) and "cordoned" in box(page, "node-old")
+    assert "requests: {cpu: 500m,\n        memory: 512Mi}" in shown(page) and "cordoned" in box(page, "node-old")
     assert box(page, "node-a") == "node-a disk=ssd zone=east pods 1/110 cpu 2.5/4 memory 4/8Gi database"
     headings = [heading(page)]
     while place(page) != "24 of 24":
@@ -135,14 +135,49 @@ def test_the_answer_is_a_table_of_nodes_by_rules(browse):
     rows = [[cell.text.replace("\n", " ") for cell in row.find_elements(By.CSS_SELECTOR, "th, td")]
             for row in answer.find_elements(By.TAG_NAME, "tr")]
     assert [cell.replace(" ", "") for cell in rows[0]] == [
-        "Node", "LeastRequestedPriority", "BalancedResourceAllocation", "NodeAffinityPriority",
-        "TaintTolerationPriority", "Total"]
-    assert rows[1:3] == [["* node-a", "29×1", "90×1", "1→100×2", "0→100×1", "419"],
-                         ["node-b", "88×1", "92×1", "0→0×2", "0→100×1", "280"]]
+        "Node", "Total", "LeastRequestedPriority", "BalancedResourceAllocation", "NodeAffinityPriority",
+        "TaintTolerationPriority"]
+    assert rows[1:3] == [["* node-a", "419", "29×1", "90×1", "1→100×2", "0→100×1"],
+                         ["node-b", "280", "88×1", "92×1", "0→0×2", "0→100×1"]]
     assert rows[5] == ["✗ node-old", "CheckNodeUnschedulable: node(s) were unschedulable"]
     assert "node-a is 139 ahead of node-b: NodeAffinityPriority +200," in shown(page)
     assert answer.find_element(By.TAG_NAME, "caption").text.startswith("Nodes by rules")
     assert {each.get_attribute("scope") for each in answer.find_elements(By.TAG_NAME, "th")} == {"row", "col"}
+
+
+def test_the_first_question_says_by_which_rules(browse):
+    page = browse("--cluster", DEMO)
+    asked = [shown(page)]
+    press(page, *[Keys.ARROW_RIGHT] * 3)
+    asked.append(shown(page))
+    assert ["PodFitsHostPorts, MatchNodeSelector" in each and "NodeAffinityPriority × 2" in each for each in asked] == [
+        True, False]
+
+
+@table("options, step", {"of few rules": ((), 1), "of all default ones": (("--policy", "DefaultProvider"), 1)})
+def test_the_total_is_in_sight(options, step, browse):
+    page = browse("--cluster", DEMO, *options)
+    press(page, *[Keys.ARROW_RIGHT] * step)
+    [total] = [each for each in page.find_elements(By.TAG_NAME, "th") if each.text == "Total" and each.is_displayed()]
+    assert total.rect["x"] + total.rect["width"] < page.execute_script("return innerWidth")
+
+
+def test_a_step_has_an_address(browse):
+    page = browse("--cluster", DEMO)
+    press(page, *[Keys.ARROW_RIGHT] * 4)
+    page.refresh()
+    assert page.current_url.endswith("#5") and page.find_element(By.ID, "where").text == "5 of 24"
+    page.get(page.current_url.partition("#")[0] + "#nowhere")
+    page.refresh()
+    assert page.find_element(By.ID, "where").text == "1 of 24"
+
+
+def test_ports_and_priorities_of_placed_pods_are_said(browse, tmp_path):
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
+        node("n"), pod("waits"), pod("grand", nodeName="n", priority=7, containers=[
+            {"name": "c", "ports": [{"hostPort": 80}, {"hostPort": 53, "protocol": "UDP"}]}])]}))
+    page = browse("--cluster", tmp_path / "cluster.json")
+    assert box(page, "n").endswith(" grand port 80 port 53 priority 7")
 
 
 def test_a_pod_counts_on_its_node_from_its_third_step_on(browse):
@@ -155,7 +190,7 @@ def test_a_pod_counts_on_its_node_from_its_third_step_on(browse):
     assert "gpu 1/2 +training" in box(page, "node-gpu")
     press(page, Keys.END)
     assert "warehouse ✗ 0/5 nodes are available" in shown(page) and "cache → node-a" in shown(page)
-    assert box(page, "node-a").endswith(" database +cache +report +ingress-2")
+    assert box(page, "node-a").endswith(" +cache +report +ingress-2 port 80 database")
 
 
 def test_a_pod_that_stays_pending_says_what_it_lacks(browse):
@@ -252,7 +287,7 @@ def test_of_1000_nodes_those_that_matter_are_shown_so_that_the_page_stays_small(
     nodes = [node(f"n{i}", cpu=str(8 if i == 777 else 4), labels={"zone": str(i % 3)}) for i in range(1000)]
     pods = [pod(f"p{i}", {"cpu": "100m" if i else "7"}) for i in range(120)]
     page = browse("--cluster", manifest(tmp_path, *nodes, *pods), "--seed=1")
-    assert Path(page.current_url.removeprefix("file://")).stat().st_size < 5_000_000
+    assert Path(page.current_url.removeprefix("file://").partition("#")[0]).stat().st_size < 5_000_000
     assert "and 985 other nodes" in shown(page) and "cpu 0/8" in box(page, "n777"), "the node that it goes to is there"
     press(page, Keys.ARROW_RIGHT)
     assert "✗ 999 nodes PodFitsResources: Insufficient cpu\nn0 (requests cpu 7000m, free 4000m)," in shown(page)
