@@ -111,13 +111,13 @@ class Policy:
                 if reasons:
                     failed[name] = {rule.name: reasons}
                     break
-            else:
+            else:  # no predicate is against it
                 feasible[name] = node
         return feasible, failed
 
     def prioritize(self, decision, feasible, snapshot):
         """Return each node's total: the sum, over all priorities, of weight times points."""
-        total = dict.fromkeys(feasible, 0 if self.priorities else 1)  # as in kube-scheduler
+        total = dict.fromkeys(feasible, 0 if self.priorities else 1)  # with none, each gets 1
         for rule in self.priorities if len(feasible) > 1 else ():  # a single node is taken in any case
             scores = {name: rule.function(decision.pod, node) for name, node in feasible.items()}
             points = rule.reduce(scores) if rule.reduce else scores  # from 0 to 100
@@ -413,10 +413,10 @@ def match_node_selector(pod, node):
 
 @predicate("PodFitsResources")
 def pod_fits_resources(pod, node, excepted=()):
-    """The node has room for one more pod, and enough of each resource is free, but for those excepted."""
+    """The node has room for one more pod, and enough of each resource (extenders see to those excepted)."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
-    if pod.requests == NO_REQUESTS:  # then it fits even where too much is requested
+    if pod.requests == NO_REQUESTS:  # it fits even on a node that is overcommitted
         return
     for name, amount in pod.requests.items():
         is_short = node.requested.get(name, 0) + amount > node.allocatable.get(name, 0)
@@ -470,7 +470,7 @@ def no_disk_conflict(pod, node):
 
 @predicate("PodToleratesNodeTaints")
 def pod_tolerates_node_taints(pod, node):
-    """The pod tolerates the node's NoSchedule and NoExecute taints; the first that it does not, is named."""
+    """The pod tolerates the node's NoSchedule and NoExecute taints. Else the first such taint is named."""
     for taint in hostile_taints(pod, node)[:1]:
         yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
 
@@ -485,7 +485,7 @@ def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
 
 def tolerates(pod, taint):
     """Say whether one of the pod's tolerations covers the taint."""
-    known = pod.derived.setdefault(tolerates, {})  # as many nodes have the same ones
+    known = pod.derived.setdefault(tolerates, {})  # remembers the answers: many nodes have the same taints
     if taint not in known:
         known[taint] = any(covers(toleration, taint) for toleration in pod.tolerations)
     return known[taint]
@@ -654,7 +654,7 @@ class Pod:
         self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
         # Scores use `nonzero` of the pods on a node, and `nonzero_incoming` of the pod that waits.
         self.nonzero = read_only(amounts_of_pod(spec, DEFAULT_REQUESTS))
-        overhead = amounts(spec, "overhead").get("cpu", 0)  # upstream takes its cores for millicores here
+        overhead = amounts(spec, "overhead").get("cpu", 0)  # a bug of upstream: of it, a core counts as 1m
         cpu = self.nonzero.get("cpu", 0) - overhead + math.ceil(overhead / 1000)
         self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # calculatePodResourceRequest
         self.derived = {}  # what rules have worked out of it: see kept_with_pod
@@ -808,7 +808,7 @@ OPERATORS = {  # of label and node selectors; the value is None where the label 
 
 
 def satisfies(labels, requirements):
-    """Say whether labels meet all the requirements; None stands for those that nothing meets."""
+    """Say whether labels meet all the requirements. None is a requirement that nothing meets."""
     for key, operator, values in requirements or ():
         if not OPERATORS[operator](labels.get(key), values):
             return False

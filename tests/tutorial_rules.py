@@ -208,7 +208,7 @@ def is_going(pod, snapshot):
     return pod.terminating or pod.uid in snapshot.objects.setdefault("going", set())
 
 
-WHY = ["where the fewest budgets are violated", "where they matter least", "where their priorities add up to the least",
+WHY = ["where the fewest budgets are violated", "where those that go matter least", "where their priorities add up to the least",
        "where they are the fewest", "where they started last"]
 
 
