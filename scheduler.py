@@ -1191,15 +1191,6 @@ def read_more_of_node(node):
 READ_OF_NODES.append(read_more_of_node)
 
 
-def take_off(pod, node):
-    """Take a pod off a node again; return whether it was there."""
-    pod = node._pods.pop(pod.uid, None)
-    if pod:
-        add(node._requested, {name: -amount for name, amount in pod.requests.items()})
-        add(node._nonzero, {name: -amount for name, amount in pod.nonzero.items()})
-    return pod is not None
-
-
 def with_pods(node, pods):
     """Return a node like this one with other pods on it."""
     other = Node(node.raw)
@@ -1208,17 +1199,11 @@ def with_pods(node, pods):
     return other
 
 
-def become(node, other):
-    """Have a node be what another reading of it says; the pods on it stay."""
-    kept = {name: vars(node)[name] for name in (
-        "exists", "derived", "pods", "requested", "nonzero", "_pods", "_requested", "_nonzero")}
-    vars(node).update(vars(other) | kept)
-
-
 def scheduling_properties(node):
     """Return what decides which pods fit; not heartbeats. Upstream: nodeSchedulingPropertiesChange."""
-    return (node.labels, node.annotations, node.unschedulable, node.taints, node.allocatable,
-            node.max_pods, node.images, node.conditions)
+    names = ("labels", "annotations", "unschedulable", "taints", "allocatable", "max_pods", "images",
+             "conditions")
+    return {name: getattr(node, name) for name in names}
 
 
 def count_pods(node, is_meant):
@@ -1247,7 +1232,10 @@ class FullSnapshot(Snapshot):
 
     def take_off(self, pod, node):
         """Take a pod off a node again, if it is there."""
-        if take_off(pod, node):
+        pod = node._pods.pop(pod.uid, None)
+        if pod:
+            add(node._requested, {name: -amount for name, amount in pod.requests.items()})
+            add(node._nonzero, {name: -amount for name, amount in pod.nonzero.items()})
             self.note_change(node)
 
     def note_change(self, node):
@@ -1365,12 +1353,6 @@ class Memory:
             changed = itertools.takewhile(lambda name: self.versions[name] > version, reversed(self.versions))
             self.changes[version] = frozenset(changed)
         return self.changes[version]
-
-    def forget(self):
-        """Forget all that was found out."""
-        self.versions.clear()
-        self.findings.clear()
-        self.changes = {}
 
     def copy(self):
         """Return another memory that knows the same."""
@@ -1507,20 +1489,16 @@ class FullRule(Rule):
 RULE_OF = {}  # the code of a rule's function -> the rule's name; if several rules share it, the last one's
 
 
-def is_own(function):
-    """Say whether a function is one of --plugins, not a built-in one."""
-    plain = getattr(function, "func", function)  # some built-in rules are made by functools.partial
-    return plain.__module__ != __name__
-
-
 def full_rule(where, name, function, **options):
     """Return the rule that a decorator registers, with all that it says."""
+    plain = getattr(function, "func", function)  # some built-in rules are made by functools.partial
+    is_own = plain.__module__ != __name__
     for each in (function, *options.values()):
         if hasattr(each, "__code__"):
             RULE_OF[each.__code__] = name
     given = {option: value for option, value in options.items() if value is not None}
     hooks = {option: given.pop(option) for option in given.keys() - FullRule.__dataclass_fields__.keys()}
-    unless_given = {"steady": not is_own(function), "is_own": is_own(function), "plugin": name}
+    unless_given = {"steady": not is_own, "is_own": is_own, "plugin": name}
     return FullRule(where, name, function, hooks=hooks, **(unless_given | given))
 
 
@@ -1614,11 +1592,14 @@ class Prepared:
 
     def make_vote(self, nodes, raw):
         """Make a Vote of raw scores. They may be of any size: `reduce` makes points from 0 to 100 of them."""
+        rule = self.rule
         points = raw
-        if self.rule.reduce:
-            points = self.rule.reduce(dict(raw))
-            check_reduced(self.rule, raw, points)
-        return Vote(self.rule.title, self.rule.weight, raw, points)
+        if rule.reduce:
+            points = rule.reduce(dict(raw))
+            if not isinstance(points, dict) or points.keys() != raw.keys():
+                raise wrong_answer(rule, "reduce: return {name: score} of all nodes", points, rule.reduce)
+            check_points(rule, points)
+        return Vote(rule.title, rule.weight, raw, points)
 
 
 def split_nodes(nodes, reasons):
@@ -1773,13 +1754,6 @@ def one_line(error):
     cause = re.search(r"\[(Errno|SSL)[^][]*][^'\"()]*|(?<=')[^']+(?='\)\)$)", text)
     text = cause.group() if cause else text
     return getattr(error, "strerror", None) or at_most(1000, " ".join(text.split()))
-
-
-def check_reduced(rule, scores, points):
-    """Raise TypeError if a rule has not made points of all scores, each from 0 to 100."""
-    if not isinstance(points, dict) or points.keys() != scores.keys():
-        raise wrong_answer(rule, "reduce: return {name: score} of all nodes", points, rule.reduce)
-    check_points(rule, points)
 
 
 def check_points(rule, points):
@@ -2344,13 +2318,11 @@ def terms_on(node):
             for term in terms if term.key in node.labels]
 
 
-def gather_terms(nodes, on_nodes):
-    """Return {(name of a list, term): {domain: how many pods there have the term}}."""
-    return gather_anew({}, {}, on_nodes)
-
-
 def gather_anew(gathered, before, now):
-    """Return what was gathered, with the terms that are on some nodes now in place of those before."""
+    """Return {(name of a list, term): {domain: how many pods there have the term}}.
+
+    That is what was gathered, with the terms that are on some nodes now in place of those before.
+    """
     changes = collections.defaultdict(collections.Counter)
     for sign, on_nodes in ((-1, before), (1, now)):
         for list_name, term, domain in itertools.chain.from_iterable(on_nodes.values()):
@@ -2375,7 +2347,8 @@ SAID_BY_TERMS = {
 def affinity_around(pod, snapshot):
     """Return what the terms of a pod and of all others say, {what: {(topology key, value): weight}}."""
     own, _ = affinity_terms(pod)
-    of_all = recall("terms", "", snapshot, snapshot.nodes, terms_on, None, gather_terms, gather_anew)
+    of_all = recall("terms", "", snapshot, snapshot.nodes, terms_on, change=gather_anew,
+                    then=lambda nodes, on_nodes: gather_anew({}, {}, on_nodes))
     terms = itertools.chain(*own.values(), (term for _, term in of_all))
     namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
     basis = weakref.ref(pod), snapshot.memory.version, namespaces  # the same for predicate and priority
@@ -2541,15 +2514,8 @@ CLOUD_DISKS = {  # provisioner -> its disks
     "kubernetes.io/cinder": CloudDisks("cinder", "volumeID", 256)}
 
 
-def number_in_environment(name):
-    """Return the number that a variable of the environment says; 0 if it says none."""
-    text = os.environ.get(name, "")
-    return int(text) if text.isdigit() else 0
-
-
-KUBE_MAX_PD_VOLS = number_in_environment("KUBE_MAX_PD_VOLS")  # 0: the limits above
-
-
+SAID_LIMIT = os.environ.get("KUBE_MAX_PD_VOLS", "")
+KUBE_MAX_PD_VOLS = int(SAID_LIMIT) if SAID_LIMIT.isdigit() else 0  # 0: the limits above
 LOCAL = {"configMap", "downwardAPI", "emptyDir", "hostPath", "persistentVolumeClaim", "projected", "secret"}
 
 
@@ -2596,11 +2562,6 @@ def attached_by(sources, drivers):
         attached |= {(driver, pick(source, str, disks.source, disks.identity))
                      for source in sources if source.get(disks.source)}
     return attached
-
-
-def attached_to(node, snapshot, attachments):
-    """Return what is attached for the pods on a node."""
-    return frozenset().union(*[attachments(pod, snapshot) for pod in node.pods.values() if pod.volumes])
 
 
 def volume_limit(driver, node, snapshot):
@@ -2650,9 +2611,13 @@ def to_attach(wanted, snapshot, attachments=attachments, elsewhere=frozenset()):
         return SKIP
     resources = "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes"
     rests_on = [snapshot.objects[resource] for resource in resources]
+
+    def attached_to(node):
+        """Return what is attached for the pods on a node."""
+        return frozenset().union(*[attachments(pod, snapshot) for pod in node.pods.values() if pod.volumes])
+
     somewhere, attached = recall(
-        "attached", attachments.__name__, snapshot, snapshot.nodes,
-        lambda node: attached_to(node, snapshot, attachments), rests_on,
+        "attached", attachments.__name__, snapshot, snapshot.nodes, attached_to, rests_on,
         then=lambda nodes, attached: (frozenset().union(*attached.values()), attached))
     others = wanted & (somewhere | elsewhere)
     new = collections.Counter([driver for driver, _ in wanted - others])
@@ -2888,9 +2853,11 @@ def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent
         yield "node(s) didn't find available persistent volumes to bind"
         return
     for delayed, volume in find_volumes(metadata.delayed, node):
-        reason = None if volume else why_not_provisioned(delayed, node)
-        if reason:  # of the first claim that has one
-            yield reason
+        if not volume and not can_provision(delayed.storage_class, node):
+            yield "node(s) didn't find available persistent volumes to bind"
+            break
+        if not volume and not satisfies_one(node.labels, delayed.room):
+            yield "node(s) did not have enough free storage"
             break
 
 
@@ -2907,15 +2874,6 @@ def find_volumes(delayed, node):
         if volume:
             taken.add(volume["metadata"]["name"])
         yield each, volume
-
-
-def why_not_provisioned(delayed, node):
-    """Return why no volume can be provisioned for a claim on a node, or None."""
-    if not can_provision(delayed.storage_class, node):
-        return "node(s) didn't find available persistent volumes to bind"
-    if not satisfies_one(node.labels, delayed.room):
-        return "node(s) did not have enough free storage"
-    return None
 
 
 def can_provision(storage_class, node):
@@ -3225,7 +3183,7 @@ def decode(value, schema, where, passed_over=None):
 def decode_part(value, schema, where, problems, passed_over=None):
     """Return a value without nulls, and without what is wrong; add that to the problems."""
     if isinstance(schema, Form):
-        return decode_form(value, schema, where, problems, passed_over)
+        return decode_form(value, schema, where, problems)
     kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
     if value is None:
         return kind()
@@ -3250,11 +3208,11 @@ def decode_part(value, schema, where, problems, passed_over=None):
     return value
 
 
-def decode_form(value, form, where, problems, passed_over):
+def decode_form(value, form, where, problems):
     """Return a value that is as a Form expects it, else None; add what is wrong to the problems."""
     before = len(problems)
     if form.of:
-        value = decode_part(value, form.of, where, problems, passed_over)
+        value = decode_part(value, form.of, where, problems)
     if len(problems) == before and not form.is_fine(value):
         got = "" if isinstance(value, (dict, list)) else f", got {in_short(value)}"
         problems.append(f"{where}: expected {form.expected}{got}")
@@ -3440,17 +3398,7 @@ PLUGGED_IN = []  # what they have added: a list of Added
 
 
 def checked_rule(where, name, function, **options):
-    """Return the rule that a decorator registers. Raises InputError if it is one's own, and cannot work."""
-    if is_own(function):
-        check_rule(where, name, function, options)
-    return full_rule(where, name, function, **options)
-
-
-RULE_MAKERS.append(checked_rule)
-
-
-def check_rule(where, name, function, options):
-    """Raise InputError if a rule of the user's own cannot work as it is written."""
+    """Return the rule that a decorator registers. Raises InputError if it cannot work as it is written."""
     for option in options.keys() - OPTIONS:
         known = ", ".join(sorted(OPTIONS))
         raise InputError(f'rule "{name}": there is no option "{option}"; there are {known}')
@@ -3461,6 +3409,10 @@ def check_rule(where, name, function, options):
         check_function(name, option, each, options)
     argument = decode(options.get("argument"), dict, f'rule "{name}", argument')
     decode(options.get("default"), argument, f'rule "{name}", default')
+    return full_rule(where, name, function, **options)
+
+
+RULE_MAKERS.append(checked_rule)
 
 
 def check_function(name, option, function, options):
@@ -4305,13 +4257,8 @@ class PooledProxy(Proxy):
 
     def lines(self, answer, path):
         """Yield the objects of a stream, each of which has a line. Raises ApiError if it breaks."""
-        rest = b""
         try:
-            for part in answer.stream():
-                *lines, rest = (rest + part).split(b"\n")
-                yield from map(read_json, lines)
-            if rest.strip():
-                yield read_json(rest)
+            yield from map(read_json, filter(bytes.strip, answer))
         except (HTTPError, ValueError, RecursionError) as error:
             raise Trouble(0, f"the watch of {path} has broken off: {one_line(error)}") from error
         finally:
@@ -4483,7 +4430,6 @@ def readable_page(api, resource, params):
     return page | {"items": things}
 
 
-SELECTORS = {"pods": "status.phase!=Succeeded,status.phase!=Failed"}  # of other resources, all is looked at
 STREAM_SECONDS = 20  # for which a stream is asked for; shortly before its end, a bookmark says the version
 RECONNECT_SECONDS = 15  # in which watches go on after an outage; if they do not, that is said
 SILENCE_SECONDS = 30  # after which what is known of a resource is too old to decide by: it is listed
@@ -4499,7 +4445,7 @@ class Reflector:
     def __init__(self, api, resource, news):
         self.api = api
         self.resource = resource
-        self.selector = SELECTORS.get(resource, "")
+        self.selector = Cluster.UNFINISHED if resource == "pods" else ""
         self.news = news
         self.version = ""  # of what was told last; "": it has to be listed
         self.heard_at = time.monotonic()  # when the API server last said what there is
@@ -4766,12 +4712,13 @@ class Cache:
         """Take in a node; None: it has gone. The pods on it stay, as it may come again."""
         node = self.node_named(name)
         read = read_or_warn(Node, raw) if raw else None
-        if read and scheduling_properties(read) == scheduling_properties(node):
-            node.raw = raw  # a heartbeat, for example
-        elif read:
-            become(node, read)
-            self.snapshot.note_change(node)
-            self.has_changed = True
+        if read:
+            node.raw = raw
+            said = scheduling_properties(read)
+            if said != scheduling_properties(node):  # else it is a heartbeat, for example
+                vars(node).update(said)
+                self.snapshot.note_change(node)
+                self.has_changed = True
         if node.exists != bool(read):
             node.exists = bool(read)
             self.are_nodes_others = True
@@ -4791,7 +4738,7 @@ class Cache:
                  if node.exists and name not in closed}
         if nodes != self.snapshot.nodes:  # a node of a name may be another one by now
             self.snapshot.nodes = nodes
-            self.snapshot.memory.forget()
+            self.snapshot.memory = Memory()
             self.has_changed = True
         self.nodes = {name: node for name, node in self.nodes.items() if node.exists or node.pods}
 
@@ -5078,12 +5025,6 @@ class SchedulingQueue(dict):
         """Have pods that fit nowhere tried again once their backoff is over, since something has changed."""
         for record in self.values():
             record.retry_by(record.backoff_ends)
-
-    def call_off_held(self):
-        """Have the pods that wait for rules give up their rooms."""
-        for record in self.values():
-            if record.decision:
-                self.cycle.fall_back(record.decision)
 
 
 def is_for(pod, policies):
@@ -5780,11 +5721,6 @@ class ListedCluster(LiveCluster):
 ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's
 
 
-def now_in_microseconds():
-    """Return the time as the API writes it in a Lease."""
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 class LeaderElection:
     """Of several replicas the one leads that holds a Lease, and renews it in time. Upstream: client-go.
 
@@ -5884,8 +5820,8 @@ class LeaderElection:
         if spec.get("holderIdentity") and not is_ours and not is_old:
             self.renewed_at = -math.inf  # whatever this one has thought
             return False
-        spec = {**spec, "holderIdentity": holder, "renewTime": now_in_microseconds(),
-                "leaseDurationSeconds": math.ceil(self.lease_duration)}
+        spec = {**spec, "holderIdentity": holder, "leaseDurationSeconds": math.ceil(self.lease_duration),
+                "renewTime": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
         if not is_ours:
             spec["acquireTime"] = spec["renewTime"]
             spec["leaseTransitions"] = min(spec.get("leaseTransitions", -1) + 1, 2**31 - 1)
@@ -5963,8 +5899,6 @@ def remarks_on(kind, thing):
     if kind in ("Pod", "Node", "PersistentVolume"):
         yield from refused_in(spec, "spec")
         yield from refused_in(pick(thing, dict, "metadata", "labels"), "metadata.labels")
-    if kind == "PersistentVolume" and not (spec.get("claimRef") or pick(thing, dict, "status").get("phase")):
-        yield "nobody makes it available here: add a status with the phase Available"
     if kind in NOT_GIVEN:
         yield f"pods do not get its {NOT_GIVEN[kind]} here: add these to the pods themselves"
     if not {"template", "jobTemplate"}.isdisjoint(spec):
@@ -5987,11 +5921,12 @@ def refused_in(part, place):
 
 def problems_with(part, thing, place):
     """Return what is wrong with a part of an object at a place. Upstream: pkg/apis/core/validation."""
-    said = [f"{name}: is missing" for name in NEEDED.get(part, ()) if not thing.get(name)]
+    nothing = None, "", [], {}
+    said = [f"{name}: is missing" for name in NEEDED.get(part, ()) if thing.get(name) in nothing]
     names, where = MISPLACED.get(part, ((), ""))
     said += [f"{name}: belongs {where}" for name in names if name in thing]
     for name, schema in FIELDS.get(part, {}).items():
-        if thing.get(name):
+        if thing.get(name) not in nothing:
             decode_part(thing[name], schema, name, said)
     if part in CHECKS:
         said += CHECKS[part](thing)
@@ -6092,6 +6027,15 @@ def give_class(name, claim, classes):
                   "and the annotation pv.kubernetes.io/bind-completed")
 
 
+def remark_on_volume(name, volume, claims):
+    """Say if a volume that no claim has is of no use, as nobody makes it available here."""
+    claimed = {name_in(claim, "spec", "volumeName") for claim in claims}
+    is_known = name in claimed or "uid" in volume["metadata"] or pick(volume, dict, "spec").get("claimRef")
+    if not (is_known or pick(volume, dict, "status").get("phase")):
+        warn_once(f"PersistentVolume {name}: nobody makes it available here: add a status with the phase "
+                  "Available")
+
+
 def give_priority(pod, spec, classes):
     """Give a pod the priority of its PriorityClass."""
     if spec.get("priority") is not None:
@@ -6104,7 +6048,7 @@ def give_priority(pod, spec, classes):
     of_pod = classes.get(name, {}) if name else default
     spec["priority"] = pick(of_pod, int, "value")
     if of_pod.get("preemptionPolicy"):
-        spec["preemptionPolicy"] = of_pod["preemptionPolicy"]
+        spec.setdefault("preemptionPolicy", of_pod["preemptionPolicy"])
 
 
 class Manifests:
@@ -6192,6 +6136,8 @@ class Manifests:
         for namespace in {namespace for _, namespace, _ in self.objects if namespace}:
             self.objects.setdefault(("namespaces", None, namespace), {"metadata": {"name": namespace}})
         storage_classes = self.by_name("storageclasses")
+        claims = [thing for (resource, *_), thing in self.objects.items()
+                  if resource == "persistentvolumeclaims"]
         priority_classes = SYSTEM_CLASSES | self.by_name("priorityclasses")
         for (resource, _, name), thing in self.objects.items():
             with contextlib.suppress(Malformed):  # which rules will say that look at it
@@ -6200,6 +6146,8 @@ class Manifests:
                     thing["metadata"]["labels"] = labels | {"kubernetes.io/metadata.name": name}
                 elif resource == "persistentvolumeclaims":
                     give_class(name, thing, storage_classes)
+                elif resource == "persistentvolumes":
+                    remark_on_volume(name, thing, claims)
                 elif resource == "pods":
                     give_priority(name, thing["spec"], priority_classes)
 
@@ -6723,11 +6671,18 @@ function move(by) {
   at = Math.max(0, Math.min(at + by, steps.length - 1));
   steps.forEach((step, i) => step.hidden = i !== at);
   document.getElementById('where').textContent = `${at + 1} of ${steps.length}`;
-  history.replaceState(null, '', `#${at + 1}`);
   scrollTo(0, 0);
   steps[at].querySelector('article.best')?.scrollIntoView({block: 'nearest'});
   steps[at].querySelector('h3').focus({preventScroll: true});
+  history.replaceState(null, '', `#${at + 1}`);
 }
+
+function moveToAddress() {
+  at = 0;
+  move((parseInt(location.hash.slice(1)) || 1) - 1);
+}
+
+addEventListener('hashchange', moveToAddress);
 
 addEventListener('keydown', event => {
   const isForButton = event.key === ' ' && event.target.closest('button');
@@ -6738,7 +6693,7 @@ addEventListener('keydown', event => {
 document.getElementById('back').onclick = () => move(-1);
 document.getElementById('next').onclick = () => move(1);
 document.querySelector('nav').hidden = false;
-move(Number(location.hash.slice(1) || 1) - 1 || 0);
+moveToAddress();
 """
 
 
@@ -6757,6 +6712,7 @@ class Page:
         self.keys = set()  # of the labels that pods ask for
         self.new = set()  # uids of the pods that this run has placed
         self.nodes = ()  # as the last decision knew them
+        self.schedulers = set()  # of which it is said what rules they ask
         self.scenes = []  # as HTML
         self.has_left_out = False  # a decision that has no scene
         self.outcomes = {}  # pod -> the last decision about it, in words
@@ -6788,8 +6744,10 @@ class Page:
         heading = f"{pod.key} (decision {len(self.scenes) + 1})"
         manifest = f"<pre>{escaped(manifest_of(pod))}</pre>"
         question = beside(manifest, self.boxes(before))
-        if not self.scenes:
-            question += rules_in_html(decision.policy)
+        if pod.scheduler not in self.schedulers:
+            self.schedulers.add(pod.scheduler)
+            rules = "; ".join(lines_of(decision.policy))
+            question += f"<p><small>{escaped(f'{pod.scheduler} asks {rules}')}</small>"
         parts = [step(heading, "Where will it go?", question)]
         title = f"It goes to {node}" if node else "It stays pending"
         parts.append(step(heading, title, answer(decision, remarks)))
@@ -6838,13 +6796,6 @@ def fingerprint(text):
 def step(heading, title, content):
     """Return a step of a scene."""
     return f'<section><h2>{escaped(heading)}</h2><h3 tabindex="-1">{escaped(title)}</h3>{content}</section>'
-
-
-def rules_in_html(policy):
-    """Return by which rules it is decided."""
-    vetoes = ", ".join(rule.title for rule in policy.predicates)
-    votes = ", ".join(f"{rule.title} × {rule.weight}" for rule in policy.priorities)
-    return f"<p><small>{escaped(f'Predicates veto: {vetoes}. Priorities vote, × weight: {votes}.')}</small>"
 
 
 def beside(left, boxes):
@@ -7201,7 +7152,9 @@ def make_passes(cluster, policies, stop, once):
         if once or cluster.api.changes == before:
             break
         cluster.pending.end_backoff()  # there is nothing to wait for: nobody else changes manifests
-    cluster.pending.call_off_held()
+    for record in cluster.pending.values():
+        if record.decision:  # it waits for rules
+            cluster.cycle.fall_back(record.decision)
     return cluster.look(policies)
 
 
@@ -7223,7 +7176,7 @@ def explain_pod(cluster, policy_file, options, screen):
         policies = read({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
     policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
     if pod.node_name in snapshot.nodes:
-        take_off(pod, snapshot.nodes[pod.node_name])
+        snapshot.take_off(pod, snapshot.nodes[pod.node_name])
     pod.node_name = ""
     pod.record = PodRecord(pod)
     decision = schedule(pod, snapshot, policy)
@@ -7754,7 +7707,9 @@ def duration(text):
     """Return a duration such as 15s, 1m30s or .5h in nanoseconds; None if it is none, or is negative."""
     units = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9,
              "h": 3600 * 10**9}
-    parts = re.findall(r"([0-9]{1,20}\.?[0-9]{0,20}|\.[0-9]{1,20})(ns|us|µs|μs|ms|s|m|h)", str(text))
+    if not isinstance(text, str):
+        return None
+    parts = re.findall(r"([0-9]{1,20}\.?[0-9]{0,20}|\.[0-9]{1,20})(ns|us|µs|μs|ms|s|m|h)", text)
     total = sum(int(decimal.Decimal(count) * units[unit]) for count, unit in parts)
     is_whole = text in ("0", "+0") or (parts and "".join(map("".join, parts)) == text.removeprefix("+"))
     return total if is_whole and total < 2**63 else None

@@ -905,6 +905,11 @@ LATE = kind("StorageClass", "late", volumeBindingMode="WaitForFirstConsumer", pr
         [kind("PersistentVolumeClaim", "c", spec={"storageClassName": "soon"}), kind("StorageClass", "soon", provisioner="x")],
         "PersistentVolumeClaim c: nobody binds it here: add volumeName to its spec, and the annotation "
         "pv.kubernetes.io/bind-completed"),
+    "a volume that nobody makes available": (
+        [kind("PersistentVolume", "v", spec={"capacity": {"storage": "1Gi"}})],
+        "PersistentVolume v: nobody makes it available here: add a status with the phase Available"),
+    "... that is": ([kind("PersistentVolume", "v", status={"phase": "Available"})], None),
+    "... that a claim has": ([kind("PersistentVolume", "v"), kind("PersistentVolumeClaim", "c", spec={"volumeName": "v"})], None),
     "a claim that waits for its pod": ([kind("PersistentVolumeClaim", "c", spec={"storageClassName": "late"}), LATE], None),
 })
 def test_what_pods_wait_for_in_vain_among_manifests_is_said(things, said, tmp_path, caplog):
@@ -1018,6 +1023,9 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
     "a preferred one": (
         pod("p", affinity={"podAffinity": {f"preferred{scheduler.WHEN}": [{"weight": 1, "podAffinityTerm": {}}]}}),
         f"spec.affinity.podAffinity.preferred{scheduler.WHEN}[0].podAffinityTerm.topologyKey: is missing"),
+    "a skew of none": (
+        pod("p", topologySpreadConstraints=[{"maxSkew": 0, "topologyKey": "z", "whenUnsatisfiable": False}]),
+        "spec.topologySpreadConstraints[0].maxSkew: expected from 1 to 2147483647, got 0"),
     "a constraint without a skew": (
         pod("p", topologySpreadConstraints=[{"topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway"}]),
         "spec.topologySpreadConstraints[0].maxSkew: is missing"),
@@ -1059,10 +1067,6 @@ def test_what_an_api_server_refuses_of_a_pod_is_named(thing, said):
     "a class of pods with an unknown policy": (
         kind("PriorityClass", "c", value=1, preemptionPolicy="never"),
         'PriorityClass c: preemptionPolicy: expected one of Never, PreemptLowerPriority, got "never"'),
-    "a volume that nobody makes available": (
-        kind("PersistentVolume", "v", spec={"capacity": {"storage": "1Gi"}}),
-        "PersistentVolume v: nobody makes it available here: add a status with the phase Available"),
-    "... that is": (kind("PersistentVolume", "v", status={"phase": "Available"}), None),
     "a volume of nodes that there cannot be": (
         kind("PersistentVolume", "v", status={"phase": "Available"}, spec={"nodeAffinity": {"required": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "a", "operator": "in", "values": ["b"]}]}]}}}),
@@ -1078,6 +1082,7 @@ def test_what_an_api_server_refuses_of_other_kinds_is_named(thing, said, tmp_pat
 @table("spec, policy", {
     "that of its class": ({"priorityClassName": "meek"}, "Never"),
     "the class says none": ({"priorityClassName": "bold"}, None),
+    "its own": ({"priorityClassName": "meek", "preemptionPolicy": "PreemptLowerPriority"}, "PreemptLowerPriority"),
     "a pod without a class": ({}, None)})
 def test_a_pod_gets_the_preemption_policy_of_its_class(spec, policy, tmp_path):
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([

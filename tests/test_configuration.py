@@ -528,6 +528,8 @@ LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPe
     # ValidateClientConnectionConfiguration, ValidateLeaderElectionConfiguration, NewLeaderElector
     "a burst below 0": wrong("clientConnection.burst: expected from 0 to 2147483647, got -1", clientConnection={"burst": -1}),
     "a time that is no longer, to the nanosecond": wrong(LONGER, leaderElection={"renewDeadline": "3.6s", "retryPeriod": "3s"}),
+    "a lease in a list": wrong('leaderElection.leaseDuration: expected a duration, such as "30s"',
+                                leaderElection={"leaseDuration": ["15s"]}),
     "a lease that is empty": wrong('leaderElection.leaseDuration: expected a duration, such as "30s", got ""',
                                    leaderElection={"leaseDuration": ""}),
     "a lease that is longer than Go counts": wrong(

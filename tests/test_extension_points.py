@@ -263,7 +263,7 @@ def test_the_rules_of_the_script_itself_would_pass_too():
             names = ("metadata", "reduce", "argument", "default", "member", "check", "steady")
             options = {option: getattr(rule, option) for option in names} | rule.hooks
             if "arguments" not in inspect.signature(rule.function).parameters or rule.argument:
-                scheduler.check_rule(where, f"Another{rule.name}", rule.function, options)
+                scheduler.checked_rule(where, f"Another{rule.name}", rule.function, **options)
     names = re.findall(r'^@(predicate|priority)\("(\w+)"', (ROOT / "scheduler.py").read_text(), re.MULTILINE)
     assert len(names) == len(set(names)) > 20
 

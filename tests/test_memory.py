@@ -595,7 +595,7 @@ def test_what_is_remembered_takes_100_mib_at_most(policy, more):
         size = len(snapshot.memory.findings) * (len(snapshot.nodes) + 500)
         gc.collect()
         before, _ = tracemalloc.get_traced_memory()
-        snapshot.memory.forget()
+        snapshot.memory = scheduler.Memory()
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
     finally:

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import gc
+import io
 import itertools
 import threading
 import time
@@ -10,6 +11,7 @@ import weakref
 
 import pytest
 import scheduler
+import urllib3
 from conftest import ROOT, a_pass, claim, node, pod, storage_class, table, volume, wait_for, wait_until_told
 from faulty import ApiServer
 from test_loop import Clock, Server
@@ -996,24 +998,15 @@ def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatc
 
 def test_a_line_that_is_cut_in_the_middle_breaks_the_stream_and_loses_nothing():
     server = ApiServer(node("n"))
-    lines = [b'{"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion": "5"}}}\n{"type": "ADD', b""]
-
-    class Answer:
-        status = 200
-
-        def stream(self):
-            return iter(lines)
-
-        def close(self):
-            lines.append(b"closed")
-
+    text = b'{"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion": "5"}}}\n{"type": "ADD'
+    answer = urllib3.HTTPResponse(io.BytesIO(text), status=200, preload_content=False)
     try:
         names = []
         with pytest.raises(scheduler.Trouble):
-            for event in scheduler.PooledProxy(server.url).lines(Answer(), "/api/v1/pods"):
+            for event in scheduler.PooledProxy(server.url).lines(answer, "/api/v1/pods"):
                 names.append(event["object"]["metadata"]["name"])
         assert names == ["a"], "the rest is told by the next stream"
-        assert lines[-1] == b"closed"
+        assert answer.closed
     finally:
         server.stop()
 
