@@ -7047,7 +7047,7 @@ def say_at_start(policies, path, options):
     for name, policy in policies.items():
         if policy.not_looked_at():
             what = ", ".join(policy.not_looked_at())
-            log.info("%s: no rule looks at %s; --policy DefaultProvider looks at all", name, what)
+            log.info("%s: its rules do not ask about %s; those of --policy DefaultProvider do", name, what)
 
 
 def say_that_none_waits(policies, waiting):

@@ -690,8 +690,8 @@ def test_that_no_pod_of_a_live_cluster_names_it_is_said(answering):
         assert len(run.stderr.splitlines()) == 3 and said in run.stderr.splitlines()[2]
 
 
-LOOKS_AT_NO = ("my-scheduler: no rule looks at required spreading, required pod affinity, required pod anti-affinity, claims; "
-               "--policy DefaultProvider looks at all")
+LOOKS_AT_NO = ("my-scheduler: its rules do not ask about required spreading, required pod affinity, required pod anti-affinity, claims; "
+               "those of --policy DefaultProvider do")
 
 
 @table("arguments, is_placed", {
