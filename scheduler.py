@@ -996,7 +996,7 @@ def main(argv=None):
 
 ##########################################################################################################
 # PART II. WHAT ELSE RULES LOOK AT                                                                       #
-# How the parts go together; sidecars and resizing; labels, claims, images; what is remembered of it.    #
+# How the parts go together; sidecars and resizing; labels, claims, images; what is remembered.          #
 ##########################################################################################################
 
 # The script is a whole. What follows makes of it what people run in earnest: it adds, and takes nothing back.
@@ -1712,6 +1712,9 @@ class FullDecision(Decision):
 
 
 # ==== 16. What breaks, and what takes long ==============================================================
+
+# Rules and extenders are other people's code: they may break, answer nonsense, or take long.
+
 
 # Set once a rule breaks, or a write fails (unless somebody else was faster). Then the exit code is 1, except
 # that of a loop which runs until a signal. It is global, as rules break in many places.
