@@ -2939,12 +2939,16 @@ def zones_of_volumes(pod, nodes, snapshot):
 
 
 @predicate("NoVolumeZoneConflict", metadata=zones_of_volumes, plugin="VolumeZone", by_default=1)
-def no_volume_zone_conflict(pod, node, metadata):
-    """The zone and region labels of the pod's volumes allow the node's. A claim to nowhere is an error."""
+def no_volume_zone_conflict(pod, node, metadata, new_names=read_only({})):
+    """The zone and region labels of the pod's volumes allow the node's. A claim to nowhere is an error.
+
+    new_names: {a label of volumes: the name under which a node may have it instead}.
+    """
     if node.labels.keys().isdisjoint(ZONE_LABELS):
         return
     for label, zones in metadata.labels:
-        if node.labels.get(label) not in zones:
+        value = node.labels.get(label, node.labels.get(new_names.get(label)))
+        if value not in zones:
             yield "node(s) had no available volume zone"
             return
     if metadata.problem:
@@ -6019,9 +6023,10 @@ def give_class(name, claim, classes):
     of_old = "volume.beta.kubernetes.io/storage-class" in pick(claim, dict, "metadata", "annotations")
     has_class = spec.get("storageClassName") is not None or of_old
     if not has_class and "uid" not in claim["metadata"]:  # else it is a live cluster's
-        marks = {(f"storageclass.{beta}kubernetes.io/is-default-class", "true") for beta in ("", "beta.")}
+        marks = ("storageclass.kubernetes.io/is-default-class",
+                 "storageclass.beta.kubernetes.io/is-default-class")
         defaults = [name for name, each in classes.items()
-                    if not marks.isdisjoint(pick(each, dict, "metadata", "annotations").items())]
+                    if "true" in map(pick(each, dict, "metadata", "annotations").get, marks)]
         if defaults:
             claim["spec"] = spec | {"storageClassName": defaults[-1]}
     mode = name_in(classes.get(class_name_of(claim)), "volumeBindingMode")
@@ -6030,11 +6035,12 @@ def give_class(name, claim, classes):
                   "and the annotation pv.kubernetes.io/bind-completed")
 
 
-def remark_on_volume(name, volume, claims):
+def remark_on_volume(name, volume):
     """Say if a volume that no claim has is of no use, as nobody makes it available here."""
-    claimed = {name_in(claim, "spec", "volumeName") for claim in claims}
-    is_known = name in claimed or "uid" in volume["metadata"] or pick(volume, dict, "spec").get("claimRef")
-    if not (is_known or pick(volume, dict, "status").get("phase")):
+    is_copied = "uid" in volume["metadata"]
+    has_owner = pick(volume, dict, "spec").get("claimRef")
+    has_phase = pick(volume, dict, "status").get("phase")
+    if not (is_copied or has_owner or has_phase):
         warn_once(f"PersistentVolume {name}: nobody makes it available here: add a status with the phase "
                   "Available")
 
@@ -6139,8 +6145,8 @@ class Manifests:
         for namespace in {namespace for _, namespace, _ in self.objects if namespace}:
             self.objects.setdefault(("namespaces", None, namespace), {"metadata": {"name": namespace}})
         storage_classes = self.by_name("storageclasses")
-        claims = [thing for (resource, *_), thing in self.objects.items()
-                  if resource == "persistentvolumeclaims"]
+        claimed = {name_in(thing, "spec", "volumeName") for (resource, *_), thing in self.objects.items()
+                   if resource == "persistentvolumeclaims"}
         priority_classes = SYSTEM_CLASSES | self.by_name("priorityclasses")
         for (resource, _, name), thing in self.objects.items():
             with contextlib.suppress(Malformed):  # which rules will say that look at it
@@ -6149,8 +6155,8 @@ class Manifests:
                     thing["metadata"]["labels"] = labels | {"kubernetes.io/metadata.name": name}
                 elif resource == "persistentvolumeclaims":
                     give_class(name, thing, storage_classes)
-                elif resource == "persistentvolumes":
-                    remark_on_volume(name, thing, claims)
+                elif resource == "persistentvolumes" and name not in claimed:
+                    remark_on_volume(name, thing)
                 elif resource == "pods":
                     give_priority(name, thing["spec"], priority_classes)
 
@@ -6715,7 +6721,7 @@ class Page:
         self.keys = set()  # of the labels that pods ask for
         self.new = set()  # uids of the pods that this run has placed
         self.nodes = ()  # as the last decision knew them
-        self.schedulers = set()  # of which it is said what rules they ask
+        self.introduced = set()  # schedulers of which it is said what rules they ask
         self.scenes = []  # as HTML
         self.has_left_out = False  # a decision that has no scene
         self.outcomes = {}  # pod -> the last decision about it, in words
@@ -6747,8 +6753,8 @@ class Page:
         heading = f"{pod.key} (decision {len(self.scenes) + 1})"
         manifest = f"<pre>{escaped(manifest_of(pod))}</pre>"
         question = beside(manifest, self.boxes(before))
-        if pod.scheduler not in self.schedulers:
-            self.schedulers.add(pod.scheduler)
+        if pod.scheduler not in self.introduced:
+            self.introduced.add(pod.scheduler)
             rules = "; ".join(lines_of(decision.policy))
             question += f"<p><small>{escaped(f'{pod.scheduler} asks {rules}')}</small>"
         parts = [step(heading, "Where will it go?", question)]
@@ -6811,7 +6817,7 @@ def answer(decision, remarks):
     best = ranked(decision)[:MANY]
     sentences = [in_words(decision), *remarks, *sentences_about(decision, len(best))]
     scores = scores_in_rows(decision, best) if best else [["", "Why it does not fit"]]
-    heads, *rows = [[name, total, *votes] for name, *votes, total in scores]  # so that the total is in sight
+    heads, *rows = [[row[0], row[-1], *row[1:-1]] for row in scores]  # the total first: so it is in sight
     heads[0] = "Node"
     for group in groups_of_failing(decision):
         names = group.nodes[:5]
@@ -7602,16 +7608,9 @@ def zones_of_volumes_today(pod, nodes, snapshot):
     return zones
 
 
-@today("NoVolumeZoneConflict")
-def volume_zone(pod, node, metadata):
-    """A label that a volume has under its name of old, the node may have under its new one."""
-    if node.labels.keys().isdisjoint(ZONE_LABELS):
-        return
-    for label, zones in metadata.labels:
-        new_name = label.replace("failure-domain.beta.", "topology.")
-        if node.labels.get(label, node.labels.get(new_name)) not in zones:
-            yield "node(s) had no available volume zone"
-            return
+today("NoVolumeZoneConflict")(functools.partial(no_volume_zone_conflict, new_names={
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region"}))
 
 
 class Profile(FullPolicy):
@@ -7712,10 +7711,14 @@ def duration(text):
              "h": 3600 * 10**9}
     if not isinstance(text, str):
         return None
-    parts = re.findall(r"([0-9]{1,20}\.?[0-9]{0,20}|\.[0-9]{1,20})(ns|us|µs|μs|ms|s|m|h)", text)
+    unsigned = text.removeprefix("+")
+    if unsigned == "0":  # it alone needs no unit
+        return 0
+    parts = re.findall(r"([0-9]{1,20}\.?[0-9]{0,20}|\.[0-9]{1,20})(ns|us|µs|μs|ms|s|m|h)", unsigned)
+    if not parts or "".join(map("".join, parts)) != unsigned:  # there is something else
+        return None
     total = sum(int(decimal.Decimal(count) * units[unit]) for count, unit in parts)
-    is_whole = text in ("0", "+0") or (parts and "".join(map("".join, parts)) == text.removeprefix("+"))
-    return total if is_whole and total < 2**63 else None
+    return total if total < 2**63 else None
 
 
 def times_of(election):
