@@ -4043,7 +4043,7 @@ def read_policy(document):
     said = decode_part(document, POLICY, "", problems) if is_policy else {}
     configs = decode_part(said.get("extenders", []), [EXTENDER], "extenders", problems, passed_over)
     refuse(problems)
-    if "apiVersion" not in said:
+    if not said.get("apiVersion"):  # or its kind: kube-scheduler needs none, but this may be half a file
         raise InputError(f"expected {', or '.join(EXPECTED)}, got {what_it_is(document)}")
     notices += [f"{place}: unknown field, passed over as in kube-scheduler" for place in passed_over]
     predicate_entries = said.get("predicates", default_entries("predicates"))
@@ -4676,22 +4676,85 @@ def read_or_warn(kind, raw):
         return None
 
 
+class CachedNodes(dict):
+    """{name: Node}, and on which of them pods count; also of nodes that do not exist, but have pods."""
+
+    def __init__(self, snapshot):
+        super().__init__()
+        self.snapshot = snapshot
+        self.places = {}  # uid of a pod -> name of the node on which it counts
+        self.are_others = False  # than in the snapshot
+
+    def __missing__(self, name):
+        node = self[name] = Node({"metadata": {"name": name}})
+        node.exists = False
+        return node
+
+    def take(self, name, raw):
+        """Take in a node; None: it has gone. The pods on it stay, as it may come again.
+
+        Return whether pods may fit it that did not before.
+        """
+        node = self[name]
+        read = read_or_warn(Node, raw) if raw else None
+        if node.exists != bool(read):
+            node.exists = bool(read)
+            self.are_others = True
+        if not read:
+            return False
+        node.raw = raw
+        said = scheduling_properties(read)
+        if said == scheduling_properties(node):  # it is a heartbeat, for example
+            return False
+        vars(node).update(said)
+        self.snapshot.note_change(node)
+        return True
+
+    def place(self, pod, name):
+        """Have a pod count on the node of this name, and on no other one; None: on none."""
+        was_on = self.places.pop(pod.uid, None)
+        if name:
+            self.places[pod.uid] = name
+        if was_on == name:
+            return
+        if was_on:
+            node = self[was_on]
+            self.snapshot.take_off(pod, node)
+            if not (node.exists or node.pods):  # pods may name nodes that there never were
+                del self[was_on]
+        if name:
+            self.snapshot.put(pod, self[name])
+
+    def renew_snapshot(self, closed):
+        """Give the snapshot the nodes that can take pods, in the order of their names; return whether others.
+
+        closed: the names of those to which nothing may be added.
+        """
+        self.are_others = False
+        nodes = {name: node for name, node in sorted(self.items()) if node.exists and name not in closed}
+        for name in [name for name, node in self.items() if not (node.exists or node.pods)]:
+            del self[name]
+        if nodes == self.snapshot.nodes:
+            return False
+        self.snapshot.nodes = nodes  # a node of a name may be another one by now
+        self.snapshot.memory = Memory()
+        return True
+
+
 class Cache:
-    """What follows for nodes and pods from what is known of them; and where pods are assumed to be.
+    """What follows for nodes and pods from what is known of them. Upstream: internal/cache.
 
     A pod counts where it is assumed to be until the API server shows it on a node, or that it has gone; or
-    until it is forgotten, as its binding has failed. Upstream: internal/cache.
+    until it is forgotten, as its binding has failed.
     """
 
     def __init__(self, api, is_live, kind_of_objects):
         self.objects = kind_of_objects(api, self.take)
         self.snapshot = FullSnapshot({}, self.objects, is_live)
-        self.nodes = {}  # name -> Node; also of nodes that do not exist, but have pods
+        self.nodes = CachedNodes(self.snapshot)
         self.pods = {}  # namespace/name -> Pod, of those that have not ended
-        self.places = {}  # uid of a pod -> name of the node on which it counts
         self.arrived = {}  # uid -> Pod, of those for a Policy that have come, or changed, while they wait
         self.has_changed = False  # so that pods that fitted nowhere may fit now
-        self.are_nodes_others = False  # than in the snapshot
 
     def refresh(self):
         """Take in what there is by now: the news, or else lists, which are newer. Raises ApiError."""
@@ -4699,55 +4762,29 @@ class Cache:
         self.objects.refresh()
         self.take_news()
 
+    def keep_up(self):
+        """Take in the news while another replica leads, so that this one may lead at once."""
+        with contextlib.suppress(ApiError):  # which the loop meets, once it runs
+            self.refresh()
+        self.arrived.clear()  # all that wait will be listed
+
     def take_news(self, patience=0):
         """Take in what Reflectors have told; if that is nothing, wait so many seconds for some."""
         self.objects.take_news(patience)
-        if self.are_nodes_others:
-            self.renew_snapshot_nodes()
+        if self.nodes.are_others:
+            unread = [pod for pod in self.pods.values() if isinstance(pod, UnreadPod)]
+            closed = {self.nodes.places.get(pod.uid) for pod in unread}
+            self.has_changed |= self.nodes.renew_snapshot(closed)
 
     def take(self, resource, key, thing):
         """Take in an object that has come or changed; None: it has gone."""
         come_round()  # there may be very many
         if resource == "nodes":
-            self.take_node(key, thing)
+            self.has_changed |= self.nodes.take(key, thing)
         elif resource == "pods":
             self.take_pod(key, thing)
         else:
             self.has_changed = True
-
-    def take_node(self, name, raw):
-        """Take in a node; None: it has gone. The pods on it stay, as it may come again."""
-        node = self.node_named(name)
-        read = read_or_warn(Node, raw) if raw else None
-        if read:
-            node.raw = raw
-            said = scheduling_properties(read)
-            if said != scheduling_properties(node):  # else it is a heartbeat, for example
-                vars(node).update(said)
-                self.snapshot.note_change(node)
-                self.has_changed = True
-        if node.exists != bool(read):
-            node.exists = bool(read)
-            self.are_nodes_others = True
-
-    def node_named(self, name):
-        """Return the Node of this name; if there is none, one that does not exist, but may have pods."""
-        if name not in self.nodes:
-            node = self.nodes[name] = Node({"metadata": {"name": name}})
-            node.exists = False
-        return self.nodes[name]
-
-    def renew_snapshot_nodes(self):
-        """Give the snapshot the nodes that can take pods, in the order of their names."""
-        self.are_nodes_others = False
-        closed = {self.places.get(pod.uid) for pod in self.pods.values() if isinstance(pod, UnreadPod)}
-        nodes = {name: node for name, node in sorted(self.nodes.items())
-                 if node.exists and name not in closed}
-        if nodes != self.snapshot.nodes:  # a node of a name may be another one by now
-            self.snapshot.nodes = nodes
-            self.snapshot.memory = Memory()
-            self.has_changed = True
-        self.nodes = {name: node for name, node in self.nodes.items() if node.exists or node.pods}
 
     def take_pod(self, key, raw):
         """Take in a pod; None: it has gone."""
@@ -4767,7 +4804,7 @@ class Cache:
         pod.node_name = name_in(raw, "spec", "nodeName")
         pod.phase = name_in(raw, "status", "phase")
         if pod.node_name != was_on:
-            self.place(pod, pod.node_name)
+            self.nodes.place(pod, pod.node_name)
             self.has_changed = True
 
     def exchange(self, key, before, pod):
@@ -4775,15 +4812,15 @@ class Cache:
 
         If it is the same one, which says something else now, it keeps the place where it is assumed.
         """
-        assumed_on = self.places.get(pod.uid) if pod else None
+        assumed_on = self.nodes.places.get(pod.uid) if pod else None
         if before:
             del self.pods[key]
-            self.place(before, None)
+            self.nodes.place(before, None)
         if pod:
             self.pods[key] = pod
-            self.place(pod, pod.node_name or assumed_on)
+            self.nodes.place(pod, pod.node_name or assumed_on)
         self.has_changed |= bool(before or (pod and pod.node_name))
-        self.are_nodes_others |= isinstance(before, UnreadPod) or isinstance(pod, UnreadPod)
+        self.nodes.are_others |= isinstance(before, UnreadPod) or isinstance(pod, UnreadPod)
         if pod and not pod.node_name:
             self.note_arrival(pod)
 
@@ -4808,28 +4845,13 @@ class Cache:
             nominated = [*nominated, pod]
         self.snapshot.nominated = nominated
 
-    def place(self, pod, name):
-        """Have a pod count on the node of this name, and on no other one; None: on none."""
-        was_on = self.places.pop(pod.uid, None)
-        if name:
-            self.places[pod.uid] = name
-        if was_on == name:
-            return
-        if was_on:
-            node = self.nodes[was_on]
-            self.snapshot.take_off(pod, node)
-            if not (node.exists or node.pods):  # pods may name nodes that there never were
-                del self.nodes[was_on]
-        if name:
-            self.snapshot.put(pod, self.node_named(name))
-
     def forget(self, pod):
         """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
         self.has_changed = True  # others have met it there
         latest = self.still_waiting(pod)
         if latest:
-            self.place(latest, None)
-            self.are_nodes_others |= isinstance(latest, UnreadPod)
+            self.nodes.place(latest, None)
+            self.nodes.are_others |= isinstance(latest, UnreadPod)
 
     def still_waiting(self, pod):
         """Return a pod as it is by now; or None, if the API server shows that it has gone, or is bound."""
@@ -4985,11 +5007,13 @@ class SchedulingQueue(dict):
         self.cache = cache
         self.cycle = cycle  # the BindingCycle
         self.policies = {}  # by which pods were last tried
+        self.pops_at = 0  # when pods may be tried in their backoff: passes take a twentieth of the time then
 
     def renew(self, listed, policies):
-        """Give the pods that are to be tried their records: those that are listed, as lists lag; and others.
+        """Return the pods that are to be tried: those that are listed, as lists lag; and others.
 
-        Forget all that have gone. Those that wait for rules fall back if their Policy is another one by now.
+        Each has its record. All that have gone are forgotten. Those that wait for rules fall back if their
+        Policy is another one by now.
         """
         known = [self.cache.still_waiting(record.pod) for record in self.values()]
         pods = {pod.uid: pod for pod in [*known, *listed] if pod and is_for(pod, policies)}
@@ -5009,7 +5033,7 @@ class SchedulingQueue(dict):
         if policies != self.policies:  # by which pods may fit
             self.policies = dict(policies)
             self.end_backoff()
-        return [*pods.values()]
+        return self.in_order(pods.values(), policies)
 
     def in_order(self, pods, policies):
         """Return pods in the order in which to try them."""
@@ -5022,6 +5046,34 @@ class SchedulingQueue(dict):
         # Last come those that have a node and wait, maybe for the others; first of them who was asked first.
         pods.sort(key=lambda pod: pod.record.began_at if pod.record.decision else 0)
         return pods
+
+    def due(self, pods):
+        """Return those of the pods that are due; if none is, those that may be tried in their backoff."""
+        due = [pod for pod in pods if pod.record.is_due()]
+        if not due and time.monotonic() >= self.pops_at:
+            return [pod for pod in pods if pod.record.may_pop()]
+        return due
+
+    def note_pass(self, began_at):
+        """Note that a pass ends which began then."""
+        moment = time.monotonic()
+        self.pops_at = max(self.pops_at, moment + 2 * BRAKE * (moment - began_at))
+
+    def could_pop(self):
+        """Say whether something has changed, so that pods may be tried in their backoff."""
+        is_waited_for = any(record.pops_from_backoff for record in self.values())
+        return self.cache.has_changed and is_waited_for and time.monotonic() >= self.pops_at
+
+    def has_come(self, began_at):
+        """Say whether a pod is to be tried that has come, or changed, since others were listed in a pass."""
+        return any(self.is_to_be_tried(pod, began_at) for pod in self.cache.arrived.values())
+
+    def is_to_be_tried(self, pod, began_at):
+        """Say whether a pod is new; or if it has changed, whether it is due, and nobody was just tried."""
+        if not is_for(pod, self.cache.snapshot.policies):
+            return False
+        record = self.get(pod.uid)
+        return not record or (record.is_due() and time.monotonic() > began_at + 0.1)
 
     def end_backoff(self):
         """Have all pods tried again."""
@@ -5039,25 +5091,40 @@ def is_for(pod, policies):
     return pod.scheduler in policies and ready(pod, policies[pod.scheduler])
 
 
+class FailingPods(dict):
+    """{uid: the trouble of the API server that its pod has met}, of this pass, since one was bound."""
+
+    SEVERAL = 10  # of them: then it is not up to the pods
+
+    def note(self, decision, error):
+        """Note whether what a pod has met is trouble of the API server."""
+        decision.pod.record.has_met_trouble = isinstance(error, Trouble)
+        if isinstance(error, Trouble):
+            self[decision.pod.uid] = error
+
+    def raise_trouble(self):
+        """Raise what several pods have met."""
+        if len(self) >= self.SEVERAL:
+            raise self.popitem()[1]
+
+
 class BindingCycle:
     """What becomes of a pod once there is a decision: each method is a step of that.
 
     It runs in the loop's thread. Upstream: schedule_one.go.
     """
 
-    SEVERAL = 10  # pods in a pass that meet trouble of the API server: then it is not up to them
-
     def __init__(self, cache, writer, recorder):
         self.cache = cache
         self.writer = writer
         self.recorder = recorder
         self.under_way = set()  # the uids of pods whose Bindings are being written
-        self.failing = {}  # uid -> the trouble that its pod has met in this pass, since one was bound
+        self.failing = FailingPods()
 
     def assume(self, decision):
         """Put the pod on its node, and have the rules take note of that (reserve)."""
         node = self.cache.snapshot.nodes[decision.node]
-        self.cache.place(decision.pod, node.name)
+        self.cache.nodes.place(decision.pod, node.name)
         decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
         try:
             for rule in decision.policy.rules_with["reserve"]:
@@ -5098,7 +5165,7 @@ class BindingCycle:
         """Have a pod that has no node back off, and say why it stays pending."""
         decision.pod.record.end_turn()
         self.fall_back(decision)
-        self.note_trouble(decision, decision.trouble)
+        self.failing.note(decision, decision.trouble)
         self.writer.try_to_send(decision.requests)
         self.recorder.say(decision, "Warning", "FailedScheduling", decision.reason, decision.message)
 
@@ -5106,7 +5173,7 @@ class BindingCycle:
         """Have a thread bind a pod that has its node; or send first what rules want sent."""
         record = decision.pod.record
         record.end_turn()
-        self.note_trouble(decision, decision.trouble)
+        self.failing.note(decision, decision.trouble)
         try:
             if record.waits_for is not WaitsFor.BINDING:
                 self.writer.send(decision.requests)
@@ -5145,24 +5212,13 @@ class BindingCycle:
         """Have a pod fall back for which something could not be written."""
         pod = decision.pod
         self.fall_back(decision)
-        self.note_trouble(decision, error)
+        self.failing.note(decision, error)
         is_known = isinstance(error, (ApiError, Unschedulable))
         why = one_line(error) if is_known else what_broke(error)
         is_failure = warn_of_failure(error, f"{pod.key}: {why}")
         is_answered = not is_answer(error, 0, 429)
         if is_failure and is_answered:  # else it might well not be told either
             self.recorder.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
-
-    def note_trouble(self, decision, error):
-        """Note whether what a pod has met is trouble of the API server."""
-        decision.pod.record.has_met_trouble = isinstance(error, Trouble)
-        if isinstance(error, Trouble):
-            self.failing[decision.pod.uid] = error
-
-    def raise_trouble(self):
-        """Raise what several pods have met in this pass: then it is not up to them."""
-        if len(self.failing) >= self.SEVERAL:
-            raise self.failing.popitem()[1]
 
     def finish(self, seconds, stop=None):
         """Wait until all is written, but no longer than this, or until `stop` is set."""
@@ -5575,7 +5631,6 @@ class LiveCluster(Cluster):
         self.waiting = WaitingPods(api, self.cache)
         self.began_at = 0  # when the last pass began, in monotonic seconds
         self.breaks_off_at = 0  # when the pass ends if pods have come
-        self.pops_at = 0  # when pods may be tried in their backoff: passes take a twentieth of the time then
 
     def pods_to_try(self, policies, stop):
         """Yield the pods that are due; before each, take in what has changed. Raises ApiError.
@@ -5592,10 +5647,9 @@ class LiveCluster(Cluster):
                 else:
                     yield pod
         finally:
-            moment = time.monotonic()
-            self.pops_at = max(self.pops_at, moment + 2 * BRAKE * (moment - self.began_at))
+            self.pending.note_pass(self.began_at)
             self.cycle.take_answers()  # which pods the API server has bound, and which not
-        self.cycle.raise_trouble()
+        self.cycle.failing.raise_trouble()
 
     def bind(self, decision):
         """Give the pod its room, ask the rules; if none is against it, have a thread POST the Binding."""
@@ -5627,15 +5681,13 @@ class LiveCluster(Cluster):
 
     def begin_pass(self, policies):
         """Find out which pods are due. Raises ApiError."""
-        pods = self.pending_pods(self.waiting_pods(policies), policies)
+        pods = self.pending.renew(self.waiting_pods(policies), policies)
         if self.cache.has_changed:
             self.cache.has_changed = False
             self.pending.retry_after_backoff()
         self.cycle.failing.clear()
-        self.due = [pod for pod in pods if pod.record.is_due()]
+        self.due = self.pending.due(pods)
         ready_at = time.monotonic()
-        if not self.due and ready_at >= self.pops_at:
-            self.due = [pod for pod in pods if pod.record.may_pop()]
         self.breaks_off_at = ready_at + max(1, ready_at - self.began_at)
 
     def waiting_pods(self, policies):
@@ -5649,10 +5701,6 @@ class LiveCluster(Cluster):
         self.cache.refresh()
         return self.snapshot
 
-    def pending_pods(self, waiting, policies):
-        """Return the pods that are to be tried, in the order in which to try them."""
-        return self.pending.in_order(self.pending.renew(waiting, policies), policies)
-
     def next_due(self, stop):
         """Take in the news, and return the next pod to decide about. None ends the pass. Raises ApiError.
 
@@ -5665,7 +5713,7 @@ class LiveCluster(Cluster):
             if stop.is_set() or (is_late and (self.has_come() or self.cache.objects.silent())):
                 return None
             self.cycle.take_answers(patience=0)
-            self.cycle.raise_trouble()
+            self.cycle.failing.raise_trouble()
             self.writer.wait_for_a_free_thread()
             self.cache.take_news()
             pod = self.due.pop(0)
@@ -5677,14 +5725,7 @@ class LiveCluster(Cluster):
 
     def has_come(self):
         """Say whether a pod is to be tried that has come, or changed, since these were listed."""
-        return any(map(self.is_to_be_tried, self.cache.arrived.values()))
-
-    def is_to_be_tried(self, pod):
-        """Say whether a pod is new; or if it has changed, whether it is due, and nobody was just tried."""
-        if not is_for(pod, self.snapshot.policies):
-            return False
-        record = self.pending.get(pod.uid)
-        return not record or (record.is_due() and time.monotonic() > self.began_at + 0.1)
+        return self.pending.has_come(self.began_at)
 
     def rest(self, seconds, stop):
         """Wait so long, or until `stop` is set; unless there is trouble, only until there is work."""
@@ -5696,21 +5737,10 @@ class LiveCluster(Cluster):
             return
         nobody_came_before = not self.cache.arrived  # of those, a list is to say that they wait
         until = time.monotonic() + seconds
-        while not (self.has_come() or self.could_pop() or stop.is_set()) and time.monotonic() < until:
+        while not (self.has_come() or self.pending.could_pop() or stop.is_set()) and time.monotonic() < until:
             self.cache.take_news(patience=0.1)
         if nobody_came_before and self.has_come():
             self.waiting.do_without_a_list(seconds)
-
-    def could_pop(self):
-        """Say whether something has changed, so that pods may be tried in their backoff."""
-        is_waited_for = any(record.pops_from_backoff for record in self.pending.values())
-        return self.cache.has_changed and is_waited_for and time.monotonic() >= self.pops_at
-
-    def keep_up(self):
-        """Take in the news while another replica leads, so that this one may lead at once."""
-        with contextlib.suppress(ApiError):  # which the loop meets, once it runs
-            self.cache.refresh()
-        self.cache.arrived.clear()  # all that wait will be listed
 
 
 class ListedCluster(LiveCluster):
@@ -7035,7 +7065,7 @@ def run_command(options, screen):
         waiting = cluster.waiting_pods(policies)
         if options.output == "html":
             report.keys.update(*map(keys_asked_for, waiting))
-        if not cluster.pending_pods(waiting, policies):
+        if not cluster.pending.renew(waiting, policies):
             say_that_none_waits(policies, waiting)
     if options.cluster:
         has_failed = schedule_manifests(cluster, policies, stop, options, screen)
@@ -7119,7 +7149,7 @@ def poll(cluster, policy_file, stop, options):
     elected = is_wanted and not options.dry_run
     if elected:
         cluster.writer.may_write = election.leads
-        if not election.lead(stop, cluster.keep_up):
+        if not election.lead(stop, cluster.cache.keep_up):
             return int(options.once)
     CAME_ROUND.at = time.monotonic()
     CAME_ROUND.limit = election.renew_deadline if elected else 60
@@ -7224,7 +7254,7 @@ def outcome_of(cluster, policy_file, stop, options):
     """Schedule manifests under a Policy. Return where the pods that waited are, and how full the nodes."""
     policies = policy_file.policies
     waiting = cluster.waiting_pods(policies)
-    pending = sorted(pod.key for pod in cluster.pending_pods(waiting, policies))
+    pending = sorted(pod.key for pod in cluster.pending.renew(waiting, policies))
     snapshot = make_passes(cluster, policies, stop, options.once)
     nodes = snapshot.nodes.values()
     places = {pod.key: node.name for node in nodes for pod in node.pods.values()}

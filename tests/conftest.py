@@ -160,7 +160,7 @@ def wait_for(what, condition, seconds=60):
 
 def pending_pods(cluster, policies):
     """The pods that are to be tried, each with its record."""
-    return cluster.pending_pods(cluster.waiting_pods(policies), policies)
+    return cluster.pending.renew(cluster.waiting_pods(policies), policies)
 
 
 def a_pass(cluster, policies, show=lambda decision: None, stop=None):

@@ -145,8 +145,10 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
     "an object without anything": ("{}", f"{EXPECTED} {{}}"),
     "an empty document before the Policy": (
         "---\n{}\n---\nkind: Policy\napiVersion: v1\n", f"{EXPECTED} {{}}"),
-    "no kind": ('{"apiVersion": "v1"}', f'{EXPECTED} {{"apiVersion": "v1"}}'),
+    "no kind, as of half a file": ('{"apiVersion": "v1"}', f'{EXPECTED} {{"apiVersion": "v1"}}'),
     "no apiVersion": ('{"kind": "Policy"}', f'{EXPECTED} {{"kind": "Policy"}}'),
+    "an empty apiVersion": (
+        '{"kind": "Policy", "apiVersion": ""}', f'{EXPECTED} {{"kind": "Policy", "apiVersion": ""}}'),
     "another kind": ("kind: Service\napiVersion: v1\nspec: {}",
                      f'{EXPECTED} {{"kind": "Service", "apiVersion": "v1", "spec": {{}}}}'),
     "another kind, cut between words": (

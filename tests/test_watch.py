@@ -134,7 +134,7 @@ def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_sho
     cluster.server.pending.clear()
     assert cluster.make_pass() == [] and cluster.under_way() == set()
     cluster.tell("DELETED", cluster.stamp(pod("a", ONE, nodeName="n")))
-    assert cluster.on("n") == [] and not cluster.cache.places
+    assert cluster.on("n") == [] and not cluster.cache.nodes.places
 
 
 def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bound_twice(told):
@@ -309,7 +309,7 @@ def test_the_same_name_with_another_uid_is_another_pod(told):
     second = cluster.stamp(pod("a", {"cpu": "2"}, nodeName="n"), uid="second")
     cluster.tell("ADDED", first)
     cluster.tell("LISTED", second)  # that the first one has gone, was not heard
-    assert cluster.on("n") == ["a"] and [*cluster.cache.places] == ["second"]
+    assert cluster.on("n") == ["a"] and [*cluster.cache.nodes.places] == ["second"]
     cluster.tell("DELETED", first)
     assert cluster.on("n") == ["a"], "this one has not gone"
 
@@ -458,7 +458,7 @@ def test_a_pod_that_changes_all_the_time_begins_ten_passes_a_second_at_most(told
 def test_nothing_of_other_schedulers_pods_is_kept(told):
     cluster = told(node("n"))
     cluster.comes(*(pod(f"p{i}", schedulerName=f"other-{i}") for i in range(50)))
-    cluster.cluster.keep_up()
+    cluster.cluster.cache.keep_up()
     assert cluster.cache.arrived == {}
     cluster.comes(*(pod(f"q{i}", schedulerName=f"other-{i}") for i in range(50)))
     cluster.make_pass()
@@ -648,7 +648,7 @@ def test_a_replica_that_waits_to_lead_for_long_keeps_its_memory(told):
         cluster.tell("ADDED", thing)
         cluster.tell("DELETED", thing)
         if i % 100 == 0:
-            cluster.cluster.keep_up()
+            cluster.cluster.cache.keep_up()
     assert len(cluster.cache.snapshot.memory.versions) < 2000
 
 
@@ -667,7 +667,7 @@ def test_nor_while_another_replica_leads(told, monkeypatch):
     cluster.hears(clock, "pods")
     cluster.server.failures["pods"] = [429]
     cluster.tell("MODIFIED", cluster.stamp(node("n")), resource="nodes")
-    cluster.cluster.keep_up()
+    cluster.cluster.cache.keep_up()
     assert not cluster.server.failures["pods"] and cluster.cache.objects.news.empty()
 
 
@@ -1051,7 +1051,7 @@ def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
         wait_for("all pods are bound", lambda: a_pass(cluster, {"my-scheduler": POLICY}) or len(server.places()) == 40)
         fresh = scheduler.ListedCluster(scheduler.PooledProxy(server.url))
         wait_for("the news are there", lambda: where_pods_are(cluster) == where_pods_are(fresh))
-        assert len(cluster.cache.places) == 40
+        assert len(cluster.cache.nodes.places) == 40
     finally:
         server.stop()
 
