@@ -2092,6 +2092,7 @@ class SpreadConstraint:
     counts: dict | None = None  # of ScheduleAnyway: domain -> matching pods
     full: frozenset = frozenset()  # of DoNotSchedule: the domains that can take no more
     weight: float = 0  # of ScheduleAnyway: how much a pod matters
+    needs_key: bool = True  # whether a node must have its key; else those that lack it are a domain
 
     def __post_init__(self):
         self.key = pick(self.raw, str, "topologyKey")
@@ -2114,14 +2115,15 @@ def default_selector(pod, snapshot):
     return list(itertools.chain(*selectors_of(pod, snapshot, *OWNERS)))
 
 
-def spread_constraints(pod, when, snapshot, defaults=(), default_selector=default_selector):
+def spread_constraints(
+        pod, when, snapshot, defaults=(), default_selector=default_selector, needs_key=True):
     """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     chosen = [raw for raw in raws or defaults if raw.get("whenUnsatisfiable") == when]
     owned = default_selector(pod, snapshot) if chosen and not raws else []
     if not raws and not owned:
         return
-    keys = {pick(raw, str, "topologyKey") for raw in chosen}
+    keys = {pick(raw, str, "topologyKey") for raw in chosen if needs_key}
     complete = [node for node in snapshot.nodes.values() if keys <= node.labels.keys()]
     for raw in chosen:
         try:
@@ -2137,7 +2139,8 @@ def spread_constraints(pod, when, snapshot, defaults=(), default_selector=defaul
             eligible = [node for node in eligible if not hostile_taints(pod, node)]
         numbers = matching_pods(pod, requirements, snapshot)
         itself = satisfies(pod.labels, requirements)
-        yield SpreadConstraint(raw, requirements, numbers, itself, complete, eligible)
+        yield SpreadConstraint(
+            raw, requirements, numbers, itself, complete, eligible, needs_key=needs_key)
 
 
 def matching_pods(pod, requirements, snapshot):
@@ -3217,13 +3220,14 @@ def decode_part(value, schema, where, problems, passed_over=None):
 
 def decode_form(value, form, where, problems):
     """Return a value that is as a Form expects it, else None; add what is wrong to the problems."""
-    before = len(problems)
+    found = []
     if form.of:
-        value = decode_part(value, form.of, where, problems)
-    if len(problems) == before and not form.is_fine(value):
+        value = decode_part(value, form.of, where, found)
+    if not found and not form.is_fine(value):
         got = "" if isinstance(value, (dict, list)) else f", got {in_short(value)}"
-        problems.append(f"{where}: expected {form.expected}{got}")
-    return value if len(problems) == before else None
+        found = [f"{where}: expected {form.expected}{got}"]
+    problems += found
+    return None if found else value
 
 
 def decode_fields(value, schema, where, problems, passed_over):
@@ -3331,14 +3335,12 @@ def through_json(document, most):
 
     Raises ValueError if that takes more than so many characters of JSON.
     """
-    parts = []
-    size = 0
+    text = ""
     for part in json.JSONEncoder(default=str).iterencode(document):
-        parts.append(part)
-        size += len(part)
-        if size > most:
+        text += part
+        if len(text) > most:
             raise ValueError("its aliases stand for too much")
-    return json.loads("".join(parts))
+    return json.loads(text)
 
 
 def unique_keys(pairs):
@@ -3411,9 +3413,9 @@ def checked_rule(where, name, function, **options):
         raise InputError(f'rule "{name}": there is no option "{option}"; there are {known}')
     if name in CATALOGUES[where]:
         raise InputError(f'there is a rule "{name}" already ({place_of(CATALOGUES[where][name])})')
-    given = {option: options[option] for option in PARAMETERS if options.get(option) is not None}
-    for option, each in ({"function": function} | given).items():
-        check_function(name, option, each, options)
+    for option, each in ({"function": function} | options).items():
+        if option in PARAMETERS and each is not None:
+            check_function(name, option, each, options)
     argument = decode(options.get("argument"), dict, f'rule "{name}", argument')
     decode(options.get("default"), argument, f'rule "{name}", default')
     return full_rule(where, name, function, **options)
@@ -3430,19 +3432,18 @@ def check_function(name, option, function, options):
     more = ["metadata"] if option == "function" and options.get("metadata") else []
     if "arguments" in signature.parameters and options.get("argument") is not None and option != "check":
         more.append("arguments")
-    try:
+    with contextlib.suppress(TypeError):  # then they are too many, or too few
         bound = signature.bind(*first, **dict.fromkeys(more)).arguments
-        fits = all(name == given for name, given in bound.items() if name in first)  # else they are swapped
-    except TypeError:
-        fits = False
-    if not fits:
-        expected = ", ".join(first + more)
-        got = ", ".join(signature.parameters)
-        raise InputError(f"{place}: expected the parameters ({expected}), got ({got})")
+        if all(name == given for name, given in bound.items() if name in first):  # else they are swapped
+            return
+    expected = ", ".join(first + more)
+    got = ", ".join(signature.parameters)
+    raise InputError(f"{place}: expected the parameters ({expected}), got ({got})")
 
 
 def load_plugins(paths):
-    """Run files that register rules, and what they import from their folders. Raises InputError."""
+    """Run files that register rules, instead of those that were run before. Raises InputError."""
+    unplug()
     sys.modules["scheduler"] = sys.modules[__name__]  # also where this file is the main program
     sys.dont_write_bytecode = True  # it would be taken for that of an edit within the same second
     for path in paths:
@@ -3476,26 +3477,14 @@ def rules_in(path):
     return [added.thing for added in PLUGGED_IN if added.path == path and isinstance(added.thing, Rule)]
 
 
-def unplug():
-    """Have nothing any more that files of --plugins have added."""
+def unplug(instead=()):
+    """Have nothing any more that files of --plugins have added; instead, what they had added before."""
     while PLUGGED_IN:
         added = PLUGGED_IN.pop()
         added.register.pop(added.name, None)
-
-
-@contextlib.contextmanager
-def plugged_anew():
-    """Load files of --plugins in this block; if that fails, have what they had added before."""
-    before = [*PLUGGED_IN]
-    unplug()
-    try:
-        yield
-    except InputError:
-        unplug()
-        PLUGGED_IN.extend(before)
-        for added in before:
-            added.register[added.name] = added.thing
-        raise
+    for each in instead:
+        PLUGGED_IN.append(each)
+        each.register[each.name] = each.thing
 
 
 def idle_plugins(paths, policies):
@@ -3529,9 +3518,9 @@ def left_to_extenders(configs):
     return [resource.get("name") for resource in resources if resource.get("ignoredByScheduler")]
 
 
-def extenders_of(configs):
-    """Return the extenders, ignorable ones last."""
-    extenders = [Extender(config, f"extenders[{i}]") for i, config in enumerate(configs)]
+def extenders_of(configs, filtered):
+    """Return the extenders, ignorable ones last. filtered: what their filters may answer."""
+    extenders = [Extender(config, f"extenders[{i}]", filtered) for i, config in enumerate(configs)]
     return sorted(extenders, key=lambda extender: extender.ignorable)
 
 
@@ -3573,15 +3562,15 @@ def tls_problems(tls, place):
     """Yield what is wrong with an extender's tlsConfig. Upstream: TLSConfigFor."""
     if tls.get("insecure") and (tls.get("caFile") or tls.get("caData")):
         yield f"{place}: give either caFile, or caData, or insecure"
-    for name in ("caFile", "certFile", "keyFile"):
-        has_data = tls.get(name.replace("File", "Data"))  # which takes precedence
-        if tls.get(name) and not has_data and not Path(tls[name]).is_file():
-            yield f"{place}.{name}: there is no file {tls[name]}"
-    for name in ("caData", "certData", "keyData"):
+    for what in ("ca", "cert", "key"):
+        file = tls.get(f"{what}File")
+        data = tls.get(f"{what}Data", "")  # which takes precedence
+        if file and not data and not Path(file).is_file():
+            yield f"{place}.{what}File: there is no file {file}"
         try:
-            base64.b64decode("".join(tls.get(name, "").splitlines()), validate=True)
+            base64.b64decode("".join(data.splitlines()), validate=True)
         except ValueError:
-            yield f"{place}.{name}: expected what is in the file, in base64"
+            yield f"{place}.{what}Data: expected what is in the file, in base64"
 
 
 # What extenders answer. Whatever the case of the fields' names, as Go reads them: see `decode`.
@@ -3595,10 +3584,9 @@ BOUND = {"Error": str}
 class Extender:
     """An HTTP extender of the Policy: a web service that has a say. Upstream: scheduler/core/extender.go."""
 
-    filtered = FILTERED  # what its filter may answer
-
-    def __init__(self, config, title):
+    def __init__(self, config, title, filtered=FILTERED):
         self.config = config
+        self.filtered = filtered  # what its filter may answer
         self.title = title
         self.url = config.get("urlPrefix", "").rstrip("/")
         self.weight = config.get("weight", 0)
@@ -3610,12 +3598,11 @@ class Extender:
         self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
         self.session.headers["Accept-Encoding"] = "identity"  # some megabytes may unpack to some gigabytes
         tls = config.get("tlsConfig", {})
-        is_unchecked = tls.get("insecure") or config.get("enableHTTPS")
         self.made_files = []  # which last as long as they are referred to
-        self.session.verify = self.file_of(tls, "ca") or not is_unchecked
-        client = self.file_of(tls, "cert"), self.file_of(tls, "key")
-        if all(client):
-            self.session.cert = client
+        is_unchecked = tls.get("insecure") or config.get("enableHTTPS")
+        ca, *client = [self.file_of(tls, what) for what in ("ca", "cert", "key")]
+        self.session.verify = ca or not is_unchecked
+        self.session.cert = tuple(client) if all(client) else None
         if tls.get("serverName"):  # that the certificate is for, if it is not the URL's
             secure = self.session.adapters["https://"].poolmanager.connection_pool_kw
             secure["server_hostname"] = secure["assert_hostname"] = tls["serverName"]
@@ -3810,13 +3797,12 @@ class FullPolicy(Policy):
 
     def add_up(self, decision, prepared, nodes, snapshot):
         """Return the sum of each node's points times their weights; 1 if nobody is to give points."""
-        is_unscored = not self.priorities and not self.extenders
         weighted = [(vote.weight, vote.points) for vote in decision.votes]
+        if not self.priorities and not self.extenders:
+            weighted = [(1, dict.fromkeys(nodes, 1))]
 
         def total(node):
             """Add up what one node gets in all votes."""
-            if is_unscored:
-                return 1
             name = node.name
             return sum([weight * points[name] for weight, points in weighted])
 
@@ -3953,9 +3939,11 @@ class PolicyFile:
         if seen != self.seen or not self.policies:
             changed = [file for file in seen if seen[file] != self.seen.get(file, seen[file])]
             self.seen = seen
+            before = [*PLUGGED_IN]
             try:
                 self.load(changed)
             except InputError as error:
+                unplug(instead=before)
                 if not self.policies:
                     raise
                 log.error("%s; the last good Policy stays", error)
@@ -3975,9 +3963,8 @@ class PolicyFile:
 
     def load(self, changed):
         """Read the files, some of which have changed, and say what is different. Raises InputError."""
-        with plugged_anew():
-            load_plugins(self.plugins)
-            policies = load_policies(self.path, self.scheduler_name)
+        load_plugins(self.plugins)
+        policies = load_policies(self.path, self.scheduler_name)
         lines = differences(self.policies, policies) if self.policies else []
         lines += [f"{file} has changed" for file in changed if file != Path(self.path).absolute()]
         if lines or not self.policies:
@@ -4014,9 +4001,8 @@ def lines_of(policy):
 
 def differences(before, after):
     """Return the lines in which Policies differ from those before, such as "- HostName"."""
-    are_several = len(before | after) > 1
-    heads = {name: f"{name}: " if are_several else "" for name in before | after}
-    old, new = [[heads[name] + line for name, policy in policies.items() for line in lines_of(policy)]
+    head = "{}: " if len(before | after) > 1 else ""
+    old, new = [[head.format(name) + line for name, policy in policies.items() for line in lines_of(policy)]
                 for policies in (before, after)]
     lines = [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ")]
     differing = {*old} ^ {*new}  # empty, if only the order is another one
@@ -4038,14 +4024,13 @@ def read_policy(document):
     is_others = name_in(document, "apiVersion") not in ("", "v1", CONFIGURATION_VERSION)
     is_policy = name_in(document, "kind") == "Policy" and not is_others
     problems = []
-    notices = []
     passed_over = []
     said = decode_part(document, POLICY, "", problems) if is_policy else {}
     configs = decode_part(said.get("extenders", []), [EXTENDER], "extenders", problems, passed_over)
     refuse(problems)
     if not said.get("apiVersion"):  # or its kind: kube-scheduler needs none, but this may be half a file
         raise InputError(f"expected {', or '.join(EXPECTED)}, got {what_it_is(document)}")
-    notices += [f"{place}: unknown field, passed over as in kube-scheduler" for place in passed_over]
+    notices = [f"{place}: unknown field, passed over as in kube-scheduler" for place in passed_over]
     predicate_entries = said.get("predicates", default_entries("predicates"))
     named = {entry.get("name") for entry in predicate_entries}
     has_general = "predicates" not in said or "GeneralPredicates" in named
@@ -4064,7 +4049,7 @@ def read_policy(document):
     order = [*(GENERAL_FIRST if has_general else []), *PREDICATE_ORDER, *PREDICATES]
     predicates.sort(key=lambda rule: order.index(rule.name))
     check_all = said.get("alwaysCheckAllPredicates", False)
-    return FullPolicy(predicates, priorities, extenders_of(configs), check_all, notices)
+    return FullPolicy(predicates, priorities, extenders_of(configs, FILTERED), check_all, notices)
 
 
 def rules_named(where, entries, said_elsewhere, notices, problems):
@@ -7365,17 +7350,13 @@ def improved_balance(pod, node, resources=CPU_AND_MEMORY):
 
 def evenness(requested, node):
     """Return 100 less the standard deviation, in percent, of the requested shares of the node's resources."""
-
-    def add_up(numbers):
-        """Add floats up one by one, like Go; Python 3.12's sum() is more exact."""
-        return functools.reduce(lambda total, each: total + each, numbers, 0.0)
-
     shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
     if len(shares) == 2:
         return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
-    middle = add_up(shares) / max(len(shares), 1)
-    squares = [(share - middle) ** 2 for share in shares]
-    return int((1 - math.sqrt(add_up(squares) / max(len(shares), 1))) * 100)
+    number = max(len(shares), 1)
+    *_, total = itertools.accumulate(shares, initial=0.0)  # one by one, like Go; sum() is more exact
+    *_, squares = itertools.accumulate([(share - total / number) ** 2 for share in shares], initial=0.0)
+    return int((1 - math.sqrt(squares / number)) * 100)
 
 
 def utilization_today(pod, node, resources):
@@ -7464,9 +7445,9 @@ def default_selector_today(pod, snapshot):
     return required + of_controller
 
 
-def spread_constraints_today(pod, when, snapshot, defaults):
+def spread_constraints_today(pod, when, snapshot, defaults, needs_key=True):
     """Yield spread constraints; an empty selector counts nobody."""
-    for constraint in spread_constraints(pod, when, snapshot, defaults, default_selector_today):
+    for constraint in spread_constraints(pod, when, snapshot, defaults, default_selector_today, needs_key):
         yield constraint if constraint.requirements else replace(constraint, numbers=collections.Counter())
 
 
@@ -7478,27 +7459,13 @@ def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
     return spread or SKIP
 
 
-def on_all_nodes(constraint, pod, snapshot):
-    """Return a spread constraint that counts on nodes without its key, too."""
-    nodes = [*snapshot.nodes.values()]
-    eligible = nodes
-    if constraint.eligible is not constraint.complete:
-        eligible = [node for node in nodes if wants_node(pod, node)]
-    return replace(constraint, complete=nodes, eligible=eligible)
-
-
-SoftSpread = collections.namedtuple("SoftSpread", "constraints keys_needed")
-
-
 @today("SelectorSpreadPriority", "metadata")
 def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     """The system's own constraints need no keys: nodes that lack one are a domain of their own."""
     is_systems = default_constraints is DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
-    constraints = spread_constraints_today(pod, "ScheduleAnyway", snapshot, default_constraints)
-    if is_systems:
-        constraints = [on_all_nodes(each, pod, snapshot) for each in constraints]
-    counted = [with_counts(each, nodes) for each in constraints]
-    return counted and SoftSpread(counted, not is_systems)
+    constraints = spread_constraints_today(
+        pod, "ScheduleAnyway", snapshot, default_constraints, needs_key=not is_systems)
+    return [with_counts(each, nodes) for each in constraints]
 
 
 @today("SelectorSpreadPriority")
@@ -7507,10 +7474,10 @@ def pod_topology_spread(pod, node, metadata):
     if not metadata:
         return None
     score = 0.0
-    for constraint in metadata.constraints:
+    for constraint in metadata:
         if constraint.key in node.labels:
             score += constraint.score(node)
-        elif metadata.keys_needed:
+        elif constraint.needs_key:
             return None
     return math.floor(score + 0.5)
 
@@ -7722,8 +7689,8 @@ EXTENDS = {  # kube-scheduler's own plugin -> its extension points. Upstream: fr
     "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
     "GangScheduling": "preEnqueue reserve permit",
     "PodGroupPodsCount": "placementScore", "TopologyPlacementGenerator": "placementGenerate"}
-DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
-WITHOUT_EFFECT = EXTENDS.keys() - {*PLUGIN_ORDER, *DONE_ANYWAY}  # those that do nothing here
+# Those that do nothing here. What the three that are named do is done without them.
+WITHOUT_EFFECT = EXTENDS.keys() - {*PLUGIN_ORDER, "PrioritySort", "SchedulingGates", "DefaultBinder"}
 GONE = [*VOLUME_LIMITS, "NodeLabel", "ServiceAffinity", "NodePreferAvoidPods", "EvenPodsSpreadPriority"]
 # Default weights that are no longer 1.
 WEIGHTS_TODAY = {"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
@@ -7739,15 +7706,10 @@ def duration(text):
     """Return a duration such as 15s, 1m30s or .5h in nanoseconds; None if it is none, or is negative."""
     units = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9,
              "h": 3600 * 10**9}
-    if not isinstance(text, str):
+    part = rf"([0-9]{{1,20}}\.?[0-9]{{0,20}}|\.[0-9]{{1,20}})({'|'.join(units)})"
+    if not isinstance(text, str) or not re.fullmatch(rf"\+?(0|({part})+)", text):  # 0 alone needs no unit
         return None
-    unsigned = text.removeprefix("+")
-    if unsigned == "0":  # it alone needs no unit
-        return 0
-    parts = re.findall(r"([0-9]{1,20}\.?[0-9]{0,20}|\.[0-9]{1,20})(ns|us|µs|μs|ms|s|m|h)", unsigned)
-    if not parts or "".join(map("".join, parts)) != unsigned:  # there is something else
-        return None
-    total = sum(int(decimal.Decimal(count) * units[unit]) for count, unit in parts)
+    total = sum(int(decimal.Decimal(count) * units[unit]) for count, unit in re.findall(part, text))
     return total if total < 2**63 else None
 
 
@@ -7767,9 +7729,7 @@ def is_strategy(strategy):
     """Say whether a scoringStrategy has what its type needs. Upstream: ValidateNodeResourcesFitArgs."""
     if strategy.get("type") != "RequestedToCapacityRatio":
         return "type" in strategy and "requestedToCapacityRatio" not in strategy
-    shape = strategy.get("requestedToCapacityRatio", {}).get("shape", [])
-    points = [point.get("utilization", 0) for point in shape]
-    return bool(points) and points == sorted(set(points))
+    return not any(shape_problems([strategy.get("requestedToCapacityRatio", {})]))
 
 
 def differ(things, *fields):
@@ -7862,12 +7822,12 @@ def plugins_of_today():
     return plugins
 
 
-def running_plugins(plugins):
+def running_plugins(profile):
     """Return {point: {plugin: weight}} in running order. Upstream: expandMultiPointPlugins."""
     by_default = {name: plugin.weight for name, plugin in plugins_of_today().items() if plugin.weight}
     running = {}
     for point in POINTS:
-        chosen = plugins.get(point, {})
+        chosen = profile.get("plugins", {}).get(point, {})
         enabled = {entry.get("name", ""): entry.get("weight", 0) for entry in chosen.get("enabled", [])}
         disabled = {entry.get("name", "") for entry in chosen.get("disabled", [])}
         anyway = running.get("multiPoint", by_default)
@@ -7891,26 +7851,20 @@ def read_configuration(document, scheduler_name):
     configs = body.get("extenders", [])
     for config in configs:  # a Policy has nanoseconds
         config["httpTimeout"] = duration(config.get("httpTimeout", "0"))
-    extenders = extenders_of(configs)
-    for extender in extenders:
-        extender.filtered = FILTERED_TODAY
     election = body.get("leaderElection", {})
-    policies = {}
-    for i, profile in enumerate(body["profiles"]):
-        policy = read_profile(profile, f"profiles[{i}]", left_to_extenders(configs))
-        policy.extenders = extenders
-        policy.election = election | times_of(election)
-        policy.initial_backoff = body.get("podInitialBackoffSeconds", 1)
-        policy.max_backoff = body.get("podMaxBackoffSeconds", 10)
-        policies[profile["schedulerName"]] = policy
-    policy.notices += [IN_A_POLICY.sub("", notice) for notice in notices]
-    return policies
+    of_all = {"extenders": extenders_of(configs, FILTERED_TODAY), "election": election | times_of(election),
+              "initial_backoff": body.get("podInitialBackoffSeconds", 1),
+              "max_backoff": body.get("podMaxBackoffSeconds", 10),
+              "notices": [IN_A_POLICY.sub("", notice) for notice in notices]}
+    left_out = left_to_extenders(configs)
+    return {profile["schedulerName"]: read_profile(profile, f"profiles[{i}]", left_out, of_all)
+            for i, profile in enumerate(body["profiles"])}
 
 
-def read_profile(profile, place, left_out):
-    """Return a Profile: the rules of the plugins that run, with arguments that were checked before."""
+def read_profile(profile, place, left_out, of_all):
+    """Return a Profile: what is said of all, and the rules of the plugins that run; all is checked before."""
     known = plugins_of_today()
-    running = running_plugins(profile.get("plugins", {}))
+    running = running_plugins(profile)
     arguments = {config["name"]: config["args"] for config in profile.get("pluginConfig", [])}
     if left_out:  # resources that extenders see to. Upstream: buildExtenders
         arguments.setdefault("NodeResourcesFit", {})["ignoredResources"] = left_out
@@ -7937,7 +7891,7 @@ def read_profile(profile, place, left_out):
     for point in HOOK_POINTS.values():
         others |= rules_at(point, own)
     return Profile([*predicates.values()], [*priorities.values()], others=[*others.values()],
-                   would_preempt="DefaultPreemption" in running["postFilter"])
+                   would_preempt="DefaultPreemption" in running["postFilter"], **of_all)
 
 
 def settings_of(plugin, rules, args):
@@ -8029,8 +7983,7 @@ def profile_problems(profiles):
 def plugins_at(point, profile):
     """Return the names of the plugins that a profile runs at a point."""
     known = plugins_of_today()
-    running = running_plugins(profile.get("plugins", {}))[point]
-    return [name for name in running if name in known and point in known[name].points]
+    return [name for name in running_plugins(profile)[point] if name in known and point in known[name].points]
 
 
 def queue_sort_of(profile):
