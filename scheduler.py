@@ -3432,13 +3432,15 @@ def check_function(name, option, function, options):
     more = ["metadata"] if option == "function" and options.get("metadata") else []
     if "arguments" in signature.parameters and options.get("argument") is not None and option != "check":
         more.append("arguments")
-    with contextlib.suppress(TypeError):  # then they are too many, or too few
+    try:
         bound = signature.bind(*first, **dict.fromkeys(more)).arguments
-        if all(name == given for name, given in bound.items() if name in first):  # else they are swapped
-            return
-    expected = ", ".join(first + more)
-    got = ", ".join(signature.parameters)
-    raise InputError(f"{place}: expected the parameters ({expected}), got ({got})")
+        fits = all(name == given for name, given in bound.items() if name in first)  # else they are swapped
+    except TypeError:  # they are too many, or too few
+        fits = False
+    if not fits:
+        expected = ", ".join(first + more)
+        got = ", ".join(signature.parameters)
+        raise InputError(f"{place}: expected the parameters ({expected}), got ({got})")
 
 
 def load_plugins(paths):
@@ -4028,7 +4030,7 @@ def read_policy(document):
     said = decode_part(document, POLICY, "", problems) if is_policy else {}
     configs = decode_part(said.get("extenders", []), [EXTENDER], "extenders", problems, passed_over)
     refuse(problems)
-    if not said.get("apiVersion"):  # or its kind: kube-scheduler needs none, but this may be half a file
+    if not said.get("apiVersion"):  # or no kind, which kube-scheduler takes; but it may be half a file
         raise InputError(f"expected {', or '.join(EXPECTED)}, got {what_it_is(document)}")
     notices = [f"{place}: unknown field, passed over as in kube-scheduler" for place in passed_over]
     predicate_entries = said.get("predicates", default_entries("predicates"))
@@ -4668,7 +4670,7 @@ class CachedNodes(dict):
         super().__init__()
         self.snapshot = snapshot
         self.places = {}  # uid of a pod -> name of the node on which it counts
-        self.are_others = False  # than in the snapshot
+        self.snapshot_is_old = False  # whether by now other nodes can take pods
 
     def __missing__(self, name):
         node = self[name] = Node({"metadata": {"name": name}})
@@ -4684,7 +4686,7 @@ class CachedNodes(dict):
         read = read_or_warn(Node, raw) if raw else None
         if node.exists != bool(read):
             node.exists = bool(read)
-            self.are_others = True
+            self.snapshot_is_old = True
         if not read:
             return False
         node.raw = raw
@@ -4710,20 +4712,23 @@ class CachedNodes(dict):
         if name:
             self.snapshot.put(pod, self[name])
 
-    def renew_snapshot(self, closed):
-        """Give the snapshot the nodes that can take pods, in the order of their names; return whether others.
-
-        closed: the names of those to which nothing may be added.
-        """
-        self.are_others = False
-        nodes = {name: node for name, node in sorted(self.items()) if node.exists and name not in closed}
-        for name in [name for name, node in self.items() if not (node.exists or node.pods)]:
+    def renew_snapshot(self):
+        """Give the snapshot the nodes that can take pods, by their names. Return whether it had others."""
+        self.snapshot_is_old = False
+        nodes = {name: node for name, node in sorted(self.items()) if can_take_pods(node)}
+        gone = [name for name, node in self.items() if not (node.exists or node.pods)]
+        for name in gone:
             del self[name]
         if nodes == self.snapshot.nodes:
             return False
         self.snapshot.nodes = nodes  # a node of a name may be another one by now
         self.snapshot.memory = Memory()
         return True
+
+
+def can_take_pods(node):
+    """Say whether a node exists, and each pod on it can be read: else nobody knows what is free there."""
+    return node.exists and not any(isinstance(pod, UnreadPod) for pod in node.pods.values())
 
 
 class Cache:
@@ -4756,10 +4761,8 @@ class Cache:
     def take_news(self, patience=0):
         """Take in what Reflectors have told; if that is nothing, wait so many seconds for some."""
         self.objects.take_news(patience)
-        if self.nodes.are_others:
-            unread = [pod for pod in self.pods.values() if isinstance(pod, UnreadPod)]
-            closed = {self.nodes.places.get(pod.uid) for pod in unread}
-            self.has_changed |= self.nodes.renew_snapshot(closed)
+        if self.nodes.snapshot_is_old:
+            self.has_changed |= self.nodes.renew_snapshot()
 
     def take(self, resource, key, thing):
         """Take in an object that has come or changed; None: it has gone."""
@@ -4805,7 +4808,7 @@ class Cache:
             self.pods[key] = pod
             self.nodes.place(pod, pod.node_name or assumed_on)
         self.has_changed |= bool(before or (pod and pod.node_name))
-        self.nodes.are_others |= isinstance(before, UnreadPod) or isinstance(pod, UnreadPod)
+        self.nodes.snapshot_is_old |= isinstance(before, UnreadPod) or isinstance(pod, UnreadPod)
         if pod and not pod.node_name:
             self.note_arrival(pod)
 
@@ -4836,7 +4839,7 @@ class Cache:
         latest = self.still_waiting(pod)
         if latest:
             self.nodes.place(latest, None)
-            self.nodes.are_others |= isinstance(latest, UnreadPod)
+            self.nodes.snapshot_is_old |= isinstance(latest, UnreadPod)
 
     def still_waiting(self, pod):
         """Return a pod as it is by now; or None, if the API server shows that it has gone, or is bound."""
@@ -4995,7 +4998,7 @@ class SchedulingQueue(dict):
         self.pops_at = 0  # when pods may be tried in their backoff: passes take a twentieth of the time then
 
     def renew(self, listed, policies):
-        """Return the pods that are to be tried: those that are listed, as lists lag; and others.
+        """Return the pods that are to be tried, in this order: those listed, and others, as lists lag.
 
         Each has its record. All that have gone are forgotten. Those that wait for rules fall back if their
         Policy is another one by now.
@@ -5077,9 +5080,9 @@ def is_for(pod, policies):
 
 
 class FailingPods(dict):
-    """{uid: the trouble of the API server that its pod has met}, of this pass, since one was bound."""
+    """{uid: the error} of pods that have met trouble of the API server, in this pass, since one was bound."""
 
-    SEVERAL = 10  # of them: then it is not up to the pods
+    SEVERAL = 10  # if so many have, it is not up to the pods
 
     def note(self, decision, error):
         """Note whether what a pod has met is trouble of the API server."""
@@ -5088,7 +5091,7 @@ class FailingPods(dict):
             self[decision.pod.uid] = error
 
     def raise_trouble(self):
-        """Raise what several pods have met."""
+        """If several pods have met trouble, raise it: the pass ends."""
         if len(self) >= self.SEVERAL:
             raise self.popitem()[1]
 
@@ -7353,10 +7356,11 @@ def evenness(requested, node):
     shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
     if len(shares) == 2:
         return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
-    number = max(len(shares), 1)
-    *_, total = itertools.accumulate(shares, initial=0.0)  # one by one, like Go; sum() is more exact
-    *_, squares = itertools.accumulate([(share - total / number) ** 2 for share in shares], initial=0.0)
-    return int((1 - math.sqrt(squares / number)) * 100)
+    count = max(len(shares), 1)
+    add_up = functools.partial(functools.reduce, float.__add__)  # one by one, like Go; sum() is more exact
+    mean = add_up(shares, 0.0) / count
+    squares = [(share - mean) ** 2 for share in shares]
+    return int((1 - math.sqrt(add_up(squares, 0.0) / count)) * 100)
 
 
 def utilization_today(pod, node, resources):
@@ -7689,8 +7693,8 @@ EXTENDS = {  # kube-scheduler's own plugin -> its extension points. Upstream: fr
     "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
     "GangScheduling": "preEnqueue reserve permit",
     "PodGroupPodsCount": "placementScore", "TopologyPlacementGenerator": "placementGenerate"}
-# Those that do nothing here. What the three that are named do is done without them.
-WITHOUT_EFFECT = EXTENDS.keys() - {*PLUGIN_ORDER, "PrioritySort", "SchedulingGates", "DefaultBinder"}
+DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
+WITHOUT_EFFECT = EXTENDS.keys() - {*PLUGIN_ORDER, *DONE_ANYWAY}  # those that do nothing here
 GONE = [*VOLUME_LIMITS, "NodeLabel", "ServiceAffinity", "NodePreferAvoidPods", "EvenPodsSpreadPriority"]
 # Default weights that are no longer 1.
 WEIGHTS_TODAY = {"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
@@ -7706,7 +7710,8 @@ def duration(text):
     """Return a duration such as 15s, 1m30s or .5h in nanoseconds; None if it is none, or is negative."""
     units = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9,
              "h": 3600 * 10**9}
-    part = rf"([0-9]{{1,20}}\.?[0-9]{{0,20}}|\.[0-9]{{1,20}})({'|'.join(units)})"
+    number = r"([0-9]{1,20}\.?[0-9]{0,20}|\.[0-9]{1,20})"
+    part = f"{number}({'|'.join(units)})"
     if not isinstance(text, str) or not re.fullmatch(rf"\+?(0|({part})+)", text):  # 0 alone needs no unit
         return None
     total = sum(int(decimal.Decimal(count) * units[unit]) for count, unit in re.findall(part, text))

@@ -559,7 +559,7 @@ def hostile_tenant(trial):
         trial.nodes = {f"node-{i:02}": 4000 for i in range(trial.size(1000, 100))}
         trial.make([node(each, labels={"kubernetes.io/hostname": each}) for each in trial.nodes])
         if name == "scheduler.py":
-            # Not by a proxy in this process, which is busy with making pods: nor does kube-scheduler.
+            # Not by the proxy in this process, which is busy with making pods: kube-scheduler does not go by it either.
             process = trial.start("--policy=DefaultProvider", f"--server={trial.plane.server}")
         else:
             process = subprocess.Popen([
