@@ -4432,8 +4432,8 @@ SILENCE_SECONDS = 30  # after which what is known of a resource is too old to de
 class Reflector:
     """Lists a resource, then has the API server tell what changes. Upstream: client-go's Reflector.
 
-    Its thread puts news into a queue, (resource, what, content): LISTED and a list of all objects; or ADDED,
-    MODIFIED or DELETED, and the object.
+    Its thread puts news into a queue, (resource, what, content): LISTED, and all objects with the version of
+    that list; or ADDED, MODIFIED or DELETED, and the object.
     """
 
     def __init__(self, api, resource, news):
@@ -4468,7 +4468,7 @@ class Reflector:
             self.failures += 1  # unless this stream tells something, or lasts
             try:
                 if not self.version:
-                    self.news.put((self.resource, "LISTED", self.list()))
+                    self.news.put((self.resource, "LISTED", (self.list(), self.version)))
                 self.watch()
                 if time.monotonic() > began + STREAM_SECONDS / 2:
                     self.hear()
@@ -4491,9 +4491,9 @@ class Reflector:
             thing = pick(event, dict, "object")
             if what not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"):
                 raise Malformed(f"the watch of {self.resource} is answered with something else than events")
-            self.hear()
             if what == "ERROR":  # in most cases, 410: the versions since the last one are gone
                 raise ApiError(410, f"the watch of {self.resource} ends: {name_in(thing, 'message')}")
+            self.hear()
             if what != "BOOKMARK":
                 self.news.put((self.resource, what, thing))
             self.version = pick(thing, str, "metadata", "resourceVersion")
@@ -4518,6 +4518,7 @@ class Objects(dict):
         self.changed = changed
         self.reflectors = {}  # resource -> Reflector, of what is watched
         self.news = queue.Queue()  # from these
+        self.versions = {}  # resource -> the version of its last list
         self.silent_since = math.inf  # when it was first found that watches tell nothing
 
     def __missing__(self, resource):
@@ -4565,7 +4566,7 @@ class Objects(dict):
                 raise
             self[resource] = {}  # an API server that does not know it yet has none
             return
-        self.take_list(resource, things)
+        self.take_list(resource, things, reflector.version)
         self.watch(reflector)
 
     def watch(self, reflector):
@@ -4575,8 +4576,9 @@ class Objects(dict):
             in_background(reflector.work)
             self.reflectors[reflector.resource] = reflector
 
-    def take_list(self, resource, things):
-        """Take in all objects of a resource; what is missing has gone."""
+    def take_list(self, resource, things, version):
+        """Take in all objects of a resource, as they were at a version; what is missing has gone."""
+        self.versions[resource] = version
         known = self.get(resource, {})
         listed = {key_in(thing): thing for thing in things}
         self[resource] = listed
@@ -4599,19 +4601,26 @@ class Objects(dict):
             if resource not in self:
                 continue  # it will be listed anew, later than this was told
             if what == "LISTED":
-                self.take_list(resource, content)
+                self.take_news_of_all(resource, *content)
                 continue
             if resource not in copied:
                 self[resource] = dict(self[resource])
                 copied.add(resource)
             self.take(resource, content, has_gone=what == "DELETED")
 
+    def take_news_of_all(self, resource, things, version):
+        """Take in what a Reflector has listed; if the loop has listed later, have it list once more."""
+        if is_older(version, self.versions[resource]):
+            self.reflectors[resource].heard_at = -math.inf
+        else:
+            self.take_list(resource, things, version)
+
     def take(self, resource, thing, has_gone):
         """Take in what an object is by now, or what it was when it went."""
         key = key_in(thing)
         known = self[resource]
         before = known.get(key)
-        if not has_gone and is_older(thing, before):
+        if not has_gone and is_older(version_of(thing), version_of(before)):
             return  # it was told twice, or a list was quicker
         if not has_gone and not is_same(before, thing):
             known[key] = thing
@@ -4629,16 +4638,20 @@ class ListedObjects(Objects):
         """Leave it at the list."""
 
 
+def version_of(thing):
+    """Return the resourceVersion of an object, or ""."""
+    return name_in(thing, "metadata", "resourceVersion")
+
+
 def is_same(thing, other):
     """Say whether the JSON of an object is what it was."""
-    version = name_in(thing, "metadata", "resourceVersion")
-    return thing is other or (version != "" and version == name_in(other, "metadata", "resourceVersion"))
+    version = version_of(thing)
+    return thing is other or (version != "" and version == version_of(other))
 
 
-def is_older(thing, other):
-    """Say whether the JSON of an object is earlier than other JSON of that name."""
-    versions = [name_in(each, "metadata", "resourceVersion") for each in (thing, other)]
-    return all(map(str.isdecimal, versions)) and int(versions[0]) < int(versions[1])
+def is_older(version, other):
+    """Say whether a resourceVersion is earlier than another one, as far as both are numbers."""
+    return version.isdecimal() and other.isdecimal() and int(version) < int(other)
 
 
 class UnreadPod(Pod):
@@ -4887,6 +4900,7 @@ class PodRecord:
     has_met_trouble: bool = False  # of the API server, at the last of them
     backoff_ends: float = 0
     pops_from_backoff: bool = False  # a change ends its backoff, if there is nothing else to do
+    may_pop: bool = False  # there was such a change
     retry_at: float = 0
     began_at: float = 0  # when its turn in this pass began
     took: float = 0  # seconds that the loop has spent on it then
@@ -4918,6 +4932,7 @@ class PodRecord:
         self.renew(pod)
         self.began_at = time.monotonic()
         self.pops_from_backoff = False
+        self.may_pop = False
 
     def end_turn(self):
         """Note how long the loop has spent on the pod."""
@@ -4943,9 +4958,10 @@ class PodRecord:
         """Have the pod tried again at a time, unless it will be before."""
         self.retry_at = min(self.retry_at, moment)
 
-    def may_pop(self):
-        """Say whether the pod may be tried in its backoff, as something has changed since its attempt."""
-        return self.pops_from_backoff and self.retry_at == self.backoff_ends
+    def retry_after_backoff(self):
+        """Have the pod tried once its backoff is over, or in it: something has changed since its attempt."""
+        self.retry_by(self.backoff_ends)
+        self.may_pop = self.pops_from_backoff
 
     def is_being_prepared(self):
         """Say whether what rules have had written before the binding is to take effect."""
@@ -5039,7 +5055,7 @@ class SchedulingQueue(dict):
         """Return those of the pods that are due; if none is, those that may be tried in their backoff."""
         due = [pod for pod in pods if pod.record.is_due()]
         if not due and time.monotonic() >= self.pops_at:
-            return [pod for pod in pods if pod.record.may_pop()]
+            return [pod for pod in pods if pod.record.may_pop]
         return due
 
     def note_pass(self, began_at):
@@ -5071,7 +5087,7 @@ class SchedulingQueue(dict):
     def retry_after_backoff(self):
         """Have pods that fit nowhere tried again once their backoff is over, since something has changed."""
         for record in self.values():
-            record.retry_by(record.backoff_ends)
+            record.retry_after_backoff()
 
 
 def is_for(pod, policies):

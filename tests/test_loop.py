@@ -61,7 +61,9 @@ class Server(scheduler.Manifests):
         start = int(params.get("continue", 0))
         page = answer["items"][start:start + self.page]
         more = {"continue": str(start + self.page)} if start + self.page < len(answer["items"]) else {}
-        return {"items": page, "metadata": more}
+        versions = [scheduler.version_of(thing) for thing in self.objects.values()]
+        latest = str(max(map(int, filter(None, versions)), default=0))
+        return {"items": page, "metadata": {"resourceVersion": latest, **more}}
 
     def sent(self, method, last):
         return [request for request in self.requests if request[0] == method and request[1].endswith(last)]

@@ -46,6 +46,12 @@ def test_under_a_policy_a_change_ends_no_backoff(clock):
     assert times_tried(scheduler_of(server), clock, 40, meanwhile=changing(server)) == [1, 2, 4, 8, 10, 10]
 
 
+def test_without_any_change_a_backoff_lasts_however_long_it_is(clock):
+    policy = scheduler.Profile(PROFILE.predicates, [], initial_backoff=400, max_backoff=400)
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
+    assert times_tried(scheduler_of(server), clock, 900, step=1, policy=policy) == [400, 400]
+
+
 def test_a_backoff_after_an_error_is_not_ended(clock):
     def broken(pod, node):
         raise KeyError("surprise")

@@ -50,8 +50,9 @@ class Told:
         return stamped
 
     def tell(self, what, *things, resource="pods"):
-        """Bring news of objects; of LISTED, all of them."""
-        for content in [list(things)] if what == "LISTED" else things:
+        """Bring news of objects; of LISTED, all of them, as of the version of the last one."""
+        listed_at = scheduler.version_of(things[-1]) if things else str(next(self.version))
+        for content in [(list(things), listed_at)] if what == "LISTED" else things:
             self.cache.objects.news.put((resource, what, content))
 
     def comes(self, *things, **metadata):
@@ -209,6 +210,28 @@ def test_a_list_that_a_reflector_got_before_the_loop_listed_is_the_older_one(tol
     cluster.cache.objects.doubt("nothing comes")
     cluster.cache.refresh()
     assert cluster.on("n") == ["a"]
+
+
+@table("version, lists, on_node", {
+    "the loop has listed later": ("1", 1, ["a"]),
+    "the loop has listed earlier: the pod has gone by now": ("99", 0, []),
+    "nobody knows": ("", 0, []),
+})
+def test_a_list_of_a_reflector_may_be_overtaken_by_one_of_the_loop(told, version, lists, on_node):
+    cluster = told(node("n"), node("m"))
+    cluster.put(pod("a", nodeName="n"))
+    objects = cluster.cache.objects
+    objects.doubt("nothing comes")
+    objects.refresh()
+    assert cluster.on("n") == ["a"]
+    for reflector in objects.reflectors.values():
+        reflector.hear()
+    objects.news.put(("pods", "LISTED", ([], version)))
+    objects.take_news(0)
+    assert cluster.on("n") == on_node
+    listed = len(cluster.server.sent("GET", "/pods"))
+    objects.refresh()
+    assert len(cluster.server.sent("GET", "/pods")) - listed == lists, "which one is right, one more says"
 
 
 def test_a_pod_is_made_bound_and_deleted_while_nothing_is_heard(told):
@@ -976,7 +999,8 @@ def test_a_reflector(streams, lists, versions, names, monkeypatch, caplog):
     assert ("until that is allowed, nodes are listed every 10 s" in caplog.text) == has_no_right
 
 
-def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatch):
+@table("fault", {"it breaks": BREAKS, "all that it tells is that versions are gone": [GONE]})
+def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatch, fault):
     clock, pauses, here, plain = Clock(monkeypatch), [], threading.get_ident(), time.sleep
 
     def sleep(seconds):
@@ -989,7 +1013,7 @@ def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatc
             raise SystemExit
 
     monkeypatch.setattr(scheduler.time, "sleep", sleep)
-    reflector = scheduler.Reflector(Streams(*[BREAKS] * 9), "nodes", scheduler.queue.SimpleQueue())
+    reflector = scheduler.Reflector(Streams(*[fault] * 9), "nodes", scheduler.queue.SimpleQueue())
     reflector.list()
     with pytest.raises(SystemExit):
         reflector.work()
