@@ -7,9 +7,9 @@
 
 It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler and have no node yet, applies
 the predicates and priorities that a legacy Policy file names, and POSTs a Binding for each. A predicate says
-whether a pod fits a node, a priority how good the node is for it. The answers are those of kube-scheduler
-1.20, one of the last that read such files. Where upstream is named, its code is meant. Part I is a whole
-script, to which the later parts only add. Cut it out, and it runs:
+whether a pod fits a node, a priority how good the node is for it (today: Filter and Score plugins). The
+answers are those of kube-scheduler 1.20, one of the last that read such files. Where upstream is named, its
+code is meant. Part I is a whole script, to which the later parts only add. Cut it out, and it runs:
 
     (sed '/^# PART II[.]/,$d' scheduler.py; echo 'sys.exit(main())') > small.py && python small.py
 """
@@ -45,7 +45,7 @@ log = logging.getLogger("scheduler")
 
 ##########################################################################################################
 # PART I. THE SCRIPT                                                                                     #
-# How a pod gets its node; then what that needs: pods, selectors, quantities, the Policy file.           #
+# How a pod gets its node. Claims, affinity between pods, spreading, preemption are left to later parts. #
 ##########################################################################################################
 
 # ==== 1. The loop =======================================================================================
@@ -59,7 +59,7 @@ def run(cluster, read_policies, stop, interval, once):
         except (ApiError, InputError, Malformed) as error:
             cluster.tell_trouble(error)
         if cluster.due and not cluster.trouble:
-            continue  # the pass ended early, as it took long: LIST again, then go on
+            continue  # the pass ended early: LIST again, then go on
         if once:
             break
         cluster.rest(interval, stop)
@@ -67,7 +67,8 @@ def run(cluster, read_policies, stop, interval, once):
 
 def schedule_pending_pods(cluster, policies, stop):
     """Make a pass: decide about each pod that waits and is due. `policies` is {schedulerName: Policy}."""
-    for pod in cluster.pods_to_try(policies, stop):  # LISTs pods and nodes; the most important pod is first
+    cluster.begin_pass(policies)  # LISTs the pods that wait, the nodes, and the pods on these
+    while pod := cluster.next_pod(stop):  # of those that are due, the most important one first
         decision = schedule(pod, cluster.snapshot, policies[pod.scheduler])
         if decision.node:
             cluster.bind(decision)  # POSTs its `binding`; then the pod counts on its node
@@ -81,12 +82,13 @@ def schedule(pod, snapshot, policy):
     decision = policy.new_decision(pod, snapshot)
     try:
         feasible, decision.failed = policy.nodes_that_fit(pod, snapshot)
-        if not feasible:
-            raise Unschedulable(decision.failed.message)
-        decision.total = policy.prioritize(decision, feasible, snapshot)
-        decision.node = select_host(pod, decision.total)
-    except (Exception, SystemExit) as error:  # no node fits, or a rule has failed, even by sys.exit()
-        decision.give_up(error)  # this is why there is no node
+        if feasible:
+            decision.total = policy.prioritize(decision, feasible, snapshot)
+            decision.node = select_host(pod, decision.total)
+        else:
+            decision.give_up(Unschedulable(decision.failed.message))
+    except (Exception, SystemExit) as error:  # a rule refuses the pod, or has failed, even by sys.exit()
+        decision.give_up(error)
     return decision
 
 
@@ -118,7 +120,9 @@ class Policy:
     def prioritize(self, decision, feasible, snapshot):
         """Return each node's total: the sum, over all priorities, of weight times points."""
         total = dict.fromkeys(feasible, 0 if self.priorities else 1)  # with none, each gets 1
-        for rule in self.priorities if len(feasible) > 1 else ():  # a single node is taken in any case
+        if len(feasible) == 1:
+            return total  # it is taken in any case
+        for rule in self.priorities:
             scores = {name: rule.function(decision.pod, node) for name, node in feasible.items()}
             points = rule.reduce(scores) if rule.reduce else scores  # from 0 to 100
             for name in feasible:
@@ -145,37 +149,40 @@ def binding(pod, node_name):
 class Cluster:
     """What the loop works with: what is listed, which pods are due, what is written."""
 
-    LONG = 5  # seconds after which a pass ends, as what it has listed is too old to decide by
     UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # of pods that run, or will
 
     def __init__(self, api, show):
         self.api = api
         self.show = show  # prints a decision
         self.snapshot = Snapshot({})
-        self.due = []  # the pods that this pass has still to try; some are left if it took too long
+        self.due = []  # the pods that this pass has still to try; some are left if it ended early
+        self.ends_at = 0  # when the pass ends early, in monotonic seconds
         self.attempts = {}  # uid of a pod that waits -> Attempts
         self.trouble = None  # the error that ended the last pass
         self.failures = 0  # how many passes in a row ended so
 
-    def pods_to_try(self, policies, stop):
-        """LIST what there is; yield the pods that are due, the most important first. Raises ApiError."""
-        waiting = self.waiting_pods(policies)
+    def begin_pass(self, policies):
+        """LIST what there is; find out which pods are due. Raises ApiError."""
+        waiting = self.waiting_pods(policies)  # first: one that is bound meanwhile is met below, too
         self.snapshot = Snapshot({node.name: node for node in self.read(Node, "nodes")})
         for pod in self.read(Pod, "pods", f"spec.nodeName!=,{self.UNFINISHED}"):  # those on nodes
             if pod.node_name in self.snapshot.nodes:
                 self.snapshot.nodes[pod.node_name].add(pod)
         self.attempts = {pod.uid: self.attempts.get(pod.uid, Attempts()) for pod in waiting}
-        began = time.monotonic()
-        self.due = [pod for pod in waiting if self.attempts[pod.uid].retry_at <= began]
+        moment = time.monotonic()
+        self.ends_at = moment + 5  # by then, what is listed is too old to decide by
+        self.due = [pod for pod in waiting if self.attempts[pod.uid].retry_at <= moment]
         self.due.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
-        while self.due and not stop.is_set() and time.monotonic() < began + self.LONG:
-            yield self.due.pop(0)
+
+    def next_pod(self, stop):
+        """Return the next pod to decide about; None ends the pass."""
+        ends = stop.is_set() or time.monotonic() >= self.ends_at
+        return self.due.pop(0) if self.due and not ends else None
 
     def waiting_pods(self, policies):
         """LIST the pods that name one of these schedulers, and have no node yet."""
         selectors = [f"spec.schedulerName={name},spec.nodeName=,{self.UNFINISHED}" for name in policies]
-        pods = [pod for selector in selectors for pod in self.read(Pod, "pods", selector)]
-        return [pod for pod in pods if not (pod.node_name or pod.terminating)]
+        return [pod for each in selectors for pod in self.read(Pod, "pods", each) if not pod.terminating]
 
     def read(self, kind, resource, selector=""):
         """Yield what is listed, as Pods or Nodes; what cannot be read is named, and left out."""
@@ -186,15 +193,19 @@ class Cluster:
                 log.warning("%s %s is left out: %s", resource, name_in(raw, "metadata", "name"), error)
 
     def bind(self, decision):
-        """POST the Binding; from then on the pod counts on its node. Raises ApiError."""
+        """POST the Binding; from then on the pod counts on its node. Raises Trouble."""
         try:
             self.api.request(*binding(decision.pod, decision.node))
             self.snapshot.nodes[decision.node].add(decision.pod)
         except ApiError as error:
+            decision.reason = "SchedulerError"
             decision.give_up(Unschedulable(f"binding rejected: {error}"))
             self.put_off(decision)
-            if isinstance(error, Trouble) or error.status in (404, 409):  # it is gone, or has a node
-                raise  # the pass ends here; the next one lists where the pod is
+            if isinstance(error, Trouble):
+                raise
+            if error.status in (404, 409):  # it has gone, or has a node; no event is to say otherwise
+                self.attempts[decision.pod.uid].told = decision.message
+                self.ends_at = 0  # LIST again, where it is
 
     def put_off(self, decision):
         """Have the pod back off."""
@@ -227,15 +238,14 @@ class Cluster:
         """Say once what has ended a pass, such as a broken Policy; and that the API server answers again."""
         if trouble and str(trouble) != str(self.trouble):
             log.error("%s", trouble)
-        if isinstance(self.trouble, ApiError) and not trouble:
+        if isinstance(self.trouble, Trouble) and not trouble:
             log.warning("the API server answers again")
         self.trouble = trouble
         self.failures = self.failures + 1 if trouble else 0
 
     def rest(self, seconds, stop):
         """Wait for so many seconds, after trouble for longer; end early if `stop` is set."""
-        pause = backoff(self.failures, most=10) if self.trouble else 0
-        stop.wait(max(seconds, pause))
+        stop.wait(max(seconds, backoff(self.failures, most=10)) if self.trouble else seconds)
 
 
 @dataclass
@@ -508,12 +518,8 @@ CPU_AND_MEMORY = ["cpu", "memory"]
 
 def usage(incoming, node, resources):
     """Return {resource: (what is requested of the node, with the incoming pod; what there is)}."""
-    found = {}
-    for name in resources:
-        on_node = node.nonzero if name in DEFAULT_REQUESTS else node.requested
-        used = on_node.get(name, 0) + incoming.get(name, 0)
-        found[name] = (used, node.allocatable.get(name, 0))
-    return found
+    return {name: (node.nonzero.get(name, 0) + incoming.get(name, 0), node.allocatable.get(name, 0))
+            for name in resources}
 
 
 @priority("LeastRequestedPriority")
@@ -603,9 +609,8 @@ class Decision:
     def give_up(self, error):
         """Decide to leave the pod pending, for this reason. A rule that breaks affects this pod only."""
         self.node = None
-        self.message = str(error)
-        if not isinstance(error, (Unschedulable, Malformed)):
-            self.message = f"{type(error).__name__} in a rule: {error}"
+        is_known = isinstance(error, (Unschedulable, Malformed))
+        self.message = str(error) if is_known else f"{type(error).__name__} in a rule: {error}"
 
 
 class Failures(dict):
@@ -723,8 +728,6 @@ class Snapshot:
 
 # ==== 8. Node affinity ==================================================================================
 
-WHEN = "DuringSchedulingIgnoredDuringExecution"  # the end of two names of fields: required..., preferred...
-
 
 def wants_node(pod, node):
     """Say whether a node meets the pod's nodeSelector and required node affinity."""
@@ -736,14 +739,15 @@ def wants_node(pod, node):
 @kept_with_pod
 def required_terms(pod):
     """The terms of the pod's required node affinity, of which one must match; None without such affinity."""
-    required = pod.node_affinity.get(f"required{WHEN}")
+    required = pod.node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
 
 
 @kept_with_pod
 def preferred_terms(pod):
     """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable."""
-    return weighted_terms(pick(pod.node_affinity, list, f"preferred{WHEN}", of=dict))
+    when = "preferredDuringSchedulingIgnoredDuringExecution"
+    return weighted_terms(pick(pod.node_affinity, list, when, of=dict))
 
 
 def weighted_terms(raws):
@@ -956,11 +960,8 @@ def plain_policies(path, scheduler_name):
 
 def print_decision(decision):
     """Print a decision as a line."""
-    where = f"stays pending: {decision.message}"
-    if decision.node:
-        fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
-        score = f", score {decision.total[decision.node]}" if len(decision.total) > 1 else ""
-        where = f"-> {decision.node}  ({fit}{score})"
+    fit = f"({len(decision.total)} of {len(decision.nodes)} nodes fit)"
+    where = f"-> {decision.node}  {fit}" if decision.node else f"stays pending: {decision.message}"
     print(f"{decision.pod.key} {where}", flush=True)
 
 
@@ -980,7 +981,7 @@ def run_script(argv=None):
     except InputError as error:
         parser.exit(2, f"{error}\n")
     stop = threading.Event()
-    signal.signal(signal.SIGINT, lambda *_: stop.set() or signal.signal(signal.SIGINT, signal.SIG_DFL))
+    signal.signal(signal.SIGINT, lambda *_: stop.set())  # it ends once what is asked has been answered
     cluster = Cluster(Proxy(options.server), print_decision)
     run(cluster, read_policies, stop, options.interval, options.once)
     return 1 if options.once and (cluster.trouble or stop.is_set()) else 0
@@ -1503,6 +1504,7 @@ def full_rule(where, name, function, **options):
 
 
 RULE_MAKERS.append(full_rule)
+WHEN = "DuringSchedulingIgnoredDuringExecution"  # the end of two names of fields: required..., preferred...
 
 
 def requires(side, pod, node):
@@ -5634,26 +5636,22 @@ class LiveCluster(Cluster):
         self.at_rest = at_rest  # is called when a pass is over
         self.waiting = WaitingPods(api, self.cache)
         self.began_at = 0  # when the last pass began, in monotonic seconds
-        self.breaks_off_at = 0  # when the pass ends if pods have come
 
-    def pods_to_try(self, policies, stop):
-        """Yield the pods that are due; before each, take in what has changed. Raises ApiError.
+    def next_pod(self, stop):
+        """Return the next pod to decide about; before, take in what has changed. Raises ApiError.
 
         Of those that have a node and wait for rules, these are asked again.
         """
-        try:
-            self.begin_pass(policies)
-            while pod := self.next_due(stop):
-                decision = pod.record.decision
-                if decision:
-                    self.go_on(decision)
-                    self.report(decision)
-                else:
-                    yield pod
-        finally:
-            self.pending.note_pass(self.began_at)
-            self.cycle.take_answers()  # which pods the API server has bound, and which not
+        while pod := self.next_due(stop):
+            decision = pod.record.decision
+            if not decision:
+                return pod
+            self.go_on(decision)
+            self.report(decision)
+        self.pending.note_pass(self.began_at)
+        self.cycle.take_answers()  # which pods the API server has bound, and which not
         self.cycle.failing.raise_trouble()
+        return None
 
     def bind(self, decision):
         """Give the pod its room, ask the rules; if none is against it, have a thread POST the Binding."""
@@ -5692,7 +5690,7 @@ class LiveCluster(Cluster):
         self.cycle.failing.clear()
         self.due = self.pending.due(pods)
         ready_at = time.monotonic()
-        self.breaks_off_at = ready_at + max(1, ready_at - self.began_at)
+        self.ends_at = ready_at + max(1, ready_at - self.began_at)
 
     def waiting_pods(self, policies):
         """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError."""
@@ -5713,7 +5711,7 @@ class LiveCluster(Cluster):
         So it does if no news come, which are listed then.
         """
         while self.due:
-            is_late = time.monotonic() > self.breaks_off_at
+            is_late = time.monotonic() > self.ends_at
             if stop.is_set() or (is_late and (self.has_come() or self.cache.objects.silent())):
                 return None
             self.cycle.take_answers(patience=0)

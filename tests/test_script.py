@@ -14,6 +14,7 @@ import tokenize
 import pytest
 import requests
 from conftest import ROOT, free_port, node, pod, scheduler, table, wait_for
+from faulty import ApiServer, Choice, answering
 from test_golden import CASES
 
 WHOLE = (ROOT / "scheduler.py").read_text()
@@ -272,6 +273,29 @@ def test_a_broken_policy_is_one_line_and_exit_code_2(start, tmp_path, policy, li
     assert running.process.wait(timeout=60) == 2
     [said] = running.err
     assert str(path) in said and line in said
+
+
+@table("code, told", {
+    "it may not be written": (403, ["SchedulerError"]),
+    "the pod has gone": (404, []),
+    "somebody else has bound it": (409, []),
+})
+def test_where_a_binding_is_refused_the_other_pods_are_bound_in_the_same_run(start, tmp_path, code, told):
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps(POLICY))
+    server = ApiServer(node("n"), *(pod(name) for name in "abc"))
+    server.faults["binding"] = Choice(lambda asked: answering(code) if asked.pod == "default/a" else None)
+    try:
+        running = start("--policy", policy, "--server", server.url, "--once")
+        running.process.wait(timeout=60)
+        assert server.places() == {"default/b": "n", "default/c": "n"}
+        conditions = [asked.json["status"]["conditions"] for asked in server.sent("status")]
+        assert [condition["reason"] for [condition] in conditions] == told
+        failed = [asked.json for asked in server.sent("event") if asked.json["reason"] == "FailedScheduling"]
+        assert [event["message"].partition(": ")[0] for event in failed] == ["binding rejected"] * len(told)
+        assert "the API server answers again" not in running.err
+    finally:
+        server.stop()
 
 
 def test_a_dead_proxy_is_one_line_and_exit_code_1(start, tmp_path):
