@@ -4865,18 +4865,17 @@ class Cache:
 
 # ==== 31. The life of a pending pod =====================================================================
 
-# A pending pod waits for one of four things:
+# A pending pod waits for one of four things, one after another:
 #
-#   NODE       that fits it. When it gets one, it has its room there, and rules take note (reserve).
-#   PERMIT     of all rules. They are asked in each pass.
-#   PRE_BIND   until what rules have had written before the binding has taken effect. So are these.
-#   BINDING    to be written, and shown by the API server. Then it is forgotten; in a dry run, it stays so.
+#   NODE       a node that fits. When there is one, the pod is assumed: it has room there (rules: reserve).
+#   PERMIT     that all rules allow the binding (permit). They are asked in each pass.
+#   PRE_BIND   that what rules want done first has been done, such as to a claim (pre_bind). Likewise.
+#   BINDING    that its Binding is written, and the API server shows it; in a dry run, for ever.
 #
-# While it waits for any but the first it is assumed: it has room on its node. It falls back to the first if a
-# rule refuses, its node or the pod itself goes, a Policy changes, or a write fails (fall_back): it gives up
-# its room, rules unreserve, and it backs off for 1, 2, 4, ... 10 seconds. If it fits nowhere, it is tried
-# again after that only if something has changed since, or after a minute; else at once after that. If ten
-# pods meet 5xx, 429 or no answer, and none is bound meanwhile, the pass ends, and the loop waits.
+# It falls back to the first of them if a rule refuses, its node or the pod itself goes, a Policy changes, or
+# a write fails (fall_back). Then it gives up its room (rules: unreserve), and backs off for 1, 2, 4, ... 10
+# seconds. After that it is tried again; if it fitted nowhere, only if something has changed, or after a
+# minute. If ten pods meet 5xx, 429 or no answer, and none is bound meanwhile, the pass ends: the loop waits.
 
 
 class WaitsFor(enum.Enum):
@@ -4893,23 +4892,29 @@ class PodRecord:
     """What is remembered of a pending pod from pass to pass. Times are in monotonic seconds."""
 
     pod: Pod  # as it is by now
-    written: str | None = None  # the message of its last event, and of its condition PodScheduled
-    event: tuple | None = None  # the request that recorded that event
-    say_again_at: float = 0  # when the event may be counted up
-    writing: threading.Lock = field(default_factory=threading.Lock, repr=False)  # held while of it is written
-    reported: tuple | None = None  # what was last reported of it
-    attempts: int = 0  # that have failed
-    has_met_trouble: bool = False  # of the API server, at the last of them
-    backoff_ends: float = 0
-    pops_from_backoff: bool = False  # a change ends its backoff, if there is nothing else to do
-    may_pop: bool = False  # there was such a change
-    retry_at: float = 0
-    began_at: float = 0  # when its turn in this pass began
-    took: float = 0  # seconds that the loop has spent on it then
+
+    # What it waits for:
     waits_for: WaitsFor = WaitsFor.NODE
     since: float = 0  # when it began to wait for that; for a node: it came, or the last attempt failed
     decision: Decision | None = None  # by which it has its node, as long as rules are asked
     changed: list = field(default_factory=list)  # of objects in memory, for it: (part, name, value before)
+
+    # When it is tried again:
+    attempts: int = 0  # that have failed
+    has_met_trouble: bool = False  # of the API server, at the last of them
+    backoff_ends: float = 0
+    retry_at: float = 0
+    pops_from_backoff: bool = False  # a change ends its backoff, if there is nothing else to do
+    may_pop: bool = False  # there was such a change
+    began_at: float = 0  # when its turn in this pass began
+    took: float = 0  # seconds that the loop has spent on it then
+
+    # What people were told:
+    reported: tuple | None = None  # in the terminal, or the page
+    written: str | None = None  # the message of its last event, and of its condition PodScheduled
+    event: tuple | None = None  # the request that recorded that event
+    say_again_at: float = 0  # when the event may be counted up
+    writing: threading.Lock = field(default_factory=threading.Lock, repr=False)  # held while of it is written
 
     def set_aside(self, part, name, value):
         """Change a part of an object in memory, as it will be once that is written."""
@@ -5582,9 +5587,9 @@ class WaitingPods:
         arrived = self.cache.arrived
         is_to_list = self.is_to_list or policies.keys() != self.cache.snapshot.policies.keys()
         self.is_to_list = True
-        self.cache.snapshot.policies = dict(policies)
+        self.cache.snapshot.policies = dict(policies)  # from here on, pods arrive that name one of these
         if is_to_list:
-            arrived.clear()  # these are listed now
+            arrived.clear()  # these are listed now; who arrives later is met again in the next pass
             keys = self.list(policies)
             self.cache.refresh()
             self.prove_the_watch(keys)
@@ -5660,9 +5665,9 @@ class LiveCluster(Cluster):
 
     def go_on(self, decision):
         """Ask rules whether a pod may be bound by now to the node that it has; bind it, or put it off."""
-        if decision.node:
+        if decision.node:  # else a rule has refused already to reserve it
             self.cycle.ask_rules(decision)
-        if decision.node:
+        if decision.node:  # else one of these rules has refused
             self.cycle.bind(decision)
         else:
             self.cycle.put_off(decision)
