@@ -8,8 +8,8 @@
 It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler and have no node yet, applies
 the predicates and priorities that a legacy Policy file names, and POSTs a Binding for each. A predicate says
 whether a pod fits a node, a priority how good the node is for it (today: Filter and Score plugins). The
-answers are those of kube-scheduler 1.20, one of the last that read such files. Where upstream is named, its
-code is meant. Part I is a whole script, to which the later parts only add. Cut it out, and it runs:
+answers are those of kube-scheduler 1.20, one of the last that read such files; "upstream" means its code.
+Part I is a whole script, to which the later parts only add. Cut it out, and it runs:
 
     (sed '/^# PART II[.]/,$d' scheduler.py; echo 'sys.exit(main())') > small.py && python small.py
 """
@@ -54,7 +54,7 @@ def run(cluster, read_policies, stop, interval, once):
     """Make passes until `stop` is set; if `once`, until no pod is left to try, or a pass fails."""
     while not stop.is_set():
         try:
-            schedule_pending_pods(cluster, read_policies(), stop)  # in each pass: they may be edited
+            schedule_pending_pods(cluster, read_policies(), stop)  # read in each pass: the file may be edited
             cluster.tell_trouble(None)
         except (ApiError, InputError, Malformed) as error:
             cluster.tell_trouble(error)
@@ -71,7 +71,7 @@ def schedule_pending_pods(cluster, policies, stop):
     while pod := cluster.next_pod(stop):  # of those that are due, the most important one first
         decision = schedule(pod, cluster.snapshot, policies[pod.scheduler])
         if decision.node:
-            cluster.bind(decision)  # POSTs its `binding`; then the pod counts on its node
+            cluster.bind(decision)  # POSTs its `binding`; from then on the pod takes up room on its node
         else:
             cluster.put_off(decision)  # the pod is due again after its backoff
         cluster.report(decision)  # says where the pod goes, or why it stays pending
@@ -82,12 +82,11 @@ def schedule(pod, snapshot, policy):
     decision = policy.new_decision(pod, snapshot)
     try:
         feasible, decision.failed = policy.nodes_that_fit(pod, snapshot)
-        if feasible:
-            decision.total = policy.prioritize(decision, feasible, snapshot)
-            decision.node = select_host(pod, decision.total)
-        else:
-            decision.give_up(Unschedulable(decision.failed.message))
-    except (Exception, SystemExit) as error:  # a rule refuses the pod, or has failed, even by sys.exit()
+        if not feasible:
+            raise Unschedulable(decision.failed.message)
+        decision.total = policy.prioritize(decision, feasible, snapshot)
+        decision.node = select_host(pod, decision.total)
+    except (Exception, SystemExit) as error:  # no node fits, or a rule has failed, even by sys.exit()
         decision.give_up(error)
     return decision
 
@@ -159,20 +158,21 @@ class Cluster:
         self.ends_at = 0  # when the pass ends early, in monotonic seconds
         self.attempts = {}  # uid of a pod that waits -> Attempts
         self.trouble = None  # the error that ended the last pass
-        self.failures = 0  # how many passes in a row ended so
+        self.failed_passes = 0  # in a row, until now
 
     def begin_pass(self, policies):
         """LIST what there is; find out which pods are due. Raises ApiError."""
-        waiting = self.waiting_pods(policies)  # first: one that is bound meanwhile is met below, too
+        waiting = {pod.uid: pod for pod in self.waiting_pods(policies)}
         self.snapshot = Snapshot({node.name: node for node in self.read(Node, "nodes")})
         for pod in self.read(Pod, "pods", f"spec.nodeName!=,{self.UNFINISHED}"):  # those on nodes
             if pod.node_name in self.snapshot.nodes:
                 self.snapshot.nodes[pod.node_name].add(pod)
-        self.attempts = {pod.uid: self.attempts.get(pod.uid, Attempts()) for pod in waiting}
+            waiting.pop(pod.uid, None)  # it was bound between the two LISTs
+        self.attempts = {uid: self.attempts.get(uid, Attempts()) for uid in waiting}
         moment = time.monotonic()
         self.ends_at = moment + 5  # by then, what is listed is too old to decide by
-        self.due = [pod for pod in waiting if self.attempts[pod.uid].retry_at <= moment]
-        self.due.sort(key=lambda pod: (-pod.priority, pod.created, pod.key))
+        self.due = [pod for pod in waiting.values() if self.attempts[pod.uid].retry_at <= moment]
+        self.due.sort(key=lambda pod: (-pod.priority, self.attempts[pod.uid].retry_at, pod.created, pod.key))
 
     def next_pod(self, stop):
         """Return the next pod to decide about; None ends the pass."""
@@ -184,16 +184,16 @@ class Cluster:
         selectors = [f"spec.schedulerName={name},spec.nodeName=,{self.UNFINISHED}" for name in policies]
         return [pod for each in selectors for pod in self.read(Pod, "pods", each) if not pod.terminating]
 
-    def read(self, kind, resource, selector=""):
+    def read(self, make, resource, selector=""):
         """Yield what is listed, as Pods or Nodes; what cannot be read is named, and left out."""
         for raw in self.api.list(resource, selector):
             try:
-                yield kind(raw)
+                yield make(raw)
             except Malformed as error:
                 log.warning("%s %s is left out: %s", resource, name_in(raw, "metadata", "name"), error)
 
     def bind(self, decision):
-        """POST the Binding; from then on the pod counts on its node. Raises Trouble."""
+        """POST the Binding; then assume the pod: add it to its node. Raises Trouble."""
         try:
             self.api.request(*binding(decision.pod, decision.node))
             self.snapshot.nodes[decision.node].add(decision.pod)
@@ -203,36 +203,38 @@ class Cluster:
             self.put_off(decision)
             if isinstance(error, Trouble):
                 raise
-            if error.status in (404, 409):  # it has gone, or has a node; no event is to say otherwise
+            if error.status in (404, 409):  # it has gone, or has a node by now: an event would be wrong
                 self.attempts[decision.pod.uid].told = decision.message
-                self.ends_at = 0  # LIST again, where it is
+                self.ends_at = 0  # the pass ends: LIST again, to see where it is
 
     def put_off(self, decision):
         """Have the pod back off."""
-        attempts = self.attempts[decision.pod.uid]
-        attempts.number += 1
-        attempts.retry_at = time.monotonic() + backoff(attempts.number, most=10)
+        record = self.attempts[decision.pod.uid]
+        record.number += 1
+        record.retry_at = time.monotonic() + backoff(record.number, most=10)
 
     def report(self, decision):
         """Show the decision, and write an event; of a pod that stays pending, only what is news."""
         pod = decision.pod
-        attempts = self.attempts[pod.uid]
+        record = self.attempts[pod.uid]
         if decision.node:
             self.show(decision)
             message = f"Successfully assigned {pod.key} to {decision.node}"
             self.write(event(pod, "Normal", "Scheduled", message))
-        elif attempts.told != decision.message:
-            attempts.told = decision.message
+        elif record.told != decision.message:
             self.show(decision)
-            self.write(event(pod, "Warning", "FailedScheduling", decision.message))
-            self.write(pod_condition(pod, decision.reason, decision.message))
+            written = [self.write(event(pod, "Warning", "FailedScheduling", decision.message)),
+                       self.write(pod_condition(pod, decision.reason, decision.message))]
+            record.told = decision.message if all(written) else None
 
     def write(self, request):
-        """Send a request that only informs people: if it fails, go on."""
+        """Send a request that only informs people. Return whether it need not be sent again."""
         try:
             self.api.request(*request)
         except ApiError as error:
             log.warning("%s", error)
+            return not isinstance(error, Trouble)
+        return True
 
     def tell_trouble(self, trouble):
         """Say once what has ended a pass, such as a broken Policy; and that the API server answers again."""
@@ -241,11 +243,11 @@ class Cluster:
         if isinstance(self.trouble, Trouble) and not trouble:
             log.warning("the API server answers again")
         self.trouble = trouble
-        self.failures = self.failures + 1 if trouble else 0
+        self.failed_passes = self.failed_passes + 1 if trouble else 0
 
     def rest(self, seconds, stop):
         """Wait for so many seconds, after trouble for longer; end early if `stop` is set."""
-        stop.wait(max(seconds, backoff(self.failures, most=10)) if self.trouble else seconds)
+        stop.wait(max(seconds, backoff(self.failed_passes, most=10)) if self.trouble else seconds)
 
 
 @dataclass
@@ -254,7 +256,7 @@ class Attempts:
 
     number: int = 0
     retry_at: float = 0  # in monotonic seconds
-    told: str | None = None  # why it stays pending, as was last told
+    told: str | None = None  # the reason that was last told
 
 
 def backoff(attempts, most, initial=1):
@@ -272,13 +274,14 @@ class Proxy:
 
     def request(self, method, path, body=None, params=None):
         """Send a request and return the answer's JSON. Raises ApiError."""
-        kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
+        content_type = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
         try:
             answer = self.session.request(method, self.server + path, params=params, json=body, timeout=30,
-                                          headers={"Content-Type": kind}, allow_redirects=False)
-            content = json.loads(answer.content.decode(errors="replace"))
-        except requests.RequestException as error:
+                                          headers={"Content-Type": content_type}, allow_redirects=False)
+        except (requests.RequestException, ValueError) as error:  # ValueError: no host can be called so
             raise Trouble(0, f"cannot reach {self.server}; is `kubectl proxy` running there?") from error
+        try:
+            content = json.loads(answer.content.decode(errors="replace"))
         except ValueError as error:  # no JSON: kubectl proxy itself has answered, in plain text
             raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip():.200}") from error
         if not answer.ok:
@@ -316,13 +319,13 @@ def api_error(status, message):
     return (Trouble if status in (0, 429) or status >= 500 else ApiError)(status, message)
 
 
-def event(pod, kind, reason, message, by=None):
+def event(pod, event_type, reason, message, by=None):
     """Return the request that records an event about the pod, as `kubectl describe pod` shows it."""
     name = f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}"
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
     return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": pod.namespace},
-        "involvedObject": about, "type": kind, "reason": reason, "message": at_most(1024, message),
+        "involvedObject": about, "type": event_type, "reason": reason, "message": at_most(1024, message),
         "count": 1, "firstTimestamp": now(), "lastTimestamp": now(),
         "source": {"component": by or pod.scheduler}, "reportingComponent": by or pod.scheduler}
 
@@ -353,6 +356,10 @@ def at_most(size, text):
 # A predicate is a function of (pod, node) that yields the reasons why the pod does not fit. A priority is one
 # that returns a score from 0 to 100. With a `reduce` it may return any number: that gets the scores of all
 # nodes, {name: score}, and returns points from 0 to 100, {name: points}.
+
+
+class InputError(ValueError):
+    """A file cannot be used. The text is a line that says where, what is wrong, and what would be right."""
 
 
 @dataclass(eq=False)
@@ -504,8 +511,8 @@ def tolerates(pod, taint):
 def covers(toleration, taint):
     """Say whether a toleration covers a taint."""
     operator = toleration.get("operator") or "Equal"
-    same_value = operator == "Equal" and (toleration.get("value") or "") == taint.value
-    covers_value = operator == "Exists" or same_value
+    same_value = (toleration.get("value") or "") == taint.value
+    covers_value = operator == "Exists" or (operator == "Equal" and same_value)
     covers_key = toleration.get("key") in (None, "", taint.key)
     return covers_value and covers_key and toleration.get("effect") in (None, "", taint.effect)
 
@@ -593,26 +600,6 @@ class InvalidSelector(Malformed):
     """A selector that kube-scheduler cannot parse; the text is kube-scheduler's."""
 
 
-@dataclass(eq=False)
-class Decision:
-    """What was decided about one pod, and what it was decided from."""
-
-    pod: Pod
-    policy: Policy
-    nodes: dict  # name -> Node, of all nodes
-    node: str | None = None  # the name of the chosen node
-    failed: Failures = field(default_factory=lambda: Failures())  # why the other nodes do not fit
-    total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
-    message: str | None = None  # without a node: why, in kube-scheduler's words
-    reason: str = "Unschedulable"  # without a node: that of the pod's condition
-
-    def give_up(self, error):
-        """Decide to leave the pod pending, for this reason. A rule that breaks affects this pod only."""
-        self.node = None
-        is_known = isinstance(error, (Unschedulable, Malformed))
-        self.message = str(error) if is_known else f"{type(error).__name__} in a rule: {error}"
-
-
 class Failures(dict):
     """What is against the nodes that do not fit: {node: {predicate: its reasons}}."""
 
@@ -627,9 +614,29 @@ class Failures(dict):
         return f"0/{len(self)} nodes are available: {parts}."
 
 
+@dataclass(eq=False)
+class Decision:
+    """What was decided about one pod, and what it was decided from."""
+
+    pod: Pod
+    policy: Policy
+    nodes: dict  # name -> Node, of all nodes
+    node: str | None = None  # the name of the chosen node
+    failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
+    total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
+    message: str | None = None  # without a node: why, in kube-scheduler's words
+    reason: str = "Unschedulable"  # without a node: that of the pod's condition
+
+    def give_up(self, error):
+        """Decide to leave the pod pending, for this reason. A rule that breaks affects this pod only."""
+        self.node = None
+        is_known = isinstance(error, (Unschedulable, Malformed))
+        self.message = str(error) if is_known else f"{type(error).__name__} in a rule: {error}"
+
+
 # ==== 7. Pods and nodes =================================================================================
 
-# They are read from the API's JSON. Rules only look at them, and what a rule looks at cannot be changed.
+# They are read from the API's JSON. Rules only look: one that writes into their lists or objects fails.
 
 READ_OF_PODS, READ_OF_NODES = [], []  # later parts put functions here that read more of a pod, of a node
 
@@ -659,7 +666,7 @@ class Pod:
         self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
         # Scores use `nonzero` of the pods on a node, and `nonzero_incoming` of the pod that waits.
         self.nonzero = read_only(amounts_of_pod(spec, DEFAULT_REQUESTS))
-        overhead = amounts(spec, "overhead").get("cpu", 0)  # a bug of upstream: of it, a core counts as 1m
+        overhead = amounts(spec, "overhead").get("cpu", 0)  # upstream's bug: a whole core counts as 1m
         cpu = self.nonzero.get("cpu", 0) - overhead + math.ceil(overhead / 1000)
         self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # calculatePodResourceRequest
         self.derived = {}  # what rules have worked out of it: see kept_with_pod
@@ -721,7 +728,7 @@ class Node:
 
 @dataclass(eq=False)
 class Snapshot:
-    """The cluster as rules see it, with what was placed so far."""
+    """The nodes as they were listed, with the pods that were placed since."""
 
     nodes: dict  # name -> Node
 
@@ -872,7 +879,7 @@ def pick(thing, kind, *path, of=None):
 
 
 def name_in(thing, *path):
-    """Return the string at a path into an object that may be malformed, or ""."""
+    """Return the string at a path into an object, or "" if there is none: it may be malformed."""
     for key in path:
         thing = thing.get(key) if isinstance(thing, dict) else None
     return thing if isinstance(thing, str) else ""
@@ -887,14 +894,12 @@ SUFFIXES |= {f"{s}i": decimal.Decimal(1024) ** i for i, s in enumerate("KMGTPE",
 DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_UP, Emin=-999, Emax=999, traps=[])
 
 
+@functools.lru_cache(maxsize=65536)
 def quantity(text, unit=1):
-    """Read a quantity, times unit, rounded up: quantity("1.5Ki") is 1536, quantity("100m", 1000) is 100."""
-    read = remembered_quantity if len(text) < 100 else read_quantity  # a longer one would take much room
-    return read(text, unit)
+    """Read a quantity, times unit, rounded up. Raises Malformed.
 
-
-def read_quantity(text, unit):
-    """Read a quantity, times unit. Raises Malformed."""
+    quantity("1.5Ki") is 1536, quantity("100m", 1000) is 100. What exceeds 64 bits is their maximum.
+    """
     match = QUANTITY.fullmatch(text)
     if not match:
         raise Malformed(f'"{text:.60}" is not a quantity, such as 100m, 0.5 or 1.5Gi')
@@ -902,12 +907,10 @@ def read_quantity(text, unit):
     value = DIGITS.create_decimal(f"{number}e{exponent or 0}")
     if value < 0:  # no API server takes it, but a file of manifests may say so
         raise Malformed(f'"{text:.60}" is a negative quantity: it must be greater than or equal to 0')
-    most = 2**63 - 1  # what exceeds 64 bits is their maximum
     in_units = DIGITS.multiply(value, SUFFIXES[suffix] * unit)
-    return most if in_units > most else math.ceil(in_units)
+    return math.ceil(min(in_units, 2**63 - 1))
 
 
-remembered_quantity = functools.lru_cache(maxsize=65536)(read_quantity)
 NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
 
 
@@ -934,10 +937,6 @@ def raise_to(total, others):
 
 
 # ==== 10. The Policy file, and a command line ===========================================================
-
-class InputError(ValueError):
-    """A file cannot be used. The text is a line that says where, what is wrong, and what would be right."""
-
 
 def plain_policies(path, scheduler_name):
     """Return {schedulerName: Policy} of a Policy's two lists; all else is passed over. Raises InputError."""

@@ -9,6 +9,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import tokenize
 
 import pytest
@@ -296,6 +297,62 @@ def test_where_a_binding_is_refused_the_other_pods_are_bound_in_the_same_run(sta
         assert "the API server answers again" not in running.err
     finally:
         server.stop()
+
+
+def test_what_could_not_be_said_of_a_pending_pod_is_said_later(start, tmp_path):
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps(POLICY))
+    server = ApiServer(node("n", cpu="1"), pod("big", {"cpu": "2"}))
+    server.faults |= {"event": "500 before", "status": "500 before"}
+    try:
+        running = start("--policy", policy, "--server", server.url, "--interval", "0.1")
+        wait_for("it has tried to say it", lambda: server.sent("event"))
+        server.faults.clear()
+        server.nodes["n"]["metadata"]["labels"]["new"] = ""
+        server.create(server.nodes["n"])  # something changes, so that it is tried again soon
+        for kind in ("event", "status"):
+            wait_for(f"it has said it: {kind}", lambda kind=kind: [asked for asked in server.sent(kind) if asked.status])
+        assert running.process.poll() is None
+    finally:
+        server.stop()
+
+
+class Lists:
+    """What an API server lists, by the end of the field selector or the resource; each request takes no time."""
+
+    def __init__(self, **listed):
+        self.listed, self.requests = listed, []
+
+    def list(self, resource, selector=""):
+        which = "waiting" if ",spec.nodeName=," in selector else "placed" if selector else resource
+        return self.listed.get(which, [])
+
+    def request(self, *request):
+        self.requests.append(request)
+
+
+def test_a_pod_that_is_bound_between_the_two_lists_is_left_alone(small, tmp_path):
+    api = Lists(waiting=[pod("p")], nodes=[node("n")], placed=[pod("p", nodeName="n")])
+    cluster = small.Cluster(api, print)
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    small.schedule_pending_pods(cluster, small.plain_policies(tmp_path / "policy.json", "my-scheduler"), threading.Event())
+    assert (cluster.due, api.requests) == ([], []) and [*cluster.snapshot.nodes["n"].pods] == ["default/p"]
+
+
+def test_a_new_pod_has_its_turn_before_those_that_were_tried_however_many_and_slow_these_are(small, monkeypatch):
+    clock = 1000
+    monkeypatch.setattr(small.time, "monotonic", lambda: clock)
+    stuck = [pod(f"p{i:02}", metadata={"creationTimestamp": "2026-01-01T00:00:00Z"}) for i in range(40)]
+    young = pod("young", metadata={"creationTimestamp": "2026-01-02T00:00:00Z"})
+    cluster = small.Cluster(Lists(waiting=[*stuck, young]), lambda decision: None)
+    tried = []
+    while clock < 1030:
+        cluster.begin_pass(["my-scheduler"])
+        while each := cluster.next_pod(threading.Event()):
+            clock += 0.5
+            tried.append(each.name)
+            cluster.put_off(small.Decision(each, None, {}))
+    assert "young" in tried[:41]
 
 
 def test_a_dead_proxy_is_one_line_and_exit_code_1(start, tmp_path):
