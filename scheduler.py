@@ -4124,8 +4124,8 @@ def meaning_of(where, entry, place, notices):
         notices.append(
             f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
     if rules.get(title) and rules[title].member and not said:
-        notices.append(
-            f"{place}: lets each node pass; it needs another name, and the argument {rules[title].member}")
+        effect = {"predicates": "lets each node pass; it ", "priorities": ""}[where]
+        notices.append(f"{place}: {effect}needs another name, and the argument {rules[title].member}")
     if title in SAID_BY_TAINTS:
         notices.append(
             f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
@@ -4149,6 +4149,8 @@ def known_names(where):
 def unknown_rule(where, title):
     """Say that a list can have no such name; it may be one of the other list's, a plugin's, or misspelt."""
     [elsewhere] = CATALOGUES.keys() - {where}
+    if where == "priorities" and f"{title}Priority" in known_names(where):
+        return f'unknown priority "{title}"; did you mean "{title}Priority"?'
     if title in known_names(elsewhere) and title not in NAMES_OF_OLD:
         return f'"{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}'
     meant = next((rule.name for rule in CATALOGUES[where].values() if rule.plugin == title), title)
@@ -5901,11 +5903,16 @@ FIELDS = {  # part -> what its fields may say: schemas, as those of files
     "ports[]": {"hostPort": range(65536), "protocol": {"TCP", "UDP", "SCTP"}},
     "matchExpressions[]": {"operator": {*OPERATORS}},
     "matchFields[]": {"operator": {*OPERATORS}, "key": {"metadata.name"}},
+    "nodeAffinity": {f"required{WHEN}": dict, f"preferred{WHEN}": list},
+    "podAffinity": {f"required{WHEN}": list, f"preferred{WHEN}": list},
+    "podAntiAffinity": {f"required{WHEN}": list, f"preferred{WHEN}": list},
     "podAffinityTerm": {"labelSelector": dict},
     f"required{WHEN}[]": {"labelSelector": dict},
     f"preferred{WHEN}[]": {"weight": range(1, 101)},
     "topologySpreadConstraints[]": {"maxSkew": WEIGHT, "labelSelector": dict,
-                                    "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"}},
+                                    "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"},
+                                    "nodeAffinityPolicy": {"Honor", "Ignore"},
+                                    "nodeTaintsPolicy": {"Honor", "Ignore"}},
     "PriorityClass": {"preemptionPolicy": {"Never", "PreemptLowerPriority"}},
     "StorageClass": {"volumeBindingMode": {"Immediate", "WaitForFirstConsumer"}}}
 NEEDED = {  # part -> the fields without which it is refused
@@ -5918,16 +5925,22 @@ NEEDED = {  # part -> the fields without which it is refused
     "topologySpreadConstraints[]": ["maxSkew", "topologyKey", "whenUnsatisfiable"]}
 CONTAINERS = ("initContainers", "containers")
 OF_PODS = ["tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "hostNetwork"]
-MISPLACED = {  # part -> fields that people put there; where they belong
-    **dict.fromkeys(["initContainers[]", "containers[]"], (OF_PODS, "in spec, beside containers")),
-    f"preferred{WHEN}[]": (["topologyKey", "labelSelector"], "in podAffinityTerm")}
+OF_CONTAINERS = dict.fromkeys(OF_PODS, "in spec, beside containers") | dict.fromkeys(
+    ["requests", "limits"], "in resources")
+MISPLACED = {  # part -> fields that people put there, and where each belongs
+    **dict.fromkeys(["initContainers[]", "containers[]"], OF_CONTAINERS),
+    f"preferred{WHEN}[]": dict.fromkeys(["topologyKey", "labelSelector"], "in podAffinityTerm")
+                          | dict.fromkeys(["matchExpressions", "matchFields"], "in preference")}
 CLUSTER_WIDE = [  # kinds of objects that have no namespace
     "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
     "PriorityClass"]
 KINDS = [*CLUSTER_WIDE, "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
          "PersistentVolumeClaim", "CSIStorageCapacity", "PodDisruptionBudget"]
-NOT_GIVEN = {  # kind of an object that admission obeys -> what pods get of it in a cluster, and not here
-    "LimitRange": "requests and limits", "RuntimeClass": "overhead, nodeSelector and tolerations"}
+NOT_OBEYED = {  # kind of an object that admission obeys -> what is said of it
+    "LimitRange": "pods do not get its requests and limits here: add these to the pods themselves",
+    "RuntimeClass": "pods do not get its overhead, nodeSelector and tolerations here: add these to the pods "
+                    "themselves",
+    "ResourceQuota": "no pod is refused for its sake here"}
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
     "system-node-critical": {"value": 2000001000}, "system-cluster-critical": {"value": 2000000000}}
 
@@ -5942,8 +5955,8 @@ def remarks_on(kind, thing):
     if kind in ("Pod", "Node", "PersistentVolume"):
         yield from refused_in(spec, "spec")
         yield from refused_in(pick(thing, dict, "metadata", "labels"), "metadata.labels")
-    if kind in NOT_GIVEN:
-        yield f"pods do not get its {NOT_GIVEN[kind]} here: add these to the pods themselves"
+    if kind in NOT_OBEYED:
+        yield NOT_OBEYED[kind]
     if not {"template", "jobTemplate"}.isdisjoint(spec):
         yield "no pods are made of its template here: add the pods themselves"
 
@@ -5955,9 +5968,11 @@ def refused_in(part, place):
     if isinstance(part, list):
         inner = [(f"{place}[{i}]", each) for i, each in enumerate(part)]
     elif isinstance(part, dict):
-        yield from problems_with(name, part, place)
+        problems = problems_with(name, part, place)
+        yield from problems
         inner = [(f"{place}.{field}", each) for field, each in part.items()
-                 if name != "volumes[]" or field in NEEDED]  # of a volume, its claim is looked at
+                 if (name != "volumes[]" or field in NEEDED)  # of a volume, its claim is looked at
+                 and not any(problem.startswith(f"{place}.{field}: ") for problem in problems)]
     for where, each in inner:
         yield from refused_in(each, where)
 
@@ -5966,8 +5981,7 @@ def problems_with(part, thing, place):
     """Return what is wrong with a part of an object at a place. Upstream: pkg/apis/core/validation."""
     nothing = None, "", [], {}
     said = [f"{name}: is missing" for name in NEEDED.get(part, ()) if thing.get(name) in nothing]
-    names, where = MISPLACED.get(part, ((), ""))
-    said += [f"{name}: belongs {where}" for name in names if name in thing]
+    said += [f"{name}: belongs {where}" for name, where in MISPLACED.get(part, {}).items() if name in thing]
     for name, schema in FIELDS.get(part, {}).items():
         if thing.get(name) not in nothing:
             decode_part(thing[name], schema, name, said)
@@ -6031,26 +6045,26 @@ def completed(spec):
     """Return a pod's spec as the API server completes it. Upstream: pkg/apis/core/v1/defaults.go."""
     spec = spec | {"schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
     on_host_network = pick(spec, bool, "hostNetwork")
-    requested = {}  # by any container
     for kind in CONTAINERS:
         containers = [dict(container) for container in pick(spec, list, kind, of=dict)]
         if containers:
             spec[kind] = containers
         for container in containers:
-            container["resources"] = resources = with_requests(pick(container, dict, "resources"))
-            requested |= resources["requests"]
+            container["resources"] = with_requests(pick(container, dict, "resources"))
             for port in pick(container, list, "ports", of=dict) if on_host_network else ():
                 port["hostPort"] = port.get("hostPort") or port.get("containerPort")
-    if pick(spec, dict, "resources"):  # of the pod as a whole
-        spec["resources"] = with_requests(spec["resources"], but=requested)
+    if pick(spec, dict, "resources", "limits"):  # of the pod as a whole
+        wanted = pod_amounts(container_requests({"spec": spec}), {}, {}, {})  # by its containers together
+        units = {"cpu": "m", "memory": ""}  # of no other resource a pod may use more than it requests
+        requests = {name: f"{wanted[name]}{unit}" for name, unit in units.items() if name in wanted}
+        spec["resources"] = with_requests(spec["resources"], requests)
     return spec
 
 
-def with_requests(resources, but=()):
-    """Return resources of which limits are requests, too, but of some; what is requested stands."""
-    limits = pick(resources, dict, "limits")
-    given = {name: limit for name, limit in limits.items() if name not in but}
-    return resources | {"requests": given | pick(resources, dict, "requests")}
+def with_requests(resources, unless_said=read_only({})):
+    """Return resources with requests: what is said, else these, else the limits."""
+    requests = pick(resources, dict, "limits") | unless_said | pick(resources, dict, "requests")
+    return resources | {"requests": requests}
 
 
 def give_class(name, claim, classes):
@@ -6061,10 +6075,11 @@ def give_class(name, claim, classes):
     if not has_class and "uid" not in claim["metadata"]:  # else it is a live cluster's
         marks = ("storageclass.kubernetes.io/is-default-class",
                  "storageclass.beta.kubernetes.io/is-default-class")
-        defaults = [name for name, each in classes.items()
+        defaults = [name for name, each in sorted(classes.items())
                     if "true" in map(pick(each, dict, "metadata", "annotations").get, marks)]
-        if defaults:
-            claim["spec"] = spec | {"storageClassName": defaults[-1]}
+        if defaults:  # the youngest one counts
+            youngest = max(defaults, key=lambda name: classes[name]["metadata"]["creationTimestamp"])
+            claim["spec"] = spec | {"storageClassName": youngest}
     mode = name_in(classes.get(class_name_of(claim)), "volumeBindingMode")
     if not spec.get("volumeName") and mode != "WaitForFirstConsumer":
         warn_once(f"PersistentVolumeClaim {name}: nobody binds it here: add volumeName to its spec, "
@@ -6094,6 +6109,13 @@ def give_priority(pod, spec, classes):
     spec["priority"] = pick(of_pod, int, "value")
     if of_pod.get("preemptionPolicy"):
         spec.setdefault("preemptionPolicy", of_pod["preemptionPolicy"])
+
+
+def remark_on_runtime(pod, spec, classes):
+    """Say if there is no RuntimeClass of the name that a pod has for it."""
+    name = name_in(spec, "runtimeClassName")
+    if name and name not in classes:
+        warn_once(f'Pod {pod}: spec.runtimeClassName: there is no RuntimeClass "{name:.60}"')
 
 
 class Manifests:
@@ -6184,6 +6206,7 @@ class Manifests:
         claimed = {name_in(thing, "spec", "volumeName") for (resource, *_), thing in self.objects.items()
                    if resource == "persistentvolumeclaims"}
         priority_classes = SYSTEM_CLASSES | self.by_name("priorityclasses")
+        runtime_classes = self.by_name("runtimeclasses")
         for (resource, _, name), thing in self.objects.items():
             with contextlib.suppress(Malformed):  # which rules will say that look at it
                 if resource == "namespaces":
@@ -6195,6 +6218,8 @@ class Manifests:
                     remark_on_volume(name, thing)
                 elif resource == "pods":
                     give_priority(name, thing["spec"], priority_classes)
+                    if "uid" not in thing["metadata"]:  # else it is a live cluster's, which has the class
+                        remark_on_runtime(name, thing["spec"], runtime_classes)
 
     def get(self, path, params, accept=None):
         """Answer a list, whatever the form that is asked for."""
@@ -7688,12 +7713,14 @@ NAMES_OF_OLD |= {
     "algorithmSource": "nothing for DefaultProvider, leave it out, else --policy with the Policy's own file",
     "extenders": "extenders beside profiles, for all of them",
     **{part: f"multiPoint.{part}, or that of another extension point" for part in ("enabled", "disabled")},
-    "resources": "scoringStrategy.resources",
-    "shape": "requestedToCapacityRatio.shape in scoringStrategy",
-    "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding",
+    "resources": "scoringStrategy.resources (in a Policy: within requestedToCapacityRatioArguments)",
+    "shape": "requestedToCapacityRatio.shape in scoringStrategy "
+             "(in a Policy: within requestedToCapacityRatioArguments)",
+    "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding (in a Policy: leave it out)",
     "lockObjectName": "resourceName", "lockObjectNamespace": "resourceNamespace",
-    "schedulerName": "profiles[0].schedulerName, or --scheduler-name",
-    "plugins": "profiles[0].plugins", "pluginConfig": "profiles[0].pluginConfig",
+    "schedulerName": "profiles[0].schedulerName, or --scheduler-name (in a Policy: only that)",
+    **{part: f"profiles[0].{part} (in a Policy: predicates and priorities)"
+       for part in ("plugins", "pluginConfig")},
     "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity"}
 IN_A_POLICY = re.compile(r" \(in a Policy.*\)$")  # of these hints, what a configuration gets no word of
 EXTENDS = {  # kube-scheduler's own plugin -> its extension points. Upstream: framework/plugins/names.
@@ -7714,6 +7741,7 @@ EXTENDS = {  # kube-scheduler's own plugin -> its extension points. Upstream: fr
 DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
 WITHOUT_EFFECT = EXTENDS.keys() - {*PLUGIN_ORDER, *DONE_ANYWAY}  # those that do nothing here
 GONE = [*VOLUME_LIMITS, "NodeLabel", "ServiceAffinity", "NodePreferAvoidPods", "EvenPodsSpreadPriority"]
+REPLACED = ["SelectorSpread", "DefaultPodTopologySpread", "NodePreferAvoidPods"]  # by what does more
 # Default weights that are no longer 1.
 WEIGHTS_TODAY = {"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
@@ -7767,6 +7795,7 @@ READ_OVER = {  # since nothing here depends on it
                          "burst": range(2**31)},
     "parallelism": range(1, 2**31), "enableProfiling": bool, "enableContentionProfiling": bool,
     "delayCacheUntilActive": bool, "percentageOfNodesToScore": range(101)}
+LOCKS_OF_OLD = ["endpoints", "configmaps", "endpointsleases", "configmapsleases"]
 DURATION = Form('a duration, such as "30s"', lambda value: duration(value) is not None, None)
 CONFIGURATION = READ_OVER | {
     "kind": str, "apiVersion": str,
@@ -7778,7 +7807,7 @@ CONFIGURATION = READ_OVER | {
                     for point in POINTS}}],
     "leaderElection": Form("leaseDuration > renewDeadline > 1.2 x retryPeriod", leaves_time, {
         "leaderElect": bool, **dict.fromkeys(ELECTION, DURATION),
-        "resourceLock": str, "resourceName": str, "resourceNamespace": str}),
+        "resourceLock": {"leases", *LOCKS_OF_OLD}, "resourceName": str, "resourceNamespace": str}),
     "extenders": [EXTENDER | {"httpTimeout": DURATION}]}
 NAME = Form("a name, such as example.com/gpu", is_qualified, str)
 EXPRESSION = {"operator": {*OPERATORS}, "values": [str]}
@@ -7856,7 +7885,7 @@ def running_plugins(profile):
         anyway = running.get("multiPoint", by_default)
         kept = {name: weight for name, weight in anyway.items() if disabled.isdisjoint([name, "*"])}
         # What runs anyway, and is enabled at the point itself, comes first.
-        first = {name: weight for name, weight in enabled.items() if name in anyway and point != "multiPoint"}
+        first = {name: weight for name, weight in enabled.items() if name in kept and point != "multiPoint"}
         running[point] = first | kept | enabled
     return running
 
@@ -7921,8 +7950,9 @@ def settings_of(plugin, rules, args):
     """Return {rule: its settings}, by a plugin's arguments, of those of its rules that take part."""
     if plugin == "NodeAffinity":
         added = args.get("addedAffinity", {})
-        required = added.get(f"required{WHEN}", {})
-        return {"MatchNodeSelector": {"added_terms": required.get("nodeSelectorTerms", [])},
+        required = added.get(f"required{WHEN}")  # without a term, no node meets it
+        terms = [] if required is None else required.get("nodeSelectorTerms") or [{}]
+        return {"MatchNodeSelector": {"added_terms": terms},
                 "NodeAffinityPriority": {"added_terms": added.get(f"preferred{WHEN}", [])}}
     if plugin == "NodeResourcesFit":
         groups = [f"{group}/" for group in args.get("ignoredResourceGroups", [])]
@@ -8040,7 +8070,8 @@ def check_plugins(profiles, notices, problems):
         problems.append(f"{where}: unknown plugin{'s' if others else ''} {', '.join(places)}{hint}")
     for where, _, name, _ in entries_of(profiles, "disabled"):
         if name not in known and name != "*":
-            notices.append(f'{where}: there is no plugin "{name}"{hint_at_plugin(name, known, "")}')
+            hint = "; leave it out" if name in REPLACED else hint_at_plugin(name, known, "")
+            notices.append(f'{where}: there is no plugin "{name}"{hint}')
 
 
 def entries_of(profiles, part):

@@ -376,6 +376,11 @@ WORKLOAD = {"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas"
     "what admission obeys": (
         {"kind": "LimitRange", "metadata": {"name": "x"}},
         "-: LimitRange x: pods do not get its requests and limits here: add these to the pods themselves\n"),
+    "a quota": (
+        {"kind": "ResourceQuota", "metadata": {"name": "x"}},
+        "-: ResourceQuota x: no pod is refused for its sake here\n"),
+    "a class that gives nothing here": (
+        pod("q", runtimeClassName="gvisor"), 'Pod q: spec.runtimeClassName: there is no RuntimeClass "gvisor"\n'),
     "a kind that is nearly one that is read": (
         {"kind": "PriorityClas", "metadata": {"name": "x"}}, '-: PriorityClas x: kind: did you mean "PriorityClass"?\n'),
     "a kind in small letters": ({"kind": "pod", "metadata": {"name": "x"}}, '-: pod x: kind: did you mean "Pod"?\n'),
@@ -856,10 +861,14 @@ LIMITS = {"limits": {"cpu": "2", "memory": "2Gi"}}
     "... where containers request something": ([pod("p", {"cpu": "1"}, resources=LIMITS)], {"cpu": 1000, "memory": 2**31}),
     "... and its own requests": (
         [pod("p", resources=LIMITS | {"requests": {"cpu": "1500m"}})], {"cpu": 1500, "memory": 2**31}),
+    "... where one of its containers requests nothing, which counts as nothing, too": (
+        [pod("p", resources=LIMITS, containers=[
+            {"name": "a", "resources": {"requests": {"cpu": "500m"}}}, {"name": "b"}])], {"cpu": 500, "memory": 2**31}),
 })
 def test_what_a_pod_requests_is_completed_as_a_cluster_does(things, requests, tmp_path):
     read = completed_pod(tmp_path, *things)
     assert {name: read.requests[name] for name in requests} == requests
+    assert {name: read.nonzero[name] for name in requests} == requests, "also in scores, as the pod is a whole"
 
 
 def completed_pod(tmp_path, *things):
@@ -895,6 +904,18 @@ def test_a_claim_without_a_class_gets_the_default_one(spec, metadata, name, tmp_
     manifests = scheduler.Manifests([tmp_path / "cluster.yaml"])
     claim = manifests.objects["persistentvolumeclaims", "default", "c"]
     assert claim["spec"].get("storageClassName") == name
+
+
+@table("first, second", {
+    "the second one is younger": ("2025-01-01T00:00:00Z", "2024-01-01T00:00:00Z"),
+    "both are of an age": ("2025-01-01T00:00:00Z", "2025-01-01T00:00:00Z"),
+})
+def test_of_two_default_classes_the_youngest_counts_then_the_first_by_name(first, second, tmp_path):
+    classes = [kind("StorageClass", name, **DEFAULT | {"metadata": DEFAULT["metadata"] | {"creationTimestamp": created}})
+               for name, created in (("b", second), ("a", first))]
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), kind("PersistentVolumeClaim", "c"), *classes]))
+    manifests = scheduler.Manifests([tmp_path / "cluster.yaml"])
+    assert manifests.objects["persistentvolumeclaims", "default", "c"]["spec"]["storageClassName"] == "a"
 
 
 LATE = kind("StorageClass", "late", volumeBindingMode="WaitForFirstConsumer", provisioner="x")
@@ -984,6 +1005,21 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
         pod("p", affinity={"podAntiAffinity": {f"preferred{scheduler.WHEN}": [
             {"weight": 1, "topologyKey": "zone", "labelSelector": {}}]}}),
         f"spec.affinity.podAntiAffinity.preferred{scheduler.WHEN}[0].topologyKey: belongs in podAffinityTerm"),
+    "a preferred term outside of preference": (
+        pod("p", affinity={"nodeAffinity": {f"preferred{scheduler.WHEN}": [{"weight": 1, "matchExpressions": []}]}}),
+        f"spec.affinity.nodeAffinity.preferred{scheduler.WHEN}[0].matchExpressions: belongs in preference"),
+    "node affinity that is required as a list": (
+        pod("p", affinity={"nodeAffinity": {f"required{scheduler.WHEN}": [{}]}}),
+        f"spec.affinity.nodeAffinity.required{scheduler.WHEN}: expected an object, got [{{}}]"),
+    "pod affinity that is required as an object": (
+        pod("p", affinity={"podAffinity": {f"required{scheduler.WHEN}": {"topologyKey": "z"}}}),
+        f'spec.affinity.podAffinity.required{scheduler.WHEN}: expected a list, got {{"topologyKey": "z"}}'),
+    "requests outside of resources": (
+        pod("p", containers=[{"name": "c", "requests": {"cpu": 1}}]), "spec.containers[0].requests: belongs in resources"),
+    "a policy of a spread constraint": (
+        pod("p", topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway",
+                                             "nodeTaintsPolicy": "honor"}]),
+        'spec.topologySpreadConstraints[0].nodeTaintsPolicy: expected one of Honor, Ignore, got "honor"'),
     "a preference without a weight": (
         pod("p", affinity={"nodeAffinity": {f"preferred{scheduler.WHEN}": [{"preference": {}}]}}),
         f"spec.affinity.nodeAffinity.preferred{scheduler.WHEN}[0].weight: is missing"),

@@ -75,6 +75,12 @@ def test_plugins_enabled_and_disabled(points, filters):
     "a point's own order of multiPoint plugins comes first": (
         {"filter": {"enabled": plugins("VolumeZone")}},
         ["NoVolumeZoneConflict", *(name for name in FILTERS if name != "NoVolumeZoneConflict")]),
+    "what is disabled there, and enabled again, comes last": (
+        {"filter": {"disabled": plugins("NodePorts"), "enabled": plugins("NodePorts")}},
+        [*(name for name in FILTERS if name != "PodFitsHostPorts"), "PodFitsHostPorts"]),
+    "where all is disabled, the order is that in which some are enabled": (
+        {"filter": {"disabled": plugins("*"), "enabled": plugins("SpaceCloud", "NodePorts")}},
+        ["SpaceCloud", "PodFitsHostPorts"]),
 })
 def test_multi_point(points, filters):
     assert rules(load({"plugins": points})["my-scheduler"])[0] == filters
@@ -160,6 +166,9 @@ ENABLED, DISABLED = "profiles[0].plugins.{}.enabled[0]", "profiles[0].plugins.{}
     "a plugin that has gone is disabled": (
         {"plugins": {"filter": {"disabled": plugins("EBSLimits")}}}, {},
         [f'{DISABLED.format("filter")}: there is no plugin "EBSLimits"; today: leave it out, NodeVolumeLimits does it']),
+    "... and what does its work today does more": (
+        {"plugins": {"score": {"disabled": plugins("NodePreferAvoidPods")}}}, {},
+        [f'{DISABLED.format("score")}: there is no plugin "NodePreferAvoidPods"; leave it out']),
     "fields on which nothing depends": (
         {"percentageOfNodesToScore": 50}, {"percentageOfNodesToScore": 0, "parallelism": 16, "clientConnection": {"qps": 5},
                                            "enableProfiling": True},
@@ -246,6 +255,9 @@ SSD, FAST = ({"matchExpressions": [{"key": "disk", "operator": "In", "values": [
     "required: a node has to meet one of the terms, whatever the pod": (
         {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [SSD, FAST]}},
         {"hdd": "node(s) didn't match scheduler-enforced node affinity"}, {"nvme": 0, "ssd": 0}),
+    "required, but no term: no node meets it": (
+        {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}},
+        dict.fromkeys(["hdd", "nvme", "ssd"], "node(s) didn't match scheduler-enforced node affinity"), None),
     "preferred: the terms' weights are added to the pod's own": (
         {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "preference": FAST},
                                                              {"weight": 3, "preference": SSD}]},
@@ -255,7 +267,7 @@ def test_affinity_that_is_added_to_each_pods(added, failed, scores):
     policies = load({"pluginConfig": [{"name": "NodeAffinity", "args": {"addedAffinity": added}}]})
     decision = decide(policies, pod("p"), *(node(disk, labels={"disk": disk}) for disk in ("hdd", "nvme", "ssd")))
     assert {name: reason for name, against in decision.failed.items() for [reason] in against.values()} == failed
-    assert decision.scores["NodeAffinity"] == scores
+    assert decision.scores.get("NodeAffinity") == scores
 
 
 @table("ignored, prefers, score", {

@@ -89,6 +89,11 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
     "a priority that has gone": (
         policy((), [{"name": "ResourceLimitsPriority", "weight": 1}]),
         'priorities[0]: unknown priority "ResourceLimitsPriority"; today: nothing, leave it out'),
+    "a predicate's name among the priorities, where one is called like it": (
+        policy((), [{"name": "EvenPodsSpread", "weight": 1}]),
+        'priorities[0]: unknown priority "EvenPodsSpread"; did you mean "EvenPodsSpreadPriority"?'),
+    "plugins, which a configuration has": (
+        policy(plugins={}), "plugins: unknown field; today: profiles[0].plugins (in a Policy: predicates and priorities)"),
     "a predicate that was renamed": (
         policy([{"name": "NoVolumeNodeConflict"}]),
         'predicates[0]: unknown predicate "NoVolumeNodeConflict"; today: VolumeBinding (in a Policy: CheckVolumeBinding)'),
