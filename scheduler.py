@@ -3369,8 +3369,10 @@ def parse(text):
             for document in yaml.load_all(text, YamlLoader):
                 yield through_json(document, most=10 * len(text) + 10_000_000)
     except json.JSONDecodeError as error:
-        read = text[:error.pos].rstrip().split("\n")
-        raise mistake(text, len(read) - 1, len(read[-1]), error.msg) from None
+        read = text[:error.pos].rstrip().removesuffix(",")
+        lines = read.split("\n")
+        what = "a comma too many" if re.match(r",\s*[]}]", text[len(read):]) else error.msg
+        raise mistake(text, len(lines) - 1, len(lines[-1]), what) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = "".join(text.split("\n")[mark.line:mark.line + 1]).lstrip(" ")
@@ -3431,15 +3433,16 @@ def check_function(name, option, function, options):
     signature = inspect.signature(function)
     first = PARAMETERS[option].split()
     more = ["metadata"] if option == "function" and options.get("metadata") else []
-    if "arguments" in signature.parameters and options.get("argument") is not None and option != "check":
-        more.append("arguments")
+    may_have = ["arguments"] if options.get("argument") is not None and option != "check" else []
+    if may_have and "arguments" in signature.parameters:
+        more += may_have
     try:
         bound = signature.bind(*first, **dict.fromkeys(more)).arguments
         fits = all(name == given for name, given in bound.items() if name in first)  # else they are swapped
     except TypeError:  # they are too many, or too few
         fits = False
     if not fits:
-        expected = ", ".join(first + more)
+        expected = ", ".join(dict.fromkeys(first + more + may_have))
         got = ", ".join(signature.parameters)
         raise InputError(f"{place}: expected the parameters ({expected}), got ({got})")
 

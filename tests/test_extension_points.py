@@ -167,7 +167,7 @@ OPTIONS = f"there are {', '.join(sorted(scheduler.OPTIONS))}"
         "@priority('Mine', pre_filter=print)\ndef mine(pod, node): return 1", f': there is no option "pre_filter"; {OPTIONS}'),
     "argument for arguments": (
         "@priority('Mine', argument={'zone': str})\ndef mine(pod, node, argument): return 1",
-        ': expected the parameters (pod, node), got (pod, node, argument)'),
+        ': expected the parameters (pod, node, arguments), got (pod, node, argument)'),
     "a weight, which the Policy says": (
         "@priority('Mine', weight=3)\ndef mine(pod, node): return 1", f': there is no option "weight"; {OPTIONS}'),
     "an argument without fields": (

@@ -131,11 +131,11 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
         '{"kind": "Policy",', 'line 1: Expecting property name enclosed in double quotes: {"kind": "Policy",'),
     "a comma behind the last of a list": (
         '{"kind": "Policy",\n "predicates": [\n  {"name": "HostName"},\n ]}',
-        'line 3: @: {"name": "HostName"},'),
+        'line 3: a comma too many: {"name": "HostName"},'),
     "a comma behind the last of an object": (
-        '{"kind": "Policy", "apiVersion": "v1", }', 'line 1: @: {"kind": "Policy", "apiVersion": "v1", }'),
+        '{"kind": "Policy", "apiVersion": "v1", }', 'line 1: a comma too many: {"kind": "Policy", "apiVersion": "v1", }'),
     "a comma behind the last, where tabs indent": (
-        '{\n\t"kind": "Policy",\n\t"apiVersion": "v1",\n}', 'line 3: @: "apiVersion": "v1",'),
+        '{\n\t"kind": "Policy",\n\t"apiVersion": "v1",\n}', 'line 3: a comma too many: "apiVersion": "v1",'),
     "two commas": ('{"kind": "Policy",\n "apiVersion": "v1",, "predicates": []}',
                    'line 2: @: "apiVersion": "v1",, "predicates": []}'),
     "no comma at the end of a line": (
@@ -240,7 +240,7 @@ def test_what_is_wrong_is_said_in_a_line(text, line, tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(text)
     run = run_scheduler("--policy", path, "--cluster", "/dev/null")
-    said = re.sub("Expecting (value|property name enclosed in double quotes)|Illegal trailing comma [a-z ]+", "@", run.stderr)
+    said = re.sub("Expecting (value|property name enclosed in double quotes)", "@", run.stderr)
     assert (run.returncode, said if "@" in line else run.stderr) == (2, f"{path}: {line}\n"), "@ depends on Python's version"
 
 

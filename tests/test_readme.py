@@ -95,6 +95,7 @@ def test_exercise_1_taints(blocks, tmp_path):
     assert re.search(r"^  TaintTolerationPriority +0→100×1 +1→0×1$", after, re.M)
     [(steady, spot)] = re.findall(r"^  Total +(\d+) +(\d+)$", after, re.M)
     assert int(spot) < int(steady) < int(spot) + 100, "the taint decides it"
+    assert f"`steady` wins by {steady} to {spot}" in README
 
 
 @pastes("**2. ")
@@ -289,6 +290,14 @@ def test_the_shortest_rules_work_beside_all_defaults(blocks, tmp_path, monkeypat
         run = run_scheduler("--policy", provider or "default.yaml", "--cluster", "cluster.json", "--output=json", cwd=tmp_path)
         plain = json.loads(run.stdout)["scores"]
         assert scores.keys() == plain.keys() and all(scores[rule] == {name: plain[rule][name] for name in "bc"} for rule in plain)
+
+
+def test_ones_own_rules_beside_the_defaults_have_a_pod_of_the_demo_go_elsewhere(tmp_path):
+    own_rules(tmp_path, text_of(BLOCK.search(README, README.index("This is all of"))))
+    demo = ROOT / "tests" / "clusters" / "demo.yaml"
+    went = [places(run_scheduler("--cluster", demo, *arguments, cwd=tmp_path).stdout)["web-1"] for arguments in (
+        ["--policy", "DefaultProvider"], ["--plugins", "my_rules.py", "--policy", "policy.json"])]
+    assert went == ["node-b", "node-a"] and "`web-1` of the demo goes to `node-a`" in README
 
 
 def test_the_policy_with_ones_own_rules_names_all_defaults(tmp_path):
