@@ -6692,26 +6692,26 @@ def why_it_waits(pod, snapshot):
 STYLE = """
 :root {
   color-scheme: light dark;
-  --soft: light-dark(#555b66, #b4bac6);
   --line: light-dark(#b9bfca, #4c5362);
   --box: light-dark(#f3f5f9, #20242c);
   --yes: light-dark(#0b6b34, #7ddc9c);
   --no: light-dark(#a8201a, #ff9a8f);
-  --best: light-dark(#e3f4e8, #183524);
 }
 html { font: clamp(16px, 1.8vw, 36px)/1.35 system-ui, sans-serif; overflow-wrap: anywhere }
-html, header { background: Canvas; color: CanvasText }
+html, header { background: Canvas }
 body { margin: 0 1.2rem }
 header { position: sticky; top: 0; display: flex; flex-wrap: wrap; border-bottom: 1px solid var(--line) }
 h1 { flex: 1 1 12rem }
-h1, h2, caption { margin: .2rem 0 0; font-size: .85rem; font-weight: normal; color: var(--soft) }
+h1, h2, caption { margin: .2rem 0 0; font-size: .85rem; font-weight: normal; color: light-dark(#555, #bbb) }
 h3 { margin: 0 0 .4rem; font-size: 1.35rem; outline: none }
 h4, p { margin: 0 0 .2rem }
 button { margin: .2rem; font: inherit }
-.sides, .nodes { display: grid; gap: .6rem }
-.nodes { grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); align-content: start }
+.sides { display: flex; flex-wrap: wrap; gap: .6rem }
+.sides > * { flex: 1 1 17rem; box-sizing: border-box }
+.nodes { flex: 2 1 34rem; display: grid; gap: .6rem; align-content: start }
+.nodes { grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)) }
 article, pre { margin: 0; padding: .3rem .6rem; background: var(--box); border: .15rem solid var(--line) }
-.best { border-color: var(--yes); background: var(--best) }
+.best { border-color: var(--yes); background: light-dark(#e3f4e8, #183524) }
 pre, ul, small, .sides table { font-size: .8rem }
 pre { white-space: pre-wrap }
 ul { display: flex; flex-wrap: wrap; gap: .2rem; margin: .1rem 0; padding: 0; list-style: none }
@@ -6724,12 +6724,9 @@ tbody th { padding-right: .4rem; white-space: nowrap }
 td:has(meter), meter { width: 100% }
 .wide { overflow-x: auto }
 .wide th, .wide td { padding: .25rem .5rem; border-bottom: 1px solid var(--line) }
-@media screen and (min-width: 50rem) {
-  .sides { grid-template-columns: minmax(0, 1fr) minmax(0, 2fr) }
-}
 @media print {
   :root { color-scheme: light }
-  nav { display: none !important }
+  nav { display: none }
   section { display: block !important; margin-bottom: 1rem }
   article, h2, h3, pre, thead, tr { break-inside: avoid; break-after: avoid }
 }
