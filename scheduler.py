@@ -6737,8 +6737,8 @@ const steps = document.querySelectorAll('section');
 const moves = {ArrowRight: 1, PageDown: 1, ' ': 1, ArrowLeft: -1, PageUp: -1, Home: -Infinity, End: Infinity};
 let at = 0;
 
-function move(by) {
-  at = Math.max(0, Math.min(at + by, steps.length - 1));
+function show(number) {
+  at = Math.max(0, Math.min(number, steps.length - 1));
   steps.forEach((step, i) => step.hidden = i !== at);
   document.getElementById('where').textContent = `${at + 1} of ${steps.length}`;
   scrollTo(0, 0);
@@ -6747,23 +6747,17 @@ function move(by) {
   history.replaceState(null, '', `#${at + 1}`);
 }
 
-function moveToAddress() {
-  at = 0;
-  move((parseInt(location.hash.slice(1)) || 1) - 1);
-}
-
-addEventListener('hashchange', moveToAddress);
-
-addEventListener('keydown', event => {
+onkeydown = event => {
   const isForButton = event.key === ' ' && event.target.closest('button');
   if (!(event.key in moves) || event.ctrlKey || event.altKey || event.metaKey || isForButton) return;
   event.preventDefault();
-  move(moves[event.key]);
-});
-document.getElementById('back').onclick = () => move(-1);
-document.getElementById('next').onclick = () => move(1);
+  show(at + moves[event.key]);
+};
+document.getElementById('back').onclick = () => show(at - 1);
+document.getElementById('next').onclick = () => show(at + 1);
 document.querySelector('nav').hidden = false;
-moveToAddress();
+onhashchange = () => show(parseInt(location.hash.slice(1)) - 1 || 0);
+onhashchange();
 """
 
 
