@@ -6577,10 +6577,9 @@ def comparison(outcomes):
 MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
 
 
-def picture(all_nodes, pods, screen, new):
+def picture(nodes, pods, screen, new):
     """Yield as lines how full nodes are, and the pods on them. new: uids of those that this run placed."""
-    nodes = nodes_to_show(all_nodes, new)
-    others = len(all_nodes) - len(nodes)
+    nodes, others = nodes_to_show(nodes, new)
     requested = {name for pod in pods for name, wanted in pod.requests.items() if wanted}
     resources = [*CPU_AND_MEMORY, *sorted(requested - {*CPU_AND_MEMORY})]
     rows = [["NODE", "PODS", *(resource.rpartition("/")[2].upper() for resource in resources)]]
@@ -6591,26 +6590,23 @@ def picture(all_nodes, pods, screen, new):
     yield from ["", head]
     for node, line in zip(nodes, lines, strict=True):
         yield line
-        names = {uid: pod.key.removeprefix("default/") for uid, pod in node.pods.items()}
-        placed_now = sorted(f"+{name}" for uid, name in names.items() if uid in new)
-        placed_before = sorted(name for uid, name in names.items() if uid not in new)
-        names = ", ".join(placed_now + placed_before)
-        for part in screen.fold(names, "    ", max_lines=1 if others else 2):
+        names = sorted("+" * (uid in new) + pod.key.removeprefix("default/")  # a plus comes before letters
+                       for uid, pod in node.pods.items())
+        for part in screen.fold(", ".join(names), "    ", max_lines=1 if others else 2):
             yield re.sub(r"\+[^ ,]+", lambda name: screen.paint(name.group(), GREEN), part)
     if others:
         yield f"and {others} other nodes"
 
 
 def nodes_to_show(nodes, new, first=()):
-    """Return the nodes; of many, those with the names in `first`, those that took new pods, the fullest."""
-
-    def rank(node):
-        """Return by how much the node is worth to be shown."""
-        fullest = max(share_in_use(node, resource) for resource in CPU_AND_MEMORY)
-        return node.name in first, not new.isdisjoint(node.pods), fullest
-
-    shown = sorted(nodes, key=rank, reverse=True)[:MANY]
-    return [node for node in nodes if node in shown]
+    """Return the nodes, and 0; of many, those with the names in `first`, those that took new pods, the
+    fullest, and how many others there are.
+    """
+    shown = sorted(nodes, reverse=True, key=lambda node: (
+        node.name in first,
+        not new.isdisjoint(node.pods),
+        max(share_in_use(node, resource) for resource in CPU_AND_MEMORY)))[:MANY]
+    return [node for node in nodes if node in shown], len(nodes) - len(shown)
 
 
 def share_in_use(node, resource):
@@ -6775,22 +6771,18 @@ class Page:
         self.path = path  # of the Policy
         self.keys = set()  # of the labels that pods ask for
         self.new = set()  # uids of the pods that this run has placed
-        self.nodes = ()  # as the last decision knew them
         self.introduced = set()  # schedulers of which it is said what rules they ask
         self.scenes = []  # as HTML
-        self.has_left_out = False  # a decision that has no scene
         self.outcomes = {}  # pod -> the last decision about it, in words
 
     def __call__(self, decision, *remarks):
         """Take in a decision, with remarks about it."""
         pod, node = decision.pod, decision.node
-        self.nodes = decision.nodes.values()
         self.keys |= keys_asked_for(pod)
         if node:
             self.new.add(pod.uid)
         self.outcomes[pod.key] = f"→ {node} {decision.waits}" if node else f"✗ {decision.message}"
-        self.has_left_out = len(self.scenes) == self.MOST
-        if not self.has_left_out:
+        if len(self.scenes) < self.MOST:
             self.scenes.append(self.scene_of(decision, remarks))
 
     def sum_up(self):
@@ -6799,72 +6791,92 @@ class Page:
     def scene_of(self, decision, remarks):
         """Return a decision in its steps: the question, the answer, the pod on its node."""
         pod, node = decision.pod, decision.node
-        before = []  # as the nodes are without the pod, which may count on its node already
-        after = []
-        for each in nodes_to_show(self.nodes, self.new, {node, *ranked(decision)[:4]}):
-            others = [other for other in each.pods.values() if other.uid != pod.uid]
-            before.append(with_pods(each, others))
-            after.append(with_pods(each, [*others, pod]) if each.name == node else before[-1])
         heading = f"{pod.key} (decision {len(self.scenes) + 1})"
         manifest = f"<pre>{escaped(manifest_of(pod))}</pre>"
-        question = beside(manifest, self.boxes(before))
+        shown, others = nodes_to_show(decision.nodes.values(), self.new, {node, *ranked(decision)[:4]})
+        nodes = []  # without the pod, which may count on its node already
+        for each in shown:
+            nodes.append(with_pods(each, [other for other in each.pods.values() if other.uid != pod.uid]))
+        question = self.beside(manifest, nodes, others)
         if pod.scheduler not in self.introduced:
             self.introduced.add(pod.scheduler)
             rules = "; ".join(lines_of(decision.policy))
             question += f"<p><small>{escaped(f'{pod.scheduler} asks {rules}')}</small>"
-        parts = [step(heading, "Where will it go?", question)]
         title = f"It goes to {node}" if node else "It stays pending"
-        parts.append(step(heading, title, answer(decision, remarks)))
-        if node:
-            parts.append(step(heading, f"Now it is on {node}", beside(manifest, self.boxes(after, node))))
-        return "".join(parts)
+        steps = step(heading, "Where will it go?", question) + step(heading, title, answer(decision, remarks))
+        for each in nodes:
+            if each.name == node:
+                each.add(pod)
+                boxes = self.beside(manifest, nodes, others, best=node)
+                steps += step(heading, f"Now it is on {node}", boxes)
+        return steps
 
-    def boxes(self, nodes, best=None):
-        """Return nodes as boxes, and how many others there are. best: the name of the chosen node."""
-        parts = [box(node, self.keys, self.new, "best" if node.name == best else "") for node in nodes]
-        others = len(self.nodes) - len(nodes)
-        parts += [f"<p>and {others} other nodes"] if others else []
-        return f'<div class="nodes">{"".join(parts)}</div>'
+    def beside(self, left, nodes, others, best=None):
+        """Return what stands at the left, and nodes as boxes beside it. best: the name of the chosen one."""
+        boxes = [self.box(node, "best" if node.name == best else "") for node in nodes]
+        if others:
+            boxes.append(f"<p>and {others} other nodes")
+        return f'<div class="sides">{left}<div class="nodes">{"".join(boxes)}</div></div>'
 
-    def summary(self):
-        """Return the last step: the last decision about each pod, and the nodes as they are then."""
-        caption = "The last decision about each pod"
-        if self.has_left_out:
-            caption += f" (the first {self.MOST} decisions have scenes)"
-        rows = [(pod.removeprefix("default/"), outcome) for pod, outcome in self.outcomes.items()]
-        table = table_in_html(caption, ["Pod", "Node"], rows)
-        boxes = self.boxes(nodes_to_show(self.nodes, self.new))
-        return step("Summary", "Where the pods are now", beside(table, boxes))
+    def box(self, node, kind):
+        """Return a node as a box: its cordon, taints and labels, how full it is, its pods."""
+        marks = [item("cordoned", "no")] if node.unschedulable else []
+        for taint in node.taints:
+            marks.append(item(f"taint {'='.join(filter(None, taint[:2]))}:{taint.effect}", "no"))
+        marks += [item(label) for label in self.labels_of(node)]
+        shares = [("pods", len(node.pods) / max(node.max_pods, 1), f"{len(node.pods)}/{node.max_pods}")]
+        devices = sorted(name for name in node.allocatable.keys() | node.requested.keys() if "/" in name)
+        for name in [*CPU_AND_MEMORY, *devices]:
+            shares.append((name.rpartition("/")[2], share_in_use(node, name), used_of_all(node, name)))
+        bars = []
+        for name, share, numbers in shares:
+            meter = f'<meter value="{share:.3f}" aria-hidden="true"></meter>'
+            bars.append(f'<tr><th scope="row">{escaped(name)}<td>{meter}<td>{escaped(numbers)}')
+        pods = []
+        for pod in sorted(node.pods.values(), key=lambda pod: pod.uid not in self.new)[:MANY]:
+            is_new = pod.uid in self.new
+            words = ["+" * is_new + pod.key.removeprefix("default/"), *self.labels_of(pod)]
+            words += [f"port {number}" for _, number in pod.host_ports]
+            words += [f"priority {pod.priority}"] if pod.priority else []
+            pods.append(item(" ".join(words), "new" * is_new))
+        if len(node.pods) > MANY:
+            pods.append(item(f"and {len(node.pods) - MANY} others"))
+        return f"""<article class="{kind}"><h4>{escaped(node.name)}</h4>
+<ul>{"".join(marks)}</ul><table>{"".join(bars)}</table><ul>{"".join(pods)}</ul></article>"""
+
+    def labels_of(self, thing):
+        """Return the labels of a pod or a node that pods ask for."""
+        return [f"{key}={value}" for key, value in sorted(thing.labels.items()) if key in self.keys]
 
     def document(self, nodes):
         """Return the page. nodes: as they are in the end, to be summed up; () leaves the summary out."""
-        self.nodes = nodes
-        steps = "".join([*self.scenes, *([self.summary()] if nodes else [])])
+        steps = [*self.scenes]
+        if nodes:
+            caption = "The last decision about each pod"
+            if len(steps) == self.MOST:
+                caption += f" (the first {self.MOST} decisions have scenes)"
+            rows = [(pod.removeprefix("default/"), outcome) for pod, outcome in self.outcomes.items()]
+            table = table_in_html(caption, ["Pod", "Node"], rows)
+            boxes = self.beside(table, *nodes_to_show(nodes, self.new))
+            steps.append(step("Summary", "Where the pods are now", boxes))
         title = escaped(f"Where do pods go? Decisions by {self.path}")
+        # By these a browser knows that the style and the script are the page's own.
+        style, script = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+                         for text in (STYLE, SCRIPT)]
         page = f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; base-uri 'none'; form-action 'none';
- style-src {fingerprint(STYLE)}; script-src {fingerprint(SCRIPT)}">
+ style-src 'sha256-{style}'; script-src 'sha256-{script}'">
 <meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>
 <body><header><h1>{title}</h1><nav hidden><button id="back">← Back</button>
 <span id="where" role="status"></span><button id="next">Next →</button></nav></header>
-<main>{steps}</main><script>{SCRIPT}</script></body></html>"""
+<main>{"".join(steps)}</main><script>{SCRIPT}</script></body></html>"""
         return page.encode("ascii", "xmlcharrefreplace").decode()  # which no terminal's encoding can spoil
-
-
-def fingerprint(text):
-    """Return by what a browser knows that a style or a script is the page's own."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def step(heading, title, content):
     """Return a step of a scene."""
     return f'<section><h2>{escaped(heading)}</h2><h3 tabindex="-1">{escaped(title)}</h3>{content}</section>'
-
-
-def beside(left, boxes):
-    """Return what stands at the left, and nodes as boxes beside it."""
-    return f'<div class="sides">{left}{boxes}</div>'
 
 
 def answer(decision, remarks):
@@ -6898,47 +6910,9 @@ def table_in_html(caption, heads, rows):
             f'<thead><tr>{"".join(columns)}<tbody>{"".join(lines)}</table></div>')
 
 
-def box(node, keys, new, kind):
-    """Return a node as a box: its cordon, taints and labels, how full it is, its pods."""
-    marks = [item("cordoned", "no")] if node.unschedulable else []
-    for taint in node.taints:
-        what = "=".join(filter(None, [taint.key, taint.value]))
-        marks.append(item(f"taint {what}:{taint.effect}", "no"))
-    marks += [item(label) for label in labels_of(node, keys)]
-    rows = [bar("pods", len(node.pods) / max(node.max_pods, 1), f"{len(node.pods)}/{node.max_pods}")]
-    devices = sorted(name for name in node.allocatable.keys() | node.requested.keys() if "/" in name)
-    for name in [*CPU_AND_MEMORY, *devices]:
-        rows.append(bar(name.rpartition("/")[2], share_in_use(node, name), used_of_all(node, name)))
-    names = []
-    for pod in sorted(node.pods.values(), key=lambda pod: pod.uid not in new)[:MANY]:
-        words = " ".join([pod.key.removeprefix("default/"), *labels_of(pod, keys), *what_matters(pod)])
-        names.append(item(f"+{words}", "new") if pod.uid in new else item(words))
-    if len(node.pods) > MANY:
-        names.append(item(f"and {len(node.pods) - MANY} others"))
-    return f"""<article class="{kind}"><h4>{escaped(node.name)}</h4>
-<ul>{"".join(marks)}</ul><table>{"".join(rows)}</table><ul>{"".join(names)}</ul></article>"""
-
-
-def bar(name, share, numbers):
-    """Return a row that says how full a node is, from 0 to 1."""
-    meter = f'<meter value="{share:.3f}" aria-hidden="true"></meter>'
-    return f'<tr><th scope="row">{escaped(name)}<td>{meter}<td>{escaped(numbers)}'
-
-
 def item(text, kind=""):
     """Return an item of a list."""
     return f'<li class="{kind}">{escaped(text)}'
-
-
-def labels_of(thing, keys):
-    """Return the labels of a pod or a node that have these keys."""
-    return [f"{key}={value}" for key, value in sorted(thing.labels.items()) if key in keys]
-
-
-def what_matters(pod):
-    """Return in words what else of a placed pod may matter to the next ones."""
-    ports = [f"port {number}" for _, number in pod.host_ports]
-    return [*ports, f"priority {pod.priority}"] if pod.priority else ports
 
 
 def keys_asked_for(pod):
