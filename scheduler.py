@@ -6599,9 +6599,7 @@ def picture(nodes, pods, screen, new):
 
 
 def nodes_to_show(nodes, new, first=()):
-    """Return the nodes, and 0; of many, those with the names in `first`, those that took new pods, the
-    fullest, and how many others there are.
-    """
+    """Return nodes, of many those named in `first`, with new pods, or full; and how many others there are."""
     shown = sorted(nodes, reverse=True, key=lambda node: (
         node.name in first,
         not new.isdisjoint(node.pods),
@@ -6921,9 +6919,10 @@ def keys_asked_for(pod):
     return set(re.findall(r"[\w./-]+", json.dumps(asked))) - {HOSTNAME}
 
 
-SHOWN_OF_PODS = [  # fields of a spec, of which the rest is what the API server adds, or no rule looks at it
-    "schedulerName", "priority", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints",
-    "schedulingGates", "overhead", "resources", "volumes", *CONTAINERS]
+SHOWN_OF_PODS = [  # fields, of which the rest is what the API server adds, or no rule looks at it
+    "name", "namespace", "labels", "schedulerName", "priority", "nodeSelector", "affinity", "tolerations",
+    "topologySpreadConstraints", "schedulingGates", "overhead", "image", "resources", "ports", "volumes",
+    *CONTAINERS]
 
 
 def manifest_of(pod):
@@ -6932,17 +6931,15 @@ def manifest_of(pod):
         "tolerations": [each for each in pod.tolerations if each.get("tolerationSeconds") != 300],
         "volumes": [volume for volume in pod.volumes if "projected" not in volume]}
     for kind in CONTAINERS:
-        spec[kind] = [filled_in(container, ["name", "image", "resources", "ports"])
-                      for container in pick(pod.spec, list, kind, of=dict)]
-    metadata = filled_in(pod.raw["metadata"], ["name", "namespace", "labels"])
-    thing = {"kind": "Pod", "metadata": metadata, "spec": filled_in(spec, SHOWN_OF_PODS)}
+        spec[kind] = [*map(shown_of, pick(pod.spec, list, kind, of=dict))]
+    thing = {"kind": "Pod", "metadata": shown_of(pod.raw["metadata"]), "spec": shown_of(spec)}
     return yaml.safe_dump(thing, sort_keys=False, default_flow_style=None, allow_unicode=True, width=24)
 
 
-def filled_in(thing, names):
-    """Return those fields of an object that have these names and say something."""
+def shown_of(thing):
+    """Return those fields of an object that are shown, and say something."""
     says_nothing = (None, "", 0, [], {}, "default", {"requests": {}})
-    return {name: thing[name] for name in names if thing.get(name) not in says_nothing}
+    return {name: thing[name] for name in SHOWN_OF_PODS if thing.get(name) not in says_nothing}
 
 
 # ==== 39. The command line ==============================================================================
@@ -7224,12 +7221,10 @@ def explain_pod(cluster, policy_file, options, screen):
     if decision.node:
         cluster.cycle.ask_rules(decision)
     heading = f"{pod.key} {stands}. If scheduled now, by {path}"
+    cluster.show(decision, heading)
     if options.output == "html":
-        page = Page(path)
-        page(decision, heading)
-        screen.print(page.document(nodes=()))
-    else:
-        cluster.show(decision, heading)
+        cluster.show.path = path
+        screen.print(cluster.show.document(nodes=()))
     return FAILURE.is_set()
 
 
