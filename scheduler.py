@@ -6684,14 +6684,8 @@ def why_it_waits(pod, snapshot):
 # HTML is made of f-strings, in which all text goes through `escaped`; what they join is HTML already.
 
 STYLE = """
-:root {
-  color-scheme: light dark;
-  --line: light-dark(#b9bfca, #4c5362);
-  --box: light-dark(#f3f5f9, #20242c);
-  --yes: light-dark(#0b6b34, #7ddc9c);
-  --no: light-dark(#a8201a, #ff9a8f);
-}
-html { font: clamp(16px, 1.8vw, 36px)/1.35 system-ui, sans-serif; overflow-wrap: anywhere }
+:root { --line: light-dark(#b9bfca, #4c5362); --yes: light-dark(#0b6b34, #7ddc9c) }
+html { color-scheme: light dark; font: clamp(16px, 1.8vw, 36px)/1.35 system-ui; overflow-wrap: anywhere }
 html, header { background: Canvas }
 body { margin: 0 1.2rem }
 header { position: sticky; top: 0; display: flex; flex-wrap: wrap; border-bottom: 1px solid var(--line) }
@@ -6704,14 +6698,14 @@ button { margin: .2rem; font: inherit }
 .sides > * { flex: 1 1 17rem; box-sizing: border-box }
 .nodes { flex: 2 1 34rem; display: grid; gap: .6rem; align-content: start }
 .nodes { grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)) }
-article, pre { margin: 0; padding: .3rem .6rem; background: var(--box); border: .15rem solid var(--line) }
+article, pre { padding: .3rem .6rem; border: .15rem solid var(--line); background: light-dark(#f3f5f9, #223) }
 .best { border-color: var(--yes); background: light-dark(#e3f4e8, #183524) }
 pre, ul, small, .sides table { font-size: .8rem }
-pre { white-space: pre-wrap }
+pre { margin: 0; white-space: pre-wrap }
 ul { display: flex; flex-wrap: wrap; gap: .2rem; margin: .1rem 0; padding: 0; list-style: none }
 li { padding: 0 .3rem; border: 1px solid var(--line) }
 .new { border-color: var(--yes); font-weight: bold }
-.no { border-color: var(--no); color: var(--no) }
+.no { border-color: currentColor; color: light-dark(#a8201a, #ff9a8f) }
 table { border-collapse: collapse }
 caption, th, td { text-align: left; vertical-align: top; white-space: pre-line; overflow-wrap: normal }
 tbody th { padding-right: .4rem; white-space: nowrap }
@@ -6719,7 +6713,6 @@ td:has(meter), meter { width: 100% }
 .wide { overflow-x: auto }
 .wide th, .wide td { padding: .25rem .5rem; border-bottom: 1px solid var(--line) }
 @media print {
-  :root { color-scheme: light }
   nav { display: none }
   section { display: block !important; margin-bottom: 1rem }
   article, h2, h3, pre, thead, tr { break-inside: avoid; break-after: avoid }
