@@ -6814,7 +6814,7 @@ class Page:
         marks = [item("cordoned", "no")] if node.unschedulable else []
         for taint in node.taints:
             marks.append(item(f"taint {'='.join(filter(None, taint[:2]))}:{taint.effect}", "no"))
-        marks += [item(label) for label in self.labels_of(node)]
+        marks += [item(f"{key}={node.labels[key]}") for key in sorted(self.keys & node.labels.keys())]
         shares = [("pods", len(node.pods) / max(node.max_pods, 1), f"{len(node.pods)}/{node.max_pods}")]
         devices = sorted(name for name in node.allocatable.keys() | node.requested.keys() if "/" in name)
         for name in [*CPU_AND_MEMORY, *devices]:
@@ -6826,7 +6826,8 @@ class Page:
         pods = []
         for pod in sorted(node.pods.values(), key=lambda pod: pod.uid not in self.new)[:MANY]:
             is_new = pod.uid in self.new
-            words = ["+" * is_new + pod.key.removeprefix("default/"), *self.labels_of(pod)]
+            words = ["+" * is_new + pod.key.removeprefix("default/")]
+            words += [f"{key}={pod.labels[key]}" for key in sorted(self.keys & pod.labels.keys())]
             words += [f"port {number}" for _, number in pod.host_ports]
             words += [f"priority {pod.priority}"] if pod.priority else []
             pods.append(item(" ".join(words), "new" * is_new))
@@ -6834,10 +6835,6 @@ class Page:
             pods.append(item(f"and {len(node.pods) - MANY} others"))
         return f"""<article class="{kind}"><h4>{escaped(node.name)}</h4>
 <ul>{"".join(marks)}</ul><table>{"".join(bars)}</table><ul>{"".join(pods)}</ul></article>"""
-
-    def labels_of(self, thing):
-        """Return the labels of a pod or a node that pods ask for."""
-        return [f"{key}={value}" for key, value in sorted(thing.labels.items()) if key in self.keys]
 
     def document(self, nodes):
         """Return the page. nodes: as they are in the end, to be summed up; () leaves the summary out."""
@@ -6878,25 +6875,23 @@ def answer(decision, remarks):
     heads, *rows = [[row[0], row[-1], *row[1:-1]] for row in scores]  # the total first: so it is in sight
     heads[0] = "Node"
     for group in groups_of_failing(decision):
-        names = group.nodes[:5]
+        names = ", ".join(group.nodes[:5])
         if group.nodes[5:]:
-            names.append(f"and {len(group.nodes) - 5} more")
-        lines = [*group.sentences, ", ".join(names)] if names else group.sentences
-        rows.append([f"✗ {group.label}", "\n".join(lines)])
+            names += f", and {len(group.nodes) - 5} more"
+        rows.append([f"✗ {group.label}", "\n".join([*group.sentences, names])])
     caption = "Nodes by rules: raw score → points × weight; ✗ where a rule is against the node"
     return f"<p>{'<p>'.join(map(escaped, sentences))}{table_in_html(caption, heads, rows)}"
 
 
 def table_in_html(caption, heads, rows):
-    """Return a table of texts. The last cell of a short row is as wide as the columns that are left."""
+    """Return a table of texts. A row may have one cell for all columns but the first."""
     columns = ['<th scope="col">' + re.sub("(?<=[a-z+])(?=[A-Z])", "<wbr>", escaped(head)) for head in heads]
     lines = []
-    for first, *between, last in rows:
+    for first, *cells in rows:
         kind = {"* ": "best", "✗ ": "no"}.get(first[:2], "")
-        cells = "".join(f"<td>{escaped(cell)}" for cell in between)
-        span = len(heads) - len(between) - 1
-        lines.append(f'<tr class="{kind}"><th scope="row">{escaped(first)}{cells}'
-                     f'<td colspan="{span}">{escaped(last)}')
+        span = (len(heads) - 1) // len(cells)
+        row = "".join(f'<td colspan="{span}">{escaped(cell)}' for cell in cells)
+        lines.append(f'<tr class="{kind}"><th scope="row">{escaped(first)}{row}')
     return (f'<div class="wide"><table><caption>{escaped(caption)}</caption>'
             f'<thead><tr>{"".join(columns)}<tbody>{"".join(lines)}</table></div>')
 
