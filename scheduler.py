@@ -6466,35 +6466,30 @@ def score_cell(vote, name):
 
 def failing_nodes(decision, screen):
     """Yield the nodes that do not fit and why; those with the same reasons together, most nodes first."""
-    groups = groups_of_failing(decision)
-    margin = max((len(group.label) for group in groups), default=0)
-    for group in groups:
-        head = f"  ✗ {group.label:{margin}}  "
-        for sentence in group.sentences:
+    groups = [*groups_of_failing(decision)]
+    margin = max((len(label) for label, _, _ in groups), default=0)
+    for label, sentences, nodes in groups:
+        head = f"  ✗ {label:{margin}}  "
+        for sentence in sentences:
             yield from screen.fold(sentence, head, RED)
             head = " " * len(head)
-        yield from screen.fold(", ".join(group.nodes), head, DIM, max_lines=2)
-
-
-FailingGroup = collections.namedtuple("FailingGroup", "label sentences nodes")
+        yield from screen.fold(", ".join(nodes), head, DIM, max_lines=2)
 
 
 def groups_of_failing(decision):
-    """Return the nodes that do not fit, grouped by what is against them, most nodes first.
+    """Yield the nodes that do not fit, grouped by what is against them: a name or a number, that, the nodes.
 
-    Of each node it is said what the pod lacks there; the node that nearly fits comes first.
+    Most nodes come first. Of each it is said what the pod lacks there; of a group, the one that nearly fits
+    comes first.
     """
     names_by_reasons = collections.defaultdict(list)
     for name, against in decision.failed.items():
         said = [f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items()]
         names_by_reasons[tuple(said)].append(name)
-    groups = []
     for sentences, names in sorted(names_by_reasons.items(), key=lambda group: -len(group[1])):
         label = shorten(names[0]) if len(names) == 1 else f"{len(names)} nodes"
         misses = sorted([shortage(decision, name) for name in names], key=lambda miss: miss[0])
-        nodes = [words for _, words in misses if words != label]
-        groups.append(FailingGroup(label, sentences, nodes))
-    return groups
+        yield label, sentences, [words for _, words in misses if words != label]
 
 
 def shortage(decision, name):
@@ -6590,7 +6585,7 @@ def picture(nodes, pods, screen, new):
     yield from ["", head]
     for node, line in zip(nodes, lines, strict=True):
         yield line
-        names = sorted("+" * (uid in new) + pod.key.removeprefix("default/")  # a plus comes before letters
+        names = sorted("+" * (uid in new) + pod.key.removeprefix("default/")  # a plus sorts first
                        for uid, pod in node.pods.items())
         for part in screen.fold(", ".join(names), "    ", max_lines=1 if others else 2):
             yield re.sub(r"\+[^ ,]+", lambda name: screen.paint(name.group(), GREEN), part)
@@ -6623,8 +6618,7 @@ def fill(node, resource, length=12):
 def used_of_all(node, resource):
     """Return how much of a resource is requested on a node, and how much there is: 2.5/4, 4/8Gi."""
     units = {"cpu": (1000, ""), "memory": (2**30, "Gi"), "ephemeral-storage": (2**30, "Gi")}
-    is_memory = resource.startswith("hugepages-")
-    unit, suffix = units["memory"] if is_memory else units.get(resource, (1, ""))
+    unit, suffix = units.get("memory" if resource.startswith("hugepages-") else resource, (1, ""))
     amounts = node.requested.get(resource, 0), node.allocatable.get(resource, 0)
     return "/".join(in_digits(round(each / unit, 3)) for each in amounts) + suffix
 
@@ -6632,18 +6626,15 @@ def used_of_all(node, resource):
 def pods_without_node(pods, snapshot, screen, reasons):
     """Yield, of each pod that is on no node, where it stands. reasons: {uid: why it has none}."""
     placed = {uid for node in snapshot.nodes.values() for uid in node.pods}
-    lines = []
-    for pod in pods:
-        if pod.uid not in placed:
-            reason = reasons.get(pod.uid)
-            stands = f"stays pending: {reason}" if reason else where_it_stands(pod, snapshot)
-            lines.append(f"{pod.key} {stands}")
-    if lines:
+    others = [pod for pod in pods if pod.uid not in placed]
+    if others:
         yield ""
-    for line in lines[:MANY]:
-        yield from screen.fold(line, rest="    ", max_lines=3)
-    if len(lines) > MANY:
-        yield f"and {len(lines) - MANY} other pods without a node"
+    for pod in others[:MANY]:
+        reason = reasons.get(pod.uid)
+        stands = f"stays pending: {reason}" if reason else where_it_stands(pod, snapshot)
+        yield from screen.fold(f"{pod.key} {stands}", rest="    ", max_lines=3)
+    if others[MANY:]:
+        yield f"and {len(others) - MANY} other pods without a node"
 
 
 def where_it_stands(pod, snapshot):
@@ -6874,11 +6865,11 @@ def answer(decision, remarks):
     scores = scores_in_rows(decision, best) if best else [["", "Why it does not fit"]]
     heads, *rows = [[row[0], row[-1], *row[1:-1]] for row in scores]  # the total first: so it is in sight
     heads[0] = "Node"
-    for group in groups_of_failing(decision):
-        names = ", ".join(group.nodes[:5])
-        if group.nodes[5:]:
-            names += f", and {len(group.nodes) - 5} more"
-        rows.append([f"✗ {group.label}", "\n".join([*group.sentences, names])])
+    for label, reasons, nodes in groups_of_failing(decision):
+        names = ", ".join(nodes[:5])
+        if nodes[5:]:
+            names += f", and {len(nodes) - 5} more"
+        rows.append([f"✗ {label}", "\n".join([*reasons, names])])
     caption = "Nodes by rules: raw score → points × weight; ✗ where a rule is against the node"
     return f"<p>{'<p>'.join(map(escaped, sentences))}{table_in_html(caption, heads, rows)}"
 
