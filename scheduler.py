@@ -6477,10 +6477,9 @@ def failing_nodes(decision, screen):
 
 
 def groups_of_failing(decision):
-    """Yield the nodes that do not fit, grouped by what is against them: a name or a number, that, the nodes.
+    """Yield the nodes that do not fit, by what is against them: (how the nodes are called, that, each node).
 
-    Most nodes come first. Of each it is said what the pod lacks there; of a group, the one that nearly fits
-    comes first.
+    Most nodes come first. Of each it is said what the pod lacks there; who nearly fits comes first.
     """
     names_by_reasons = collections.defaultdict(list)
     for name, against in decision.failed.items():
@@ -6684,7 +6683,7 @@ h1 { flex: 1 1 12rem }
 h1, h2, caption { margin: .2rem 0 0; font-size: .85rem; font-weight: normal; color: light-dark(#555, #bbb) }
 h3 { margin: 0 0 .4rem; font-size: 1.35rem; outline: none }
 h4, p { margin: 0 0 .2rem }
-button { margin: .2rem; font: inherit }
+button, nav span { margin: .2rem; font: inherit }
 .sides { display: flex; flex-wrap: wrap; gap: .6rem }
 .sides > * { flex: 1 1 17rem; box-sizing: border-box }
 .nodes { flex: 2 1 34rem; display: grid; gap: .6rem; align-content: start }
@@ -6692,7 +6691,7 @@ button { margin: .2rem; font: inherit }
 article, pre { padding: .3rem .6rem; border: .15rem solid var(--line); background: light-dark(#f3f5f9, #223) }
 .best { border-color: var(--yes); background: light-dark(#e3f4e8, #183524) }
 pre, ul, small, .sides table { font-size: .8rem }
-pre { margin: 0; white-space: pre-wrap }
+pre { margin: 0; white-space: pre-wrap; word-break: break-all }
 ul { display: flex; flex-wrap: wrap; gap: .2rem; margin: .1rem 0; padding: 0; list-style: none }
 li { padding: 0 .3rem; border: 1px solid var(--line) }
 .new { border-color: var(--yes); font-weight: bold }
@@ -6701,6 +6700,7 @@ table { border-collapse: collapse }
 caption, th, td { text-align: left; vertical-align: top; white-space: pre-line; overflow-wrap: normal }
 tbody th { padding-right: .4rem; white-space: nowrap }
 td:has(meter), meter { width: 100% }
+.no td { overflow-wrap: anywhere }
 .wide { overflow-x: auto }
 .wide th, .wide td { padding: .25rem .5rem; border-bottom: 1px solid var(--line) }
 @media print {
@@ -6861,27 +6861,30 @@ def step(heading, title, content):
 def answer(decision, remarks):
     """Return what was decided, and from what: sentences, and a table of nodes by rules."""
     best = ranked(decision)[:MANY]
-    sentences = [in_words(decision), *remarks, *sentences_about(decision, len(best))]
-    scores = scores_in_rows(decision, best) if best else [["", "Why it does not fit"]]
-    heads, *rows = [[row[0], row[-1], *row[1:-1]] for row in scores]  # the total first: so it is in sight
-    heads[0] = "Node"
+    parts = [f"<p>{escaped(each)}"
+             for each in (in_words(decision), *remarks, *sentences_about(decision, len(best)))]
+    if best:
+        _, *rows = scores = [[row[0], row[-1], *row[1:-1]] for row in scores_in_rows(decision, best)]
+        heads = ["Node", *scores[0][1:]]  # the total first: so it is in sight
+        parts.append(table_in_html("Nodes by rules: raw score → points × weight", heads, rows))
+    failing = []
     for label, reasons, nodes in groups_of_failing(decision):
         names = ", ".join(nodes[:5])
         if nodes[5:]:
             names += f", and {len(nodes) - 5} more"
-        rows.append([f"✗ {label}", "\n".join([*reasons, names])])
-    caption = "Nodes by rules: raw score → points × weight; ✗ where a rule is against the node"
-    return f"<p>{'<p>'.join(map(escaped, sentences))}{table_in_html(caption, heads, rows)}"
+        failing.append([f"✗ {label}", "\n".join([*reasons, names])])
+    if failing:
+        parts.append(table_in_html("Nodes that do not fit", ["Node", "Why"], failing))
+    return "".join(parts)
 
 
 def table_in_html(caption, heads, rows):
-    """Return a table of texts. A row may have one cell for all columns but the first."""
+    """Return a table of texts."""
     columns = ['<th scope="col">' + re.sub("(?<=[a-z+])(?=[A-Z])", "<wbr>", escaped(head)) for head in heads]
     lines = []
     for first, *cells in rows:
         kind = {"* ": "best", "✗ ": "no"}.get(first[:2], "")
-        span = (len(heads) - 1) // len(cells)
-        row = "".join(f'<td colspan="{span}">{escaped(cell)}' for cell in cells)
+        row = "".join(f"<td>{escaped(cell)}" for cell in cells)
         lines.append(f'<tr class="{kind}"><th scope="row">{escaped(first)}{row}')
     return (f'<div class="wide"><table><caption>{escaped(caption)}</caption>'
             f'<thead><tr>{"".join(columns)}<tbody>{"".join(lines)}</table></div>')

@@ -131,18 +131,29 @@ def test_buttons_do_what_keys_do(browse):
 def test_the_answer_is_a_table_of_nodes_by_rules(browse):
     page = browse("--cluster", DEMO)
     press(page, *[Keys.ARROW_RIGHT] * 10)
-    [answer] = [each for each in page.find_elements(By.CSS_SELECTOR, ".wide table") if each.is_displayed()]
-    rows = [[cell.text.replace("\n", " ") for cell in row.find_elements(By.CSS_SELECTOR, "th, td")]
-            for row in answer.find_elements(By.TAG_NAME, "tr")]
+    tables = [each for each in page.find_elements(By.CSS_SELECTOR, ".wide table") if each.is_displayed()]
+    rows, failing = [[[cell.text.replace("\n", " ") for cell in row.find_elements(By.CSS_SELECTOR, "th, td")]
+                      for row in each.find_elements(By.TAG_NAME, "tr")] for each in tables]
     assert [cell.replace(" ", "") for cell in rows[0]] == [
         "Node", "Total", "LeastRequestedPriority", "BalancedResourceAllocation", "NodeAffinityPriority",
         "TaintTolerationPriority"]
     assert rows[1:3] == [["* node-a", "419", "29×1", "90×1", "1→100×2", "0→100×1"],
                          ["node-b", "280", "88×1", "92×1", "0→0×2", "0→100×1"]]
-    assert rows[5] == ["✗ node-old", "CheckNodeUnschedulable: node(s) were unschedulable"]
+    assert (len(rows), len(failing)) == (3, 4)
+    assert failing[3] == ["✗ node-old", "CheckNodeUnschedulable: node(s) were unschedulable"]
     assert "node-a is 139 ahead of node-b: NodeAffinityPriority +200," in shown(page)
-    assert answer.find_element(By.TAG_NAME, "caption").text.startswith("Nodes by rules")
-    assert {each.get_attribute("scope") for each in answer.find_elements(By.TAG_NAME, "th")} == {"row", "col"}
+    assert [each.find_element(By.TAG_NAME, "caption").text for each in tables] == [
+        "Nodes by rules: raw score → points × weight", "Nodes that do not fit"]
+    for each in tables:
+        assert {head.get_attribute("scope") for head in each.find_elements(By.TAG_NAME, "th")} == {"row", "col"}
+
+
+def test_on_a_phone_why_a_node_does_not_fit_is_in_sight(browse):
+    page = browse("--cluster", DEMO)
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True})
+    press(page, *[Keys.ARROW_RIGHT] * 10)
+    cells = [each for each in page.find_elements(By.CSS_SELECTOR, ".no td") if each.is_displayed()]
+    assert len(cells) == 3 and all(each.rect["x"] + each.rect["width"] <= 390 for each in cells)
 
 
 def test_the_first_question_says_by_which_rules(browse):
