@@ -7740,7 +7740,6 @@ READ_OVER = {  # since nothing here depends on it
                          "burst": range(2**31)},
     "parallelism": range(1, 2**31), "enableProfiling": bool, "enableContentionProfiling": bool,
     "delayCacheUntilActive": bool, "percentageOfNodesToScore": range(101)}
-LOCKS_OF_OLD = ["endpoints", "configmaps", "endpointsleases", "configmapsleases"]
 DURATION = Form('a duration, such as "30s"', lambda value: duration(value) is not None, None)
 CONFIGURATION = READ_OVER | {
     "kind": str, "apiVersion": str,
@@ -7752,7 +7751,7 @@ CONFIGURATION = READ_OVER | {
                     for point in POINTS}}],
     "leaderElection": Form("leaseDuration > renewDeadline > 1.2 x retryPeriod", leaves_time, {
         "leaderElect": bool, **dict.fromkeys(ELECTION, DURATION),
-        "resourceLock": {"leases", *LOCKS_OF_OLD}, "resourceName": str, "resourceNamespace": str}),
+        "resourceLock": str, "resourceName": str, "resourceNamespace": str}),
     "extenders": [EXTENDER | {"httpTimeout": DURATION}]}
 NAME = Form("a name, such as example.com/gpu", is_qualified, str)
 EXPRESSION = {"operator": {*OPERATORS}, "values": [str]}
@@ -7935,6 +7934,9 @@ EXPECTED.append(f"kind KubeSchedulerConfiguration with apiVersion {CONFIGURATION
 # Upstream: pkg/scheduler/apis/config/validation, and NewFramework in runtime.
 
 
+LOCKS_OF_OLD = ["endpoints", "configmaps", "endpointsleases", "configmapsleases"]  # tutorials print them
+
+
 def changes_since(document):
     """Yield what is different in a configuration of an older version, besides names unknown today."""
     version = document.get("apiVersion")
@@ -7950,8 +7952,12 @@ def check_configuration(body, notices, problems):
     problems += extender_problems(body.get("extenders", []))
     if body.get("podInitialBackoffSeconds", 1) > body.get("podMaxBackoffSeconds", 10):
         problems.append("expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds")
-    if body.get("leaderElection", {}).get("resourceLock", "leases") != "leases":
+    election = body.get("leaderElection", {})
+    lock = election.get("resourceLock") or "leases"
+    if lock in LOCKS_OF_OLD:
         notices.append("leaderElection.resourceLock: today only leases lock, and they do here")
+    elif lock != "leases" and election.get("leaderElect", True):
+        problems.append(f"leaderElection.resourceLock: expected leases, got {in_short(lock)}")
     profiles = body["profiles"]
     read_over = [name for said in (body, *profiles) for name in READ_OVER if name in said]
     if read_over:

@@ -539,6 +539,8 @@ LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPe
 @table("document, said", {
     # ValidateClientConnectionConfiguration, ValidateLeaderElectionConfiguration, NewLeaderElector
     "a burst below 0": wrong("clientConnection.burst: expected from 0 to 2147483647, got -1", clientConnection={"burst": -1}),
+    "a lock that there never was": wrong('leaderElection.resourceLock: expected leases, got "foo"',
+                                         leaderElection={"resourceLock": "foo"}),
     "a time that is no longer, to the nanosecond": wrong(LONGER, leaderElection={"renewDeadline": "3.6s", "retryPeriod": "3s"}),
     "a lease in a list": wrong('leaderElection.leaseDuration: expected a duration, such as "30s"',
                                 leaderElection={"leaseDuration": ["15s"]}),
@@ -739,6 +741,7 @@ def test_all_that_is_wrong_is_said_at_once(document, said):
     "a weight of 0 is none": ({"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
         "type": "LeastAllocated", "resources": [{"name": "cpu", "weight": 0}]}}}]}, {}),
     "times of an election that nobody holds": ({}, {"leaderElection": {"leaderElect": False, "leaseDuration": "1s"}}),
+    "... and its lock": ({}, {"leaderElection": {"leaderElect": False, "resourceLock": "foo"}}),
     "a plugin of kube-scheduler's where it runs": ({"plugins": {"score": {"enabled": plugins("VolumeBinding")},
                                                                 "bind": {"enabled": plugins("DefaultBinder")}}}, {}),
     "default constraints of today": ({"pluginConfig": [{"name": "PodTopologySpread", "args": {
