@@ -6034,9 +6034,23 @@ def problems_of_toleration(toleration):
         yield "effect: must be NoExecute where there are tolerationSeconds"
 
 
+def problems_of_selector(selector):
+    """Yield which operators a selector of pods or namespaces does not have."""
+    for i, expression in enumerate(pick(selector, list, "matchExpressions", of=dict)):
+        if expression.get("operator") in ("Gt", "Lt"):
+            yield f"matchExpressions[{i}].operator: {expression['operator']} is for nodes only"
+
+
+def problems_of_constraint(constraint):
+    """Yield what is wrong with the fields of a spread constraint beside each other."""
+    if constraint.get("minDomains") and constraint.get("whenUnsatisfiable") == "ScheduleAnyway":
+        yield "minDomains: must be left out where whenUnsatisfiable is ScheduleAnyway"
+
+
 CHECKS = {  # part -> a function that yields what else is wrong with its fields
     "resources": problems_of_resources, **dict.fromkeys(["requests", "limits"], problems_of_amounts),
-    "tolerations[]": problems_of_toleration}
+    "tolerations[]": problems_of_toleration, "topologySpreadConstraints[]": problems_of_constraint,
+    **dict.fromkeys(["labelSelector", "namespaceSelector"], problems_of_selector)}
 READ_BY = {  # part -> a function that reads it as rules do, and raises Malformed
     "matchExpressions[]": requirement,
     "matchFields[]": lambda expression: node_selector_term({"matchFields": [expression]}),

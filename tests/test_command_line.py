@@ -1020,6 +1020,15 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
         pod("p", topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway",
                                              "nodeTaintsPolicy": "honor"}]),
         'spec.topologySpreadConstraints[0].nodeTaintsPolicy: expected one of Honor, Ignore, got "honor"'),
+    "domains of a constraint that does not insist": (
+        pod("p", topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway",
+                                             "minDomains": 2}]),
+        "spec.topologySpreadConstraints[0].minDomains: must be left out where whenUnsatisfiable is ScheduleAnyway"),
+    "an operator that selectors of pods do not have": (
+        pod("p", topologySpreadConstraints=[{
+            "maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}}]),
+        "spec.topologySpreadConstraints[0].labelSelector.matchExpressions[0].operator: Gt is for nodes only"),
     "a preference without a weight": (
         pod("p", affinity={"nodeAffinity": {f"preferred{scheduler.WHEN}": [{"preference": {}}]}}),
         f"spec.affinity.nodeAffinity.preferred{scheduler.WHEN}[0].weight: is missing"),
