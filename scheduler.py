@@ -4163,7 +4163,8 @@ def unknown_rule(where, title):
 def set_up(rule, title, entry, weight, settings):
     """Return a rule with what a file says of it, filled in where its functions take that.
 
-    settings: {parameter: value}; among them, as `arguments`, those of the entries that name the rule.
+    settings: {parameter: value}; among them, as `arguments`, those of the entries that name the rule. Raises
+    InputError; TypeError if no function takes a setting.
     """
     arguments = settings.get("arguments", [])
     if has_own_fields(rule):
@@ -4171,16 +4172,18 @@ def set_up(rule, title, entry, weight, settings):
     check_arguments(rule, arguments, entry)
     if rule.argument is not None:
         settings = settings | {"arguments": arguments}
-
-    def fill_in(function):
-        """Return a function that needs no more of what is known already."""
+    filled = {}  # the rule's functions, which need no more of what is known already
+    taken = {"arguments"}
+    functions = {option: getattr(rule, option) for option in ("function", "metadata", "reduce")}
+    for option, function in (rule.hooks | functions).items():
         parameters = inspect.signature(function).parameters if function else {}
-        filled = {name: value for name, value in settings.items() if name in parameters}
-        return functools.partial(function, **filled) if filled else function
-
-    hooks = {point: fill_in(hook) for point, hook in rule.hooks.items()}
-    functions = {option: fill_in(getattr(rule, option)) for option in ("function", "metadata", "reduce")}
-    return replace(rule, title=title, weight=weight, settings=settings, hooks=hooks, **functions)
+        known = {name: value for name, value in settings.items() if name in parameters}
+        taken |= known.keys()
+        filled[option] = functools.partial(function, **known) if known else function
+    if not settings.keys() <= taken:
+        raise TypeError(f"{rule.name} has no setting {', '.join(settings.keys() - taken)}")
+    hooks = {point: filled.pop(point) for point in rule.hooks}
+    return replace(rule, title=title, weight=weight, settings=settings, hooks=hooks, **filled)
 
 
 def check_arguments(rule, arguments, entry):
@@ -7922,12 +7925,13 @@ def settings_of(plugin, rules, args):
             settings = {"arguments": [strategy["requestedToCapacityRatio"] | {"resources": resources}]}
         return {"PodFitsResources": {"excepted": args.get("ignoredResources", []) + groups},
                 STRATEGIES[strategy["type"]]: settings}
+    if plugin == "InterPodAffinity":
+        return {"MatchInterPodAffinity": {}, "InterPodAffinityPriority": {
+            "hard_weight": args.get("hardPodAffinityWeight", 1),
+            "ignores_others": args.get("ignorePreferredTermsOfExistingPods", False)}}
     if plugin == "PodTopologySpread":
         system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
         settings = {"default_constraints": args.get("defaultConstraints") or system}
-    elif plugin == "InterPodAffinity":
-        settings = {"hard_weight": args.get("hardPodAffinityWeight", 1),
-                    "ignores_others": args.get("ignorePreferredTermsOfExistingPods", False)}
     elif plugin == "NodeResourcesBalancedAllocation":
         names = [resource.get("name", "") for resource in args.get("resources", [])]
         settings = {"resources": names} if names else {}

@@ -250,6 +250,11 @@ def test_resources_that_extenders_see_to_are_not_held_against_nodes(ignored, arg
 SSD, FAST = ({"matchExpressions": [{"key": "disk", "operator": "In", "values": [value]}]} for value in ("ssd", "nvme"))
 
 
+def test_a_setting_that_no_function_of_a_rule_takes_is_an_error():
+    with pytest.raises(TypeError, match="HostName has no setting hard_weight"):
+        scheduler.set_up(scheduler.PREDICATES["HostName"], "HostName", "predicates[0]", 1, {"hard_weight": 1})
+
+
 @table("added, failed, scores", {
     "none": ({}, {}, {"hdd": 0, "nvme": 0, "ssd": 0}),
     "required: a node has to meet one of the terms, whatever the pod": (
