@@ -3913,7 +3913,9 @@ def what_it_is(document):
         return f"a {kind}, in it {what_it_is(found[0])}" if found else in_short(document)
     if kind == "ConfigMap":
         data = pick(document, dict, "data")
-        key = next((key for key in data if "kind" in str(data[key])), "policy.cfg")
+        key = next((key for key in data if "kind" in str(data[key])), None)
+        if key is None:
+            return "a ConfigMap with neither in it"
         name = f"{name_in(document, 'metadata', 'name')} -n {name_in(document, 'metadata', 'namespace')}"
         escaped = key.replace(".", "\\.")
         return (f'a ConfigMap; what --policy reads is in its data["{key}"]: kubectl get configmap '

@@ -162,6 +162,8 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
     "another API's Policy": (
         "kind: Policy\napiVersion: audit.k8s.io/v1\nrules: []",
         f'{EXPECTED} {{"kind": "Policy", "apiVersion": "audit.k8s.io/v1", ...'),
+    "a ConfigMap of something else": (
+        json.dumps(CONFIG_MAP | {"data": {"queues.yaml": "partitions: []"}}), f"{EXPECTED} a ConfigMap with neither in it"),
     "the ConfigMap that has it": (json.dumps(CONFIG_MAP), f"{EXPECTED} {FROM_MAP}"),
     "a List with that": (json.dumps({"kind": "List", "items": [CONFIG_MAP]}), f"{EXPECTED} a List, in it {FROM_MAP}"),
     "a kubeadm file": (
