@@ -5651,6 +5651,22 @@ class LiveCluster(Cluster):
         self.waiting = WaitingPods(api, self.cache)
         self.began_at = 0  # when the last pass began, in monotonic seconds
 
+    def begin_pass(self, policies):
+        """Find out which pods are due. Raises ApiError."""
+        pods = self.pending.renew(self.waiting_pods(policies), policies)
+        if self.cache.has_changed:
+            self.cache.has_changed = False
+            self.pending.retry_after_backoff()
+        self.cycle.failing.clear()
+        self.due = self.pending.due(pods)
+        ready_at = time.monotonic()
+        self.ends_at = ready_at + max(1, ready_at - self.began_at)
+
+    def waiting_pods(self, policies):
+        """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError."""
+        self.began_at = time.monotonic()
+        return self.waiting.find(policies)
+
     def next_pod(self, stop):
         """Return the next pod to decide about; before, take in what has changed. Raises ApiError.
 
@@ -5666,6 +5682,32 @@ class LiveCluster(Cluster):
         self.cycle.take_answers()  # which pods the API server has bound, and which not
         self.cycle.failing.raise_trouble()
         return None
+
+    def next_due(self, stop):
+        """Take in the news, and return the next pod to decide about. None ends the pass. Raises ApiError.
+
+        If pods have come meanwhile, the pass ends after a second, as one of them may be more important; after
+        lists that took longer, it takes as long as these, so that at least half of the time is for decisions.
+        So it does if no news come, which are listed then.
+        """
+        while self.due:
+            is_late = time.monotonic() > self.ends_at
+            if stop.is_set() or (is_late and (self.has_come() or self.cache.objects.silent())):
+                return None
+            self.cycle.take_answers(patience=0)
+            self.cycle.failing.raise_trouble()
+            self.writer.wait_for_a_free_thread()
+            self.cache.take_news()
+            pod = self.due.pop(0)
+            latest = self.cache.still_waiting(pod)
+            if latest and not (latest.terminating or latest.gates):  # else it is bound, goes, or is unread
+                pod.record.begin_turn(latest)
+                return latest
+        return None
+
+    def has_come(self):
+        """Say whether a pod is to be tried that has come, or changed, since these were listed."""
+        return self.pending.has_come(self.began_at)
 
     def bind(self, decision):
         """Give the pod its room, ask the rules; if none is against it, have a thread POST the Binding."""
@@ -5695,54 +5737,6 @@ class LiveCluster(Cluster):
         """Say once what has ended a pass, unless a signal has."""
         super().tell_trouble(None if STOP.is_set() else trouble)
 
-    def begin_pass(self, policies):
-        """Find out which pods are due. Raises ApiError."""
-        pods = self.pending.renew(self.waiting_pods(policies), policies)
-        if self.cache.has_changed:
-            self.cache.has_changed = False
-            self.pending.retry_after_backoff()
-        self.cycle.failing.clear()
-        self.due = self.pending.due(pods)
-        ready_at = time.monotonic()
-        self.ends_at = ready_at + max(1, ready_at - self.began_at)
-
-    def waiting_pods(self, policies):
-        """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError."""
-        self.began_at = time.monotonic()
-        return self.waiting.find(policies)
-
-    def look(self, policies=()):
-        """Return the cluster as it is by now. Raises ApiError."""
-        self.snapshot.policies = dict(policies)
-        self.cache.refresh()
-        return self.snapshot
-
-    def next_due(self, stop):
-        """Take in the news, and return the next pod to decide about. None ends the pass. Raises ApiError.
-
-        If pods have come meanwhile, the pass ends after a second, as one of them may be more important; after
-        lists that took longer, it takes as long as these, so that at least half of the time is for decisions.
-        So it does if no news come, which are listed then.
-        """
-        while self.due:
-            is_late = time.monotonic() > self.ends_at
-            if stop.is_set() or (is_late and (self.has_come() or self.cache.objects.silent())):
-                return None
-            self.cycle.take_answers(patience=0)
-            self.cycle.failing.raise_trouble()
-            self.writer.wait_for_a_free_thread()
-            self.cache.take_news()
-            pod = self.due.pop(0)
-            latest = self.cache.still_waiting(pod)
-            if latest and not (latest.terminating or latest.gates):  # else it is bound, goes, or is unread
-                pod.record.begin_turn(latest)
-                return latest
-        return None
-
-    def has_come(self):
-        """Say whether a pod is to be tried that has come, or changed, since these were listed."""
-        return self.pending.has_come(self.began_at)
-
     def rest(self, seconds, stop):
         """Wait so long, or until `stop` is set; unless there is trouble, only until there is work."""
         self.at_rest()
@@ -5757,6 +5751,12 @@ class LiveCluster(Cluster):
             self.cache.take_news(patience=0.1)
         if nobody_came_before and self.has_come():
             self.waiting.do_without_a_list(seconds)
+
+    def look(self, policies=()):
+        """Return the cluster as it is by now. Raises ApiError."""
+        self.snapshot.policies = dict(policies)
+        self.cache.refresh()
+        return self.snapshot
 
 
 class ListedCluster(LiveCluster):
