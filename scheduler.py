@@ -168,8 +168,8 @@ class Cluster:
             if pod.node_name in self.snapshot.nodes:
                 self.snapshot.nodes[pod.node_name].add(pod)
             waiting.pop(pod.uid, None)  # it was bound between the two LISTs
-        self.attempts = {uid: self.attempts.get(uid, Attempts()) for uid in waiting}
         moment = time.monotonic()
+        self.attempts = {uid: self.attempts.get(uid, Attempts(retry_at=moment)) for uid in waiting}
         self.ends_at = moment + 5  # by then, what is listed is too old to decide by
         self.due = [pod for pod in waiting.values() if self.attempts[pod.uid].retry_at <= moment]
         self.due.sort(key=lambda pod: (-pod.priority, self.attempts[pod.uid].retry_at, pod.created, pod.key))
@@ -182,7 +182,8 @@ class Cluster:
     def waiting_pods(self, policies):
         """LIST the pods that name one of these schedulers, and have no node yet."""
         selectors = [f"spec.schedulerName={name},spec.nodeName=,{self.UNFINISHED}" for name in policies]
-        return [pod for each in selectors for pod in self.read(Pod, "pods", each) if not pod.terminating]
+        return [pod for each in selectors for pod in self.read(Pod, "pods", each)
+                if not (pod.terminating or pod.spec.get("schedulingGates"))]
 
     def read(self, make, resource, selector=""):
         """Yield what is listed, as Pods or Nodes; what cannot be read is named, and left out."""
@@ -203,7 +204,7 @@ class Cluster:
             self.put_off(decision)
             if isinstance(error, Trouble):
                 raise
-            if error.status in (404, 409):  # it has gone, or has a node by now: an event would be wrong
+            if error.status in (404, 409):  # it has gone, or has a node by now: to tell it would be wrong
                 self.attempts[decision.pod.uid].told = decision.message
                 self.ends_at = 0  # the pass ends: LIST again, to see where it is
 
@@ -278,7 +279,7 @@ class Proxy:
         try:
             answer = self.session.request(method, self.server + path, params=params, json=body, timeout=30,
                                           headers={"Content-Type": content_type}, allow_redirects=False)
-        except (requests.RequestException, ValueError) as error:  # ValueError: no host can be called so
+        except (requests.RequestException, ValueError) as error:  # ValueError: no host has such a name
             raise Trouble(0, f"cannot reach {self.server}; is `kubectl proxy` running there?") from error
         try:
             content = json.loads(answer.content.decode(errors="replace"))
@@ -879,7 +880,7 @@ def pick(thing, kind, *path, of=None):
 
 
 def name_in(thing, *path):
-    """Return the string at a path into an object, or "" if there is none: it may be malformed."""
+    """Return the string at a path into an object that may be malformed; "" if there is none."""
     for key in path:
         thing = thing.get(key) if isinstance(thing, dict) else None
     return thing if isinstance(thing, str) else ""
@@ -898,7 +899,7 @@ DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_UP, Emin=-999, Emax=99
 def quantity(text, unit=1):
     """Read a quantity, times unit, rounded up. Raises Malformed.
 
-    quantity("1.5Ki") is 1536, quantity("100m", 1000) is 100. What exceeds 64 bits is their maximum.
+    quantity("1.5Ki") is 1536, quantity("100m", 1000) is 100. More than 64 bits hold is the most they hold.
     """
     match = QUANTITY.fullmatch(text)
     if not match:
@@ -980,7 +981,8 @@ def run_script(argv=None):
     except InputError as error:
         parser.exit(2, f"{error}\n")
     stop = threading.Event()
-    signal.signal(signal.SIGINT, lambda *_: stop.set())  # it ends once what is asked has been answered
+    # The first Ctrl-C ends the loop, a second one the script, whatever it waits for.
+    signal.signal(signal.SIGINT, lambda *_: stop.set() or signal.signal(signal.SIGINT, signal.SIG_DFL))
     cluster = Cluster(Proxy(options.server), print_decision)
     run(cluster, read_policies, stop, options.interval, options.once)
     return 1 if options.once and (cluster.trouble or stop.is_set()) else 0
@@ -3371,7 +3373,8 @@ def parse(text):
     except json.JSONDecodeError as error:
         read = text[:error.pos].rstrip().removesuffix(",")
         lines = read.split("\n")
-        what = "a comma too many" if re.match(r",\s*[]}]", text[len(read):]) else error.msg
+        is_comma = error.msg.startswith(("Expecting", "Illegal")) and re.match(r",\s*[]}]", text[len(read):])
+        what = "a comma too many" if is_comma else error.msg
         raise mistake(text, len(lines) - 1, len(lines[-1]), what) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -3913,9 +3916,9 @@ def what_it_is(document):
         return f"a {kind}, in it {what_it_is(found[0])}" if found else in_short(document)
     if kind == "ConfigMap":
         data = pick(document, dict, "data")
-        key = next((key for key in data if "kind" in str(data[key])), None)
+        key = next((key for key in data if "kind" in str(data[key]) or key == "policy.cfg"), None)
         if key is None:
-            return "a ConfigMap with neither in it"
+            return "a ConfigMap that has neither"
         name = f"{name_in(document, 'metadata', 'name')} -n {name_in(document, 'metadata', 'namespace')}"
         escaped = key.replace(".", "\\.")
         return (f'a ConfigMap; what --policy reads is in its data["{key}"]: kubectl get configmap '
@@ -4530,6 +4533,7 @@ class Objects(dict):
         self.reflectors = {}  # resource -> Reflector, of what is watched
         self.news = queue.Queue()  # from these
         self.versions = {}  # resource -> the version of its last list
+        self.overtaken = set()  # resources of which a Reflector has brought an older list than that
         self.silent_since = math.inf  # when it was first found that watches tell nothing
 
     def __missing__(self, resource):
@@ -4542,12 +4546,13 @@ class Objects(dict):
     def refresh(self):
         """List nodes and pods, and all else when a rule looks at it, unless watches tell of it."""
         silent = self.silent()
-        heard = self.reflectors.keys() - silent
+        heard = self.reflectors.keys() - silent - self.overtaken
         for resource in self.keys() - heard - {"nodes", "pods"}:
             del self[resource]
         for resource in ("nodes", "pods"):
             if resource not in heard:
                 self.list(resource)
+        self.overtaken.clear()
         moment = time.monotonic()
         self.silent_since = min(self.silent_since, moment) if silent else math.inf
         for resource in silent if moment > self.silent_since + RECONNECT_SECONDS else ():
@@ -4620,9 +4625,9 @@ class Objects(dict):
             self.take(resource, content, has_gone=what == "DELETED")
 
     def take_news_of_all(self, resource, things, version):
-        """Take in what a Reflector has listed; if the loop has listed later, have it list once more."""
+        """Take in what a Reflector has listed; if the loop seems to have listed later, have it list again."""
         if is_older(version, self.versions[resource]):
-            self.reflectors[resource].heard_at = -math.inf
+            self.overtaken.add(resource)
         else:
             self.take_list(resource, things, version)
 
@@ -5670,7 +5675,8 @@ class LiveCluster(Cluster):
     def next_pod(self, stop):
         """Return the next pod to decide about; before, take in what has changed. Raises ApiError.
 
-        Of those that have a node and wait for rules, these are asked again.
+        Of those that have a node and wait for rules, these are asked again. None ends the pass: then it is
+        seen how Bindings have ended; after a pass that has raised, the next one sees that.
         """
         while pod := self.next_due(stop):
             decision = pod.record.decision
@@ -5917,7 +5923,7 @@ FIELDS = {  # part -> what its fields may say: schemas, as those of files
     "podAffinityTerm": {"labelSelector": dict},
     f"required{WHEN}[]": {"labelSelector": dict},
     f"preferred{WHEN}[]": {"weight": range(1, 101)},
-    "topologySpreadConstraints[]": {"maxSkew": WEIGHT, "labelSelector": dict,
+    "topologySpreadConstraints[]": {"maxSkew": WEIGHT, "minDomains": WEIGHT, "labelSelector": dict,
                                     "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"},
                                     "nodeAffinityPolicy": {"Honor", "Ignore"},
                                     "nodeTaintsPolicy": {"Honor", "Ignore"}},
@@ -5937,8 +5943,9 @@ OF_CONTAINERS = dict.fromkeys(OF_PODS, "in spec, beside containers") | dict.from
     ["requests", "limits"], "in resources")
 MISPLACED = {  # part -> fields that people put there, and where each belongs
     **dict.fromkeys(["initContainers[]", "containers[]"], OF_CONTAINERS),
-    f"preferred{WHEN}[]": dict.fromkeys(["topologyKey", "labelSelector"], "in podAffinityTerm")
-                          | dict.fromkeys(["matchExpressions", "matchFields"], "in preference")}
+    f"preferred{WHEN}[]": {
+        **dict.fromkeys(["topologyKey", "labelSelector"], "in podAffinityTerm"),
+        **dict.fromkeys(["matchExpressions", "matchFields"], "in preference, if it is of nodes")}}
 CLUSTER_WIDE = [  # kinds of objects that have no namespace
     "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
     "PriorityClass"]
@@ -5948,7 +5955,7 @@ NOT_OBEYED = {  # kind of an object that admission obeys -> what is said of it
     "LimitRange": "pods do not get its requests and limits here: add these to the pods themselves",
     "RuntimeClass": "pods do not get its overhead, nodeSelector and tolerations here: add these to the pods "
                     "themselves",
-    "ResourceQuota": "no pod is refused for its sake here"}
+    "ResourceQuota": "pods are not refused because of it here"}
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
     "system-node-critical": {"value": 2000001000}, "system-cluster-critical": {"value": 2000000000}}
 
@@ -6048,7 +6055,7 @@ def problems_of_selector(selector):
 
 def problems_of_constraint(constraint):
     """Yield what is wrong with the fields of a spread constraint beside each other."""
-    if constraint.get("minDomains") and constraint.get("whenUnsatisfiable") == "ScheduleAnyway":
+    if constraint.get("minDomains") is not None and constraint.get("whenUnsatisfiable") == "ScheduleAnyway":
         yield "minDomains: must be left out where whenUnsatisfiable is ScheduleAnyway"
 
 
@@ -6077,7 +6084,7 @@ def completed(spec):
                 port["hostPort"] = port.get("hostPort") or port.get("containerPort")
     if pick(spec, dict, "resources", "limits"):  # of the pod as a whole
         wanted = pod_amounts(container_requests({"spec": spec}), {}, {}, {})  # by its containers together
-        units = {"cpu": "m", "memory": ""}  # of no other resource a pod may use more than it requests
+        units = {"cpu": "m", "memory": ""}  # besides huge pages, all that a pod as a whole requests
         requests = {name: f"{wanted[name]}{unit}" for name, unit in units.items() if name in wanted}
         spec["resources"] = with_requests(spec["resources"], requests)
     return spec
@@ -6100,7 +6107,7 @@ def give_class(name, claim, classes):
         defaults = [name for name, each in sorted(classes.items())
                     if "true" in map(pick(each, dict, "metadata", "annotations").get, marks)]
         if defaults:  # the youngest one counts
-            youngest = max(defaults, key=lambda name: classes[name]["metadata"]["creationTimestamp"])
+            youngest = max(defaults, key=lambda name: name_in(classes[name], "metadata", "creationTimestamp"))
             claim["spec"] = spec | {"storageClassName": youngest}
     mode = name_in(classes.get(class_name_of(claim)), "volumeBindingMode")
     if not spec.get("volumeName") and mode != "WaitForFirstConsumer":
@@ -6496,9 +6503,9 @@ def failing_nodes(decision, screen):
 
 
 def groups_of_failing(decision):
-    """Yield the nodes that do not fit, by what is against them: (how the nodes are called, that, each node).
+    """Yield the nodes that do not fit in groups, the largest first: (label, reasons, nodes).
 
-    Most nodes come first. Of each it is said what the pod lacks there; who nearly fits comes first.
+    Of each node it is said what the pod lacks there. In a group, the one that nearly fits comes first.
     """
     names_by_reasons = collections.defaultdict(list)
     for name, against in decision.failed.items():
@@ -6603,7 +6610,7 @@ def picture(nodes, pods, screen, new):
     yield from ["", head]
     for node, line in zip(nodes, lines, strict=True):
         yield line
-        names = sorted("+" * (uid in new) + pod.key.removeprefix("default/")  # a plus sorts first
+        names = sorted(("+" if uid in new else "") + pod.key.removeprefix("default/")  # a plus sorts first
                        for uid, pod in node.pods.items())
         for part in screen.fold(", ".join(names), "    ", max_lines=1 if others else 2):
             yield re.sub(r"\+[^ ,]+", lambda name: screen.paint(name.group(), GREEN), part)
@@ -6805,11 +6812,10 @@ class Page:
             question += f"<p><small>{escaped(f'{pod.scheduler} asks {rules}')}</small>"
         title = f"It goes to {node}" if node else "It stays pending"
         steps = step(heading, "Where will it go?", question) + step(heading, title, answer(decision, remarks))
-        for each in nodes:
-            if each.name == node:
-                each.add(pod)
-                boxes = self.beside(manifest, nodes, others, best=node)
-                steps += step(heading, f"Now it is on {node}", boxes)
+        if node:
+            chosen = next(each for each in nodes if each.name == node)
+            chosen.add(pod)
+            steps += step(heading, f"Now it is on {node}", self.beside(manifest, nodes, others, best=node))
         return steps
 
     def beside(self, left, nodes, others, best=None):
@@ -6836,11 +6842,11 @@ class Page:
         pods = []
         for pod in sorted(node.pods.values(), key=lambda pod: pod.uid not in self.new)[:MANY]:
             is_new = pod.uid in self.new
-            words = ["+" * is_new + pod.key.removeprefix("default/")]
+            words = [("+" if is_new else "") + pod.key.removeprefix("default/")]
             words += [f"{key}={pod.labels[key]}" for key in sorted(self.keys & pod.labels.keys())]
             words += [f"port {number}" for _, number in pod.host_ports]
             words += [f"priority {pod.priority}"] if pod.priority else []
-            pods.append(item(" ".join(words), "new" * is_new))
+            pods.append(item(" ".join(words), "new" if is_new else ""))
         if len(node.pods) > MANY:
             pods.append(item(f"and {len(node.pods) - MANY} others"))
         return f"""<article class="{kind}"><h4>{escaped(node.name)}</h4>
@@ -6883,8 +6889,9 @@ def answer(decision, remarks):
     parts = [f"<p>{escaped(each)}"
              for each in (in_words(decision), *remarks, *sentences_about(decision, len(best)))]
     if best:
-        _, *rows = scores = [[row[0], row[-1], *row[1:-1]] for row in scores_in_rows(decision, best)]
-        heads = ["Node", *scores[0][1:]]  # the total first: so it is in sight
+        # The total comes first: so it is in sight.
+        heads, *rows = [[row[0], row[-1], *row[1:-1]] for row in scores_in_rows(decision, best)]
+        heads[0] = "Node"
         parts.append(table_in_html("Nodes by rules: raw score → points × weight", heads, rows))
     failing = []
     for label, reasons, nodes in groups_of_failing(decision):
@@ -6920,7 +6927,7 @@ def keys_asked_for(pod):
     return set(re.findall(r"[\w./-]+", json.dumps(asked))) - {HOSTNAME}
 
 
-SHOWN_OF_PODS = [  # fields, of which the rest is what the API server adds, or no rule looks at it
+SHOWN_OF_PODS = [  # fields; others come from the API server, or no rule looks at them
     "name", "namespace", "labels", "schedulerName", "priority", "nodeSelector", "affinity", "tolerations",
     "topologySpreadConstraints", "schedulingGates", "overhead", "image", "resources", "ports", "volumes",
     *CONTAINERS]
@@ -7682,7 +7689,7 @@ NAMES_OF_OLD |= {
              "(in a Policy: within requestedToCapacityRatioArguments)",
     "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding (in a Policy: leave it out)",
     "lockObjectName": "resourceName", "lockObjectNamespace": "resourceNamespace",
-    "schedulerName": "profiles[0].schedulerName, or --scheduler-name (in a Policy: only that)",
+    "schedulerName": "profiles[0].schedulerName, or --scheduler-name (in a Policy: only --scheduler-name)",
     **{part: f"profiles[0].{part} (in a Policy: predicates and priorities)"
        for part in ("plugins", "pluginConfig")},
     "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity"}
@@ -7705,7 +7712,7 @@ EXTENDS = {  # kube-scheduler's own plugin -> its extension points. Upstream: fr
 DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
 WITHOUT_EFFECT = EXTENDS.keys() - {*PLUGIN_ORDER, *DONE_ANYWAY}  # those that do nothing here
 GONE = [*VOLUME_LIMITS, "NodeLabel", "ServiceAffinity", "NodePreferAvoidPods", "EvenPodsSpreadPriority"]
-REPLACED = ["SelectorSpread", "DefaultPodTopologySpread", "NodePreferAvoidPods"]  # by what does more
+REPLACED = ["SelectorSpread", "DefaultPodTopologySpread", "NodePreferAvoidPods"]  # by plugins that do more
 # Default weights that are no longer 1.
 WEIGHTS_TODAY = {"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",

@@ -378,7 +378,7 @@ WORKLOAD = {"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas"
         "-: LimitRange x: pods do not get its requests and limits here: add these to the pods themselves\n"),
     "a quota": (
         {"kind": "ResourceQuota", "metadata": {"name": "x"}},
-        "-: ResourceQuota x: no pod is refused for its sake here\n"),
+        "-: ResourceQuota x: pods are not refused because of it here\n"),
     "a class that gives nothing here": (
         pod("q", runtimeClassName="gvisor"), 'Pod q: spec.runtimeClassName: there is no RuntimeClass "gvisor"\n'),
     "a kind that is nearly one that is read": (
@@ -863,7 +863,8 @@ LIMITS = {"limits": {"cpu": "2", "memory": "2Gi"}}
         [pod("p", resources=LIMITS | {"requests": {"cpu": "1500m"}})], {"cpu": 1500, "memory": 2**31}),
     "... where one of its containers requests nothing, which counts as nothing, too": (
         [pod("p", resources=LIMITS, containers=[
-            {"name": "a", "resources": {"requests": {"cpu": "500m"}}}, {"name": "b"}])], {"cpu": 500, "memory": 2**31}),
+            {"name": "a", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}, {"name": "b"}])],
+        {"cpu": 500, "memory": 2**30}),
 })
 def test_what_a_pod_requests_is_completed_as_a_cluster_does(things, requests, tmp_path):
     read = completed_pod(tmp_path, *things)
@@ -912,7 +913,7 @@ def test_a_claim_without_a_class_gets_the_default_one(spec, metadata, name, tmp_
 })
 def test_of_two_default_classes_the_youngest_counts_then_the_first_by_name(first, second, tmp_path):
     classes = [kind("StorageClass", name, **DEFAULT | {"metadata": DEFAULT["metadata"] | {"creationTimestamp": created}})
-               for name, created in (("b", second), ("a", first))]
+               for name, created in (("a", first), ("b", second))]
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), kind("PersistentVolumeClaim", "c"), *classes]))
     manifests = scheduler.Manifests([tmp_path / "cluster.yaml"])
     assert manifests.objects["persistentvolumeclaims", "default", "c"]["spec"]["storageClassName"] == "a"
@@ -1007,7 +1008,7 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
         f"spec.affinity.podAntiAffinity.preferred{scheduler.WHEN}[0].topologyKey: belongs in podAffinityTerm"),
     "a preferred term outside of preference": (
         pod("p", affinity={"nodeAffinity": {f"preferred{scheduler.WHEN}": [{"weight": 1, "matchExpressions": []}]}}),
-        f"spec.affinity.nodeAffinity.preferred{scheduler.WHEN}[0].matchExpressions: belongs in preference"),
+        f"spec.affinity.nodeAffinity.preferred{scheduler.WHEN}[0].matchExpressions: belongs in preference, if it is of nodes"),
     "node affinity that is required as a list": (
         pod("p", affinity={"nodeAffinity": {f"required{scheduler.WHEN}": [{}]}}),
         f"spec.affinity.nodeAffinity.required{scheduler.WHEN}: expected an object, got [{{}}]"),

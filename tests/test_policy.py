@@ -136,6 +136,7 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
         '{"kind": "Policy", "apiVersion": "v1", }', 'line 1: a comma too many: {"kind": "Policy", "apiVersion": "v1", }'),
     "a comma behind the last, where tabs indent": (
         '{\n\t"kind": "Policy",\n\t"apiVersion": "v1",\n}', 'line 3: a comma too many: "apiVersion": "v1",'),
+    "a quote that is missing in the last line": ('{"kind": "Policy,\n}', 'line 1: Invalid control character at: {"kind": "Policy,'),
     "two commas": ('{"kind": "Policy",\n "apiVersion": "v1",, "predicates": []}',
                    'line 2: @: "apiVersion": "v1",, "predicates": []}'),
     "no comma at the end of a line": (
@@ -163,7 +164,7 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
         "kind: Policy\napiVersion: audit.k8s.io/v1\nrules: []",
         f'{EXPECTED} {{"kind": "Policy", "apiVersion": "audit.k8s.io/v1", ...'),
     "a ConfigMap of something else": (
-        json.dumps(CONFIG_MAP | {"data": {"queues.yaml": "partitions: []"}}), f"{EXPECTED} a ConfigMap with neither in it"),
+        json.dumps(CONFIG_MAP | {"data": {"queues.yaml": "partitions: []"}}), f"{EXPECTED} a ConfigMap that has neither"),
     "the ConfigMap that has it": (json.dumps(CONFIG_MAP), f"{EXPECTED} {FROM_MAP}"),
     "a List with that": (json.dumps({"kind": "List", "items": [CONFIG_MAP]}), f"{EXPECTED} a List, in it {FROM_MAP}"),
     "a kubeadm file": (

@@ -355,6 +355,27 @@ def test_a_new_pod_has_its_turn_before_those_that_were_tried_however_many_and_sl
     assert "young" in tried[:41]
 
 
+def test_a_pod_that_was_tried_has_its_turn_among_new_ones_however_many_come(small, monkeypatch):
+    clock = 1000
+    monkeypatch.setattr(small.time, "monotonic", lambda: clock)
+    cluster = small.Cluster(Lists(waiting=[pod("old")]), lambda decision: None)
+    tried = []
+    while clock < 1060:
+        cluster.begin_pass(["my-scheduler"])
+        while each := cluster.next_pod(threading.Event()):
+            clock += 0.5
+            tried.append(each.name)
+            cluster.put_off(small.Decision(each, None, {}))
+        cluster.api.listed["waiting"] = [pod("old"), *(pod(f"p{clock}-{i}") for i in range(12))]
+    assert tried.count("old") > 2
+
+
+def test_a_gated_pod_is_not_tried(small):
+    cluster = small.Cluster(Lists(waiting=[pod("gated", schedulingGates=[{"name": "wait"}]), pod("p")]), print)
+    cluster.begin_pass(["my-scheduler"])
+    assert [each.name for each in cluster.due] == ["p"]
+
+
 def test_a_dead_proxy_is_one_line_and_exit_code_1(start, tmp_path):
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps(POLICY))

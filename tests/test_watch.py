@@ -230,6 +230,7 @@ def test_a_list_of_a_reflector_may_be_overtaken_by_one_of_the_loop(told, version
     objects.take_news(0)
     assert cluster.on("n") == on_node
     listed = len(cluster.server.sent("GET", "/pods"))
+    objects.reflectors["pods"].hear()  # as it tells on
     objects.refresh()
     assert len(cluster.server.sent("GET", "/pods")) - listed == lists, "which one is right, one more says"
 
