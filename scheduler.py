@@ -3567,6 +3567,9 @@ def is_qualified(name):
     return bool(word and len(word) <= 63 and LABEL_VALUE.fullmatch(word) and (is_domain or not slash))
 
 
+NAME = Form("a name, such as example.com/gpu", is_qualified, str)
+
+
 def tls_problems(tls, place):
     """Yield what is wrong with an extender's tlsConfig. Upstream: TLSConfigFor."""
     if tls.get("insecure") and (tls.get("caFile") or tls.get("caData")):
@@ -5910,27 +5913,29 @@ import textwrap
 # A part of an object goes by the name of its field, or by the object's kind; [] is any entry of a list.
 
 EFFECTS = {"NoSchedule", "PreferNoSchedule", "NoExecute"}
+VALUE = Form("a value, as labels have", lambda text: len(text) <= 63 and LABEL_VALUE.fullmatch(text), str)
 FIELDS = {  # part -> what its fields may say: schemas, as those of files
-    "taints[]": {"key": str, "value": str, "effect": EFFECTS},
-    "tolerations[]": {"key": str, "value": str, "effect": EFFECTS, "tolerationSeconds": int,
+    "taints[]": {"key": NAME, "value": VALUE, "effect": EFFECTS},
+    "tolerations[]": {"key": NAME, "value": VALUE, "effect": EFFECTS, "tolerationSeconds": int,
                       "operator": {"Equal", "Exists", "Gt", "Lt"}},
     "ports[]": {"hostPort": range(65536), "protocol": {"TCP", "UDP", "SCTP"}},
-    "matchExpressions[]": {"operator": {*OPERATORS}},
+    "matchExpressions[]": {"operator": {*OPERATORS}, "key": NAME},
     "matchFields[]": {"operator": {*OPERATORS}, "key": {"metadata.name"}},
     "nodeAffinity": {f"required{WHEN}": dict, f"preferred{WHEN}": list},
     "podAffinity": {f"required{WHEN}": list, f"preferred{WHEN}": list},
     "podAntiAffinity": {f"required{WHEN}": list, f"preferred{WHEN}": list},
-    "podAffinityTerm": {"labelSelector": dict},
-    f"required{WHEN}[]": {"labelSelector": dict},
+    "podAffinityTerm": {"labelSelector": dict, "topologyKey": NAME},
+    f"required{WHEN}[]": {"labelSelector": dict, "topologyKey": NAME},
     f"preferred{WHEN}[]": {"weight": range(1, 101)},
-    "topologySpreadConstraints[]": {"maxSkew": WEIGHT, "minDomains": WEIGHT, "labelSelector": dict,
-                                    "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"},
-                                    "nodeAffinityPolicy": {"Honor", "Ignore"},
-                                    "nodeTaintsPolicy": {"Honor", "Ignore"}},
+    "topologySpreadConstraints[]": {
+        "maxSkew": WEIGHT, "minDomains": WEIGHT, "topologyKey": NAME, "labelSelector": dict,
+        "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"},
+        "nodeAffinityPolicy": {"Honor", "Ignore"}, "nodeTaintsPolicy": {"Honor", "Ignore"}},
     "PriorityClass": {"preemptionPolicy": {"Never", "PreemptLowerPriority"}},
     "StorageClass": {"volumeBindingMode": {"Immediate", "WaitForFirstConsumer"}}}
 NEEDED = {  # part -> the fields without which it is refused
     "taints[]": ["key", "effect"],
+    "matchExpressions[]": ["key"],
     f"required{WHEN}": ["nodeSelectorTerms"],
     f"required{WHEN}[]": ["topologyKey"],
     f"preferred{WHEN}[]": ["weight"],
@@ -6063,11 +6068,18 @@ CHECKS = {  # part -> a function that yields what else is wrong with its fields
     "resources": problems_of_resources, **dict.fromkeys(["requests", "limits"], problems_of_amounts),
     "tolerations[]": problems_of_toleration, "topologySpreadConstraints[]": problems_of_constraint,
     **dict.fromkeys(["labelSelector", "namespaceSelector"], problems_of_selector)}
+def read_labels(labels):
+    """Read labels, or a selector of them, by key. Raises Malformed."""
+    for key in labels:
+        if not is_qualified(key):
+            raise Malformed(f'invalid label key: "{key}"')
+    label_selector({"matchLabels": labels})
+
+
 READ_BY = {  # part -> a function that reads it as rules do, and raises Malformed
     "matchExpressions[]": requirement,
     "matchFields[]": lambda expression: node_selector_term({"matchFields": [expression]}),
-    **dict.fromkeys(["labels", "nodeSelector", "matchLabels"],
-                    lambda labels: label_selector({"matchLabels": labels}))}
+    **dict.fromkeys(["labels", "nodeSelector", "matchLabels"], read_labels)}
 
 
 def completed(spec):
@@ -7779,7 +7791,6 @@ CONFIGURATION = READ_OVER | {
         "leaderElect": bool, **dict.fromkeys(ELECTION, DURATION),
         "resourceLock": str, "resourceName": str, "resourceNamespace": str}),
     "extenders": [EXTENDER | {"httpTimeout": DURATION}]}
-NAME = Form("a name, such as example.com/gpu", is_qualified, str)
 EXPRESSION = {"operator": {*OPERATORS}, "values": [str]}
 NODE_SELECTOR_TERM = Form(
     "a term of node affinity", lambda term: valid_terms([term]) or not any(term.values()),

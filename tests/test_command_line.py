@@ -1051,6 +1051,21 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
     "a label that no node can have": (
         pod("p", nodeSelector={"disk": "very fast"}),
         'spec.nodeSelector: invalid label value: "very fast": at key: "disk"'),
+    "a key that no label can have": (
+        pod("p", nodeSelector={"very fast": "yes"}), 'spec.nodeSelector: invalid label key: "very fast"'),
+    "... of a toleration": (
+        pod("p", tolerations=[{"key": "a b", "operator": "Exists"}]),
+        'spec.tolerations[0].key: expected a name, such as example.com/gpu, got "a b"'),
+    "... of a domain": (
+        pod("p", topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "zone ", "whenUnsatisfiable": "ScheduleAnyway"}]),
+        'spec.topologySpreadConstraints[0].topologyKey: expected a name, such as example.com/gpu, got "zone "'),
+    "a value that no taint can have": (
+        pod("p", tolerations=[{"key": "a", "value": "b c"}]),
+        'spec.tolerations[0].value: expected a value, as labels have, got "b c"'),
+    "an expression without a key": (
+        pod("p", affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"operator": "Exists"}]}]}}}),
+        f"{CHOICE}.matchExpressions[0].key: is missing"),
     "a label of the pod": (
         pod("p", labels={"app": "web/1"}), 'metadata.labels: invalid label value: "web/1": at key: "app"'),
     "a claim without a name": (
