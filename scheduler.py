@@ -283,10 +283,10 @@ class Proxy:
             raise Trouble(0, f"cannot reach {self.server}; is `kubectl proxy` running there?") from error
         try:
             content = json.loads(answer.content.decode(errors="replace"))
-        except ValueError as error:  # no JSON: kubectl proxy itself has answered, in plain text
+        except (ValueError, RecursionError) as error:  # no JSON: kubectl proxy itself has answered, in text
             raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip():.200}") from error
-        if not answer.ok:
-            raise api_error(answer.status_code, f"{method} {path}: {name_in(content, 'message')}")
+        if not (answer.ok and name_in(content, "kind")):  # which all has that an API server says
+            raise api_error(answer.status_code, f"{method} {path}: {name_in(content, 'message') or 'empty'}")
         return content
 
     def list(self, resource, selector=""):
@@ -4407,10 +4407,12 @@ def list_all(api, resource, selector="", names_only=False):
     things = []
     while params:
         try:
-            answer = patiently(api.get, path_of(resource), params, METADATA if names_only else JSON)
-        except Unreadable:
-            answer = readable_page(api, resource, params)
-        try:
+            try:
+                answer = patiently(api.get, path_of(resource), params, METADATA if names_only else JSON)
+            except Unreadable:
+                answer = readable_page(api, resource, params)
+            if "items" not in answer:  # no API server says this, and to believe it would overcommit nodes
+                raise Malformed("items: is missing")
             things += pick(answer, list, "items", of=dict)
             version = pick(answer, str, "metadata", "resourceVersion")
             token = pick(answer, str, "metadata", "continue")
@@ -4494,7 +4496,7 @@ class Reflector:
                     self.version = ""
                 if is_answer(error, 403):
                     warn_once(f"{error}; until that is allowed, {self.resource} are listed every 10 s")
-                self.trouble = error
+                self.trouble = str(error)  # an error keeps what its frames hold: half a list, a stream
             pause = backoff(max(self.failures, 1), most=10)
             time.sleep(max(0, began + pause - time.monotonic()))
 
@@ -4559,7 +4561,7 @@ class Objects(dict):
         moment = time.monotonic()
         self.silent_since = min(self.silent_since, moment) if silent else math.inf
         for resource in silent if moment > self.silent_since + RECONNECT_SECONDS else ():
-            why = str(self.reflectors[resource].trouble).partition("; is ")[0]
+            why = self.reflectors[resource].trouble.partition("; is ")[0]
             hint = "does something between the script and the API server hold streams back?"
             what = f"watches, as that of {resource}, tell nothing ({why})"
             warn_once(f"{what}: nodes and pods are listed in each pass; {hint}", about="watches")
@@ -5876,7 +5878,7 @@ class LeaderElection:
         spec = pick(lease, dict, "spec")
         if spec != self.observed:
             self.observed = spec
-            self.observed_at = asked
+            self.observed_at = time.monotonic()  # it may have been renewed until it was answered
         is_ours = spec.get("holderIdentity") == self.identity
         is_old = asked - self.observed_at >= self.lease_duration
         if spec.get("holderIdentity") and not is_ours and not is_old:

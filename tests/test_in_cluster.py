@@ -161,6 +161,27 @@ def test_who_holds_the_lease(lease, after, held, said, monkeypatch, caplog):
         assert spec["leaseTransitions"] == (0 if lease == 404 else 5)
 
 
+def test_a_lease_is_as_old_as_its_answer_not_as_the_question(monkeypatch):
+    """It may have been renewed just before that, and its holder leads on for some seconds."""
+    now = [1000.0]
+    monkeypatch.setattr(scheduler.time, "monotonic", lambda: now[0])
+    leases = Leases(held_by("another"))
+    plain = leases.request
+
+    def slow(method, path, body=None):
+        now[0] += 9 if method == "GET" else 0
+        return plain(method, path, body)
+
+    leases.request = slow
+    election = scheduler.LeaderElection(leases, "my-scheduler", {})
+    assert not election.acquire()
+    leases.request = plain
+    now[0] += 14.9
+    assert not election.acquire()
+    now[0] += 0.1
+    assert election.acquire()
+
+
 def test_a_replica_that_waits_says_so_once_and_who_leads(caplog):
     caplog.set_level("INFO", "scheduler")
     leases, waits = Leases(held_by("another")), []

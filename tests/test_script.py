@@ -376,6 +376,24 @@ def test_a_gated_pod_is_not_tried(small):
     assert [each.name for each in cluster.due] == ["p"]
 
 
+@table("body", {"nothing": b"{}", "what is nested too deep to read": b"[" * 100_000})
+def test_an_answer_of_no_api_server_ends_the_pass_only(start, tmp_path, body):
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps(POLICY))
+    server = ApiServer(node("n", cpu="1"), pod("there", {"cpu": "1"}, nodeName="n"), pod("p", {"cpu": "1"}))
+    server.faults["list"] = Choice(
+        lambda asked: (lambda request: request.answer(200, body)) if "nodeName%21%3D" in asked.path or "watch" in asked.path
+        or asked.path.startswith("/api/v1/pods?fieldSelector=status") else None)
+    try:
+        running = start("--policy", policy, "--server", server.url, "--interval", "0.1")
+        wait_for("it says so", lambda: running.err)
+        assert running.process.poll() is None and "default/p" not in server.places()
+        server.faults.clear()
+        wait_for("it goes on", lambda: any("default/p stays pending: 0/1 nodes" in line for line in running.out))
+    finally:
+        server.stop()
+
+
 def test_a_dead_proxy_is_one_line_and_exit_code_1(start, tmp_path):
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps(POLICY))

@@ -1021,6 +1021,42 @@ def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatc
     assert pauses == [1, 2, 4, 8, 10, 10, 10]
 
 
+def test_of_a_list_that_breaks_off_and_of_a_stream_nothing_is_kept(monkeypatch):
+    monkeypatch.setattr(scheduler, "backoff", lambda attempts, most: 0)
+    closed = []
+
+    def stream():
+        try:
+            yield GONE
+            yield told_of("a", 5)
+        finally:
+            closed.append(True)
+
+    api = Streams(stream())
+    api.events = lambda stream: stream or time.sleep(3600)
+    reflector = scheduler.Reflector(api, "nodes", scheduler.queue.SimpleQueue())
+    reflector.list()
+    threading.Thread(target=reflector.work, daemon=True).start()
+    wait_for("the stream is closed", lambda: closed)
+
+
+@table("answer", {"nothing": {}, "something else": {"kind": "Status"}, "items that are none": {"items": 7}})
+def test_a_list_without_items_is_trouble_and_not_an_empty_cluster(answer):
+    api = Streams()
+    api.request = lambda *request, **more: answer
+    with pytest.raises(scheduler.Trouble, match="the list of pods is not as expected: items: "):
+        scheduler.list_all(api, "pods")
+
+    def unreadable(path, params, accept=scheduler.JSON):
+        if accept == scheduler.JSON:
+            raise scheduler.Unreadable(0, "no JSON")
+        return {"items": 7}
+
+    api.get = unreadable
+    with pytest.raises(scheduler.Trouble):
+        scheduler.list_all(api, "pods")
+
+
 def test_a_line_that_is_cut_in_the_middle_breaks_the_stream_and_loses_nothing():
     server = ApiServer(node("n"))
     text = b'{"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion": "5"}}}\n{"type": "ADD'
