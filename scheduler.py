@@ -204,7 +204,7 @@ class Cluster:
             self.put_off(decision)
             if isinstance(error, Trouble):
                 raise
-            if error.status in (404, 409):  # it has gone, or has a node by now: to tell it would be wrong
+            if error.status in (404, 409):  # it has gone, or has a node by now: nobody is to be told
                 self.attempts[decision.pod.uid].told = decision.message
                 self.ends_at = 0  # the pass ends: LIST again, to see where it is
 
@@ -285,7 +285,7 @@ class Proxy:
             content = json.loads(answer.content.decode(errors="replace"))
         except (ValueError, RecursionError) as error:  # no JSON: kubectl proxy itself has answered, in text
             raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip():.200}") from error
-        if not (answer.ok and name_in(content, "kind")):  # which all has that an API server says
+        if not (answer.ok and name_in(content, "kind")):  # each answer of an API server has one
             raise api_error(answer.status_code, f"{method} {path}: {name_in(content, 'message') or 'empty'}")
         return content
 
@@ -899,7 +899,7 @@ DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_UP, Emin=-999, Emax=99
 def quantity(text, unit=1):
     """Read a quantity, times unit, rounded up. Raises Malformed.
 
-    quantity("1.5Ki") is 1536, quantity("100m", 1000) is 100. More than 64 bits hold is the most they hold.
+    quantity("1.5Ki") is 1536, quantity("100m", 1000) is 100. What is too large for 64 bits is 2**63 - 1.
     """
     match = QUANTITY.fullmatch(text)
     if not match:
@@ -4135,7 +4135,7 @@ def meaning_of(where, entry, place, notices):
         notices.append(
             f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
     if rules.get(title) and rules[title].member and not said:
-        effect = {"predicates": "lets each node pass; it ", "priorities": ""}[where]
+        effect = "lets each node pass; it " if where == "predicates" else ""
         notices.append(f"{place}: {effect}needs another name, and the argument {rules[title].member}")
     if title in SAID_BY_TAINTS:
         notices.append(
@@ -5680,8 +5680,8 @@ class LiveCluster(Cluster):
     def next_pod(self, stop):
         """Return the next pod to decide about; before, take in what has changed. Raises ApiError.
 
-        Of those that have a node and wait for rules, these are asked again. None ends the pass: then it is
-        seen how Bindings have ended; after a pass that has raised, the next one sees that.
+        About those that have a node and wait for rules, these are asked again. None ends the pass: before, it
+        takes in how Bindings have ended. A pass that raises leaves that to the next one.
         """
         while pod := self.next_due(stop):
             decision = pod.record.decision
@@ -5915,7 +5915,7 @@ import textwrap
 # A part of an object goes by the name of its field, or by the object's kind; [] is any entry of a list.
 
 EFFECTS = {"NoSchedule", "PreferNoSchedule", "NoExecute"}
-VALUE = Form("a value, as labels have", lambda text: len(text) <= 63 and LABEL_VALUE.fullmatch(text), str)
+VALUE = Form("a label's value", lambda text: len(text) <= 63 and LABEL_VALUE.fullmatch(text), str)
 FIELDS = {  # part -> what its fields may say: schemas, as those of files
     "taints[]": {"key": NAME, "value": VALUE, "effect": EFFECTS},
     "tolerations[]": {"key": NAME, "value": VALUE, "effect": EFFECTS, "tolerationSeconds": int,

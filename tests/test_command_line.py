@@ -1061,7 +1061,7 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
         'spec.topologySpreadConstraints[0].topologyKey: expected a name, such as example.com/gpu, got "zone "'),
     "a value that no taint can have": (
         pod("p", tolerations=[{"key": "a", "value": "b c"}]),
-        'spec.tolerations[0].value: expected a value, as labels have, got "b c"'),
+        'spec.tolerations[0].value: expected a label\'s value, got "b c"'),
     "an expression without a key": (
         pod("p", affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
             {"matchExpressions": [{"operator": "Exists"}]}]}}}),

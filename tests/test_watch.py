@@ -1021,7 +1021,7 @@ def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatc
     assert pauses == [1, 2, 4, 8, 10, 10, 10]
 
 
-def test_of_a_list_that_breaks_off_and_of_a_stream_nothing_is_kept(monkeypatch):
+def test_a_stream_is_closed_when_it_tells_that_versions_are_gone(monkeypatch):
     monkeypatch.setattr(scheduler, "backoff", lambda attempts, most: 0)
     closed = []
 
