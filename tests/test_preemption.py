@@ -403,7 +403,7 @@ def test_who_needs_the_same_victim_to_go_does_not_delete_it_again():
 
 def test_a_decision_is_printed_again_when_it_begins_to_cost_others_something():
     record = scheduler.PodRecord(None)
-    decision, preempting = (scheduler.FullDecision(None, None, {}, message="no") for _ in "ab")
+    decision, preempting = (scheduler.FullDecision(None, {}, message="no") for _ in "ab")
     preempting.remedy = "It preempts."
     reported = []
     for each in (decision, decision, preempting, preempting):

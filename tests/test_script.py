@@ -351,7 +351,7 @@ def turns(small, monkeypatch, listed):
         while each := cluster.next_pod(threading.Event()):
             clock += 0.5
             tried.append(each.name)
-            cluster.put_off(small.Decision(each, None, {}))
+            cluster.put_off(small.Decision(each, {}))
     return tried
 
 

@@ -986,7 +986,7 @@ BREAKS = scheduler.api_error(0, "broken")
     "no answer: the same once more": ([BREAKS, [told_of("a", 5)]], 1, ["1000", "1000", "5"], "a"),
 })
 def test_a_reflector(streams, lists, versions, names, monkeypatch, caplog):
-    monkeypatch.setattr(scheduler, "backoff", lambda attempts, most: 0)
+    monkeypatch.setattr(scheduler, "backoff", lambda attempts: 0)
     api, news = Streams(*streams), scheduler.queue.SimpleQueue()
     reflector = scheduler.Reflector(api, "nodes", news)
     reflector.list()
@@ -1022,7 +1022,7 @@ def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatc
 
 
 def test_a_stream_is_closed_when_it_tells_that_versions_are_gone(monkeypatch):
-    monkeypatch.setattr(scheduler, "backoff", lambda attempts, most: 0)
+    monkeypatch.setattr(scheduler, "backoff", lambda attempts: 0)
     closed = []
 
     def stream():
@@ -1146,7 +1146,7 @@ def test_objects_that_have_gone_are_not_kept(told):
     "one that may not be watched, so that it is listed": ([scheduler.api_error(403, "no")], True),
 })
 def test_a_reflector_that_hears_nothing_knows_that(streams, is_heard, monkeypatch):
-    monkeypatch.setattr(scheduler, "backoff", lambda attempts, most: 0)
+    monkeypatch.setattr(scheduler, "backoff", lambda attempts: 0)
     api = Streams(*streams)
     reflector = scheduler.Reflector(api, "nodes", scheduler.queue.Queue())
     reflector.list()
@@ -1216,7 +1216,7 @@ def test_a_watch_that_lags_behind_a_list_does_not_bring_back_whose_name_another_
 
 @table("event", {"a list": {"kind": "PodList", "items": []}, "an event of no kind": {"type": "LISTED", "object": {}}})
 def test_a_watch_that_is_answered_with_something_else_is_none(event, monkeypatch, caplog):
-    monkeypatch.setattr(scheduler, "backoff", lambda attempts, most: 0)
+    monkeypatch.setattr(scheduler, "backoff", lambda attempts: 0)
     api = Streams(*[[event]] * 3)
     reflector = scheduler.Reflector(api, "nodes", scheduler.queue.Queue())
     reflector.list()
