@@ -146,7 +146,7 @@ def binding(pod, node_name):
 # ==== 2. The cluster ====================================================================================
 
 class Cluster:
-    """What the loop works with: what is listed, which pods are due, what is written."""
+    """The cluster as the loop sees it: lists it, knows which pods are due, and writes what is decided."""
 
     UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # of pods that run, or will
 
@@ -167,7 +167,7 @@ class Cluster:
         for pod in self.read(Pod, "pods", f"spec.nodeName!=,{self.UNFINISHED}"):  # those on nodes
             if pod.node_name in self.snapshot.nodes:
                 self.snapshot.nodes[pod.node_name].add(pod)
-            waiting.pop(pod.uid, None)  # it was bound between the two LISTs
+            waiting.pop(pod.uid, None)  # it was bound since it was listed as waiting
         moment = time.monotonic()
         self.attempts = {uid: self.attempts.get(uid, Attempts(retry_at=moment)) for uid in waiting}
         self.ends_at = moment + 5  # by then, what is listed is too old to decide by
@@ -229,7 +229,7 @@ class Cluster:
             record.told = decision.message if all(written) else None
 
     def write(self, request):
-        """Send a request that only informs people. Return whether it need not be sent again."""
+        """Send a request that only informs people. Return whether that is settled: done, or refused."""
         try:
             self.api.request(*request)
         except ApiError as error:
@@ -253,10 +253,10 @@ class Cluster:
 
 @dataclass
 class Attempts:
-    """What is remembered of a pod that was tried in vain."""
+    """What is remembered of a pod that waits."""
 
     number: int = 0
-    retry_at: float = 0  # in monotonic seconds
+    retry_at: float = 0  # in monotonic seconds; of a new pod, when it was first seen
     told: str | None = None  # the reason that was last told
 
 
@@ -285,7 +285,7 @@ class Proxy:
             content = json.loads(answer.content.decode(errors="replace"))
         except (ValueError, RecursionError) as error:  # no JSON: kubectl proxy itself has answered, in text
             raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip():.200}") from error
-        if not (answer.ok and name_in(content, "kind")):  # each answer of an API server has one
+        if not (answer.ok and name_in(content, "kind")):  # each answer of an API server has a kind
             raise api_error(answer.status_code, f"{method} {path}: {name_in(content, 'message') or 'empty'}")
         return content
 
@@ -371,7 +371,7 @@ class Rule:
     name: str
     function: Callable
     reduce: Callable | None = None
-    weight: int = 1  # of a priority, as the Policy says it
+    weight: int = 1  # of a priority: what the Policy multiplies its points by
 
 
 PREDICATES, PRIORITIES = {}, {}  # name -> Rule, filled by the decorators, in kube-scheduler's order
@@ -424,7 +424,7 @@ def pod_fits_host_ports(pod, node):
 
 @predicate("MatchNodeSelector")
 def match_node_selector(pod, node):
-    """The node has the labels of the pod's nodeSelector, and meets a term of its required node affinity."""
+    """The node has the labels of the pod's nodeSelector, and meets its required node affinity, if any."""
     if not wants_node(pod, node):
         yield "node(s) didn't match Pod's node affinity"
 
@@ -555,7 +555,7 @@ def balanced_resource_allocation(pod, node):
 
 
 def normalize(raw, few_are_best=False):
-    """Scale scores so that the highest becomes 100; if few are best, 0. Upstream: DefaultNormalizeScore."""
+    """Scale scores so that the highest becomes 100 (0, if few are best). Upstream: DefaultNormalizeScore."""
     highest = max(raw.values())
     points = {name: 100 * score // highest if highest else 0 for name, score in raw.items()}
     return {name: 100 - score for name, score in points.items()} if few_are_best else points
@@ -577,7 +577,7 @@ SEED = None  # of chance; a later part sets it (--seed)
 
 
 def dice(*names):
-    """Return a source of chance. With a SEED it is always the same for the same pod and node."""
+    """Return a source of chance. With a SEED it is always the same for the same names."""
     return random if SEED is None else random.Random(f"{SEED} {' '.join(names)}")
 
 
@@ -636,7 +636,8 @@ class Decision:
 
 # ==== 7. Pods and nodes =================================================================================
 
-# They are read from the API's JSON. Rules only look: one that writes into their lists or objects fails.
+# They are read from the API's JSON. Rules only look: whoever writes into a `read_only` object, or appends to
+# a tuple, has a TypeError or AttributeError in that line.
 
 READ_OF_PODS, READ_OF_NODES = [], []  # later parts put functions here that read more of a pod, of a node
 
@@ -666,7 +667,7 @@ class Pod:
         self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
         # Scores use `nonzero` of the pods on a node, and `nonzero_incoming` of the pod that waits.
         self.nonzero = read_only(amounts_of_pod(spec, DEFAULT_REQUESTS))
-        overhead = amounts(spec, "overhead").get("cpu", 0)  # upstream's bug: a whole core counts as 1m
+        overhead = amounts(spec, "overhead").get("cpu", 0)  # upstream takes its cores for millicores
         cpu = self.nonzero.get("cpu", 0) - overhead + math.ceil(overhead / 1000)
         self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # calculatePodResourceRequest
         self.derived = {}  # what rules have worked out of it: see kept_with_pod
@@ -728,13 +729,12 @@ class Node:
 
 @dataclass(eq=False)
 class Snapshot:
-    """The nodes as they were listed, with the pods that were placed since."""
+    """The nodes as they were listed, with the pods that were on them then, and those bound since."""
 
     nodes: dict  # name -> Node
 
 
 # ==== 8. Node affinity ==================================================================================
-
 
 def wants_node(pod, node):
     """Say whether a node meets the pod's nodeSelector and required node affinity."""
@@ -855,8 +855,7 @@ def int64(text):
 
 # ==== 9. Fields and quantities ==========================================================================
 
-TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", float: "a number",
-              bool: "true or false"}
+TYPE_NAME = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "true or false"}
 
 
 def pick(thing, kind, *path, of=None):
@@ -869,12 +868,12 @@ def pick(thing, kind, *path, of=None):
         if thing is None:
             return kind()
     if type(thing) is not kind:
-        raise Malformed(f"{'.'.join(path)}: expected {TYPE_NAMES[kind]}, got {json.dumps(thing)[:40]}")
+        raise Malformed(f"{'.'.join(path)}: expected {TYPE_NAME[kind]}, got {json.dumps(thing)[:40]}")
     if of:
         for key, member in thing.items() if kind is dict else enumerate(thing):
             if type(member) is not of:
                 raise Malformed(
-                    f"{'.'.join(path)}[{key}]: expected {TYPE_NAMES[of]}, got {json.dumps(member)[:40]}")
+                    f"{'.'.join(path)}[{key}]: expected {TYPE_NAME[of]}, got {json.dumps(member)[:40]}")
     return thing
 
 
@@ -939,18 +938,20 @@ def raise_to(total, others):
 # ==== 10. The Policy file, and a command line ===========================================================
 
 def plain_policies(path, scheduler_name):
-    """Return {schedulerName: Policy} of a Policy's two lists; all else is passed over. Raises InputError."""
-    always = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]  # whatever the Policy names
+    """Return {schedulerName: Policy} of a Policy's two lists; it ignores all else. Raises InputError."""
+    always = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]  # even where the Policy does not name them
     rules = {"predicates": {name: PREDICATES[name] for name in always}, "priorities": {}}
     try:
         with open(path, encoding="utf-8") as file:
-            document = yaml.safe_load(file)
+            document = yaml.safe_load(file.read().replace("\t", " "))  # JSON may be indented with tabs
         for where, catalogue in CATALOGUES.items():
             for entry in pick(document, list, where, of=dict):
                 name = pick(entry, str, "name")
                 if name not in catalogue:
                     raise InputError(f'{where}: unknown rule "{name}"; there are {", ".join(catalogue)}')
                 rules[where][name] = replace(catalogue[name], weight=pick(entry, int, "weight") or 1)
+            if document.get(where) is None:
+                raise InputError(f'"{where}" is missing; an empty list, [], names no rule')
     except (OSError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise InputError(f"{path}: {' '.join(str(error).split())}") from error
     in_order = [rules["predicates"][name] for name in PREDICATES if name in rules["predicates"]]
@@ -1112,8 +1113,7 @@ def read_more_of_pod(pod):
     raw = pod.raw
     spec = pod.spec
     owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
-    controllers = [owner for owner in owners if owner.get("controller")]
-    pod.controller = controllers[0] if controllers else {}  # the reference to it
+    pod.controller = next((owner for owner in owners if owner.get("controller")), {})  # the reference to it
     pod.phase = pick(raw, str, "status", "phase")
     pod.gates = tuple(pick(gate, str, "name") for gate in pick(spec, list, "schedulingGates", of=dict))
     pod.nominated_node = pick(raw, str, "status", "nominatedNodeName")  # where room is being made for it
@@ -2156,8 +2156,7 @@ def matching_pods(pod, requirements, snapshot):
         is_fellow = other.namespace == pod.namespace and not other.terminating
         return is_fellow and satisfies(other.labels, requirements)
 
-    matter = f"{pod.namespace} {requirements}"
-    like = matter if len(matter) < 1000 else None  # else it would take up as much room as it saves time
+    like = digest(repr((pod.namespace, requirements)))
     return recall("matching pods", like, snapshot, snapshot.nodes, lambda node: count_pods(node, is_meant))
 
 
@@ -3205,7 +3204,7 @@ def decode_part(value, schema, where, problems, passed_over=None):
     kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
     if value is None:
         return kind()
-    expected = TYPE_NAMES.get(kind, kind)
+    expected = "a number" if kind is float else TYPE_NAME.get(kind, kind)
     fits = type(value) is kind or (kind is float and type(value) is int)
     if isinstance(schema, range) and fits:
         fits = value in schema
@@ -4985,13 +4984,9 @@ class PodRecord:
         self.backoff_ends = self.since + seconds
         self.retry_at = self.since + max(seconds, unless_changed)
 
-    def retry_by(self, moment):
-        """Have the pod tried again at a time, unless it will be before."""
-        self.retry_at = min(self.retry_at, moment)
-
     def retry_after_backoff(self):
         """Have the pod tried once its backoff is over, or in it: something has changed since its attempt."""
-        self.retry_by(self.backoff_ends)
+        self.retry_at = min(self.retry_at, self.backoff_ends)
         self.may_pop = self.pops_from_backoff
 
     def is_being_prepared(self):
@@ -5113,12 +5108,7 @@ class SchedulingQueue(dict):
     def end_backoff(self):
         """Have all pods tried again."""
         for record in self.values():
-            record.retry_by(0)
-
-    def retry_after_backoff(self):
-        """Have pods that fit nowhere tried again once their backoff is over, since something has changed."""
-        for record in self.values():
-            record.retry_after_backoff()
+            record.retry_at = 0
 
 
 def is_for(pod, policies):
@@ -5671,7 +5661,8 @@ class LiveCluster(Cluster):
         pods = self.pending.renew(self.waiting_pods(policies), policies)
         if self.cache.has_changed:
             self.cache.has_changed = False
-            self.pending.retry_after_backoff()
+            for record in self.pending.values():
+                record.retry_after_backoff()
         self.cycle.failing.clear()
         self.due = self.pending.due(pods)
         ready_at = time.monotonic()

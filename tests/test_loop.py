@@ -1297,6 +1297,6 @@ def test_a_thread_that_cannot_be_started(running, carried_out, monkeypatch):
     assert bool(cluster.cycle.under_way or server.places()) == carried_out
     monkeypatch.undo()
     for record in cluster.pending.values():
-        record.retry_by(0)
+        record.retry_at = 0
     make_pass(cluster)
     wait_for("it is bound", server.places)

@@ -261,6 +261,26 @@ def test_it_schedules_as_the_whole_file_does(control_plane, start, tmp_path):
 
 
 @table("policy, line", {
+    "a list that is missing, as its name is wrong": (
+        '{"kind": "Policy", "apiVersion": "v1", "predicats": [], "priorities": []}', '"predicates" is missing'),
+    "a list that is null": ("predicates: []\npriorities:\n", '"priorities" is missing'),
+    "an empty file": ("# nothing", "expected an object"),
+})
+def test_without_the_default_rules_a_policy_has_to_have_both_lists(small, tmp_path, policy, line):
+    path = tmp_path / "policy.json"
+    path.write_text(policy)
+    with pytest.raises(small.InputError, match=line):
+        small.plain_policies(path, "my-scheduler")
+
+
+def test_a_policy_in_json_may_be_indented_with_tabs(small, tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(POLICY, indent="\t"))
+    [policy] = small.plain_policies(path, "my-scheduler").values()
+    assert [rule.name for rule in policy.priorities] == [entry["name"] for entry in POLICY["priorities"]]
+
+
+@table("policy, line", {
     "no file": (None, "No such file or directory"),
     "no YAML": ("{", "policy.json"),
     "a rule that there is not": ('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Nobody"}]}', '"Nobody"'),
