@@ -307,16 +307,24 @@ def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a
     assert len(server.sent("DELETE", "/pods/a")) == 2
 
 
+def test_a_victim_is_told_though_a_less_important_pod_that_was_to_go_there_has_gone():
+    server = Server(node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="low", priority=5, nominated="n"))
+    server.failures["status"] = [None, None, 404]  # the condition of a, who is to go; where p is to go; and low no longer
+    a_pass(scheduler.LiveCluster(server), built())
+    assert [body["involvedObject"]["name"] for *_, body in server.sent("POST", "/events")
+            if body["reason"] == "Preempted"] == ["a"]
+
+
 def test_in_which_order_the_requests_are_sent():
-    """As by kube-scheduler: no room is promised that nobody leaves; and what only tells of it comes last."""
+    """No room is promised that nobody leaves; what may fail, as a less important pod has gone, comes last."""
     decision, _ = decide([node("n", cpu="2"), running("a", "n"), running("b", "n", namespace="red"), incoming("2"),
                           incoming(name="low", priority=5, nominated="n")])
     steps = [(method, path.removeprefix("/api/v1/namespaces/")) for method, path, _ in decision.requests]
     assert steps == [
         ("PATCH", "default/pods/a/status"), ("DELETE", "default/pods/a"),
         ("PATCH", "red/pods/b/status"), ("DELETE", "red/pods/b"), ("PATCH", "default/pods/p/status"),
-        ("PATCH", "default/pods/low/status"), ("POST", "default/events"), ("POST", "red/events")]
-    disruption, deletion, *_, event, _ = [body for _, _, body in decision.requests]
+        ("POST", "default/events"), ("POST", "red/events"), ("PATCH", "default/pods/low/status")]
+    disruption, deletion, *_, event, _, _ = [body for _, _, body in decision.requests]
     [condition] = disruption["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
         "DisruptionTarget", "True", "PreemptionByScheduler",

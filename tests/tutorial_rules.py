@@ -231,12 +231,12 @@ def make_room(pod, node, victims, snapshot):
             "lastTransitionTime": now()}]}}  # which tells a Job that its pod has not failed by itself
         yield "DELETE", path, {"preconditions": {"uid": victim.uid}}
     yield nominate(pod, node.name, snapshot)
-    for other in snapshot.nominated:
+    for victim in victims:
+        yield event(victim, "Normal", "Preempted", f"Preempted by {pod.key} on node {node.name}", pod.scheduler)
+    for other in snapshot.nominated:  # at the end, as one that has gone by now would end what is sent
         if (other.nominated_node == node.name and other.priority < pod.priority
                 and other.scheduler in snapshot.policies):
             yield nominate(other, None, snapshot)
-    for victim in victims:  # at the end, as nothing depends on it
-        yield event(victim, "Normal", "Preempted", f"Preempted by {pod.key} on node {node.name}", pod.scheduler)
 
 
 def preempt(pod, failed, snapshot):
