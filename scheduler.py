@@ -30,6 +30,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType as read_only
@@ -41,6 +42,7 @@ except ImportError as error:
     sys.exit(f"{error.name} is missing: pip install -r requirements.txt")
 
 log = logging.getLogger("scheduler")
+say_once = functools.lru_cache(maxsize=1000)(log.warning)  # the same line is not said in each pass
 
 
 ##########################################################################################################
@@ -123,7 +125,9 @@ class Policy:
             return total  # it is taken in any case
         for rule in self.priorities:
             scores = {name: rule.function(decision.pod, node) for name, node in feasible.items()}
-            points = rule.reduce(scores) if rule.reduce else scores  # from 0 to 100
+            points = rule.reduce(scores) if rule.reduce else scores
+            if not all(0 <= each <= 100 for each in points.values()):
+                raise ValueError(f"{rule.name} gives points that are not from 0 to 100")
             for name in feasible:
                 total[name] += rule.weight * points[name]
         return total
@@ -158,11 +162,12 @@ class Cluster:
         self.ends_at = 0  # when the pass ends early, in monotonic seconds
         self.attempts = {}  # uid of a pod that waits -> Attempts
         self.trouble = None  # the error that ended the last pass
-        self.failed_passes = 0  # in a row, until now
 
     def begin_pass(self, policies):
         """LIST what there is; find out which pods are due. Raises ApiError."""
-        waiting = {pod.uid: pod for pod in self.waiting_pods(policies)}
+        selectors = [f"spec.schedulerName={name},spec.nodeName=,{self.UNFINISHED}" for name in policies]
+        waiting = {pod.uid: pod for each in selectors for pod in self.read(Pod, "pods", each)
+                   if not (pod.terminating or pod.spec.get("schedulingGates"))}
         self.snapshot = Snapshot({node.name: node for node in self.read(Node, "nodes")})
         for pod in self.read(Pod, "pods", f"spec.nodeName!=,{self.UNFINISHED}"):  # those on nodes
             if pod.node_name in self.snapshot.nodes:
@@ -172,6 +177,7 @@ class Cluster:
         self.attempts = {uid: self.attempts.get(uid, Attempts(retry_at=moment)) for uid in waiting}
         self.ends_at = moment + 5  # by then, what is listed is too old to decide by
         self.due = [pod for pod in waiting.values() if self.attempts[pod.uid].retry_at <= moment]
+        # By priority: important pods that fail slowly, again and again, keep the others waiting.
         self.due.sort(key=lambda pod: (-pod.priority, self.attempts[pod.uid].retry_at, pod.created, pod.key))
 
     def next_pod(self, stop):
@@ -179,19 +185,13 @@ class Cluster:
         ends = stop.is_set() or time.monotonic() >= self.ends_at
         return self.due.pop(0) if self.due and not ends else None
 
-    def waiting_pods(self, policies):
-        """LIST the pods that name one of these schedulers, and have no node yet."""
-        selectors = [f"spec.schedulerName={name},spec.nodeName=,{self.UNFINISHED}" for name in policies]
-        return [pod for each in selectors for pod in self.read(Pod, "pods", each)
-                if not (pod.terminating or pod.spec.get("schedulingGates"))]
-
     def read(self, make, resource, selector=""):
         """Yield what is listed, as Pods or Nodes; what cannot be read is named, and left out."""
         for raw in self.api.list(resource, selector):
             try:
                 yield make(raw)
             except Malformed as error:
-                log.warning("%s %s is left out: %s", resource, name_in(raw, "metadata", "name"), error)
+                say_once(f"{resource} {name_in(raw, 'metadata', 'name')} is left out: {error}")
 
     def bind(self, decision):
         """POST the Binding; then assume the pod: add it to its node. Raises Trouble."""
@@ -219,14 +219,14 @@ class Cluster:
         pod = decision.pod
         record = self.attempts[pod.uid]
         if decision.node:
-            self.show(decision)
             message = f"Successfully assigned {pod.key} to {decision.node}"
             self.write(event(pod, "Normal", "Scheduled", message))
-        elif record.told != decision.message:
             self.show(decision)
+        elif record.told != decision.message:
             written = [self.write(event(pod, "Warning", "FailedScheduling", decision.message)),
                        self.write(pod_condition(pod, decision.reason, decision.message))]
             record.told = decision.message if all(written) else None
+            self.show(decision)
 
     def write(self, request):
         """Send a request that only informs people. Return whether that is settled: done, or refused."""
@@ -244,11 +244,10 @@ class Cluster:
         if isinstance(self.trouble, Trouble) and not trouble:
             log.warning("the API server answers again")
         self.trouble = trouble
-        self.failed_passes = self.failed_passes + 1 if trouble else 0
 
     def rest(self, seconds, stop):
-        """Wait for so many seconds, after trouble for longer; end early if `stop` is set."""
-        stop.wait(max(seconds, backoff(self.failed_passes)) if self.trouble else seconds)
+        """Wait for so many seconds, or until `stop` is set."""
+        stop.wait(min(threading.TIMEOUT_MAX, seconds))
 
 
 @dataclass
@@ -280,7 +279,8 @@ class Proxy:
             answer = self.session.request(method, self.server + path, params=params, json=body, timeout=30,
                                           headers={"Content-Type": content_type}, allow_redirects=False)
         except (requests.RequestException, ValueError) as error:  # ValueError: no host has such a name
-            raise Trouble(0, f"cannot reach {self.server}; is `kubectl proxy` running there?") from error
+            problem = f"cannot reach {self.server}: {type(error).__name__}"  # such as ReadTimeout
+            raise Trouble(0, f"{problem}; is `kubectl proxy` running there?") from error
         try:
             content = json.loads(answer.content.decode(errors="replace"))
         except (ValueError, RecursionError) as error:  # no JSON: kubectl proxy itself has answered, in text
@@ -315,8 +315,6 @@ class Trouble(ApiError):
 
 def api_error(status, message):
     """Return the ApiError that an answer with this status means."""
-    if "etcdserver: request is too large" in message:  # it comes as 500, or as 409
-        return ApiError(413, message)
     return (Trouble if status in (0, 429) or status >= 500 else ApiError)(status, message)
 
 
@@ -501,12 +499,10 @@ def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
     return [taint for taint in node.taints if taint.effect in effects and not tolerates(pod, taint)]
 
 
+@functools.lru_cache(maxsize=64)  # many nodes have the same taints
 def tolerates(pod, taint):
     """Say whether one of the pod's tolerations covers the taint."""
-    known = pod.derived.setdefault(tolerates, {})  # remembers the answers: many nodes have the same taints
-    if taint not in known:
-        known[taint] = any(covers(toleration, taint) for toleration in pod.tolerations)
-    return known[taint]
+    return any(covers(toleration, taint) for toleration in pod.tolerations)
 
 
 def covers(toleration, taint):
@@ -521,10 +517,9 @@ def covers(toleration, taint):
 # ==== 5. Priorities =====================================================================================
 
 DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}  # what scores assume of a container that requests none
-CPU_AND_MEMORY = ["cpu", "memory"]
 
 
-def usage(incoming, node, resources):
+def usage(incoming, node, resources=("cpu", "memory")):
     """Return {resource: (what is requested of the node, with the incoming pod; what there is)}."""
     return {name: (node.nonzero.get(name, 0) + incoming.get(name, 0), node.allocatable.get(name, 0))
             for name in resources}
@@ -533,7 +528,7 @@ def usage(incoming, node, resources):
 @priority("LeastRequestedPriority")
 def least_requested(pod, node):
     """The percentages of cpu and memory that stay free, averaged: spreads the load."""
-    shares = usage(pod.nonzero_incoming, node, CPU_AND_MEMORY).values()
+    shares = usage(pod.nonzero_incoming, node).values()
     cpu, memory = [100 * (there - used) // there if there > used else 0 for used, there in shares]
     return (cpu + memory) // 2
 
@@ -541,7 +536,7 @@ def least_requested(pod, node):
 @priority("MostRequestedPriority")
 def most_requested(pod, node):
     """The percentages of cpu and memory that are then requested, averaged: fills node after node."""
-    shares = usage(pod.nonzero_incoming, node, CPU_AND_MEMORY).values()
+    shares = usage(pod.nonzero_incoming, node).values()
     cpu, memory = [100 * used // there if there and used <= there else 0 for used, there in shares]
     return (cpu + memory) // 2
 
@@ -549,7 +544,7 @@ def most_requested(pod, node):
 @priority("BalancedResourceAllocation")
 def balanced_resource_allocation(pod, node):
     """100 where cpu and memory are used to the same degree, else less; 0 where one is used up."""
-    shares = usage(pod.nonzero_incoming, node, CPU_AND_MEMORY).values()
+    shares = usage(pod.nonzero_incoming, node).values()
     cpu, memory = [used / there if there else 1.0 for used, there in shares]
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
 
@@ -630,8 +625,11 @@ class Decision:
     def give_up(self, error):
         """Decide to leave the pod pending, for this reason. A rule that breaks affects this pod only."""
         self.node = None
-        is_known = isinstance(error, (Unschedulable, Malformed))
-        self.message = str(error) if is_known else f"{type(error).__name__} in a rule: {error}"
+        if isinstance(error, (Unschedulable, Malformed)):
+            self.message = str(error)
+        else:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            self.message = f"{type(error).__name__} in {place.name}, line {place.lineno}: {error}"
 
 
 # ==== 7. Pods and nodes =================================================================================
@@ -754,21 +752,15 @@ def required_terms(pod):
 def preferred_terms(pod):
     """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable."""
     when = "preferredDuringSchedulingIgnoredDuringExecution"
-    return weighted_terms(pick(pod.node_affinity, list, when, of=dict))
-
-
-def weighted_terms(raws):
-    """Return (weight, term) pairs of preferred terms that say something. Raises Unschedulable."""
     pairs = []
     problems = {}
-    for preferred in raws:
+    for preferred in pick(pod.node_affinity, list, when, of=dict):
         weight = pick(preferred, int, "weight")
         try:
-            term = node_selector_term(pick(preferred, dict, "preference")) if weight else None
+            if weight:
+                pairs.append((weight, node_selector_term(pick(preferred, dict, "preference"))))
         except InvalidSelector as error:
             problems[str(error)] = None  # once, as upstream's Aggregate does
-        else:
-            pairs += [(weight, term)] if term else []
     if problems:
         problem = f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems)
         raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {problem}')
@@ -776,16 +768,16 @@ def weighted_terms(raws):
 
 
 def valid_terms(raws):
-    """Read the terms of a node selector, without those that are empty or invalid: these match nothing."""
+    """Read the terms of a node selector, without those that are invalid: these match nothing."""
     terms = []
     for raw in raws:
         with contextlib.suppress(InvalidSelector):
             terms.append(node_selector_term(raw))
-    return [term for term in terms if term]
+    return terms
 
 
 def node_selector_term(term):
-    """Read a term as requirements of labels, and of fields; None if empty. Raises InvalidSelector."""
+    """Read a term as requirements of labels, and of fields. Raises InvalidSelector."""
     on_labels = [requirement(expression) for expression in pick(term, list, "matchExpressions", of=dict)]
     on_fields = []
     for expression in pick(term, list, "matchFields", of=dict):
@@ -798,13 +790,14 @@ def node_selector_term(term):
             count = f"unexpected number of value ({len(values)})"
             raise InvalidSelector(f'{count} for node field selector operator "{operator}"')
         on_fields.append(Requirement(key, operator, values))
-    return (on_labels, on_fields) if on_labels or on_fields else None
+    return on_labels, on_fields
 
 
 def term_matches(term, node):
-    """Say whether a node meets all of a term; the only field is metadata.name."""
+    """Say whether a node meets all of a term; none meets an empty one. The only field is metadata.name."""
     on_labels, on_fields = term
-    return satisfies(node.labels, on_labels) and satisfies({"metadata.name": node.name}, on_fields)
+    return any(term) and satisfies(node.labels, on_labels) and satisfies(
+        {"metadata.name": node.name}, on_fields)
 
 
 Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
@@ -885,8 +878,8 @@ def name_in(thing, *path):
 
 
 # Upstream: ParseQuantity in k8s.io/apimachinery/pkg/api/resource.
-NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
-QUANTITY = re.compile(rf"({NUMBER})(?:[eE]([+-]?[0-9]{{1,9}})|([numkMGTPE]|[KMGTPE]i)?)")
+QUANTITY = re.compile(  # a number, and its exponent or suffix, if any
+    r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE]([+-]?[0-9]{1,9})|([numkMGTPE]|[KMGTPE]i)?)")
 SUFFIXES = {s: decimal.Decimal(1000) ** i for i, s in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
 SUFFIXES |= {f"{s}i": decimal.Decimal(1024) ** i for i, s in enumerate("KMGTPE", 1)}
 # Reads a number of any length in no time: it keeps 100 digits, and rounds up what it cuts off.
@@ -948,8 +941,10 @@ def plain_policies(path, scheduler_name):
             for entry in pick(document, list, where, of=dict):
                 name = pick(entry, str, "name")
                 if name not in catalogue:
-                    raise InputError(f'{where}: unknown rule "{name}"; there are {", ".join(catalogue)}')
-                rules[where][name] = replace(catalogue[name], weight=pick(entry, int, "weight") or 1)
+                    raise InputError(f'{where}: no "{name}" in this script; it has {", ".join(catalogue)}')
+                rules[where][name] = replace(catalogue[name], weight=pick(entry, int, "weight"))
+                if where == "priorities" and rules[where][name].weight <= 0:
+                    raise InputError(f"priorities: {name}: expected a weight above 0, such as 1")
             if document.get(where) is None:
                 raise InputError(f'"{where}" is missing; an empty list, [], names no rule')
     except (OSError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
@@ -972,7 +967,7 @@ def run_script(argv=None):
     parser.add_argument("--policy", default="policy.json", help="a Policy file (%(default)s)")
     parser.add_argument("--scheduler-name", default="my-scheduler", help="schedule its pods (%(default)s)")
     parser.add_argument("--interval", type=float, default=1, help="seconds between passes (%(default)s)")
-    parser.add_argument("--once", action="store_true", help="make passes until no pod is due, then stop")
+    parser.add_argument("--once", action="store_true", help="end when each pod is bound, or in its backoff")
     options = parser.parse_args(argv)
     logging.basicConfig(format="%(message)s")
     read_policies = functools.partial(plain_policies, options.policy, options.scheduler_name)
@@ -1449,7 +1444,6 @@ def answers_by_now(last, nodes, function, changed, are_same_nodes):
 
 import inspect
 import os
-import traceback
 import types
 import weakref
 from concurrent.futures import Future, wait
@@ -2923,7 +2917,8 @@ def with_reach(volume):
     """Return a Volume: by the label expressions of its nodeAffinity, the nodes on which it can be used."""
     required = pick(volume, dict, "spec", "nodeAffinity", "required")
     terms = valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
-    return Volume(volume, [on_labels for on_labels, _ in terms] if required else EVERYWHERE)
+    return Volume(volume, [on_labels for on_labels, on_fields in terms if on_labels or on_fields]
+                  if required else EVERYWHERE)
 
 
 def satisfies_one(labels, terms):
@@ -4312,6 +4307,8 @@ class PooledProxy(Proxy):
             hint = "RBAC does not allow it: " if status == 403 else ""
             message = f"{hint}{content.get('message')}"
         text = f"{method} {path}: {status} {answer.reason}: {message}"
+        if "etcdserver: request is too large" in message:  # it comes as 500, or as 409
+            raise ApiError(413, text)
         raise Unreadable(0, text) if succeeded else api_error(status, text)
 
 
@@ -5646,6 +5643,7 @@ class LiveCluster(Cluster):
 
     def __init__(self, api, show=lambda decision: None, dry_run=False, at_rest=lambda: None):
         super().__init__(api, show)
+        self.failed_passes = 0  # in a row, until now
         self.cache = Cache(api, api.is_live and not dry_run, self.OBJECTS)
         self.snapshot = self.cache.snapshot
         writer = Writer if api.is_live else WriterOfManifests
@@ -5743,13 +5741,14 @@ class LiveCluster(Cluster):
     def tell_trouble(self, trouble):
         """Say once what has ended a pass, unless a signal has."""
         super().tell_trouble(None if STOP.is_set() else trouble)
+        self.failed_passes = self.failed_passes + 1 if self.trouble else 0
 
     def rest(self, seconds, stop):
-        """Wait so long, or until `stop` is set; unless there is trouble, only until there is work."""
+        """Wait so long, after trouble longer; without trouble, only until there is work. `stop` ends it."""
         self.at_rest()
         if self.trouble or not self.cache.objects.reflectors:
             CAME_ROUND.at = math.inf
-            super().rest(seconds, stop)
+            super().rest(max(seconds, backoff(self.failed_passes)) if self.trouble else seconds, stop)
             self.cache.take_news()  # they would pile up while lists fail
             return
         nobody_came_before = not self.cache.arrived  # of those, a list is to say that they wait
@@ -6604,6 +6603,7 @@ def comparison(outcomes):
 
 # ==== 37. The picture of a cluster ======================================================================
 
+CPU_AND_MEMORY = ["cpu", "memory"]
 MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
 
 
@@ -7445,8 +7445,12 @@ NODES_NAMED = FullRule(
 @today("NodeAffinityPriority")
 def preferred_node_affinity(pod, node, added_terms=()):
     """The preferences that the configuration adds for all pods count, too (addedAffinity)."""
-    added = [weight for weight, term in weighted_terms(added_terms) if term_matches(term, node)]
-    return node_affinity(pod, node) + sum(added)
+    points = node_affinity(pod, node)
+    for added in added_terms:
+        term = node_selector_term(added.get("preference", {}))
+        if term_matches(term, node):
+            points += added.get("weight", 0)
+    return points
 
 
 CONTROLLERS = {  # apiVersion and kind of those by which a pod's fellows are found -> resource

@@ -8,6 +8,7 @@ import json
 import re
 import threading
 import time
+import types
 import weakref
 from collections import Counter
 from types import SimpleNamespace
@@ -263,8 +264,17 @@ def test_a_pod_whose_binding_always_fails_is_told_so_once(status, clock):
     assert cluster.pending["uid-p"].attempts == 5
 
 
+@table("status", {"as if it were in trouble": 500, "as if somebody had been faster": 409})
+def test_what_etcd_does_not_take_is_an_error_of_its_own(status):
+    api = scheduler.PooledProxy("http://127.0.0.1:1")
+    answer = types.SimpleNamespace(
+        status=status, reason="", data=b'{"kind": "Status", "message": "etcdserver: request is too large"}')
+    with pytest.raises(scheduler.ApiError, match="request is too large") as raised:
+        api.content(answer, "POST", "/api/v1/pods")
+    assert raised.value.status == 413 and not isinstance(raised.value, scheduler.Trouble)
+
+
 def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
-    """The API server answers 409, as if somebody had been faster."""
     server = Server(node("n"), pod("p"))
     cluster = scheduler_of(server)
     answer = 'Operation cannot be fulfilled on pods/binding "p": etcdserver: request is too large'
@@ -273,7 +283,7 @@ def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
 
     def request(method, path, *more, **options):
         if path.endswith("/binding"):
-            raise scheduler.api_error(409, answer)
+            raise scheduler.ApiError(413, answer)
         return plain(method, path, *more, **options)
 
     server.request = request

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -273,6 +274,14 @@ def test_without_the_default_rules_a_policy_has_to_have_both_lists(small, tmp_pa
         small.plain_policies(path, "my-scheduler")
 
 
+@table("weight", {"none": {}, "0": {"weight": 0}, "one below 0": {"weight": -3}})
+def test_a_priority_has_a_weight_above_0(small, tmp_path, weight):
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps({"predicates": [], "priorities": [{"name": "RandomPriority"} | weight]}))
+    with pytest.raises(small.InputError, match="priorities: RandomPriority: expected a weight above 0"):
+        small.plain_policies(path, "my-scheduler")
+
+
 def test_a_policy_in_json_may_be_indented_with_tabs(small, tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(json.dumps(POLICY, indent="\t"))
@@ -384,6 +393,52 @@ def test_a_new_pod_has_its_turn_before_those_that_were_tried_however_many_and_sl
 def test_a_pod_that_was_tried_has_its_turn_among_new_ones_however_many_come(small, monkeypatch):
     tried = turns(small, monkeypatch, lambda clock: [pod("old"), *(pod(f"p{clock}-{i}") for i in range(12))])
     assert tried.count("old") > 2
+
+
+def test_an_important_pod_has_its_turn_next_however_many_wait(small, monkeypatch):
+    crowd = [pod(f"p{i:02}") for i in range(40)]
+    tried = turns(small, monkeypatch, lambda clock: [*crowd, *[pod("important", priority=1)] * (clock > 1003)])
+    assert tried.index("important") == 10
+
+
+def crashes(pod, node):
+    return 1 // 0
+
+
+@table("where, function, told", {
+    "a predicate that crashes": (
+        "predicates", crashes, "ZeroDivisionError in crashes, line [0-9]+: integer division or modulo by zero"),
+    "a priority that crashes": (
+        "priorities", crashes, "ZeroDivisionError in crashes, line [0-9]+: integer division or modulo by zero"),
+    "points above 100": (
+        "priorities", lambda pod, node: 101, "ValueError in prioritize, line [0-9]+: Mine gives points that are not from 0 to 100"),
+    "points that are no number": (
+        "priorities", lambda pod, node: float("nan"), "ValueError in prioritize, line [0-9]+: Mine gives points that are not .*"),
+})
+def test_where_a_rule_breaks_the_pod_stays_pending_and_it_is_named(small, where, function, told):
+    rules = {"predicates": [], "priorities": []} | {where: [small.Rule(where, "Mine", function)]}
+    snapshot = small.Snapshot({name: small.Node(node(name)) for name in "ab"})
+    decision = small.schedule(small.Pod(pod("p")), snapshot, small.Policy(**rules))
+    assert decision.node is None and re.fullmatch(told, decision.message), decision.message
+
+
+def test_what_cannot_be_read_is_said_once(small, caplog):
+    cluster = small.Cluster(Lists(nodes=[node("odd", cpu="many")]), print)
+    for _ in range(3):
+        cluster.begin_pass(["my-scheduler"])
+    assert caplog.messages == ['nodes odd is left out: "many" is not a quantity, such as 100m, 0.5 or 1.5Gi']
+
+
+def test_a_rest_may_be_without_end(small):
+    stop = threading.Event()
+    stop.set()
+    for seconds in (float("inf"), float("nan")):
+        small.Cluster(Lists(), print).rest(seconds, stop)
+
+
+def test_what_is_no_url_is_named(small):
+    with pytest.raises(small.Trouble, match="cannot reach 127.0.0.1:8001: InvalidSchema; is `kubectl proxy` running there"):
+        small.Proxy("127.0.0.1:8001").list("pods")
 
 
 def test_a_gated_pod_is_not_tried(small):

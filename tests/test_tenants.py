@@ -233,7 +233,7 @@ def test_pods_whose_volumes_take_long_come_after_new_ones_and_take_turns():
 
 
 def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_server(monkeypatch):
-    """It answers 500, as if it were. Then it would be asked three times, and after ten pods nobody else."""
+    """If they were, it would be asked three times, and after ten pods nobody else."""
     names = [f"c-{i}" for i in range(12)]
     cluster = Told(monkeypatch, node("n"), storage_class("csi", "csi.example.com"),
                    *(claim(name, of="csi") for name in names), policy=PROVIDER["my-scheduler"])
@@ -242,7 +242,7 @@ def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_serve
     def request(method, path, body=None, params=None):
         if method == "PATCH" and "claims" in path:
             asked.append(path)
-            raise scheduler.api_error(500, "PATCH: 500: etcdserver: request is too large")
+            raise scheduler.ApiError(413, "PATCH: 500: etcdserver: request is too large")
         return plain(method, path, body, params)
 
     cluster.server.request = request
