@@ -47,7 +47,7 @@ say_once = functools.lru_cache(maxsize=1000)(log.warning)  # the same line is no
 
 ##########################################################################################################
 # PART I. THE SCRIPT                                                                                     #
-# How a pod gets its node. Claims, affinity between pods, spreading, preemption are left to later parts. #
+# How a pod gets its node. Sidecars, claims, affinity of pods, spreading, preemption are in later parts. #
 ##########################################################################################################
 
 # ==== 1. The loop =======================================================================================
@@ -88,14 +88,14 @@ def schedule(pod, snapshot, policy):
             raise Unschedulable(decision.failed.message)
         decision.total = policy.prioritize(decision, feasible, snapshot)
         decision.node = select_host(pod, decision.total)
-    except (Exception, SystemExit) as error:  # no node fits, or a rule has failed, even by sys.exit()
+    except (Exception, SystemExit) as error:  # no node fits, or a rule has failed
         decision.give_up(error)
     return decision
 
 
 @dataclass(eq=False)
 class Policy:
-    """The rules that are active, in the order in which they run, and how they are asked."""
+    """The active rules, in the order in which they run, and how they are asked."""
 
     predicates: list
     priorities: list
@@ -152,7 +152,7 @@ def binding(pod, node_name):
 class Cluster:
     """The cluster as the loop sees it: lists it, knows which pods are due, and writes what is decided."""
 
-    UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # of pods that run, or will
+    UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # a field selector: pods that have not ended
 
     def __init__(self, api, show):
         self.api = api
@@ -177,7 +177,7 @@ class Cluster:
         self.attempts = {uid: self.attempts.get(uid, Attempts(retry_at=moment)) for uid in waiting}
         self.ends_at = moment + 5  # by then, what is listed is too old to decide by
         self.due = [pod for pod in waiting.values() if self.attempts[pod.uid].retry_at <= moment]
-        # By priority: important pods that fail slowly, again and again, keep the others waiting.
+        # The highest priority comes first: if such pods fail slowly, again and again, the others wait.
         self.due.sort(key=lambda pod: (-pod.priority, self.attempts[pod.uid].retry_at, pod.created, pod.key))
 
     def next_pod(self, stop):
@@ -202,9 +202,10 @@ class Cluster:
             decision.reason = "SchedulerError"
             decision.give_up(Unschedulable(f"binding rejected: {error}"))
             self.put_off(decision)
-            if isinstance(error, Trouble):
+            if isinstance(error, Trouble) and error.status != 500:  # that may be the pod's: a webhook fails
                 raise
-            if error.status in (404, 409):  # it has gone, or has a node by now: nobody is to be told
+            if error.status in (404, 409, 500):  # it has gone, or may have a node: no event says otherwise
+                say_once(f"{decision.pod.key}: {decision.message}")
                 self.attempts[decision.pod.uid].told = decision.message
                 self.ends_at = 0  # the pass ends: LIST again, to see where it is
 
@@ -212,7 +213,7 @@ class Cluster:
         """Have the pod back off."""
         record = self.attempts[decision.pod.uid]
         record.number += 1
-        record.retry_at = time.monotonic() + backoff(record.number)
+        record.retry_at = time.monotonic() + min(2 ** min(record.number - 1, 4), 10)  # 1, 2, 4, 8, 10, 10 s
 
     def report(self, decision):
         """Show the decision, and write an event; of a pod that stays pending, only what is news."""
@@ -229,7 +230,7 @@ class Cluster:
             self.show(decision)
 
     def write(self, request):
-        """Send a request that only informs people. Return whether that is settled: done, or refused."""
+        """Send a request that only informs people. Return False if it is worth sending again."""
         try:
             self.api.request(*request)
         except ApiError as error:
@@ -247,7 +248,7 @@ class Cluster:
 
     def rest(self, seconds, stop):
         """Wait for so many seconds, or until `stop` is set."""
-        stop.wait(min(threading.TIMEOUT_MAX, seconds))
+        stop.wait(min(max(0.01, seconds), threading.TIMEOUT_MAX))
 
 
 @dataclass
@@ -257,11 +258,6 @@ class Attempts:
     number: int = 0
     retry_at: float = 0  # in monotonic seconds; of a new pod, when it was first seen
     told: str | None = None  # the reason that was last told
-
-
-def backoff(attempts, initial=1, most=10):
-    """Return the seconds to wait after so many failures: 1, 2, 4, 8 and so on, up to `most`."""
-    return min(initial * 2 ** min(attempts - 1, 30), most)
 
 
 class Proxy:
@@ -286,7 +282,7 @@ class Proxy:
         except (ValueError, RecursionError) as error:  # no JSON: kubectl proxy itself has answered, in text
             raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip():.200}") from error
         if not (answer.ok and name_in(content, "kind")):  # each answer of an API server has a kind
-            raise api_error(answer.status_code, f"{method} {path}: {name_in(content, 'message') or 'empty'}")
+            raise api_error(answer.status_code, f"{method} {path}: {name_in(content, 'message') or 'no API'}")
         return content
 
     def list(self, resource, selector=""):
@@ -318,7 +314,7 @@ def api_error(status, message):
     return (Trouble if status in (0, 429) or status >= 500 else ApiError)(status, message)
 
 
-def event(pod, event_type, reason, message, by=None):
+def event(pod, event_type, reason, message):
     """Return the request that records an event about the pod, as `kubectl describe pod` shows it."""
     name = f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}"
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
@@ -326,7 +322,7 @@ def event(pod, event_type, reason, message, by=None):
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": pod.namespace},
         "involvedObject": about, "type": event_type, "reason": reason, "message": at_most(1024, message),
         "count": 1, "firstTimestamp": now(), "lastTimestamp": now(),
-        "source": {"component": by or pod.scheduler}, "reportingComponent": by or pod.scheduler}
+        "source": {"component": pod.scheduler}, "reportingComponent": pod.scheduler}
 
 
 def pod_condition(pod, reason, message):
@@ -410,7 +406,7 @@ def host_name(pod, node):
 
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
-    """No pod there has a host port that this pod wants: protocol and number, on the same IP or on all."""
+    """No pod there uses a host port of this pod: same protocol, number and IP; 0.0.0.0 is each IP."""
     for other in node.pods.values() if pod.host_ports else ():
         for port in pod.host_ports.keys() & other.host_ports.keys():
             wanted = pod.host_ports[port]
@@ -460,7 +456,7 @@ DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
 
 @kept_with_pod
 def disks_of(pod):
-    """The pod's network disks: {identity: whether it may be shared}. Ceph: one for each monitor."""
+    """The pod's network disks, {identity: whether it may be shared}; of rbd, one for each monitor."""
     disks = {}
     for volume in pod.volumes:
         for source, fields in DISK_IDENTITIES.items():
@@ -516,7 +512,7 @@ def covers(toleration, taint):
 
 # ==== 5. Priorities =====================================================================================
 
-DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}  # what scores assume of a container that requests none
+DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}  # where a container requests none, scores assume this
 
 
 def usage(incoming, node, resources=("cpu", "memory")):
@@ -543,7 +539,7 @@ def most_requested(pod, node):
 
 @priority("BalancedResourceAllocation")
 def balanced_resource_allocation(pod, node):
-    """100 where cpu and memory are used to the same degree, else less; 0 where one is used up."""
+    """100 where cpu and memory are used to the same degree, else less; 0 where one is then used up."""
     shares = usage(pod.nonzero_incoming, node).values()
     cpu, memory = [used / there if there else 1.0 for used, there in shares]
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
@@ -572,7 +568,7 @@ SEED = None  # of chance; a later part sets it (--seed)
 
 
 def dice(*names):
-    """Return a source of chance. With a SEED it is always the same for the same names."""
+    """Return `random`; with a SEED, a generator that gives the same for the same names."""
     return random if SEED is None else random.Random(f"{SEED} {' '.join(names)}")
 
 
@@ -665,7 +661,7 @@ class Pod:
         self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
         # Scores use `nonzero` of the pods on a node, and `nonzero_incoming` of the pod that waits.
         self.nonzero = read_only(amounts_of_pod(spec, DEFAULT_REQUESTS))
-        overhead = amounts(spec, "overhead").get("cpu", 0)  # upstream takes its cores for millicores
+        overhead = amounts(spec, "overhead").get("cpu", 0)  # upstream counts one core of it as a millicore
         cpu = self.nonzero.get("cpu", 0) - overhead + math.ceil(overhead / 1000)
         self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # calculatePodResourceRequest
         self.derived = {}  # what rules have worked out of it: see kept_with_pod
@@ -855,19 +851,22 @@ def pick(thing, kind, *path, of=None):
     """Follow a path into an API object; missing or null is an empty `kind`. `of`: the type of its members."""
     for depth, key in enumerate(path):
         if type(thing) is not dict:
-            got = json.dumps(thing)[:40]
-            raise Malformed(f"{'.'.join(path[:depth]) or 'it'}: expected an object, got {got}")
+            raise wrong_type(".".join(path[:depth]) or "it", dict, thing)
         thing = thing.get(key)
         if thing is None:
             return kind()
     if type(thing) is not kind:
-        raise Malformed(f"{'.'.join(path)}: expected {TYPE_NAME[kind]}, got {json.dumps(thing)[:40]}")
+        raise wrong_type(".".join(path), kind, thing)
     if of:
         for key, member in thing.items() if kind is dict else enumerate(thing):
             if type(member) is not of:
-                raise Malformed(
-                    f"{'.'.join(path)}[{key}]: expected {TYPE_NAME[of]}, got {json.dumps(member)[:40]}")
+                raise wrong_type(f"{'.'.join(path)}[{key}]", of, member)
     return thing
+
+
+def wrong_type(where, kind, thing):
+    """Return the error that says what is expected there."""
+    return Malformed(f"{where}: expected {TYPE_NAME[kind]}, got {json.dumps(thing, default=str)[:40]}")
 
 
 def name_in(thing, *path):
@@ -882,7 +881,7 @@ QUANTITY = re.compile(  # a number, and its exponent or suffix, if any
     r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE]([+-]?[0-9]{1,9})|([numkMGTPE]|[KMGTPE]i)?)")
 SUFFIXES = {s: decimal.Decimal(1000) ** i for i, s in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
 SUFFIXES |= {f"{s}i": decimal.Decimal(1024) ** i for i, s in enumerate("KMGTPE", 1)}
-# Reads a number of any length in no time: it keeps 100 digits, and rounds up what it cuts off.
+# Reads a number of any length fast: it keeps 100 digits, and rounds up what it cuts off.
 DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_UP, Emin=-999, Emax=999, traps=[])
 
 
@@ -957,13 +956,14 @@ def print_decision(decision):
     """Print a decision as a line."""
     fit = f"({len(decision.total)} of {len(decision.nodes)} nodes fit)"
     where = f"-> {decision.node}  {fit}" if decision.node else f"stays pending: {decision.message}"
-    print(f"{decision.pod.key} {where}", flush=True)
+    with contextlib.suppress(OSError, ValueError):  # nobody reads it, or cannot read its letters
+        print(f"{decision.pod.key} {where}", flush=True)
 
 
 def run_script(argv=None):
-    """Run this part, until Ctrl-C. Return the exit code: 0 fine, 1 failed, 2 wrong usage or Policy."""
+    """Run this part, until Ctrl-C. Return the exit code: 1 --once failed, 2 wrong usage or Policy, else 0."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--server", default="http://127.0.0.1:8001", help="of kubectl proxy (%(default)s)")
+    parser.add_argument("--server", default="http://127.0.0.1:8001", help="kubectl proxy's URL (%(default)s)")
     parser.add_argument("--policy", default="policy.json", help="a Policy file (%(default)s)")
     parser.add_argument("--scheduler-name", default="my-scheduler", help="schedule its pods (%(default)s)")
     parser.add_argument("--interval", type=float, default=1, help="seconds between passes (%(default)s)")
@@ -976,8 +976,10 @@ def run_script(argv=None):
     except InputError as error:
         parser.exit(2, f"{error}\n")
     stop = threading.Event()
-    # The first Ctrl-C ends the loop, a second one the script, whatever it waits for.
-    signal.signal(signal.SIGINT, lambda *_: stop.set() or signal.signal(signal.SIGINT, signal.SIG_DFL))
+    # The first Ctrl-C ends the loop, a second one the script, whatever it waits for. `stop` is set by a
+    # thread, as the one that is interrupted may hold its lock.
+    signal.signal(signal.SIGINT, lambda *_: (
+        signal.signal(signal.SIGINT, signal.SIG_DFL), threading.Thread(target=stop.set).start()))
     cluster = Cluster(Proxy(options.server), print_decision)
     run(cluster, read_policies, stop, options.interval, options.once)
     return 1 if options.once and (cluster.trouble or stop.is_set()) else 0
@@ -4363,6 +4365,11 @@ def share_memory_among_threads():
         ctypes.CDLL(None).mallopt(arena_max, 2)
 
 
+def backoff(attempts, initial=1, most=10):
+    """Return the seconds to wait after so many failures: 1, 2, 4, 8 and so on, up to `most`."""
+    return min(initial * 2 ** min(attempts - 1, 30), most)
+
+
 def patiently(function, *arguments):
     """Return what a request returns. If the API server fails (5xx), send it up to three times."""
     for _ in range(2):
@@ -5091,12 +5098,8 @@ class SchedulingQueue(dict):
         is_waited_for = any(record.pops_from_backoff for record in self.values())
         return self.cache.has_changed and is_waited_for and time.monotonic() >= self.pops_at
 
-    def has_come(self, began_at):
-        """Say whether a pod is to be tried that has come, or changed, since others were listed in a pass."""
-        return any(self.is_to_be_tried(pod, began_at) for pod in self.cache.arrived.values())
-
     def is_to_be_tried(self, pod, began_at):
-        """Say whether a pod is new; or if it has changed, whether it is due, and nobody was just tried."""
+        """Say whether a pod that has come, or changed, is new; or due, and no pass has just begun."""
         if not is_for(pod, self.cache.snapshot.policies):
             return False
         record = self.get(pod.uid)
@@ -5712,7 +5715,7 @@ class LiveCluster(Cluster):
 
     def has_come(self):
         """Say whether a pod is to be tried that has come, or changed, since these were listed."""
-        return self.pending.has_come(self.began_at)
+        return any(self.pending.is_to_be_tried(pod, self.began_at) for pod in self.cache.arrived.values())
 
     def bind(self, decision):
         """Give the pod its room, ask the rules; if none is against it, have a thread POST the Binding."""

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import tokenize
+import types
 
 import pytest
 import requests
@@ -429,11 +430,69 @@ def test_what_cannot_be_read_is_said_once(small, caplog):
     assert caplog.messages == ['nodes odd is left out: "many" is not a quantity, such as 100m, 0.5 or 1.5Gi']
 
 
-def test_a_rest_may_be_without_end(small):
-    stop = threading.Event()
-    stop.set()
-    for seconds in (float("inf"), float("nan")):
-        small.Cluster(Lists(), print).rest(seconds, stop)
+@table("interval, seconds", {
+    "no end": (float("inf"), threading.TIMEOUT_MAX), "no number": (float("nan"), 0.01), "less than none": (-1, 0.01)})
+def test_whatever_the_interval_it_rests(small, interval, seconds):
+    waited = []
+    small.Cluster(Lists(), print).rest(interval, types.SimpleNamespace(wait=waited.append))
+    assert waited == [seconds]
+
+
+def test_a_ctrl_c_while_it_begins_to_wait_ends_it(cut, tmp_path):
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    probe = cut.read_text().replace("sys.exit(main())", """
+def run(cluster, read_policies, stop, *_):
+    with stop._cond:
+        signal.raise_signal(signal.SIGINT)
+    sys.exit(0 if stop.wait(20) else 3)
+main()""")
+    assert subprocess.run([sys.executable, "-c", probe], cwd=tmp_path, timeout=60).returncode == 0
+
+
+@table("encoding", {"nobody reads it": None, "who reads it does not know a letter": "ascii"})
+def test_a_line_that_cannot_be_printed_holds_nobody_up(cut, tmp_path, monkeypatch, encoding):
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps(POLICY))
+    city = {"key": "city", "operator": "In", "values": ["Zürich"]}
+    odd = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "preference": {"matchExpressions": [city]}}]}}
+    server = ApiServer(node("n"), node("m"), pod("a", affinity=odd, priority=1), pod("b"))
+    monkeypatch.setenv("PYTHONIOENCODING", encoding or "utf-8")
+    try:
+        running = subprocess.Popen([sys.executable, cut, "--policy", policy, "--server", server.url, "--once"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if not encoding:
+            running.stdout.close()
+        said = running.stderr.read()
+        running.wait(timeout=60)
+        assert [*server.places()] == ["default/b"] and "Traceback" not in said, said
+    finally:
+        server.stop()
+
+
+def test_a_pod_whose_binding_always_fails_keeps_nobody_waiting(start, tmp_path):
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps(POLICY))
+    server = ApiServer(node("n"), *(pod(f"p{i}", priority=1) for i in range(12)), pod("good"))
+    server.faults["binding"] = Choice(lambda asked: answering(500) if asked.pod != "default/good" else None)
+    try:
+        running = start("--policy", policy, "--server", server.url, "--interval", "0.1")
+        wait_for("the good one is bound", lambda: server.places() == {"default/good": "n"})
+        wait_for("the others are named", lambda: all(
+            any(f"default/p{i}" in line for line in running.err) for i in range(12)))
+    finally:
+        server.stop()
+
+
+def test_a_binding_that_was_carried_out_though_the_answer_says_otherwise_is_not_denied(cut, tmp_path):
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    server = ApiServer(node("n"), pod("p"))
+    server.faults["binding"] = "500 after"
+    try:
+        subprocess.run([sys.executable, cut, "--server", server.url, "--once"], cwd=tmp_path, timeout=60)
+        assert server.places() == {"default/p": "n"} and not server.sent("status")
+    finally:
+        server.stop()
 
 
 def test_what_is_no_url_is_named(small):
@@ -456,7 +515,7 @@ def test_an_answer_of_no_api_server_ends_the_pass_only(start, tmp_path, body):
     of_placed = ("/api/v1/pods?fieldSelector=spec.nodeName%21%3D", "/api/v1/pods?fieldSelector=status.phase")
     server.faults["list"] = Choice(
         lambda asked: (lambda request: request.answer(200, body)) if asked.path.startswith(of_placed) else None)
-    words = ["GET /api/v1/pods: empty", ": 200 [[[", "the list of pods is not as expected", "is no kubectl proxy"]
+    words = ["GET /api/v1/pods: no API", ": 200 [[[", "the list of pods is not as expected", "is no kubectl proxy"]
     try:
         running = start("--policy", policy, "--server", server.url, "--interval", "0.1")
         wait_for("it says so", lambda: any(each in line for line in running.err for each in words))

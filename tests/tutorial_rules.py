@@ -232,7 +232,10 @@ def make_room(pod, node, victims, snapshot):
         yield "DELETE", path, {"preconditions": {"uid": victim.uid}}
     yield nominate(pod, node.name, snapshot)
     for victim in victims:
-        yield event(victim, "Normal", "Preempted", f"Preempted by {pod.key} on node {node.name}", pod.scheduler)
+        message = f"Preempted by {pod.key} on node {node.name}"
+        method, path, body = event(victim, "Normal", "Preempted", message)
+        by = {"source": {"component": pod.scheduler}, "reportingComponent": pod.scheduler}
+        yield method, path, body | by
     for other in snapshot.nominated:  # at the end, as one that has gone by now would end what is sent
         if (other.nominated_node == node.name and other.priority < pod.priority
                 and other.scheduler in snapshot.policies):
