@@ -4645,19 +4645,17 @@ class Objects(dict):
             self.take_list(resource, things, version)
 
     def take(self, resource, thing, has_gone):
-        """Take in what an object is by now, or what it was when it went."""
+        """Take in what an object is by now, or was when it went, unless a list was quicker to say so."""
         key = key_in(thing)
         known = self[resource]
         before = known.get(key)
-        if not has_gone and is_older(version_of(thing), version_of(before)):
-            return  # it was told twice, or a list was quicker
-        if not has_gone and not is_same(before, thing):
+        if has_gone:  # of its name there may be another one by now
+            if name_in(before, "metadata", "uid") == name_in(thing, "metadata", "uid"):
+                known.pop(key, None)
+                self.changed(resource, key, None)
+        elif not (is_older(version_of(thing), version_of(before)) or is_same(before, thing)):
             known[key] = thing
             self.changed(resource, key, thing)
-        # There may be another one of that name by now.
-        if has_gone and name_in(before, "metadata", "uid") == name_in(thing, "metadata", "uid"):
-            known.pop(key, None)
-            self.changed(resource, key, None)
 
 
 class ListedObjects(Objects):
