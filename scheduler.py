@@ -425,7 +425,7 @@ def match_node_selector(pod, node):
 
 @predicate("PodFitsResources")
 def pod_fits_resources(pod, node, excepted=()):
-    """The node has room for one more pod, and enough of each resource (extenders see to those excepted)."""
+    """There is room for one more pod, and enough of each resource but those excepted, to which others see."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
     if pod.requests == NO_REQUESTS:  # it fits even on a node that is overcommitted
