@@ -6,7 +6,7 @@
 """A Kubernetes scheduler to read, to run and to change.
 
 It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler and have no node yet, applies
-the predicates and priorities that a legacy Policy file names, and POSTs a Binding for each. A predicate says
+the predicates and priorities of a legacy Policy file, and POSTs a Binding if a node fits. A predicate says
 whether a pod fits a node, a priority how good the node is for it (today: Filter and Score plugins). The
 answers are those of kube-scheduler 1.20, one of the last that read such files; "upstream" means its code.
 Part I is a whole script, to which the later parts only add. Cut it out, and it runs:
@@ -30,7 +30,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType as read_only
@@ -39,10 +38,10 @@ try:
     import requests
     import yaml
 except ImportError as error:
-    sys.exit(f"{error.name} is missing: pip install -r requirements.txt")
+    sys.exit(f"{error.name} is missing: pip install requests pyyaml")
 
 log = logging.getLogger("scheduler")
-say_once = functools.lru_cache(maxsize=1000)(log.warning)  # the same line is not said in each pass
+say_once = functools.lru_cache(maxsize=1000)(log.warning)  # says none of its last 1,000 lines again
 
 
 ##########################################################################################################
@@ -53,7 +52,7 @@ say_once = functools.lru_cache(maxsize=1000)(log.warning)  # the same line is no
 # ==== 1. The loop =======================================================================================
 
 def run(cluster, read_policies, stop, interval, once):
-    """Make passes until `stop` is set; if `once`, until no pod is left to try, or a pass fails."""
+    """Make passes until `stop` is set. With `once`, end when no pod is due, or a pass fails."""
     while not stop.is_set():
         try:
             schedule_pending_pods(cluster, read_policies(), stop)  # read in each pass: the file may be edited
@@ -110,7 +109,10 @@ class Policy:
         failed = Failures()
         for name, node in snapshot.nodes.items():
             for rule in self.predicates:
-                reasons = list(rule.function(pod, node))
+                reasons = rule.function(pod, node)
+                if isinstance(reasons, str):
+                    raise TypeError("a predicate yields reasons, or returns a list of them")
+                reasons = list(reasons)
                 if reasons:
                     failed[name] = {rule.name: reasons}
                     break
@@ -121,13 +123,11 @@ class Policy:
     def prioritize(self, decision, feasible, snapshot):
         """Return each node's total: the sum, over all priorities, of weight times points."""
         total = dict.fromkeys(feasible, 0 if self.priorities else 1)  # with none, each gets 1
-        if len(feasible) == 1:
-            return total  # it is taken in any case
-        for rule in self.priorities:
+        for rule in self.priorities if len(feasible) > 1 else ():  # a single node is taken in any case
             scores = {name: rule.function(decision.pod, node) for name, node in feasible.items()}
             points = rule.reduce(scores) if rule.reduce else scores
             if not all(0 <= each <= 100 for each in points.values()):
-                raise ValueError(f"{rule.name} gives points that are not from 0 to 100")
+                raise ValueError("points are to be from 0 to 100")
             for name in feasible:
                 total[name] += rule.weight * points[name]
         return total
@@ -158,10 +158,11 @@ class Cluster:
         self.api = api
         self.show = show  # prints a decision
         self.snapshot = Snapshot({})
-        self.due = []  # the pods that this pass has still to try; some are left if it ended early
+        self.due = []  # pods not yet tried in this pass; some are left if it ended early
         self.ends_at = 0  # when the pass ends early, in monotonic seconds
         self.attempts = {}  # uid of a pod that waits -> Attempts
         self.trouble = None  # the error that ended the last pass
+        self.was_refused = False  # whether a Binding has failed of a pod that waits
 
     def begin_pass(self, policies):
         """LIST what there is; find out which pods are due. Raises ApiError."""
@@ -177,7 +178,7 @@ class Cluster:
         self.attempts = {uid: self.attempts.get(uid, Attempts(retry_at=moment)) for uid in waiting}
         self.ends_at = moment + 5  # by then, what is listed is too old to decide by
         self.due = [pod for pod in waiting.values() if self.attempts[pod.uid].retry_at <= moment]
-        # The highest priority comes first: if such pods fail slowly, again and again, the others wait.
+        # The highest priority comes first. Many such pods that fail can keep the others waiting.
         self.due.sort(key=lambda pod: (-pod.priority, self.attempts[pod.uid].retry_at, pod.created, pod.key))
 
     def next_pod(self, stop):
@@ -194,20 +195,21 @@ class Cluster:
                 say_once(f"{resource} {name_in(raw, 'metadata', 'name')} is left out: {error}")
 
     def bind(self, decision):
-        """POST the Binding; then assume the pod: add it to its node. Raises Trouble."""
+        """Assume the pod: add it to its node. Then POST the Binding. Raises Trouble."""
+        self.snapshot.nodes[decision.node].add(decision.pod)
         try:
             self.api.request(*binding(decision.pod, decision.node))
-            self.snapshot.nodes[decision.node].add(decision.pod)
         except ApiError as error:
-            decision.reason = "SchedulerError"
+            self.was_refused |= error.status not in (404, 409)
+            # After a 500 it may be bound all the same: no condition is to deny that.
+            decision.reason = "SchedulerError" if error.status != 500 else ""
             decision.give_up(Unschedulable(f"binding rejected: {error}"))
             self.put_off(decision)
             if isinstance(error, Trouble) and error.status != 500:  # that may be the pod's: a webhook fails
                 raise
-            if error.status in (404, 409, 500):  # it has gone, or may have a node: no event says otherwise
-                say_once(f"{decision.pod.key}: {decision.message}")
+            if error.status in (404, 409):  # the pod has gone, or has a node by now: nobody is to be told
                 self.attempts[decision.pod.uid].told = decision.message
-                self.ends_at = 0  # the pass ends: LIST again, to see where it is
+                self.ends_at = 0  # the pass ends: LIST again, to see where the pod is
 
     def put_off(self, decision):
         """Have the pod back off."""
@@ -216,7 +218,7 @@ class Cluster:
         record.retry_at = time.monotonic() + min(2 ** min(record.number - 1, 4), 10)  # 1, 2, 4, 8, 10, 10 s
 
     def report(self, decision):
-        """Show the decision, and write an event; of a pod that stays pending, only what is news."""
+        """Write an event, and show the decision. Of a pod that stays pending, do so if the reason is new."""
         pod = decision.pod
         record = self.attempts[pod.uid]
         if decision.node:
@@ -224,13 +226,14 @@ class Cluster:
             self.write(event(pod, "Normal", "Scheduled", message))
             self.show(decision)
         elif record.told != decision.message:
-            written = [self.write(event(pod, "Warning", "FailedScheduling", decision.message)),
-                       self.write(pod_condition(pod, decision.reason, decision.message))]
-            record.told = decision.message if all(written) else None
+            written = self.write(event(pod, "Warning", "FailedScheduling", decision.message))
+            if decision.reason:
+                written &= self.write(pod_condition(pod, decision.reason, decision.message))
+            record.told = decision.message if written else None
             self.show(decision)
 
     def write(self, request):
-        """Send a request that only informs people. Return False if it is worth sending again."""
+        """Send a request that only informs people. Return False if it is to be sent again."""
         try:
             self.api.request(*request)
         except ApiError as error:
@@ -406,7 +409,7 @@ def host_name(pod, node):
 
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
-    """No pod there uses a host port of this pod: same protocol, number and IP; 0.0.0.0 is each IP."""
+    """No pod there uses a host port of this pod: same protocol, number and IP; 0.0.0.0 is any IP."""
     for other in node.pods.values() if pod.host_ports else ():
         for port in pod.host_ports.keys() & other.host_ports.keys():
             wanted = pod.host_ports[port]
@@ -425,7 +428,7 @@ def match_node_selector(pod, node):
 
 @predicate("PodFitsResources")
 def pod_fits_resources(pod, node, excepted=()):
-    """There is room for one more pod, and enough of each resource but those excepted, to which others see."""
+    """There is room for one more pod, and enough of each resource, except those that other code checks."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
     if pod.requests == NO_REQUESTS:  # it fits even on a node that is overcommitted
@@ -495,7 +498,7 @@ def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
     return [taint for taint in node.taints if taint.effect in effects and not tolerates(pod, taint)]
 
 
-@functools.lru_cache(maxsize=64)  # many nodes have the same taints
+@functools.lru_cache(maxsize=256)  # many nodes have the same taints
 def tolerates(pod, taint):
     """Say whether one of the pod's tolerations covers the taint."""
     return any(covers(toleration, taint) for toleration in pod.tolerations)
@@ -546,7 +549,7 @@ def balanced_resource_allocation(pod, node):
 
 
 def normalize(raw, few_are_best=False):
-    """Scale scores so that the highest becomes 100 (0, if few are best). Upstream: DefaultNormalizeScore."""
+    """Scale scores: the highest becomes 100; if few are best, 0 does. Upstream: DefaultNormalizeScore."""
     highest = max(raw.values())
     points = {name: 100 * score // highest if highest else 0 for name, score in raw.items()}
     return {name: 100 - score for name, score in points.items()} if few_are_best else points
@@ -568,7 +571,7 @@ SEED = None  # of chance; a later part sets it (--seed)
 
 
 def dice(*names):
-    """Return `random`; with a SEED, a generator that gives the same for the same names."""
+    """Return `random`; with a SEED, a generator that gives the same numbers for the same names."""
     return random if SEED is None else random.Random(f"{SEED} {' '.join(names)}")
 
 
@@ -615,8 +618,8 @@ class Decision:
     node: str | None = None  # the name of the chosen node
     failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
-    message: str | None = None  # without a node: why, in kube-scheduler's words
-    reason: str = "Unschedulable"  # without a node: that of the pod's condition
+    message: str | None = None  # why it has no node; if none fits, in kube-scheduler's words
+    reason: str = "Unschedulable"  # that of the pod's condition, if it has no node
 
     def give_up(self, error):
         """Decide to leave the pod pending, for this reason. A rule that breaks affects this pod only."""
@@ -624,14 +627,14 @@ class Decision:
         if isinstance(error, (Unschedulable, Malformed)):
             self.message = str(error)
         else:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            self.message = f"{type(error).__name__} in {place.name}, line {place.lineno}: {error}"
+            asked = error.__traceback__.tb_next.tb_frame.f_locals["rule"]  # by nodes_that_fit or prioritize
+            self.message = f"{type(error).__name__} in {asked.name}: {error}"
 
 
 # ==== 7. Pods and nodes =================================================================================
 
-# They are read from the API's JSON. Rules only look: whoever writes into a `read_only` object, or appends to
-# a tuple, has a TypeError or AttributeError in that line.
+# They are read from the API's JSON. Rules only look: whoever writes into a `read_only` field, or appends to a
+# tuple, has a TypeError or AttributeError in that line.
 
 READ_OF_PODS, READ_OF_NODES = [], []  # later parts put functions here that read more of a pod, of a node
 
@@ -696,7 +699,6 @@ class Node:
     """A node and the pods on it (kube-scheduler's NodeInfo). Raises Malformed."""
 
     def __init__(self, raw):
-        self.raw = raw
         self.name = pick(raw, str, "metadata", "name")
         self.labels = read_only(pick(raw, dict, "metadata", "labels", of=str))
         self.unschedulable = pick(raw, bool, "spec", "unschedulable")
@@ -712,7 +714,7 @@ class Node:
         self.requested = read_only(self._requested)  # by all of these
         self.nonzero = read_only(self._nonzero)  # likewise, as it counts in scores
         for read in READ_OF_NODES:
-            read(self)
+            read(self, raw)
 
     def add(self, pod):
         """Put a pod on the node."""
@@ -747,14 +749,13 @@ def required_terms(pod):
 @kept_with_pod
 def preferred_terms(pod):
     """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable."""
-    when = "preferredDuringSchedulingIgnoredDuringExecution"
     pairs = []
     problems = {}
-    for preferred in pick(pod.node_affinity, list, when, of=dict):
-        weight = pick(preferred, int, "weight")
+    for each in pick(pod.node_affinity, list, "preferredDuringSchedulingIgnoredDuringExecution", of=dict):
+        weight = pick(each, int, "weight")
         try:
             if weight:
-                pairs.append((weight, node_selector_term(pick(preferred, dict, "preference"))))
+                pairs.append((weight, node_selector_term(pick(each, dict, "preference"))))
         except InvalidSelector as error:
             problems[str(error)] = None  # once, as upstream's Aggregate does
     if problems:
@@ -865,7 +866,7 @@ def pick(thing, kind, *path, of=None):
 
 
 def wrong_type(where, kind, thing):
-    """Return the error that says what is expected there."""
+    """Return the error that names the field, and the type that is expected there."""
     return Malformed(f"{where}: expected {TYPE_NAME[kind]}, got {json.dumps(thing, default=str)[:40]}")
 
 
@@ -961,13 +962,13 @@ def print_decision(decision):
 
 
 def run_script(argv=None):
-    """Run this part, until Ctrl-C. Return the exit code: 1 --once failed, 2 wrong usage or Policy, else 0."""
+    """Run this part, until Ctrl-C. Return the exit code, 1 if --once has failed; wrong usage makes it 2."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--server", default="http://127.0.0.1:8001", help="kubectl proxy's URL (%(default)s)")
     parser.add_argument("--policy", default="policy.json", help="a Policy file (%(default)s)")
     parser.add_argument("--scheduler-name", default="my-scheduler", help="schedule its pods (%(default)s)")
     parser.add_argument("--interval", type=float, default=1, help="seconds between passes (%(default)s)")
-    parser.add_argument("--once", action="store_true", help="end when each pod is bound, or in its backoff")
+    parser.add_argument("--once", action="store_true", help="end when no pod is due, or a pass fails")
     options = parser.parse_args(argv)
     logging.basicConfig(format="%(message)s")
     read_policies = functools.partial(plain_policies, options.policy, options.scheduler_name)
@@ -976,13 +977,13 @@ def run_script(argv=None):
     except InputError as error:
         parser.exit(2, f"{error}\n")
     stop = threading.Event()
-    # The first Ctrl-C ends the loop, a second one the script, whatever it waits for. `stop` is set by a
-    # thread, as the one that is interrupted may hold its lock.
+    # The first Ctrl-C ends the loop, a second one the script. A thread sets `stop`: the interrupted code may
+    # hold its lock.
     signal.signal(signal.SIGINT, lambda *_: (
         signal.signal(signal.SIGINT, signal.SIG_DFL), threading.Thread(target=stop.set).start()))
     cluster = Cluster(Proxy(options.server), print_decision)
     run(cluster, read_policies, stop, options.interval, options.once)
-    return 1 if options.once and (cluster.trouble or stop.is_set()) else 0
+    return 1 if options.once and (cluster.trouble or cluster.was_refused or stop.is_set()) else 0
 
 
 COMMAND_LINES = [run_script]  # the last one is run: a later part has one that can do more
@@ -1173,9 +1174,9 @@ def read_requests_of_today(pod):
 READ_OF_PODS.append(read_more_of_pod)
 
 
-def read_more_of_node(node):
+def read_more_of_node(node, raw):
     """Read what the rules of later parts look at."""
-    raw = node.raw
+    node.raw = raw
     node.annotations = read_only(pick(raw, dict, "metadata", "annotations", of=str))
     images = {}
     for image in pick(raw, list, "status", "images", of=dict):
@@ -1446,6 +1447,7 @@ def answers_by_now(last, nodes, function, changed, are_same_nodes):
 
 import inspect
 import os
+import traceback
 import types
 import weakref
 from concurrent.futures import Future, wait
@@ -5097,7 +5099,7 @@ class SchedulingQueue(dict):
         return self.cache.has_changed and is_waited_for and time.monotonic() >= self.pops_at
 
     def is_to_be_tried(self, pod, began_at):
-        """Say whether a pod that has come, or changed, is new; or due, and no pass has just begun."""
+        """Say whether a pod is new; or else due, and this pass has lasted for a while."""
         if not is_for(pod, self.cache.snapshot.policies):
             return False
         record = self.get(pod.uid)
@@ -5745,7 +5747,7 @@ class LiveCluster(Cluster):
         self.failed_passes = self.failed_passes + 1 if self.trouble else 0
 
     def rest(self, seconds, stop):
-        """Wait so long, after trouble longer; without trouble, only until there is work. `stop` ends it."""
+        """Wait for so many seconds; after trouble, for longer. `stop` ends it; without trouble, work does."""
         self.at_rest()
         if self.trouble or not self.cache.objects.reflectors:
             CAME_ROUND.at = math.inf

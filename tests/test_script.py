@@ -318,7 +318,7 @@ def test_where_a_binding_is_refused_the_other_pods_are_bound_in_the_same_run(sta
     server.faults["binding"] = Choice(lambda asked: answering(code) if asked.pod == "default/a" else None)
     try:
         running = start("--policy", policy, "--server", server.url, "--once")
-        running.process.wait(timeout=60)
+        assert running.process.wait(timeout=60) == len(told)
         assert server.places() == {"default/b": "n", "default/c": "n"}
         conditions = [asked.json["status"]["conditions"] for asked in server.sent("status")]
         assert [condition["reason"] for [condition] in conditions] == told
@@ -407,14 +407,16 @@ def crashes(pod, node):
 
 
 @table("where, function, told", {
-    "a predicate that crashes": (
-        "predicates", crashes, "ZeroDivisionError in crashes, line [0-9]+: integer division or modulo by zero"),
-    "a priority that crashes": (
-        "priorities", crashes, "ZeroDivisionError in crashes, line [0-9]+: integer division or modulo by zero"),
-    "points above 100": (
-        "priorities", lambda pod, node: 101, "ValueError in prioritize, line [0-9]+: Mine gives points that are not from 0 to 100"),
+    "a predicate that crashes": ("predicates", crashes, "ZeroDivisionError in Mine: integer division or modulo by zero"),
+    "a priority that crashes": ("priorities", crashes, "ZeroDivisionError in Mine: integer division or modulo by zero"),
+    "a predicate that breaks in a library": ("predicates", lambda pod, node: json.loads("{"), "JSONDecodeError in Mine: .*"),
+    "a predicate that returns nothing": ("predicates", lambda pod, node: None, "TypeError in Mine: .*"),
+    "a predicate that returns a text": (
+        "predicates", lambda pod, node: "too small", "TypeError in Mine: a predicate yields reasons, or returns a list of them"),
+    "a priority that returns nothing": ("priorities", lambda pod, node: None, "TypeError in Mine: .*"),
+    "points above 100": ("priorities", lambda pod, node: 101, "ValueError in Mine: points are to be from 0 to 100"),
     "points that are no number": (
-        "priorities", lambda pod, node: float("nan"), "ValueError in prioritize, line [0-9]+: Mine gives points that are not .*"),
+        "priorities", lambda pod, node: float("nan"), "ValueError in Mine: points are to be from 0 to 100"),
 })
 def test_where_a_rule_breaks_the_pod_stays_pending_and_it_is_named(small, where, function, told):
     rules = {"predicates": [], "priorities": []} | {where: [small.Rule(where, "Mine", function)]}
@@ -470,27 +472,36 @@ def test_a_line_that_cannot_be_printed_holds_nobody_up(cut, tmp_path, monkeypatc
         server.stop()
 
 
-def test_a_pod_whose_binding_always_fails_keeps_nobody_waiting(start, tmp_path):
+def test_pods_whose_bindings_always_fail_keep_nobody_waiting(cut, tmp_path):
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps(POLICY))
-    server = ApiServer(node("n"), *(pod(f"p{i}", priority=1) for i in range(12)), pod("good"))
+    server = ApiServer(node("n"), *(pod(f"p{i}", priority=1) for i in range(60)), pod("good"))
     server.faults["binding"] = Choice(lambda asked: answering(500) if asked.pod != "default/good" else None)
+    running = Process(cut, tmp_path, "--policy", policy, "--server", server.url, "--interval", "1")
     try:
-        running = start("--policy", policy, "--server", server.url, "--interval", "0.1")
         wait_for("the good one is bound", lambda: server.places() == {"default/good": "n"})
-        wait_for("the others are named", lambda: all(
-            any(f"default/p{i}" in line for line in running.err) for i in range(12)))
+        wait_for("the others are told", lambda: len({
+            asked.json["involvedObject"]["name"] for asked in server.sent("event")
+            if asked.json["message"].startswith("binding rejected: ")}) == 60)
+        assert sum("fieldSelector" in asked.path for asked in server.sent("list")) < 60, "not all is listed for each of them"
+        assert running.process.poll() is None
     finally:
+        running.process.kill()
+        running.process.wait()
         server.stop()
 
 
-def test_a_binding_that_was_carried_out_though_the_answer_says_otherwise_is_not_denied(cut, tmp_path):
+@table("fault, places", {"before": ("500 before", {}), "after": ("500 after", {"default/p": "n"})})
+def test_a_binding_that_is_answered_500_is_told_but_no_condition_denies_it(cut, tmp_path, fault, places):
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     server = ApiServer(node("n"), pod("p"))
-    server.faults["binding"] = "500 after"
+    server.faults["binding"] = fault
     try:
-        subprocess.run([sys.executable, cut, "--server", server.url, "--once"], cwd=tmp_path, timeout=60)
-        assert server.places() == {"default/p": "n"} and not server.sent("status")
+        run = subprocess.run([sys.executable, cut, "--server", server.url, "--once"], cwd=tmp_path, timeout=60,
+                             capture_output=True, text=True)
+        assert server.places() == places and not server.sent("status")
+        assert run.returncode == 1 and "default/p stays pending: binding rejected: " in run.stdout
+        assert [asked.json["reason"] for asked in server.sent("event")] == ["FailedScheduling"]
     finally:
         server.stop()
 
