@@ -85,7 +85,7 @@ def schedule(pod, snapshot, policy):
         feasible, decision.failed = policy.nodes_that_fit(pod, snapshot)
         if not feasible:
             raise Unschedulable(decision.failed.message)
-        decision.total = policy.prioritize(decision, feasible, snapshot)
+        decision.total = policy.prioritize(decision, feasible)
         decision.node = select_host(pod, decision.total)
     except (Exception, SystemExit) as error:  # no node fits, or a rule has failed
         decision.give_up(error)
@@ -112,7 +112,7 @@ class Policy:
                 reasons = rule.function(pod, node)
                 if isinstance(reasons, str):
                     raise TypeError("a predicate yields reasons, or returns a list of them")
-                reasons = list(reasons)
+                reasons = [str(reason) for reason in reasons]
                 if reasons:
                     failed[name] = {rule.name: reasons}
                     break
@@ -120,7 +120,7 @@ class Policy:
                 feasible[name] = node
         return feasible, failed
 
-    def prioritize(self, decision, feasible, snapshot):
+    def prioritize(self, decision, feasible):
         """Return each node's total: the sum, over all priorities, of weight times points."""
         total = dict.fromkeys(feasible, 0 if self.priorities else 1)  # with none, each gets 1
         for rule in self.priorities if len(feasible) > 1 else ():  # a single node is taken in any case
@@ -427,15 +427,14 @@ def match_node_selector(pod, node):
 
 
 @predicate("PodFitsResources")
-def pod_fits_resources(pod, node, excepted=()):
-    """There is room for one more pod, and enough of each resource, except those that other code checks."""
+def pod_fits_resources(pod, node):
+    """There is room on the node for one more pod, and enough of each resource that the pod requests."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
     if pod.requests == NO_REQUESTS:  # it fits even on a node that is overcommitted
         return
     for name, amount in pod.requests.items():
-        is_short = node.requested.get(name, 0) + amount > node.allocatable.get(name, 0)
-        if is_short and name not in excepted:
+        if node.requested.get(name, 0) + amount > node.allocatable.get(name, 0):
             yield f"Insufficient {name}"
 
 
@@ -723,11 +722,8 @@ class Node:
         add(self._nonzero, pod.nonzero)
 
 
-@dataclass(eq=False)
-class Snapshot:
-    """The nodes as they were listed, with the pods that were on them then, and those bound since."""
-
-    nodes: dict  # name -> Node
+# The nodes as they were listed, {name: Node}, with the pods that were on them then, and those bound since.
+Snapshot = collections.namedtuple("Snapshot", "nodes")
 
 
 # ==== 8. Node affinity ==================================================================================
@@ -931,7 +927,7 @@ def raise_to(total, others):
 # ==== 10. The Policy file, and a command line ===========================================================
 
 def plain_policies(path, scheduler_name):
-    """Return {schedulerName: Policy} of a Policy's two lists; it ignores all else. Raises InputError."""
+    """Return {schedulerName: Policy} of a Policy file that has two lists, and no more. Raises InputError."""
     always = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]  # even where the Policy does not name them
     rules = {"predicates": {name: PREDICATES[name] for name in always}, "priorities": {}}
     try:
@@ -942,11 +938,14 @@ def plain_policies(path, scheduler_name):
                 name = pick(entry, str, "name")
                 if name not in catalogue:
                     raise InputError(f'{where}: no "{name}" in this script; it has {", ".join(catalogue)}')
+                if entry.keys() - {"name", "weight"}:
+                    raise InputError(f"{where}: {name}: this script reads a name and a weight, and no more")
                 rules[where][name] = replace(catalogue[name], weight=pick(entry, int, "weight"))
                 if where == "priorities" and rules[where][name].weight <= 0:
                     raise InputError(f"priorities: {name}: expected a weight above 0, such as 1")
-            if document.get(where) is None:
-                raise InputError(f'"{where}" is missing; an empty list, [], names no rule')
+        given = [field for field, value in document.items() if value is not None]
+        if {*given} - {"kind", "apiVersion"} != {*CATALOGUES}:
+            raise InputError(f"expected the lists predicates and priorities, and no more, got {given}")
     except (OSError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise InputError(f"{path}: {' '.join(str(error).split())}") from error
     in_order = [rules["predicates"][name] for name in PREDICATES if name in rules["predicates"]]
@@ -1216,9 +1215,10 @@ def count_pods(node, is_meant):
 
 
 @dataclass(eq=False)
-class FullSnapshot(Snapshot):
+class FullSnapshot:
     """The cluster as all rules see it. It is as the cache is: up to date."""
 
+    nodes: dict  # name -> Node, of those that can take pods
     objects: dict  # resource -> {namespace/name or name: the API's JSON}
     is_live: bool = False  # whether controllers act on what we write: no dry run, and no manifests
     memory: Memory = field(default_factory=lambda: Memory())  # what was found out of the nodes
@@ -1513,6 +1513,16 @@ def requires(side, pod, node):
 
 GENERAL = {"by_default": 1, "aliases": ["GeneralPredicates"]}
 AS_IT_COUNTS = ("nonzero_incoming", "uncounted_cpu")
+
+
+def pod_fits_other_resources(pod, node, excepted=()):
+    """PodFitsResources, but for the resources that extenders see to."""
+    reasons = pod_fits_resources(pod, node)
+    if not excepted:
+        return reasons
+    return [reason for reason in reasons if reason.removeprefix("Insufficient ") not in excepted]
+
+
 SAID_OF_THE_SCRIPTS_RULES = {
     "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True, "signed": ("tolerations",)},
     "HostName": {"plugin": "NodeName", **GENERAL, "signed": ("node_name",), "needs": ("node_name",)},
@@ -1526,6 +1536,7 @@ SAID_OF_THE_SCRIPTS_RULES = {
         "looks_at": {"a node selector": lambda pod, node: pod.node_selector,
                      "required node affinity": functools.partial(requires, "nodeAffinity")}},
     "PodFitsResources": {
+        "function": pod_fits_other_resources,
         "plugin": "NodeResourcesFit", **GENERAL, "signed": ("requests",),
         "looks_at": {"resource requests": lambda pod, node: any(pod.requests.values())}},
     "NoDiskConflict": {
@@ -1546,8 +1557,9 @@ SAID_OF_THE_SCRIPTS_RULES = {
 
 for catalogue in CATALOGUES.values():
     for rule in [*catalogue.values()]:
-        said = SAID_OF_THE_SCRIPTS_RULES.get(rule.name, {})
-        register(rule.where, rule.name, reduce=rule.reduce, **said)(rule.function)
+        options = {"function": rule.function, "reduce": rule.reduce}
+        options |= SAID_OF_THE_SCRIPTS_RULES.get(rule.name, {})
+        catalogue[rule.name] = full_rule(rule.where, rule.name, **options)
 
 
 SKIP = object()  # what a `metadata` function returns to have its rule left out for the pod
@@ -1671,6 +1683,7 @@ class FullDecision(Decision):
     """A decision, with what the other extension points and the extenders add."""
 
     policy: Policy | None = None  # whose rules are asked
+    snapshot: FullSnapshot | None = None  # what they look at
     votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
     remedy: str = ""  # without a node: what a rule does about that
     trouble: Trouble | None = None  # without a node: what was the matter with the API server
@@ -3777,7 +3790,7 @@ class FullPolicy(Policy):
 
     def new_decision(self, pod, snapshot):
         """Return a decision about a pod, in which nothing is decided yet."""
-        return FullDecision(pod, snapshot.nodes, policy=self)
+        return FullDecision(pod, snapshot.nodes, policy=self, snapshot=snapshot)
 
     def nodes_that_fit(self, pod, snapshot):
         """Ask about each node, unless the answer is known from the last pod like this one; and extenders."""
@@ -3794,9 +3807,10 @@ class FullPolicy(Policy):
             then=lambda *_: put_together(snapshot.nodes, refusals))
         return self.ask_extenders(pod, feasible, failed)
 
-    def prioritize(self, decision, feasible, snapshot):
+    def prioritize(self, decision, feasible):
         """Return each node's total of what priorities and extenders give, unless it is known."""
         pod = decision.pod
+        snapshot = decision.snapshot
         prepared = []
         try:
             prepared = prepare(self.priorities, pod, feasible, snapshot)
@@ -3808,9 +3822,9 @@ class FullPolicy(Policy):
             warn_once(str(error))
         for extender in self.extenders:
             decision.votes += extender.prioritize(pod, feasible)
-        return self.add_up(decision, prepared, feasible, snapshot)
+        return self.add_up(decision, prepared, feasible)
 
-    def add_up(self, decision, prepared, nodes, snapshot):
+    def add_up(self, decision, prepared, nodes):
         """Return the sum of each node's points times their weights; 1 if nobody is to give points."""
         weighted = [(vote.weight, vote.points) for vote in decision.votes]
         if not self.priorities and not self.extenders:
@@ -3824,7 +3838,7 @@ class FullPolicy(Policy):
         # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
         reduced = [None if vote.points is vote.raw else vote.points for vote in decision.votes]
         basis = [rule.metadata for rule in prepared], reduced
-        return recall(("total", self), likeness_to_all(prepared), snapshot, nodes, total, basis)
+        return recall(("total", self), likeness_to_all(prepared), decision.snapshot, nodes, total, basis)
 
     def seek_remedy(self, decision, snapshot):
         """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""

@@ -262,13 +262,21 @@ def test_it_schedules_as_the_whole_file_does(control_plane, start, tmp_path):
     proxy.wait()
 
 
+BOTH = "expected the lists predicates and priorities, and no more, got "
+
+
 @table("policy, line", {
-    "a list that is missing, as its name is wrong": (
-        '{"kind": "Policy", "apiVersion": "v1", "predicats": [], "priorities": []}', '"predicates" is missing'),
-    "a list that is null": ("predicates: []\npriorities:\n", '"priorities" is missing'),
+    "a list that is missing, as its name is wrong": ("predicats: []\npriorities: []\n", BOTH + ".*'predicats'"),
+    "a list that is null": ("predicates: []\npriorities:\n", BOTH + r"\['predicates'\]"),
     "an empty file": ("# nothing", "expected an object"),
+    "an option of the whole file's": (
+        "predicates: []\npriorities: []\nalwaysCheckAllPredicates: true\n", BOTH + ".*'alwaysCheckAllPredicates'"),
+    "extenders": ("predicates: []\npriorities: []\nextenders: [{urlPrefix: 'http://x'}]\n", BOTH + ".*'extenders'"),
+    "an argument of a rule": (
+        "predicates: [{name: PodFitsResources, argument: {x: 1}}]\npriorities: []\n",
+        "predicates: PodFitsResources: this script reads a name and a weight, and no more"),
 })
-def test_without_the_default_rules_a_policy_has_to_have_both_lists(small, tmp_path, policy, line):
+def test_a_policy_has_two_lists_of_rules_and_what_is_not_read_is_an_error(small, tmp_path, policy, line):
     path = tmp_path / "policy.json"
     path.write_text(policy)
     with pytest.raises(small.InputError, match=line):
@@ -413,6 +421,7 @@ def crashes(pod, node):
     "a predicate that returns nothing": ("predicates", lambda pod, node: None, "TypeError in Mine: .*"),
     "a predicate that returns a text": (
         "predicates", lambda pod, node: "too small", "TypeError in Mine: a predicate yields reasons, or returns a list of them"),
+    "a predicate whose reasons are no texts": ("predicates", lambda pod, node: [{"a": 1}], "0/2 nodes are available: 2 {'a': 1}."),
     "a priority that returns nothing": ("priorities", lambda pod, node: None, "TypeError in Mine: .*"),
     "points above 100": ("priorities", lambda pod, node: 101, "ValueError in Mine: points are to be from 0 to 100"),
     "points that are no number": (
