@@ -41,7 +41,7 @@ except ImportError as error:
     sys.exit(f"{error.name} is missing: pip install requests pyyaml")
 
 log = logging.getLogger("scheduler")
-say_once = functools.lru_cache(maxsize=1000)(log.warning)  # says none of its last 1,000 lines again
+say_once = functools.lru_cache(maxsize=1000)(log.warning)  # does not repeat its last 1,000 lines
 
 
 ##########################################################################################################
@@ -56,10 +56,10 @@ def run(cluster, read_policies, stop, interval, once):
     while not stop.is_set():
         try:
             schedule_pending_pods(cluster, read_policies(), stop)  # read in each pass: the file may be edited
-            cluster.tell_trouble(None)
+            cluster.tell_error(None)
         except (ApiError, InputError, Malformed) as error:
-            cluster.tell_trouble(error)
-        if cluster.due and not cluster.trouble:
+            cluster.tell_error(error)
+        if cluster.due and not cluster.last_error:
             continue  # the pass ended early: LIST again, then go on
         if once:
             break
@@ -86,7 +86,7 @@ def schedule(pod, snapshot, policy):
         if not feasible:
             raise Unschedulable(decision.failed.message)
         decision.total = policy.prioritize(decision, feasible)
-        decision.node = select_host(pod, decision.total)
+        decision.node = select_host(decision.total)
     except (Exception, SystemExit) as error:  # no node fits, or a rule has failed
         decision.give_up(error)
     return decision
@@ -133,10 +133,10 @@ class Policy:
         return total
 
 
-def select_host(pod, total):
+def select_host(total):
     """Take the node with the highest total; if several have it, one of them by chance."""
     best = max(total.values())
-    return dice(pod.key).choice([name for name, score in total.items() if score == best])
+    return random.choice([name for name, score in total.items() if score == best])
 
 
 def binding(pod, node_name):
@@ -161,8 +161,7 @@ class Cluster:
         self.due = []  # pods not yet tried in this pass; some are left if it ended early
         self.ends_at = 0  # when the pass ends early, in monotonic seconds
         self.attempts = {}  # uid of a pod that waits -> Attempts
-        self.trouble = None  # the error that ended the last pass
-        self.was_refused = False  # whether a Binding has failed of a pod that waits
+        self.last_error = None  # what ended the last pass, if not its end
 
     def begin_pass(self, policies):
         """LIST what there is; find out which pods are due. Raises ApiError."""
@@ -178,8 +177,9 @@ class Cluster:
         self.attempts = {uid: self.attempts.get(uid, Attempts(retry_at=moment)) for uid in waiting}
         self.ends_at = moment + 5  # by then, what is listed is too old to decide by
         self.due = [pod for pod in waiting.values() if self.attempts[pod.uid].retry_at <= moment]
-        # The highest priority comes first. Many such pods that fail can keep the others waiting.
+        # The highest priority comes first. But those whose Binding was refused come last: it may be again.
         self.due.sort(key=lambda pod: (-pod.priority, self.attempts[pod.uid].retry_at, pod.created, pod.key))
+        self.due.sort(key=lambda pod: self.attempts[pod.uid].was_refused)
 
     def next_pod(self, stop):
         """Return the next pod to decide about; None ends the pass."""
@@ -192,23 +192,25 @@ class Cluster:
             try:
                 yield make(raw)
             except Malformed as error:
-                say_once(f"{resource} {name_in(raw, 'metadata', 'name')} is left out: {error}")
+                say_once(f"{resource} {text_at(raw, 'metadata', 'name')} is left out: {error}")
 
     def bind(self, decision):
-        """Assume the pod: add it to its node. Then POST the Binding. Raises Trouble."""
+        """Assume the pod: it takes up room on its node until the next LIST. Then POST the Binding."""
         self.snapshot.nodes[decision.node].add(decision.pod)
+        record = self.attempts[decision.pod.uid]
+        record.was_refused = False
         try:
             self.api.request(*binding(decision.pod, decision.node))
         except ApiError as error:
-            self.was_refused |= error.status not in (404, 409)
-            # After a 500 it may be bound all the same: no condition is to deny that.
-            decision.reason = "SchedulerError" if error.status != 500 else ""
+            record.was_refused = error.status not in (404, 409)  # these: it has gone, or has a node by now
+            # After a 5xx the pod may be bound all the same, so no condition says that it is not.
+            decision.reason = "SchedulerError" if error.status < 500 else ""
             decision.give_up(Unschedulable(f"binding rejected: {error}"))
             self.put_off(decision)
-            if isinstance(error, Trouble) and error.status != 500:  # that may be the pod's: a webhook fails
+            if error.status in (0, 429):  # others would fare alike, but a 5xx may be about this pod alone
                 raise
-            if error.status in (404, 409):  # the pod has gone, or has a node by now: nobody is to be told
-                self.attempts[decision.pod.uid].told = decision.message
+            if not record.was_refused:  # nobody is to be told
+                record.told = decision.message
                 self.ends_at = 0  # the pass ends: LIST again, to see where the pod is
 
     def put_off(self, decision):
@@ -218,7 +220,7 @@ class Cluster:
         record.retry_at = time.monotonic() + min(2 ** min(record.number - 1, 4), 10)  # 1, 2, 4, 8, 10, 10 s
 
     def report(self, decision):
-        """Write an event, and show the decision. Of a pod that stays pending, do so if the reason is new."""
+        """Write an event, and show the decision; if the pod stays pending, until that message is written."""
         pod = decision.pod
         record = self.attempts[pod.uid]
         if decision.node:
@@ -241,13 +243,13 @@ class Cluster:
             return not isinstance(error, Trouble)
         return True
 
-    def tell_trouble(self, trouble):
-        """Say once what has ended a pass, such as a broken Policy; and that the API server answers again."""
-        if trouble and str(trouble) != str(self.trouble):
-            log.error("%s", trouble)
-        if isinstance(self.trouble, Trouble) and not trouble:
+    def tell_error(self, error):
+        """Say what has ended a pass, if it is not what ended the last one; and that no trouble is left."""
+        if error and str(error) != str(self.last_error):
+            log.error("%s", error)
+        if isinstance(self.last_error, Trouble) and not error:
             log.warning("the API server answers again")
-        self.trouble = trouble
+        self.last_error = error
 
     def rest(self, seconds, stop):
         """Wait for so many seconds, or until `stop` is set."""
@@ -260,7 +262,8 @@ class Attempts:
 
     number: int = 0
     retry_at: float = 0  # in monotonic seconds; of a new pod, when it was first seen
-    told: str | None = None  # the reason that was last told
+    told: str | None = None  # the message that was last told
+    was_refused: bool = False  # whether its Binding has failed
 
 
 class Proxy:
@@ -283,13 +286,13 @@ class Proxy:
         try:
             content = json.loads(answer.content.decode(errors="replace"))
         except (ValueError, RecursionError) as error:  # no JSON: kubectl proxy itself has answered, in text
-            raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip():.200}") from error
-        if not (answer.ok and name_in(content, "kind")):  # each answer of an API server has a kind
-            raise api_error(answer.status_code, f"{method} {path}: {name_in(content, 'message') or 'no API'}")
+            raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip()!r:.200}") from error
+        if not (answer.ok and text_at(content, "kind")):  # each answer of an API server has a kind
+            raise api_error(answer.status_code, f"{method} {path}: {text_at(content, 'message') or 'no API'}")
         return content
 
     def list(self, resource, selector=""):
-        """Return all objects of a resource, listed page by page. Raises ApiError."""
+        """Return all objects of a resource, page by page. Raises ApiError, Malformed."""
         first = params = {"fieldSelector": selector, "limit": 500}
         things = []
         while params:
@@ -301,7 +304,7 @@ class Proxy:
 
 
 class ApiError(Exception):
-    """A request that did not succeed. status: the HTTP status, or 0 where no answer came."""
+    """A request that did not succeed. status: the HTTP status, or 0 where no JSON came."""
 
     def __init__(self, status, message):
         super().__init__(message)
@@ -309,7 +312,7 @@ class ApiError(Exception):
 
 
 class Trouble(ApiError):
-    """No answer came, or 429, or 5xx: other requests may well fail, too."""
+    """No JSON came, or 429, or 5xx: other requests may well fail, too."""
 
 
 def api_error(status, message):
@@ -352,8 +355,8 @@ def at_most(size, text):
 # ==== 3. A rule =========================================================================================
 
 # A predicate is a function of (pod, node) that yields the reasons why the pod does not fit. A priority is one
-# that returns a score from 0 to 100. With a `reduce` it may return any number: that gets the scores of all
-# nodes, {name: score}, and returns points from 0 to 100, {name: points}.
+# that returns a score from 0 to 100. With a `reduce`, it may return any number: `reduce` is given the scores
+# of all nodes that fit, {name: score}, and returns points from 0 to 100, {name: points}.
 
 
 class InputError(ValueError):
@@ -547,10 +550,10 @@ def balanced_resource_allocation(pod, node):
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
 
 
-def normalize(raw, few_are_best=False):
-    """Scale scores: the highest becomes 100; if few are best, 0 does. Upstream: DefaultNormalizeScore."""
-    highest = max(raw.values())
-    points = {name: 100 * score // highest if highest else 0 for name, score in raw.items()}
+def normalize(scores, few_are_best=False):
+    """Return percentages of the highest score; if few are best, 100 less these. (DefaultNormalizeScore)"""
+    highest = max(scores.values())
+    points = {name: 100 * score // highest if highest else 0 for name, score in scores.items()}
     return {name: 100 - score for name, score in points.items()} if few_are_best else points
 
 
@@ -566,18 +569,10 @@ def taint_toleration(pod, node):
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
 
 
-SEED = None  # of chance; a later part sets it (--seed)
-
-
-def dice(*names):
-    """Return `random`; with a SEED, a generator that gives the same numbers for the same names."""
-    return random if SEED is None else random.Random(f"{SEED} {' '.join(names)}")
-
-
 @priority("RandomPriority")
 def random_priority(pod, node):
     """A score by chance. With this priority alone, pods go anywhere that they fit, as in Bash tutorials."""
-    return dice(pod.key, node.name).randint(0, 100)
+    return random.randint(0, 100)
 
 
 # ==== 6. The decision ===================================================================================
@@ -616,7 +611,7 @@ class Decision:
     nodes: dict  # name -> Node, of all nodes
     node: str | None = None  # the name of the chosen node
     failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
-    total: dict = field(default_factory=dict)  # node that fits -> the sum of its scores
+    total: dict = field(default_factory=dict)  # node that fits -> the sum of its weighted points
     message: str | None = None  # why it has no node; if none fits, in kube-scheduler's words
     reason: str = "Unschedulable"  # that of the pod's condition, if it has no node
 
@@ -626,7 +621,8 @@ class Decision:
         if isinstance(error, (Unschedulable, Malformed)):
             self.message = str(error)
         else:
-            asked = error.__traceback__.tb_next.tb_frame.f_locals["rule"]  # by nodes_that_fit or prioritize
+            # What nodes_that_fit, or prioritize, had as `rule` when that broke.
+            asked = error.__traceback__.tb_next.tb_frame.f_locals["rule"]
             self.message = f"{type(error).__name__} in {asked.name}: {error}"
 
 
@@ -653,7 +649,6 @@ class Pod:
         self.priority = pick(spec, int, "priority")
         self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
         self.node_name = pick(spec, str, "nodeName")
-        self.labels = read_only(pick(raw, dict, "metadata", "labels", of=str))
         self.node_selector = read_only(pick(spec, dict, "nodeSelector", of=str))
         self.node_affinity = pick(spec, dict, "affinity", "nodeAffinity")
         self.tolerations = tuple(pick(spec, list, "tolerations", of=dict))
@@ -711,7 +706,7 @@ class Node:
         self._nonzero = dict.fromkeys(DEFAULT_REQUESTS, 0)
         self.pods = read_only(self._pods)  # uid -> Pod, of those on it
         self.requested = read_only(self._requested)  # by all of these
-        self.nonzero = read_only(self._nonzero)  # likewise, as it counts in scores
+        self.nonzero = read_only(self._nonzero)  # the same, as scores count it
         for read in READ_OF_NODES:
             read(self, raw)
 
@@ -769,11 +764,11 @@ def valid_terms(raws):
     return terms
 
 
-def node_selector_term(term):
+def node_selector_term(raw):
     """Read a term as requirements of labels, and of fields. Raises InvalidSelector."""
-    on_labels = [requirement(expression) for expression in pick(term, list, "matchExpressions", of=dict)]
+    on_labels = [read_requirement(each) for each in pick(raw, list, "matchExpressions", of=dict)]
     on_fields = []
-    for expression in pick(term, list, "matchFields", of=dict):
+    for expression in pick(raw, list, "matchFields", of=dict):
         key = pick(expression, str, "key")
         operator = pick(expression, str, "operator")
         values = pick(expression, list, "values", of=str)
@@ -812,7 +807,7 @@ def satisfies(labels, requirements):
     return True
 
 
-def requirement(expression):
+def read_requirement(expression):
     """Read an entry of matchExpressions as NewRequirement (apimachinery) does. Raises InvalidSelector."""
     key = pick(expression, str, "key")
     operator = pick(expression, str, "operator")
@@ -829,7 +824,7 @@ def requirement(expression):
         raise InvalidSelector("for 'Gt', 'Lt' operators, the value must be an integer")
     for value in values:
         if len(value) > 63 or not LABEL_VALUE.fullmatch(value):
-            raise InvalidSelector(f'invalid label value: "{value}": at key: "{key}"')
+            raise InvalidSelector(f'invalid label value: "{repr(value)[1:-1]}": at key: "{key}"')
     return Requirement(key, operator, values)
 
 
@@ -866,7 +861,7 @@ def wrong_type(where, kind, thing):
     return Malformed(f"{where}: expected {TYPE_NAME[kind]}, got {json.dumps(thing, default=str)[:40]}")
 
 
-def name_in(thing, *path):
+def text_at(thing, *path):
     """Return the string at a path into an object that may be malformed; "" if there is none."""
     for key in path:
         thing = thing.get(key) if isinstance(thing, dict) else None
@@ -926,7 +921,7 @@ def raise_to(total, others):
 
 # ==== 10. The Policy file, and a command line ===========================================================
 
-def plain_policies(path, scheduler_name):
+def policies_in_file(path, scheduler_name):
     """Return {schedulerName: Policy} of a Policy file that has two lists, and no more. Raises InputError."""
     always = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]  # even where the Policy does not name them
     rules = {"predicates": {name: PREDICATES[name] for name in always}, "priorities": {}}
@@ -946,7 +941,7 @@ def plain_policies(path, scheduler_name):
         given = [field for field, value in document.items() if value is not None]
         if {*given} - {"kind", "apiVersion"} != {*CATALOGUES}:
             raise InputError(f"expected the lists predicates and priorities, and no more, got {given}")
-    except (OSError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
+    except Exception as error:  # a YAML tag may raise any
         raise InputError(f"{path}: {' '.join(str(error).split())}") from error
     in_order = [rules["predicates"][name] for name in PREDICATES if name in rules["predicates"]]
     return {scheduler_name: Policy(in_order, list(rules["priorities"].values()))}
@@ -956,7 +951,7 @@ def print_decision(decision):
     """Print a decision as a line."""
     fit = f"({len(decision.total)} of {len(decision.nodes)} nodes fit)"
     where = f"-> {decision.node}  {fit}" if decision.node else f"stays pending: {decision.message}"
-    with contextlib.suppress(OSError, ValueError):  # nobody reads it, or cannot read its letters
+    with contextlib.suppress(OSError, ValueError):  # stdout is closed, or cannot encode it
         print(f"{decision.pod.key} {where}", flush=True)
 
 
@@ -970,7 +965,7 @@ def run_script(argv=None):
     parser.add_argument("--once", action="store_true", help="end when no pod is due, or a pass fails")
     options = parser.parse_args(argv)
     logging.basicConfig(format="%(message)s")
-    read_policies = functools.partial(plain_policies, options.policy, options.scheduler_name)
+    read_policies = functools.partial(policies_in_file, options.policy, options.scheduler_name)
     try:
         read_policies()
     except InputError as error:
@@ -982,7 +977,8 @@ def run_script(argv=None):
         signal.signal(signal.SIGINT, signal.SIG_DFL), threading.Thread(target=stop.set).start()))
     cluster = Cluster(Proxy(options.server), print_decision)
     run(cluster, read_policies, stop, options.interval, options.once)
-    return 1 if options.once and (cluster.trouble or cluster.was_refused or stop.is_set()) else 0
+    is_refused = any(each.was_refused for each in cluster.attempts.values())
+    return 1 if options.once and (cluster.last_error or is_refused or stop.is_set()) else 0
 
 
 COMMAND_LINES = [run_script]  # the last one is run: a later part has one that can do more
@@ -1022,7 +1018,7 @@ import itertools
 
 def key_in(thing):
     """Return an object's namespace/name, or name, even if it is malformed."""
-    parts = [name_in(thing, "metadata", "namespace"), name_in(thing, "metadata", "name")]
+    parts = [text_at(thing, "metadata", "namespace"), text_at(thing, "metadata", "name")]
     return "/".join(filter(None, parts))
 
 
@@ -1091,7 +1087,7 @@ def label_selector(selector):
         return NOTHING
     labels = [{"key": key, "operator": "In", "values": [value]}
               for key, value in pick(selector, dict, "matchLabels", of=str).items()]
-    return [requirement(entry) for entry in labels + pick(selector, list, "matchExpressions", of=dict)]
+    return [read_requirement(entry) for entry in labels + pick(selector, list, "matchExpressions", of=dict)]
 
 
 def pod_selector(thing, pod):
@@ -1114,6 +1110,7 @@ def read_more_of_pod(pod):
     pod.phase = pick(raw, str, "status", "phase")
     pod.gates = tuple(pick(gate, str, "name") for gate in pick(spec, list, "schedulingGates", of=dict))
     pod.nominated_node = pick(raw, str, "status", "nominatedNodeName")  # where room is being made for it
+    pod.labels = read_only(pick(raw, dict, "metadata", "labels", of=str))
     pod.annotations = read_only(pick(raw, dict, "metadata", "annotations", of=str))
     affinity = pick(spec, dict, "affinity")
     pod.is_affine = any(pick(affinity, dict, side) for side in ("podAffinity", "podAntiAffinity"))
@@ -1275,7 +1272,7 @@ def plain_spec(pod):
     """Return the spec as text, without the node, and without the random name of the volume with the token."""
     text = repr(pod.spec | {"nodeName": ""})
     for volume in pod.volumes:
-        name = name_in(volume, "name")
+        name = text_at(volume, "name")
         if "projected" in volume and re.fullmatch("kube-api-access-[a-z0-9]{5}", name):
             text = text.replace(f"'name': {name!r}", "'name': a token's")  # in the mounts of it, too
     return text
@@ -1523,6 +1520,15 @@ def pod_fits_other_resources(pod, node, excepted=()):
     return [reason for reason in reasons if reason.removeprefix("Insufficient ") not in excepted]
 
 
+SEED = None  # of chance, if --seed gives one
+
+
+def random_score(pod, node):
+    """RandomPriority; with a SEED, a pod and a node have the same score each time."""
+    chance = random if SEED is None else random.Random(f"{SEED} {pod.key} {node.name}")
+    return chance.randint(0, 100)
+
+
 SAID_OF_THE_SCRIPTS_RULES = {
     "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True, "signed": ("tolerations",)},
     "HostName": {"plugin": "NodeName", **GENERAL, "signed": ("node_name",), "needs": ("node_name",)},
@@ -1552,7 +1558,7 @@ SAID_OF_THE_SCRIPTS_RULES = {
         "signed": ("nonzero_incoming", "requests")},
     "NodeAffinityPriority": {"plugin": "NodeAffinity", "by_default": 1, "signed": ("node_affinity",)},
     "TaintTolerationPriority": {"plugin": "TaintToleration", "by_default": 1, "signed": ("tolerations",)},
-    "RandomPriority": {"steady": False}}
+    "RandomPriority": {"function": random_score, "steady": False}}
 
 
 for catalogue in CATALOGUES.values():
@@ -3822,7 +3828,10 @@ class FullPolicy(Policy):
             warn_once(str(error))
         for extender in self.extenders:
             decision.votes += extender.prioritize(pod, feasible)
-        return self.add_up(decision, prepared, feasible)
+        total = self.add_up(decision, prepared, feasible)
+        if SEED is not None:
+            random.seed(f"{SEED} {pod.key}")  # among equal nodes, select_host takes the same one each time
+        return total
 
     def add_up(self, decision, prepared, nodes):
         """Return the sum of each node's points times their weights; 1 if nobody is to give points."""
@@ -3908,7 +3917,7 @@ def load_policies(path, scheduler_name):
     try:
         documents = iter([providers()[path]]) if path in providers() else parse(text_in(path))
         document = next(documents, None)
-        reader = READERS.get(name_in(document, "kind"))
+        reader = READERS.get(text_at(document, "kind"))
         policies = reader(document, scheduler_name) if reader else {scheduler_name: read_policy(document)}
     except InputError as error:
         raise InputError(f"{path}: {at_most(10_000, ' '.join(str(error).split()))}") from error
@@ -3929,17 +3938,17 @@ EXPECTED = ["kind Policy with apiVersion v1"]  # what a file may be; the last pa
 
 def what_it_is(document):
     """Say what a document is that is neither a Policy nor a configuration, and where one may be in it."""
-    kind = name_in(document, "kind")
-    version = name_in(document, "apiVersion")
+    kind = text_at(document, "kind")
+    version = text_at(document, "apiVersion")
     if kind.endswith("List"):
-        found = [item for item in pick(document, list, "items") if name_in(item, "kind") == "ConfigMap"]
+        found = [item for item in pick(document, list, "items") if text_at(item, "kind") == "ConfigMap"]
         return f"a {kind}, in it {what_it_is(found[0])}" if found else in_short(document)
     if kind == "ConfigMap":
         data = pick(document, dict, "data")
         key = next((key for key in data if "kind" in str(data[key]) or key == "policy.cfg"), None)
         if key is None:
             return "a ConfigMap that has neither"
-        name = f"{name_in(document, 'metadata', 'name')} -n {name_in(document, 'metadata', 'namespace')}"
+        name = f"{text_at(document, 'metadata', 'name')} -n {text_at(document, 'metadata', 'namespace')}"
         escaped = key.replace(".", "\\.")
         return (f'a ConfigMap; what --policy reads is in its data["{key}"]: kubectl get configmap '
                 f"{name.removesuffix(' -n ')} -o jsonpath='{{.data.{escaped}}}' > policy.json")
@@ -4052,8 +4061,8 @@ def read_policy(document):
 
     Upstream: createFromConfig in pkg/scheduler/factory.go.
     """
-    is_others = name_in(document, "apiVersion") not in ("", "v1", CONFIGURATION_VERSION)
-    is_policy = name_in(document, "kind") == "Policy" and not is_others
+    is_others = text_at(document, "apiVersion") not in ("", "v1", CONFIGURATION_VERSION)
+    is_policy = text_at(document, "kind") == "Policy" and not is_others
     problems = []
     passed_over = []
     said = decode_part(document, POLICY, "", problems) if is_policy else {}
@@ -4319,11 +4328,14 @@ class PooledProxy(Proxy):
         if not isinstance(content, dict):
             start = one_line(answer.data[:200].decode(errors="replace"))
             message = f"{self.server} is no kubectl proxy, or that has no API server: {start}"
+            if status == 403:
+                message = f"kubectl proxy does not let it pass (--reject-methods, --reject-paths): {start}"
         elif succeeded:
             return content
         else:
-            hint = "RBAC does not allow it: " if status == 403 else ""
-            message = f"{hint}{content.get('message')}"
+            message = str(content.get("message"))
+            if status == 403 and " cannot " in message:  # as in: User "x" cannot list resource "pods"
+                message = f"RBAC does not allow it: {message}"
         text = f"{method} {path}: {status} {answer.reason}: {message}"
         if "etcdserver: request is too large" in message:  # it comes as 500, or as 409
             raise ApiError(413, text)
@@ -4456,10 +4468,10 @@ def readable_page(api, resource, params):
     group, _, kind = path.rpartition("/")
     things = []
     for named in pick(page, list, "items", of=dict):
-        namespace = name_in(named, "metadata", "namespace")
+        namespace = text_at(named, "metadata", "namespace")
         place = f"namespaces/{namespace}/{kind}" if namespace else kind
         try:
-            things.append(api.get(f"{group}/{place}/{name_in(named, 'metadata', 'name')}"))
+            things.append(api.get(f"{group}/{place}/{text_at(named, 'metadata', 'name')}"))
         except ApiError as error:
             if not (isinstance(error, Unreadable) or error.status == 404):
                 raise
@@ -4535,7 +4547,7 @@ class Reflector:
             if what not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"):
                 raise Malformed(f"the watch of {self.resource} is answered with something else than events")
             if what == "ERROR":  # in most cases, 410: the versions since the last one are gone
-                raise ApiError(410, f"the watch of {self.resource} ends: {name_in(thing, 'message')}")
+                raise ApiError(410, f"the watch of {self.resource} ends: {text_at(thing, 'message')}")
             self.hear()
             if what != "BOOKMARK":
                 self.news.put((self.resource, what, thing))
@@ -4666,7 +4678,7 @@ class Objects(dict):
         known = self[resource]
         before = known.get(key)
         if has_gone:  # of its name there may be another one by now
-            if name_in(before, "metadata", "uid") == name_in(thing, "metadata", "uid"):
+            if text_at(before, "metadata", "uid") == text_at(thing, "metadata", "uid"):
                 known.pop(key, None)
                 self.changed(resource, key, None)
         elif not (is_older(version_of(thing), version_of(before)) or is_same(before, thing)):
@@ -4683,7 +4695,7 @@ class ListedObjects(Objects):
 
 def version_of(thing):
     """Return the resourceVersion of an object, or ""."""
-    return name_in(thing, "metadata", "resourceVersion")
+    return text_at(thing, "metadata", "resourceVersion")
 
 
 def is_same(thing, other):
@@ -4701,9 +4713,9 @@ class UnreadPod(Pod):
     """One that cannot be read, except who it is, and where. Nothing may be added to its node."""
 
     def __init__(self, raw):
-        metadata = {name: name_in(raw, "metadata", name) for name in ("namespace", "name", "uid")}
+        metadata = {name: text_at(raw, "metadata", name) for name in ("namespace", "name", "uid")}
         gates = [{"name": "it cannot be read"}]  # so that it is not tried
-        spec = {"nodeName": name_in(raw, "spec", "nodeName"), "schedulingGates": gates}
+        spec = {"nodeName": text_at(raw, "spec", "nodeName"), "schedulingGates": gates}
         super().__init__({"metadata": metadata, "spec": spec})
 
 
@@ -4845,8 +4857,8 @@ class Cache:
         was_on = pod.node_name
         pod.raw = raw
         pod.spec = pick(raw, dict, "spec")
-        pod.node_name = name_in(raw, "spec", "nodeName")
-        pod.phase = name_in(raw, "status", "phase")
+        pod.node_name = text_at(raw, "spec", "nodeName")
+        pod.phase = text_at(raw, "status", "phase")
         if pod.node_name != was_on:
             self.nodes.place(pod, pod.node_name)
             self.has_changed = True
@@ -5430,9 +5442,9 @@ class Writer:
         for attempt in itertools.count(1):
             try:
                 raw = self.api.request("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
-                uid = name_in(raw, "metadata", "uid")
+                uid = text_at(raw, "metadata", "uid")
                 if uid:  # else it is no pod, so that no API server says it
-                    return name_in(raw, "spec", "nodeName") if uid == pod.uid else ""
+                    return text_at(raw, "spec", "nodeName") if uid == pod.uid else ""
             except ApiError as error:
                 if error.status in (403, 404):  # nobody may ask, or it has gone
                     return ""
@@ -5501,7 +5513,7 @@ def bind(decision, writer):
         if error.status == 413:
             raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
         raise
-    if not name_in(answer, "kind"):  # which all has that an API server says
+    if not text_at(answer, "kind"):  # which all has that an API server says
         raise Trouble(0, "its Binding was answered, but by no API server")
 
 
@@ -5755,17 +5767,17 @@ class LiveCluster(Cluster):
         if decision.pod.record.take_note(decision):
             self.show(decision)
 
-    def tell_trouble(self, trouble):
+    def tell_error(self, error):
         """Say once what has ended a pass, unless a signal has."""
-        super().tell_trouble(None if STOP.is_set() else trouble)
-        self.failed_passes = self.failed_passes + 1 if self.trouble else 0
+        super().tell_error(None if STOP.is_set() else error)
+        self.failed_passes = self.failed_passes + 1 if self.last_error else 0
 
     def rest(self, seconds, stop):
         """Wait for so many seconds; after trouble, for longer. `stop` ends it; without trouble, work does."""
         self.at_rest()
-        if self.trouble or not self.cache.objects.reflectors:
+        if self.last_error or not self.cache.objects.reflectors:
             CAME_ROUND.at = math.inf
-            super().rest(max(seconds, backoff(self.failed_passes)) if self.trouble else seconds, stop)
+            super().rest(max(seconds, backoff(self.failed_passes)) if self.last_error else seconds, stop)
             self.cache.take_news()  # they would pile up while lists fail
             return
         nobody_came_before = not self.cache.arrived  # of those, a list is to say that they wait
@@ -5826,7 +5838,7 @@ class LeaderElection:
         """
         leader = None  # the one of whom was said that it leads
         while not self.acquire():
-            holder = name_in(self.observed, "holderIdentity")
+            holder = text_at(self.observed, "holderIdentity")
             if holder and holder != leader:
                 log.info("%s waits: %s leads", self.identity, holder)
                 leader = holder
@@ -5903,7 +5915,7 @@ class LeaderElection:
             spec["leaseTransitions"] = min(spec.get("leaseTransitions", -1) + 1, 2**31 - 1)
         renewed_at = time.monotonic()  # others count from when they have seen that, which is later
         written = self.ask(method, path, lease | {"spec": spec})
-        if name_in(written, "spec", "holderIdentity") != holder:
+        if text_at(written, "spec", "holderIdentity") != holder:
             raise Trouble(0, "the Lease was answered, but by no API server")
         self.written = written
         self.renewed_at = renewed_at if holder else -math.inf
@@ -6091,7 +6103,7 @@ def read_labels(labels):
 
 
 READ_BY = {  # part -> a function that reads it as rules do, and raises Malformed
-    "matchExpressions[]": requirement,
+    "matchExpressions[]": read_requirement,
     "matchFields[]": lambda expression: node_selector_term({"matchFields": [expression]}),
     **dict.fromkeys(["labels", "nodeSelector", "matchLabels"], read_labels)}
 
@@ -6133,9 +6145,9 @@ def give_class(name, claim, classes):
         defaults = [name for name, each in sorted(classes.items())
                     if "true" in map(pick(each, dict, "metadata", "annotations").get, marks)]
         if defaults:  # the youngest one counts
-            youngest = max(defaults, key=lambda name: name_in(classes[name], "metadata", "creationTimestamp"))
+            youngest = max(defaults, key=lambda name: text_at(classes[name], "metadata", "creationTimestamp"))
             claim["spec"] = spec | {"storageClassName": youngest}
-    mode = name_in(classes.get(class_name_of(claim)), "volumeBindingMode")
+    mode = text_at(classes.get(class_name_of(claim)), "volumeBindingMode")
     if not spec.get("volumeName") and mode != "WaitForFirstConsumer":
         warn_once(f"PersistentVolumeClaim {name}: nobody binds it here: add volumeName to its spec, "
                   "and the annotation pv.kubernetes.io/bind-completed")
@@ -6156,7 +6168,7 @@ def give_priority(pod, spec, classes):
     if spec.get("priority") is not None:
         return
     default = next((each for each in classes.values() if each.get("globalDefault")), {})
-    name = name_in(spec, "priorityClassName")
+    name = text_at(spec, "priorityClassName")
     if name and name not in classes:
         warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'
                   + did_you_mean(name, classes, ""))
@@ -6168,7 +6180,7 @@ def give_priority(pod, spec, classes):
 
 def remark_on_runtime(pod, spec, classes):
     """Say if there is no RuntimeClass of the name that a pod has for it."""
-    name = name_in(spec, "runtimeClassName")
+    name = text_at(spec, "runtimeClassName")
     if name and name not in classes:
         warn_once(f'Pod {pod}: spec.runtimeClassName: there is no RuntimeClass "{name:.60}"')
 
@@ -6198,7 +6210,7 @@ class Manifests:
         for document in parse(text_in(path)):
             if document is None:
                 continue
-            kind = name_in(document, "kind").removesuffix("List")  # the API server gives items none
+            kind = text_at(document, "kind").removesuffix("List")  # the API server gives items none
             is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
             for thing in document["items"] if is_list else [document]:
                 for remark in self.add(thing, kind):
@@ -6258,7 +6270,7 @@ class Manifests:
         for namespace in {namespace for _, namespace, _ in self.objects if namespace}:
             self.objects.setdefault(("namespaces", None, namespace), {"metadata": {"name": namespace}})
         storage_classes = self.by_name("storageclasses")
-        claimed = {name_in(thing, "spec", "volumeName") for (resource, *_), thing in self.objects.items()
+        claimed = {text_at(thing, "spec", "volumeName") for (resource, *_), thing in self.objects.items()
                    if resource == "persistentvolumeclaims"}
         priority_classes = SYSTEM_CLASSES | self.by_name("priorityclasses")
         runtime_classes = self.by_name("runtimeclasses")
@@ -6301,7 +6313,7 @@ class Manifests:
         """Return the objects that a field selector selects, such as spec.nodeName!=,status.phase!=Failed."""
         wanted = re.findall("([^,]*?)(!?)=([^,]*)", selector)  # a field, ! where it is to differ, a value
         return [thing for (kind, *_), thing in self.objects.items() if kind == resource and all(
-            (name_in(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
+            (text_at(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
 
 
 # ==== 36. What people see ===============================================================================
@@ -6714,7 +6726,7 @@ def why_it_waits(pod, snapshot):
     """Return why a pod is not tried or bound yet, by its condition or a rule; else ""."""
     for condition in pick(pod.raw, list, "status", "conditions", of=dict):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Waiting":
-            return name_in(condition, "message")
+            return text_at(condition, "message")
     policy = snapshot.policies.get(pod.scheduler)
     return why_not_yet(pod, policy) if policy else ""
 
@@ -7196,7 +7208,7 @@ def run_to_the_end(cluster, policy_file, stop, interval, once):
     run(cluster, policy_file.current, stop, interval, once)
     cluster.at_rest()
     cluster.cycle.finish(seconds=3 if stop.is_set() else 10)
-    has_failed = cluster.trouble or FAILURE.is_set() or cluster.cycle.under_way or stop.is_set()
+    has_failed = cluster.last_error or FAILURE.is_set() or cluster.cycle.under_way or stop.is_set()
     return 1 if once and has_failed else 0
 
 
@@ -7481,10 +7493,10 @@ def default_selector_today(pod, snapshot):
     That is found by its name alone, and need not select the pod. Upstream: DefaultSelector, since 1.22.
     """
     required = list(itertools.chain(*selectors_of(pod, snapshot, "services")))
-    kind = name_in(pod.controller, "apiVersion"), name_in(pod.controller, "kind")
+    kind = text_at(pod.controller, "apiVersion"), text_at(pod.controller, "kind")
     resource = CONTROLLERS.get(kind)
     known = snapshot.objects[resource] if resource else {}
-    controller = known.get(f"{pod.namespace}/{name_in(pod.controller, 'name')}", {})
+    controller = known.get(f"{pod.namespace}/{text_at(pod.controller, 'name')}", {})
     of_controller = []
     with contextlib.suppress(InvalidSelector):
         of_controller = label_selector(selector_in(controller, resource) or {})

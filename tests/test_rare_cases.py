@@ -91,6 +91,9 @@ CASES = {
     "a preference for a label value of 64 characters": (
         "NodeAffinityPriority", pod("p", **affinity(preferred=[term(requirement("In", "x" * 64))])), [],
         f'running Score plugins: plugin "NodeAffinity" failed with: invalid label value: "{"x" * 64}": at key: "gen"'),
+    "a preference for a text that would forge a line, and speak to the terminal": (
+        "NodeAffinityPriority", pod("p", **affinity(preferred=[term(requirement("In", "x\nb -> n\x1b"))])), [],
+        'running Score plugins: plugin "NodeAffinity" failed with: ' + INVALID.replace("-1", "x\\nb -> n\\x1b")),
     "a preference for one that is too long and no label value either": (
         "NodeAffinityPriority", pod("p", **affinity(preferred=[term(requirement("In", "-" * 64))])), [],
         'running Score plugins: plugin "NodeAffinity" failed with: '

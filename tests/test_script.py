@@ -136,7 +136,7 @@ def decisions_of(small, case, folder):
     """What the script decides about the pods of a golden case."""
     path = folder / "policy.json"
     path.write_text(json.dumps(case["policy"]))
-    [policy] = small.plain_policies(path, "my-scheduler").values()
+    [policy] = small.policies_in_file(path, "my-scheduler").values()
     nodes = {thing["metadata"]["name"]: small.Node(thing) for thing in case["objects"] if thing["kind"] == "Node"}
     waiting = {}
     for thing in case["objects"]:
@@ -280,7 +280,7 @@ def test_a_policy_has_two_lists_of_rules_and_what_is_not_read_is_an_error(small,
     path = tmp_path / "policy.json"
     path.write_text(policy)
     with pytest.raises(small.InputError, match=line):
-        small.plain_policies(path, "my-scheduler")
+        small.policies_in_file(path, "my-scheduler")
 
 
 @table("weight", {"none": {}, "0": {"weight": 0}, "one below 0": {"weight": -3}})
@@ -288,19 +288,20 @@ def test_a_priority_has_a_weight_above_0(small, tmp_path, weight):
     path = tmp_path / "policy.json"
     path.write_text(json.dumps({"predicates": [], "priorities": [{"name": "RandomPriority"} | weight]}))
     with pytest.raises(small.InputError, match="priorities: RandomPriority: expected a weight above 0"):
-        small.plain_policies(path, "my-scheduler")
+        small.policies_in_file(path, "my-scheduler")
 
 
 def test_a_policy_in_json_may_be_indented_with_tabs(small, tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(json.dumps(POLICY, indent="\t"))
-    [policy] = small.plain_policies(path, "my-scheduler").values()
+    [policy] = small.policies_in_file(path, "my-scheduler").values()
     assert [rule.name for rule in policy.priorities] == [entry["name"] for entry in POLICY["priorities"]]
 
 
 @table("policy, line", {
     "no file": (None, "No such file or directory"),
     "no YAML": ("{", "policy.json"),
+    "a tag that its value does not go with": ("predicates: []\npriorities: [{name: RandomPriority, weight: !!bool x}]", "policy.json"),
     "a rule that there is not": ('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Nobody"}]}', '"Nobody"'),
     "a list that is none": ('{"kind": "Policy", "apiVersion": "v1", "predicates": 5}', "predicates: expected a list, got 5"),
 })
@@ -373,7 +374,7 @@ def test_a_pod_that_is_bound_between_the_two_lists_is_left_alone(small, tmp_path
     api = Lists(waiting=[pod("p")], nodes=[node("n")], placed=[pod("p", nodeName="n")])
     cluster = small.Cluster(api, print)
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
-    small.schedule_pending_pods(cluster, small.plain_policies(tmp_path / "policy.json", "my-scheduler"), threading.Event())
+    small.schedule_pending_pods(cluster, small.policies_in_file(tmp_path / "policy.json", "my-scheduler"), threading.Event())
     assert (cluster.due, api.requests) == ([], []) and [*cluster.snapshot.nodes["n"].pods] == ["default/p"]
 
 
@@ -408,6 +409,29 @@ def test_an_important_pod_has_its_turn_next_however_many_wait(small, monkeypatch
     crowd = [pod(f"p{i:02}") for i in range(40)]
     tried = turns(small, monkeypatch, lambda clock: [*crowd, *[pod("important", priority=1)] * (clock > 1003)])
     assert tried.index("important") == 10
+
+
+def test_important_pods_whose_bindings_hang_keep_nobody_waiting(small, tmp_path, monkeypatch):
+    clock = 1000
+    monkeypatch.setattr(small.time, "monotonic", lambda: clock)
+
+    class Hangs(Lists):
+        def request(self, method, path, body):
+            nonlocal clock
+            if "/pods/hangs-" in path:
+                clock += 30
+                raise small.Trouble(0, "no answer")
+            super().request(method, path, body)
+
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    policies = small.policies_in_file(tmp_path / "policy.json", "my-scheduler")
+    api = Hangs(waiting=[*(pod(f"hangs-{i}", priority=1) for i in range(2)), pod("low")], nodes=[node("n")])
+    cluster = small.Cluster(api, print)
+    for _ in range(3):
+        with contextlib.suppress(small.Trouble):
+            small.schedule_pending_pods(cluster, policies, threading.Event())
+        clock += 1
+    assert "/api/v1/namespaces/default/pods/low/binding" in [path for _, path, _ in api.requests]
 
 
 def crashes(pod, node):
@@ -481,11 +505,12 @@ def test_a_line_that_cannot_be_printed_holds_nobody_up(cut, tmp_path, monkeypatc
         server.stop()
 
 
-def test_pods_whose_bindings_always_fail_keep_nobody_waiting(cut, tmp_path):
+@table("code", {"500": 500, "503": 503})
+def test_pods_whose_bindings_always_fail_keep_nobody_waiting(cut, tmp_path, code):
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps(POLICY))
     server = ApiServer(node("n"), *(pod(f"p{i}", priority=1) for i in range(60)), pod("good"))
-    server.faults["binding"] = Choice(lambda asked: answering(500) if asked.pod != "default/good" else None)
+    server.faults["binding"] = Choice(lambda asked: answering(code) if asked.pod != "default/good" else None)
     running = Process(cut, tmp_path, "--policy", policy, "--server", server.url, "--interval", "1")
     try:
         wait_for("the good one is bound", lambda: server.places() == {"default/good": "n"})
@@ -535,7 +560,7 @@ def test_an_answer_of_no_api_server_ends_the_pass_only(start, tmp_path, body):
     of_placed = ("/api/v1/pods?fieldSelector=spec.nodeName%21%3D", "/api/v1/pods?fieldSelector=status.phase")
     server.faults["list"] = Choice(
         lambda asked: (lambda request: request.answer(200, body)) if asked.path.startswith(of_placed) else None)
-    words = ["GET /api/v1/pods: no API", ": 200 [[[", "the list of pods is not as expected", "is no kubectl proxy"]
+    words = ["GET /api/v1/pods: no API", ": 200 '[[[", "the list of pods is not as expected", "is no kubectl proxy"]
     try:
         running = start("--policy", policy, "--server", server.url, "--interval", "0.1")
         wait_for("it says so", lambda: any(each in line for line in running.err for each in words))

@@ -679,7 +679,7 @@ def test_a_replica_that_waits_to_lead_for_long_keeps_its_memory(told):
 def test_news_do_not_pile_up_while_lists_fail(told):
     cluster = told(node("n"))
     cluster.tell("MODIFIED", cluster.stamp(node("n")), resource="nodes")
-    cluster.cluster.trouble = scheduler.Trouble(0, "no answer")
+    cluster.cluster.last_error = scheduler.Trouble(0, "no answer")
     cluster.cluster.rest(0, threading.Event())
     assert cluster.cache.objects.news.empty()
 
