@@ -1777,7 +1777,8 @@ def one_line(error):
         text = str(error)
     cause = re.search(r"\[(Errno|SSL)[^][]*][^'\"()]*|(?<=')[^']+(?='\)\)$)", text)
     text = cause.group() if cause else text
-    return getattr(error, "strerror", None) or at_most(1000, " ".join(text.split()))
+    known = error.strerror if isinstance(error, OSError) else None
+    return known or at_most(1000, " ".join(text.split()))
 
 
 def check_points(rule, points):
@@ -4338,8 +4339,12 @@ class PooledProxy(Proxy):
                 message = f"RBAC does not allow it: {message}"
         text = f"{method} {path}: {status} {answer.reason}: {message}"
         if "etcdserver: request is too large" in message:  # it comes as 500, or as 409
-            raise ApiError(413, text)
+            raise TooLarge(413, text)
         raise Unreadable(0, text) if succeeded else api_error(status, text)
+
+
+class TooLarge(ApiError):
+    """What was to be written is larger than etcd takes."""
 
 
 class Unreadable(Trouble):
@@ -5509,10 +5514,8 @@ def bind(decision, writer):
         return
     try:
         answer = patiently(writer.attempt, *binding(pod, node_name))
-    except ApiError as error:
-        if error.status == 413:
-            raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
-        raise
+    except TooLarge as error:
+        raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
     if not text_at(answer, "kind"):  # which all has that an API server says
         raise Trouble(0, "its Binding was answered, but by no API server")
 

@@ -283,7 +283,7 @@ def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
 
     def request(method, path, *more, **options):
         if path.endswith("/binding"):
-            raise scheduler.ApiError(413, answer)
+            raise scheduler.TooLarge(413, answer)
         return plain(method, path, *more, **options)
 
     server.request = request

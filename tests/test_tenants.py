@@ -242,7 +242,7 @@ def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_serve
     def request(method, path, body=None, params=None):
         if method == "PATCH" and "claims" in path:
             asked.append(path)
-            raise scheduler.ApiError(413, "PATCH: 500: etcdserver: request is too large")
+            raise scheduler.TooLarge(413, "PATCH: 500: etcdserver: request is too large")
         return plain(method, path, body, params)
 
     cluster.server.request = request
