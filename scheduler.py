@@ -100,7 +100,7 @@ class Policy:
     priorities: list
 
     def new_decision(self, pod, snapshot):
-        """Return a decision about a pod, in which nothing is decided yet."""
+        """Return a decision in which nothing is decided yet; that of a later part's Policy can hold more."""
         return Decision(pod, snapshot.nodes)
 
     def nodes_that_fit(self, pod, snapshot):
@@ -125,7 +125,7 @@ class Policy:
         total = dict.fromkeys(feasible, 0 if self.priorities else 1)  # with none, each gets 1
         for rule in self.priorities if len(feasible) > 1 else ():  # a single node is taken in any case
             scores = {name: rule.function(decision.pod, node) for name, node in feasible.items()}
-            points = rule.reduce(scores) if rule.reduce else scores
+            points = rule.reduce(scores) if rule.reduce else scores  # it makes points of any numbers
             if not all(0 <= each <= 100 for each in points.values()):
                 raise ValueError("points are to be from 0 to 100")
             for name in feasible:
@@ -367,7 +367,7 @@ class InputError(ValueError):
 class Rule:
     """A predicate or a priority: a function of a pod and a node, under the name that a Policy has for it."""
 
-    where: str  # which list of a Policy names it: predicates or priorities
+    where: str  # which list of a Policy names it: predicates or priorities; later parts look at it
     name: str
     function: Callable
     reduce: Callable | None = None
@@ -427,6 +427,9 @@ def match_node_selector(pod, node):
     """The node has the labels of the pod's nodeSelector, and meets its required node affinity, if any."""
     if not wants_node(pod, node):
         yield "node(s) didn't match Pod's node affinity"
+
+
+NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}  # what each pod and node has an amount of
 
 
 @predicate("PodFitsResources")
@@ -571,7 +574,7 @@ def taint_toleration(pod, node):
 
 @priority("RandomPriority")
 def random_priority(pod, node):
-    """A score by chance. With this priority alone, pods go anywhere that they fit, as in Bash tutorials."""
+    """A score by chance. With this priority alone, each node that fits is as likely, as in Bash tutorials."""
     return random.randint(0, 100)
 
 
@@ -628,8 +631,8 @@ class Decision:
 
 # ==== 7. Pods and nodes =================================================================================
 
-# They are read from the API's JSON. Rules only look: whoever writes into a `read_only` field, or appends to a
-# tuple, has a TypeError or AttributeError in that line.
+# They are read from the API's JSON: pick(thing, kind, "spec", "volumes") follows that path into it (chapter
+# 9). Rules only look: to write into a `read_only` field, or to append to a tuple, is an error in that line.
 
 READ_OF_PODS, READ_OF_NODES = [], []  # later parts put functions here that read more of a pod, of a node
 
@@ -894,11 +897,8 @@ def quantity(text, unit=1):
     return math.ceil(min(in_units, 2**63 - 1))
 
 
-NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
-
-
 def amounts(thing, *path):
-    """Read a resource list: cpu in millicores, all else in units; without names that do not count."""
+    """Read a resource list: cpu in millicores, all else in units. Resources of other names do not count."""
     counted = {}  # upstream: Resource.Add in pkg/scheduler/framework/types.go
     for name, text in pick(thing, dict, *path).items():
         if name in NO_REQUESTS or "/" in name or name.startswith(("hugepages-", "attachable-volumes-")):
