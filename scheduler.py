@@ -844,9 +844,9 @@ TYPE_NAME = {dict: "an object", list: "a list", str: "a string", int: "a whole n
 
 def pick(thing, kind, *path, of=None):
     """Follow a path into an API object; missing or null is an empty `kind`. `of`: the type of its members."""
-    for depth, key in enumerate(path):
+    for key in path:
         if type(thing) is not dict:
-            raise wrong_type(".".join(path[:depth]) or "it", dict, thing)
+            raise wrong_type(".".join(path[:path.index(key)]) or "it", dict, thing)
         thing = thing.get(key)
         if thing is None:
             return kind()
