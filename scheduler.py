@@ -161,10 +161,10 @@ class Cluster:
         self.due = []  # pods not yet tried in this pass; some are left if it ended early
         self.ends_at = 0  # when the pass ends early, in monotonic seconds
         self.attempts = {}  # uid of a pod that waits -> Attempts
-        self.last_error = None  # what ended the last pass, if not its end
+        self.last_error = None  # the error that ended the last pass, if any
 
     def begin_pass(self, policies):
-        """LIST what there is; find out which pods are due. Raises ApiError."""
+        """LIST what there is; find out which pods are due. Raises ApiError, Malformed."""
         selectors = [f"spec.schedulerName={name},spec.nodeName=,{self.UNFINISHED}" for name in policies]
         waiting = {pod.uid: pod for each in selectors for pod in self.read(Pod, "pods", each)
                    if not (pod.terminating or pod.spec.get("schedulingGates"))}
@@ -197,16 +197,16 @@ class Cluster:
     def bind(self, decision):
         """Assume the pod: it takes up room on its node until the next LIST. Then POST the Binding."""
         self.snapshot.nodes[decision.node].add(decision.pod)
-        record = self.attempts[decision.pod.uid]
-        record.was_refused = False
+        self.attempts[decision.pod.uid].was_refused = False
         try:
             self.api.request(*binding(decision.pod, decision.node))
         except ApiError as error:
-            record.was_refused = error.status not in (404, 409)  # these: it has gone, or has a node by now
             # After a 5xx the pod may be bound all the same, so no condition says that it is not.
             decision.reason = "SchedulerError" if error.status < 500 else ""
             decision.give_up(Unschedulable(f"binding rejected: {error}"))
             self.put_off(decision)
+            record = self.attempts[decision.pod.uid]
+            record.was_refused = error.status not in (404, 409)  # these: it has gone, or has a node by now
             if error.status in (0, 429):  # others would fare alike, but a 5xx may be about this pod alone
                 raise
             if not record.was_refused:  # nobody is to be told
@@ -215,9 +215,9 @@ class Cluster:
 
     def put_off(self, decision):
         """Have the pod back off."""
-        record = self.attempts[decision.pod.uid]
-        record.number += 1
-        record.retry_at = time.monotonic() + min(2 ** min(record.number - 1, 4), 10)  # 1, 2, 4, 8, 10, 10 s
+        before = self.attempts[decision.pod.uid]
+        seconds = min(2 ** min(before.number, 4), 10)  # 1, 2, 4, 8, 10, 10
+        self.attempts[decision.pod.uid] = Attempts(before.number + 1, time.monotonic() + seconds, before.told)
 
     def report(self, decision):
         """Write an event, and show the decision; if the pod stays pending, until that message is written."""
@@ -263,7 +263,7 @@ class Attempts:
     number: int = 0
     retry_at: float = 0  # in monotonic seconds; of a new pod, when it was first seen
     told: str | None = None  # the message that was last told
-    was_refused: bool = False  # whether its Binding has failed
+    was_refused: bool = False  # whether the last attempt ended so: its Binding failed
 
 
 class Proxy:
@@ -429,7 +429,7 @@ def match_node_selector(pod, node):
         yield "node(s) didn't match Pod's node affinity"
 
 
-NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}  # what each pod and node has an amount of
+NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}  # each pod and node has these amounts
 
 
 @predicate("PodFitsResources")
@@ -720,7 +720,7 @@ class Node:
         add(self._nonzero, pod.nonzero)
 
 
-# The nodes as they were listed, {name: Node}, with the pods that were on them then, and those bound since.
+# The nodes as they were listed, {name: Node}, with the pods that were on them then, and those assumed since.
 Snapshot = collections.namedtuple("Snapshot", "nodes")
 
 

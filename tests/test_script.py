@@ -434,6 +434,24 @@ def test_important_pods_whose_bindings_hang_keep_nobody_waiting(small, tmp_path,
     assert "/api/v1/namespaces/default/pods/low/binding" in [path for _, path, _ in api.requests]
 
 
+def test_a_pod_that_was_refused_and_then_fits_nowhere_has_its_turn_by_its_priority_again(small, monkeypatch):
+    clock = 1000
+    monkeypatch.setattr(small.time, "monotonic", lambda: clock)
+    cluster = small.Cluster(Lists(waiting=[pod("low"), pod("important", priority=1)]), print)
+    cluster.begin_pass(["my-scheduler"])
+    for was_refused, order in ((True, ["low", "important"]), (False, ["important", "low"])):
+        for each in cluster.due:
+            cluster.put_off(small.Decision(each, {}))
+            cluster.attempts[each.uid].was_refused = was_refused and each.name == "important"
+        clock += 10
+        cluster.begin_pass(["my-scheduler"])
+        assert [each.name for each in cluster.due] == order
+    for each in cluster.due:
+        cluster.attempts[each.uid].was_refused = True
+        cluster.put_off(small.Decision(each, {}))
+        assert not cluster.attempts[each.uid].was_refused
+
+
 def crashes(pod, node):
     return 1 // 0
 
