@@ -1566,6 +1566,7 @@ for catalogue in CATALOGUES.values():
         options = {"function": rule.function, "reduce": rule.reduce}
         options |= SAID_OF_THE_SCRIPTS_RULES.get(rule.name, {})
         catalogue[rule.name] = full_rule(rule.where, rule.name, **options)
+        RULE_OF[rule.function.__code__] = rule.name
 
 
 SKIP = object()  # what a `metadata` function returns to have its rule left out for the pod
@@ -4330,12 +4331,12 @@ class PooledProxy(Proxy):
             start = one_line(answer.data[:200].decode(errors="replace"))
             message = f"{self.server} is no kubectl proxy, or that has no API server: {start}"
             if status == 403:
-                message = f"kubectl proxy does not let it pass (--reject-methods, --reject-paths): {start}"
+                message = f"not let through, as by kubectl proxy's --accept-hosts or --reject-paths: {start}"
         elif succeeded:
             return content
         else:
             message = str(content.get("message"))
-            if status == 403 and " cannot " in message:  # as in: User "x" cannot list resource "pods"
+            if status == 403 and re.search('User ".*" cannot ', message):  # ... list resource "pods"
                 message = f"RBAC does not allow it: {message}"
         text = f"{method} {path}: {status} {answer.reason}: {message}"
         if "etcdserver: request is too large" in message:  # it comes as 500, or as 409

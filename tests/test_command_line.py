@@ -505,8 +505,8 @@ NO_PROXY = "GET /api/v1/pods: {}: {{}} is no kubectl proxy, or that has no API s
         403, json.dumps({"message": 'pods "p" is forbidden: the namespace is being terminated'}),
         'GET /api/v1/pods: 403 Forbidden: pods "p" is forbidden: the namespace is being terminated'),
     "forbidden by kubectl proxy": (
-        403, "Forbidden", "GET /api/v1/pods: 403 Forbidden: kubectl proxy does not let it pass (--reject-methods, "
-        "--reject-paths): Forbidden"),
+        403, "Forbidden", "GET /api/v1/pods: 403 Forbidden: not let through, as by kubectl proxy's "
+        "--accept-hosts or --reject-paths: Forbidden"),
     "too much": (429, json.dumps({"message": "slow down"}), "GET /api/v1/pods: 429 Too Many Requests: slow down"),
 })
 def test_what_the_api_server_answers_is_said_in_one_line(answering, status, body, said):

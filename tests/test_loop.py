@@ -269,7 +269,7 @@ def test_what_etcd_does_not_take_is_an_error_of_its_own(status):
     api = scheduler.PooledProxy("http://127.0.0.1:1")
     answer = types.SimpleNamespace(
         status=status, reason="", data=b'{"kind": "Status", "message": "etcdserver: request is too large"}')
-    with pytest.raises(scheduler.ApiError, match="request is too large") as raised:
+    with pytest.raises(scheduler.TooLarge, match="request is too large") as raised:
         api.content(answer, "POST", "/api/v1/pods")
     assert raised.value.status == 413 and not isinstance(raised.value, scheduler.Trouble)
 
