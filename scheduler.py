@@ -125,7 +125,7 @@ class Policy:
         total = dict.fromkeys(feasible, 0 if self.priorities else 1)  # with none, each gets 1
         for rule in self.priorities if len(feasible) > 1 else ():  # a single node is taken in any case
             scores = {name: rule.function(decision.pod, node) for name, node in feasible.items()}
-            points = rule.reduce(scores) if rule.reduce else scores  # it makes points of any numbers
+            points = rule.reduce(scores) if rule.reduce else scores  # `reduce`: see chapter 3
             if not all(0 <= each <= 100 for each in points.values()):
                 raise ValueError("points are to be from 0 to 100")
             for name in feasible:
@@ -209,7 +209,7 @@ class Cluster:
             record.was_refused = error.status not in (404, 409)  # these: it has gone, or has a node by now
             if error.status in (0, 429):  # others would fare alike, but a 5xx may be about this pod alone
                 raise
-            if not record.was_refused:  # nobody is to be told
+            if not record.was_refused:  # then nobody is to be told
                 record.told = decision.message
                 self.ends_at = 0  # the pass ends: LIST again, to see where the pod is
 
@@ -220,7 +220,7 @@ class Cluster:
         self.attempts[decision.pod.uid] = Attempts(before.number + 1, time.monotonic() + seconds, before.told)
 
     def report(self, decision):
-        """Write an event, and show the decision; if the pod stays pending, until that message is written."""
+        """Write an event, and show the decision. What was told of a pending pod is not told again."""
         pod = decision.pod
         record = self.attempts[pod.uid]
         if decision.node:
@@ -244,7 +244,7 @@ class Cluster:
         return True
 
     def tell_error(self, error):
-        """Say what has ended a pass, if it is not what ended the last one; and that no trouble is left."""
+        """Say what has ended a pass, but not twice in a row; and that the API server answers again."""
         if error and str(error) != str(self.last_error):
             log.error("%s", error)
         if isinstance(self.last_error, Trouble) and not error:
@@ -263,7 +263,7 @@ class Attempts:
     number: int = 0
     retry_at: float = 0  # in monotonic seconds; of a new pod, when it was first seen
     told: str | None = None  # the message that was last told
-    was_refused: bool = False  # whether the last attempt ended so: its Binding failed
+    was_refused: bool = False  # whether the last attempt ended with a Binding that failed
 
 
 class Proxy:
@@ -574,7 +574,7 @@ def taint_toleration(pod, node):
 
 @priority("RandomPriority")
 def random_priority(pod, node):
-    """A score by chance. With this priority alone, each node that fits is as likely, as in Bash tutorials."""
+    """A score by chance. With this priority alone, all nodes that fit are equally likely, as in tutorials."""
     return random.randint(0, 100)
 
 
@@ -624,7 +624,7 @@ class Decision:
         if isinstance(error, (Unschedulable, Malformed)):
             self.message = str(error)
         else:
-            # What nodes_that_fit, or prioritize, had as `rule` when that broke.
+            # The local variable `rule` of nodes_that_fit, or prioritize, when it broke.
             asked = error.__traceback__.tb_next.tb_frame.f_locals["rule"]
             self.message = f"{type(error).__name__} in {asked.name}: {error}"
 
@@ -1525,8 +1525,9 @@ SEED = None  # of chance, if --seed gives one
 
 def random_score(pod, node):
     """RandomPriority; with a SEED, a pod and a node have the same score each time."""
-    chance = random if SEED is None else random.Random(f"{SEED} {pod.key} {node.name}")
-    return chance.randint(0, 100)
+    if SEED is not None:
+        random.seed(f"{SEED} {pod.key} {node.name}")
+    return random_priority(pod, node)
 
 
 SAID_OF_THE_SCRIPTS_RULES = {
@@ -2509,9 +2510,6 @@ def storage_class_of(claim, snapshot):
     return snapshot.objects["storageclasses"].get(class_name_of(claim), {})
 
 
-DisksAndClaims = collections.namedtuple("DisksAndClaims", "disks claim_in_use")
-
-
 def disks_and_claims(pod, nodes, snapshot):
     """Its network disks; and whether a claim of it that is for one pod (ReadWriteOncePod) is in use."""
     exclusive = set()
@@ -2521,14 +2519,15 @@ def disks_and_claims(pod, nodes, snapshot):
     in_use = (claim for node in nodes for other in node.pods.values() for claim in other.named_claims)
     claim_in_use = bool(exclusive) and not exclusive.isdisjoint(in_use)
     disks = disks_of(pod)
-    return DisksAndClaims(disks, claim_in_use) if disks or claim_in_use else SKIP
+    return (disks, claim_in_use) if disks or claim_in_use else SKIP
 
 
 def no_conflict_of_disks_or_claims(pod, node, metadata):
     """NoDiskConflict also says that no other pod has a claim that is for one pod only."""
+    _, claim_in_use = metadata
     conflicts = list(no_disk_conflict(pod, node))
     yield from conflicts
-    if metadata.claim_in_use and not conflicts:
+    if claim_in_use and not conflicts:
         yield ("node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
                "already in-use by another pod")
 
@@ -4336,7 +4335,7 @@ class PooledProxy(Proxy):
             return content
         else:
             message = str(content.get("message"))
-            if status == 403 and re.search('User ".*" cannot ', message):  # ... list resource "pods"
+            if status == 403 and re.search('User ".*" cannot ', message):  # RBAC's own words
                 message = f"RBAC does not allow it: {message}"
         text = f"{method} {path}: {status} {answer.reason}: {message}"
         if "etcdserver: request is too large" in message:  # it comes as 500, or as 409

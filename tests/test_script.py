@@ -452,6 +452,15 @@ def test_a_pod_that_was_refused_and_then_fits_nowhere_has_its_turn_by_its_priori
         assert not cluster.attempts[each.uid].was_refused
 
 
+def test_a_binding_that_succeeds_takes_the_refusal_back(small):
+    cluster = small.Cluster(Lists(waiting=[pod("p")], nodes=[node("n")]), print)
+    cluster.begin_pass(["my-scheduler"])
+    [waiting] = cluster.due
+    cluster.attempts[waiting.uid].was_refused = True
+    cluster.bind(small.Decision(waiting, cluster.snapshot.nodes, node="n"))
+    assert not cluster.attempts[waiting.uid].was_refused, "it would count in the exit code of --once"
+
+
 def crashes(pod, node):
     return 1 // 0
 
@@ -543,8 +552,9 @@ def test_pods_whose_bindings_always_fail_keep_nobody_waiting(cut, tmp_path, code
         server.stop()
 
 
-@table("fault, places", {"before": ("500 before", {}), "after": ("500 after", {"default/p": "n"})})
-def test_a_binding_that_is_answered_500_is_told_but_no_condition_denies_it(cut, tmp_path, fault, places):
+@table("fault, places", {
+    "before": ("500 before", {}), "after": ("500 after", {"default/p": "n"}), "503": ("503", {})})
+def test_a_binding_that_is_answered_5xx_is_told_but_no_condition_denies_it(cut, tmp_path, fault, places):
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     server = ApiServer(node("n"), pod("p"))
     server.faults["binding"] = fault
