@@ -305,7 +305,7 @@ def replicas(trial):
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "leaderElection": {
             "leaderElect": True, "resourceName": f"trial-{time.time_ns()}", "leaseDuration": f"{LEASE}s",
             "renewDeadline": f"{DEADLINE}s", "retryPeriod": "500ms"}}))
-    trial.fill()
+    trial.fill(pods=trial.size(900, 200))  # three times as many as there are threads, so that some are left at the stop
     proxies = trial.proxy, trial.new_proxy()
     proxies[0].delays["binding"] = 0.5  # so that, while all its threads wait, some pods are left for the other replica
     first = trial.start("--policy", config, proxy=proxies[0])
