@@ -2317,11 +2317,12 @@ TERMS = weakref.WeakValueDictionary()  # meaning -> the one AffinityTerm that sa
 @kept_with_pod
 def affinity_terms(pod):
     """The pod's {name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
-    lists = {}
+    lists = {list_name: [] for list_name in SAID_BY_TERMS}
+    if not pod.is_affine:  # as most pods, so that this takes no time
+        return lists, None
     problem = None
     for when, side in itertools.product(("required", "preferred"), ("Affinity", "AntiAffinity")):
         weights = collections.Counter()  # terms that are alike count as one that weighs as much as they
-        lists[when + side] = []
         try:
             for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
                 term = raw.get("podAffinityTerm") or raw
