@@ -109,10 +109,7 @@ class Policy:
         failed = Failures()
         for name, node in snapshot.nodes.items():
             for rule in self.predicates:
-                reasons = rule.function(pod, node)
-                if isinstance(reasons, str):
-                    raise TypeError("a predicate yields reasons, or returns a list of them")
-                reasons = [str(reason) for reason in reasons]
+                reasons = [str(reason) for reason in rule.function(pod, node)]
                 if reasons:
                     failed[name] = {rule.name: reasons}
                     break
@@ -201,14 +198,14 @@ class Cluster:
         try:
             self.api.request(*binding(decision.pod, decision.node))
         except ApiError as error:
-            # After a 5xx the pod may be bound all the same, so no condition says that it is not.
+            # After a 5xx, or no answer, it may be bound all the same: no condition says that it is not.
             decision.reason = "SchedulerError" if error.status < 500 else ""
             decision.give_up(Unschedulable(f"binding rejected: {error}"))
             self.put_off(decision)
             record = self.attempts[decision.pod.uid]
             record.was_refused = error.status not in (404, 409)  # these: it has gone, or has a node by now
             if error.status in (0, 429):  # others would fare alike, but a 5xx may be about this pod alone
-                raise
+                raise Trouble(error.status, f"{decision.pod.key}: {error}") from error
             if not record.was_refused:  # then nobody is to be told
                 record.told = decision.message
                 self.ends_at = 0  # the pass ends: LIST again, to see where the pod is
@@ -283,12 +280,15 @@ class Proxy:
         except (requests.RequestException, ValueError) as error:  # ValueError: no host has such a name
             problem = f"cannot reach {self.server}: {type(error).__name__}"  # such as ReadTimeout
             raise Trouble(0, f"{problem}; is `kubectl proxy` running there?") from error
+        answer.encoding = "utf-8"
         try:
-            content = json.loads(answer.content.decode(errors="replace"))
-        except (ValueError, RecursionError) as error:  # no JSON: kubectl proxy itself has answered, in text
-            raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip()!r:.200}") from error
-        if not (answer.ok and text_at(content, "kind")):  # each answer of an API server has a kind
-            raise api_error(answer.status_code, f"{method} {path}: {text_at(content, 'message') or 'no API'}")
+            content = json.loads(answer.text)
+        except (ValueError, RecursionError):
+            content = None
+        if not text_at(content, "kind"):  # each answer of an API server has one; the proxy's own are texts
+            raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip()!r:.200}")
+        if not answer.ok:
+            raise api_error(answer.status_code, f"{method} {path}: {text_at(content, 'message')}")
         return content
 
     def list(self, resource, selector=""):
@@ -297,7 +297,8 @@ class Proxy:
         things = []
         while params:
             answer = self.request("GET", f"/api/v1/{resource}", params=params)
-            things += pick(answer, list, "items", of=dict)
+            # What has no items is no list: taken for an empty one, it would overcommit nodes.
+            things += pick({"items": "nothing"} | answer, list, "items", of=dict)
             token = pick(answer, str, "metadata", "continue")
             params = first | {"continue": token} if token else None
         return things

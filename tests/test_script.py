@@ -470,8 +470,7 @@ def crashes(pod, node):
     "a priority that crashes": ("priorities", crashes, "ZeroDivisionError in Mine: integer division or modulo by zero"),
     "a predicate that breaks in a library": ("predicates", lambda pod, node: json.loads("{"), "JSONDecodeError in Mine: .*"),
     "a predicate that returns nothing": ("predicates", lambda pod, node: None, "TypeError in Mine: .*"),
-    "a predicate that returns a text": (
-        "predicates", lambda pod, node: "too small", "TypeError in Mine: a predicate yields reasons, or returns a list of them"),
+    "a predicate that returns a text": ("predicates", lambda pod, node: "no", "0/2 nodes are available: 2 n, 2 o."),
     "a predicate whose reasons are no texts": ("predicates", lambda pod, node: [{"a": 1}], "0/2 nodes are available: 2 {'a': 1}."),
     "a priority that returns nothing": ("priorities", lambda pod, node: None, "TypeError in Mine: .*"),
     "points above 100": ("priorities", lambda pod, node: 101, "ValueError in Mine: points are to be from 0 to 100"),
@@ -568,6 +567,36 @@ def test_a_binding_that_is_answered_5xx_is_told_but_no_condition_denies_it(cut, 
         server.stop()
 
 
+@table("body", {"what is no answer of an API server": b'{"ok": true}', "nothing": b"", "null": b"null", "a text": b"Bad Gateway"})
+def test_whoever_answers_a_binding_that_is_carried_out_no_pod_is_denied(cut, tmp_path, body):
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    server = ApiServer(node("n"), pod("p"))
+
+    def answered_by_somebody_else(request):
+        request.carry_out()
+        request.answer(200, body)
+
+    server.faults["binding"] = answered_by_somebody_else
+    try:
+        run = subprocess.run([sys.executable, cut, "--server", server.url, "--once"], cwd=tmp_path, timeout=60,
+                             capture_output=True, text=True)
+        assert server.places() == {"default/p": "n"} and not server.sent("status") and not server.sent("event")
+        assert run.returncode == 1 and run.stderr == f"default/p: {server.url}: 200 {body.decode()!r}\n"
+    finally:
+        server.stop()
+
+
+@table("charset", {"one that cannot replace": "idna", "one that reads nothing": "undefined", "no charset": "?"})
+def test_a_text_is_read_whatever_its_charset(small, charset):
+    server = ApiServer(node("n"))
+    server.faults["list"] = lambda request: request.answer(502, b"error trying to reach", {"Content-Type": f"text/plain; charset={charset}"})
+    try:
+        with pytest.raises(small.Trouble, match=": 502 'error trying to reach'"):
+            small.Proxy(server.url).list("nodes")
+    finally:
+        server.stop()
+
+
 def test_what_is_no_url_is_named(small):
     with pytest.raises(small.Trouble, match="cannot reach 127.0.0.1:8001: InvalidSchema; is `kubectl proxy` running there"):
         small.Proxy("127.0.0.1:8001").list("pods")
@@ -579,7 +608,9 @@ def test_a_gated_pod_is_not_tried(small):
     assert [each.name for each in cluster.due] == ["p"]
 
 
-@table("body", {"nothing": b"{}", "what is nested too deep to read": b"[" * 100_000})
+@table("body", {
+    "nothing": b"{}", "what is nested too deep to read": b"[" * 100_000, "no list": b'{"kind": "Status", "status": "Success"}',
+    "a list that has no items": b'{"kind": "PodList"}'})
 def test_an_answer_of_no_api_server_ends_the_pass_only(start, tmp_path, body):
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps(POLICY))
@@ -588,7 +619,7 @@ def test_an_answer_of_no_api_server_ends_the_pass_only(start, tmp_path, body):
     of_placed = ("/api/v1/pods?fieldSelector=spec.nodeName%21%3D", "/api/v1/pods?fieldSelector=status.phase")
     server.faults["list"] = Choice(
         lambda asked: (lambda request: request.answer(200, body)) if asked.path.startswith(of_placed) else None)
-    words = ["GET /api/v1/pods: no API", ": 200 '[[[", "the list of pods is not as expected", "is no kubectl proxy"]
+    words = [": 200 '{}'", ": 200 '[[[", 'items: expected a list, got "nothing"', "the list of pods is not as expected", "is no kubectl proxy"]
     try:
         running = start("--policy", policy, "--server", server.url, "--interval", "0.1")
         wait_for("it says so", lambda: any(each in line for line in running.err for each in words))
