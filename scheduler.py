@@ -72,7 +72,7 @@ def schedule_pending_pods(cluster, policies, stop):
     while pod := cluster.next_pod(stop):  # of those that are due, the most important one first
         decision = schedule(pod, cluster.snapshot, policies[pod.scheduler])
         if decision.node:
-            cluster.bind(decision)  # POSTs its `binding`; from then on the pod takes up room on its node
+            cluster.bind(decision)  # POSTs its `binding`; if that is refused, puts the pod off
         else:
             cluster.put_off(decision)  # the pod is due again after its backoff
         cluster.report(decision)  # says where the pod goes, or why it stays pending
@@ -100,7 +100,7 @@ class Policy:
     priorities: list
 
     def new_decision(self, pod, snapshot):
-        """Return a decision in which nothing is decided yet; that of a later part's Policy can hold more."""
+        """Return an empty decision about the pod. (A later part has one that holds more.)"""
         return Decision(pod, snapshot.nodes)
 
     def nodes_that_fit(self, pod, snapshot):
@@ -174,9 +174,9 @@ class Cluster:
         self.attempts = {uid: self.attempts.get(uid, Attempts(retry_at=moment)) for uid in waiting}
         self.ends_at = moment + 5  # by then, what is listed is too old to decide by
         self.due = [pod for pod in waiting.values() if self.attempts[pod.uid].retry_at <= moment]
-        # The highest priority comes first. But those whose Binding was refused come last: it may be again.
-        self.due.sort(key=lambda pod: (-pod.priority, self.attempts[pod.uid].retry_at, pod.created, pod.key))
-        self.due.sort(key=lambda pod: self.attempts[pod.uid].was_refused)
+        # The highest priority first, then who is due the longest. After all others: a refused Binding's pod.
+        self.due.sort(key=lambda pod: (self.attempts[pod.uid].was_refused, -pod.priority,
+                                       self.attempts[pod.uid].retry_at, pod.created, pod.key))
 
     def next_pod(self, stop):
         """Return the next pod to decide about; None ends the pass."""
@@ -204,16 +204,16 @@ class Cluster:
             self.put_off(decision)
             record = self.attempts[decision.pod.uid]
             record.was_refused = error.status not in (404, 409)  # these: it has gone, or has a node by now
-            if error.status in (0, 429):  # others would fare alike, but a 5xx may be about this pod alone
+            if error.status in (0, 429):  # the next Binding would fail, too; a 5xx may be of this pod only
                 raise Trouble(error.status, f"{decision.pod.key}: {error}") from error
-            if not record.was_refused:  # then nobody is to be told
+            if not record.was_refused:  # gone, or bound by somebody else: `report` is to be silent
                 record.told = decision.message
                 self.ends_at = 0  # the pass ends: LIST again, to see where the pod is
 
     def put_off(self, decision):
-        """Have the pod back off."""
+        """Have the pod back off: it waits 1, 2, 4, 8, then always 10 seconds before it is tried again."""
         before = self.attempts[decision.pod.uid]
-        seconds = min(2 ** min(before.number, 4), 10)  # 1, 2, 4, 8, 10, 10
+        seconds = min(2 ** min(before.number, 4), 10)
         self.attempts[decision.pod.uid] = Attempts(before.number + 1, time.monotonic() + seconds, before.told)
 
     def report(self, decision):
@@ -430,7 +430,7 @@ def match_node_selector(pod, node):
         yield "node(s) didn't match Pod's node affinity"
 
 
-NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}  # each pod and node has these amounts
+NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}  # each pod and node has these keys
 
 
 @predicate("PodFitsResources")
@@ -491,7 +491,7 @@ def no_disk_conflict(pod, node):
 
 @predicate("PodToleratesNodeTaints")
 def pod_tolerates_node_taints(pod, node):
-    """The pod tolerates the node's NoSchedule and NoExecute taints. Else the first such taint is named."""
+    """The pod tolerates the node's NoSchedule and NoExecute taints. Only the first other one is named."""
     for taint in hostile_taints(pod, node)[:1]:
         yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
 
@@ -548,7 +548,7 @@ def most_requested(pod, node):
 
 @priority("BalancedResourceAllocation")
 def balanced_resource_allocation(pod, node):
-    """100 where cpu and memory are used to the same degree, else less; 0 where one is then used up."""
+    """100 where the shares of cpu and memory in use are equal, else less; 0 where one is then full."""
     shares = usage(pod.nonzero_incoming, node).values()
     cpu, memory = [used / there if there else 1.0 for used, there in shares]
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
@@ -786,7 +786,7 @@ def node_selector_term(raw):
 
 
 def term_matches(term, node):
-    """Say whether a node meets all of a term; none meets an empty one. The only field is metadata.name."""
+    """Say whether a node meets the whole term. An empty term matches none. Fields: metadata.name only."""
     on_labels, on_fields = term
     return any(term) and satisfies(node.labels, on_labels) and satisfies(
         {"metadata.name": node.name}, on_fields)
@@ -844,7 +844,7 @@ TYPE_NAME = {dict: "an object", list: "a list", str: "a string", int: "a whole n
 
 
 def pick(thing, kind, *path, of=None):
-    """Follow a path into an API object; missing or null is an empty `kind`. `of`: the type of its members."""
+    """Follow a path into an API object. Missing or null gives kind(), such as {}. `of`: type of members."""
     for key in path:
         if type(thing) is not dict:
             raise wrong_type(".".join(path[:path.index(key)]) or "it", dict, thing)
