@@ -9,7 +9,8 @@ It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler
 the predicates and priorities of a legacy Policy file, and POSTs a Binding if a node fits. A predicate says
 whether a pod fits a node, a priority how good the node is for it (today: Filter and Score plugins). The
 answers are those of kube-scheduler 1.20, one of the last that read such files; "upstream" means its code.
-Part I is a whole script, to which the later parts only add. Cut it out, and it runs:
+Part I is a whole script, to which the later parts only add. Read it from the top: a chapter stands above
+those that it asks. Cut it out, and it runs:
 
     (sed '/^# PART II[.]/,$d' scheduler.py; echo 'sys.exit(main())') > small.py && python small.py
 """
@@ -60,7 +61,7 @@ def run(cluster, read_policies, stop, interval, once):
         except (ApiError, InputError, Malformed) as error:
             cluster.tell_error(error)
         if cluster.due and not cluster.last_error:
-            continue  # the pass ended early: LIST again, then go on
+            continue  # pods are left, as the pass ended early: LIST again, then go on
         if once:
             break
         cluster.rest(interval, stop)
@@ -194,7 +195,7 @@ class Cluster:
     def bind(self, decision):
         """Assume the pod: it takes up room on its node until the next LIST. Then POST the Binding."""
         self.snapshot.nodes[decision.node].add(decision.pod)
-        self.attempts[decision.pod.uid].was_refused = False
+        self.attempts[decision.pod.uid].was_refused = False  # as the last attempt may have been
         try:
             self.api.request(*binding(decision.pod, decision.node))
         except ApiError as error:
@@ -203,7 +204,7 @@ class Cluster:
             decision.give_up(Unschedulable(f"binding rejected: {error}"))
             self.put_off(decision)
             record = self.attempts[decision.pod.uid]
-            record.was_refused = error.status not in (404, 409)  # these: it has gone, or has a node by now
+            record.was_refused = error.status not in (404, 409)  # 404: it has gone; 409: it has a node
             if error.status in (0, 429):  # the next Binding would fail, too; a 5xx may be of this pod only
                 raise Trouble(error.status, f"{decision.pod.key}: {error}") from error
             if not record.was_refused:  # gone, or bound by somebody else: `report` is to be silent
@@ -285,7 +286,7 @@ class Proxy:
             content = json.loads(answer.text)
         except (ValueError, RecursionError):
             content = None
-        if not text_at(content, "kind"):  # each answer of an API server has one; the proxy's own are texts
+        if not text_at(content, "kind"):  # an API server's JSON has a kind; kubectl proxy's own is a text
             raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip()!r:.200}")
         if not answer.ok:
             raise api_error(answer.status_code, f"{method} {path}: {text_at(content, 'message')}")
@@ -297,7 +298,8 @@ class Proxy:
         things = []
         while params:
             answer = self.request("GET", f"/api/v1/{resource}", params=params)
-            # What has no items is no list: taken for an empty one, it would overcommit nodes.
+            # An answer without items is to fail ("nothing" is no list): if it were taken for an empty list,
+            # nodes would be overcommitted.
             things += pick({"items": "nothing"} | answer, list, "items", of=dict)
             token = pick(answer, str, "metadata", "continue")
             params = first | {"continue": token} if token else None
@@ -337,7 +339,7 @@ def pod_condition(pod, reason, message):
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
     before = pick(pod.raw, list, "status", "conditions", of=dict)
     if ("PodScheduled", "False") not in [(each.get("type"), each.get("status")) for each in before]:
-        condition["lastTransitionTime"] = now()
+        condition["lastTransitionTime"] = now()  # else the old time stays, as the patch does not name it
     return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
         "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
 
@@ -662,7 +664,8 @@ class Pod:
         self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
         # Scores use `nonzero` of the pods on a node, and `nonzero_incoming` of the pod that waits.
         self.nonzero = read_only(amounts_of_pod(spec, DEFAULT_REQUESTS))
-        overhead = amounts(spec, "overhead").get("cpu", 0)  # upstream counts one core of it as a millicore
+        # A bug of upstream, kept: of the waiting pod's overhead, it counts a core as a millicore.
+        overhead = amounts(spec, "overhead").get("cpu", 0)
         cpu = self.nonzero.get("cpu", 0) - overhead + math.ceil(overhead / 1000)
         self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # calculatePodResourceRequest
         self.derived = {}  # what rules have worked out of it: see kept_with_pod
