@@ -99,10 +99,11 @@ class Policy:
 
     predicates: list
     priorities: list
+    asked = None  # the rule that is being asked: if it breaks, it is named
 
     def new_decision(self, pod, snapshot):
         """Return an empty decision about the pod. (A later part has one that holds more.)"""
-        return Decision(pod, snapshot.nodes)
+        return Decision(pod, snapshot.nodes, self)
 
     def nodes_that_fit(self, pod, snapshot):
         """Ask the predicates about each node: the first that has reasons against it rules the node out."""
@@ -110,6 +111,7 @@ class Policy:
         failed = Failures()
         for name, node in snapshot.nodes.items():
             for rule in self.predicates:
+                self.asked = rule
                 reasons = [str(reason) for reason in rule.function(pod, node)]
                 if reasons:
                     failed[name] = {rule.name: reasons}
@@ -122,6 +124,7 @@ class Policy:
         """Return each node's total: the sum, over all priorities, of weight times points."""
         total = dict.fromkeys(feasible, 0 if self.priorities else 1)  # with none, each gets 1
         for rule in self.priorities if len(feasible) > 1 else ():  # a single node is taken in any case
+            self.asked = rule
             scores = {name: rule.function(decision.pod, node) for name, node in feasible.items()}
             points = rule.reduce(scores) if rule.reduce else scores  # `reduce`: see chapter 3
             if not all(0 <= each <= 100 for each in points.values()):
@@ -155,9 +158,7 @@ class Cluster:
     def __init__(self, api, show):
         self.api = api
         self.show = show  # prints a decision
-        self.snapshot = Snapshot({})
         self.due = []  # pods not yet tried in this pass; some are left if it ended early
-        self.ends_at = 0  # when the pass ends early, in monotonic seconds
         self.attempts = {}  # uid of a pod that waits -> Attempts
         self.last_error = None  # the error that ended the last pass, if any
 
@@ -173,7 +174,7 @@ class Cluster:
             waiting.pop(pod.uid, None)  # it was bound since it was listed as waiting
         moment = time.monotonic()
         self.attempts = {uid: self.attempts.get(uid, Attempts(retry_at=moment)) for uid in waiting}
-        self.ends_at = moment + 5  # by then, what is listed is too old to decide by
+        self.ends_at = moment + 5  # then the pass ends early: what is listed is too old to decide by
         self.due = [pod for pod in waiting.values() if self.attempts[pod.uid].retry_at <= moment]
         # The highest priority first, then who is due the longest. After all others: a refused Binding's pod.
         self.due.sort(key=lambda pod: (self.attempts[pod.uid].was_refused, -pod.priority,
@@ -199,16 +200,18 @@ class Cluster:
         try:
             self.api.request(*binding(decision.pod, decision.node))
         except ApiError as error:
-            # After a 5xx, or no answer, it may be bound all the same: no condition says that it is not.
+            # 404: the pod has gone. 409: somebody else has bound it. In both cases nobody is to be told.
+            # 0, 429: the next Binding would fail, too. A 5xx may concern this pod only, which may
+            # be bound all the same: so no condition says that it is not.
             decision.reason = "SchedulerError" if error.status < 500 else ""
             decision.give_up(Unschedulable(f"binding rejected: {error}"))
             self.put_off(decision)
             record = self.attempts[decision.pod.uid]
-            record.was_refused = error.status not in (404, 409)  # 404: it has gone; 409: it has a node
-            if error.status in (0, 429):  # the next Binding would fail, too; a 5xx may be of this pod only
+            record.was_refused = error.status not in (404, 409)
+            if error.status in (0, 429):
                 raise Trouble(error.status, f"{decision.pod.key}: {error}") from error
-            if not record.was_refused:  # gone, or bound by somebody else: `report` is to be silent
-                record.told = decision.message
+            if not record.was_refused:
+                record.told = decision.message  # so that `report` is silent
                 self.ends_at = 0  # the pass ends: LIST again, to see where the pod is
 
     def put_off(self, decision):
@@ -220,16 +223,15 @@ class Cluster:
     def report(self, decision):
         """Write an event, and show the decision. What was told of a pending pod is not told again."""
         pod = decision.pod
-        record = self.attempts[pod.uid]
         if decision.node:
             message = f"Successfully assigned {pod.key} to {decision.node}"
             self.write(event(pod, "Normal", "Scheduled", message))
             self.show(decision)
-        elif record.told != decision.message:
+        elif self.attempts[pod.uid].told != decision.message:
             written = self.write(event(pod, "Warning", "FailedScheduling", decision.message))
             if decision.reason:
                 written &= self.write(pod_condition(pod, decision.reason, decision.message))
-            record.told = decision.message if written else None
+            self.attempts[pod.uid].told = decision.message if written else None
             self.show(decision)
 
     def write(self, request):
@@ -282,10 +284,9 @@ class Proxy:
             problem = f"cannot reach {self.server}: {type(error).__name__}"  # such as ReadTimeout
             raise Trouble(0, f"{problem}; is `kubectl proxy` running there?") from error
         answer.encoding = "utf-8"
-        try:
+        content = None
+        with contextlib.suppress(ValueError, RecursionError):  # it is no JSON, or nested too deep
             content = json.loads(answer.text)
-        except (ValueError, RecursionError):
-            content = None
         if not text_at(content, "kind"):  # an API server's JSON has a kind; kubectl proxy's own is a text
             raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip()!r:.200}")
         if not answer.ok:
@@ -615,6 +616,7 @@ class Decision:
 
     pod: Pod
     nodes: dict  # name -> Node, of all nodes
+    policy: Policy | None = None  # whose rules are asked
     node: str | None = None  # the name of the chosen node
     failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its weighted points
@@ -624,12 +626,9 @@ class Decision:
     def give_up(self, error):
         """Decide to leave the pod pending, for this reason. A rule that breaks affects this pod only."""
         self.node = None
-        if isinstance(error, (Unschedulable, Malformed)):
-            self.message = str(error)
-        else:
-            # The local variable `rule` of nodes_that_fit, or prioritize, when it broke.
-            asked = error.__traceback__.tb_next.tb_frame.f_locals["rule"]
-            self.message = f"{type(error).__name__} in {asked.name}: {error}"
+        self.message = str(error)
+        if not isinstance(error, (Unschedulable, Malformed)):
+            self.message = f"{type(error).__name__} in {self.policy.asked.name}: {error}"
 
 
 # ==== 7. Pods and nodes =================================================================================
@@ -975,10 +974,13 @@ def run_script(argv=None):
     except InputError as error:
         parser.exit(2, f"{error}\n")
     stop = threading.Event()
-    # The first Ctrl-C ends the loop, a second one the script. A thread sets `stop`: the interrupted code may
-    # hold its lock.
-    signal.signal(signal.SIGINT, lambda *_: (
-        signal.signal(signal.SIGINT, signal.SIG_DFL), threading.Thread(target=stop.set).start()))
+
+    def end_the_loop(*_):
+        """End the loop after the pod that it is at. A second Ctrl-C ends the script at once."""
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        threading.Thread(target=stop.set).start()  # the code that is interrupted may hold the lock of `stop`
+
+    signal.signal(signal.SIGINT, end_the_loop)
     cluster = Cluster(Proxy(options.server), print_decision)
     run(cluster, read_policies, stop, options.interval, options.once)
     is_refused = any(each.was_refused for each in cluster.attempts.values())
@@ -1694,7 +1696,6 @@ class Vote:
 class FullDecision(Decision):
     """A decision, with what the other extension points and the extenders add."""
 
-    policy: Policy | None = None  # whose rules are asked
     snapshot: FullSnapshot | None = None  # what they look at
     votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
     remedy: str = ""  # without a node: what a rule does about that
