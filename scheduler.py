@@ -5,12 +5,12 @@
 # ///
 """A Kubernetes scheduler to read, to run and to change.
 
-It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler and have no node yet, applies
-the predicates and priorities of a legacy Policy file, and POSTs a Binding if a node fits. A predicate says
-whether a pod fits a node, a priority how good the node is for it (today: Filter and Score plugins). The
-answers are those of kube-scheduler 1.20, one of the last that read such files; "upstream" means its code.
-Part I is a whole script, to which the later parts only add. Read it from the top: a chapter stands above
-those that it asks. Cut it out, and it runs:
+It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler and have no node yet,
+applies the predicates and priorities of a legacy Policy file, and POSTs a Binding if a node fits. A
+predicate says whether a pod fits a node, a priority how good the node is for it (today: Filter and Score
+plugins). The answers are those of kube-scheduler 1.20, one of the last that read such files; "upstream"
+means its code. Part I is a script of its own. Read it from the top: what calls stands above what is
+called. Cut it out, and it runs, with a policy.json beside it:
 
     (sed '/^# PART II[.]/,$d' scheduler.py; echo 'sys.exit(main())') > small.py && python small.py
 """
@@ -58,7 +58,7 @@ def run(cluster, read_policies, stop, interval, once):
         try:
             schedule_pending_pods(cluster, read_policies(), stop)  # read in each pass: the file may be edited
             cluster.tell_error(None)
-        except (ApiError, InputError, Malformed) as error:
+        except (ApiError, InputError, Malformed) as error:  # of a request, the Policy file, an answer
             cluster.tell_error(error)
         if cluster.due and not cluster.last_error:
             continue  # pods are left, as the pass ended early: LIST again, then go on
@@ -150,6 +150,9 @@ def binding(pod, node_name):
 
 # ==== 2. The cluster ====================================================================================
 
+# pick(raw, list, "spec", "volumes") follows a path into an object, text_at one to a text: see chapter 9.
+
+
 class Cluster:
     """The cluster as the loop sees it: lists it, knows which pods are due, and writes what is decided."""
 
@@ -176,7 +179,7 @@ class Cluster:
         self.attempts = {uid: self.attempts.get(uid, Attempts(retry_at=moment)) for uid in waiting}
         self.ends_at = moment + 5  # then the pass ends early: what is listed is too old to decide by
         self.due = [pod for pod in waiting.values() if self.attempts[pod.uid].retry_at <= moment]
-        # The highest priority first, then who is due the longest. After all others: a refused Binding's pod.
+        # The highest priority first, then who is due the longest; last, those whose Binding was refused.
         self.due.sort(key=lambda pod: (self.attempts[pod.uid].was_refused, -pod.priority,
                                        self.attempts[pod.uid].retry_at, pod.created, pod.key))
 
@@ -196,23 +199,24 @@ class Cluster:
     def bind(self, decision):
         """Assume the pod: it takes up room on its node until the next LIST. Then POST the Binding."""
         self.snapshot.nodes[decision.node].add(decision.pod)
-        self.attempts[decision.pod.uid].was_refused = False  # as the last attempt may have been
+        self.attempts[decision.pod.uid].was_refused = False  # an earlier refusal is forgotten
         try:
             self.api.request(*binding(decision.pod, decision.node))
         except ApiError as error:
-            # 404: the pod has gone. 409: somebody else has bound it. In both cases nobody is to be told.
-            # 0, 429: the next Binding would fail, too. A 5xx may concern this pod only, which may
-            # be bound all the same: so no condition says that it is not.
+            # 404, 409: the pod has gone, or somebody else has bound it. Nobody is to be told.
+            # 0, 429: the next Binding would fail, too. This is raised.
+            # 5xx: the pod may be bound all the same. So it keeps its room, and no condition denies it.
             decision.reason = "SchedulerError" if error.status < 500 else ""
             decision.give_up(Unschedulable(f"binding rejected: {error}"))
             self.put_off(decision)
-            record = self.attempts[decision.pod.uid]
-            record.was_refused = error.status not in (404, 409)
+            attempts = self.attempts[decision.pod.uid]
+            attempts.was_refused = error.status not in (404, 409)
             if error.status in (0, 429):
                 raise Trouble(error.status, f"{decision.pod.key}: {error}") from error
-            if not record.was_refused:
-                record.told = decision.message  # so that `report` is silent
-                self.ends_at = 0  # the pass ends: LIST again, to see where the pod is
+            if not attempts.was_refused:
+                attempts.told = decision.message  # so that `report` is silent
+            if error.status < 500:
+                self.ends_at = 0  # the pass ends: LIST again, to see where the pod is, and what room is free
 
     def put_off(self, decision):
         """Have the pod back off: it waits 1, 2, 4, 8, then always 10 seconds before it is tried again."""
@@ -263,7 +267,7 @@ class Attempts:
     number: int = 0
     retry_at: float = 0  # in monotonic seconds; of a new pod, when it was first seen
     told: str | None = None  # the message that was last told
-    was_refused: bool = False  # whether the last attempt ended with a Binding that failed
+    was_refused: bool = False  # whether its last Binding failed, and not with 404 or 409
 
 
 class Proxy:
@@ -280,14 +284,14 @@ class Proxy:
         try:
             answer = self.session.request(method, self.server + path, params=params, json=body, timeout=30,
                                           headers={"Content-Type": content_type}, allow_redirects=False)
-        except (requests.RequestException, ValueError) as error:  # ValueError: no host has such a name
+        except (requests.RequestException, ValueError) as error:  # ValueError: of a malformed URL
             problem = f"cannot reach {self.server}: {type(error).__name__}"  # such as ReadTimeout
             raise Trouble(0, f"{problem}; is `kubectl proxy` running there?") from error
         answer.encoding = "utf-8"
         content = None
         with contextlib.suppress(ValueError, RecursionError):  # it is no JSON, or nested too deep
             content = json.loads(answer.text)
-        if not text_at(content, "kind"):  # an API server's JSON has a kind; kubectl proxy's own is a text
+        if not text_at(content, "kind"):  # an API server's JSON has one; kubectl proxy's errors are text
             raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip()!r:.200}")
         if not answer.ok:
             raise api_error(answer.status_code, f"{method} {path}: {text_at(content, 'message')}")
@@ -299,8 +303,7 @@ class Proxy:
         things = []
         while params:
             answer = self.request("GET", f"/api/v1/{resource}", params=params)
-            # An answer without items is to fail ("nothing" is no list): if it were taken for an empty list,
-            # nodes would be overcommitted.
+            # Without items, `pick` refuses "nothing", as it is no list: an empty one would overcommit nodes.
             things += pick({"items": "nothing"} | answer, list, "items", of=dict)
             token = pick(answer, str, "metadata", "continue")
             params = first | {"continue": token} if token else None
@@ -308,7 +311,7 @@ class Proxy:
 
 
 class ApiError(Exception):
-    """A request that did not succeed. status: the HTTP status, or 0 where no JSON came."""
+    """A request that did not succeed. status: the HTTP status, or 0 where no API server answered."""
 
     def __init__(self, status, message):
         super().__init__(message)
@@ -316,7 +319,7 @@ class ApiError(Exception):
 
 
 class Trouble(ApiError):
-    """No JSON came, or 429, or 5xx: other requests may well fail, too."""
+    """No API server answered, or it said 429 or 5xx: other requests may well fail, too."""
 
 
 def api_error(status, message):
@@ -371,7 +374,6 @@ class InputError(ValueError):
 class Rule:
     """A predicate or a priority: a function of a pod and a node, under the name that a Policy has for it."""
 
-    where: str  # which list of a Policy names it: predicates or priorities; later parts look at it
     name: str
     function: Callable
     reduce: Callable | None = None
@@ -380,15 +382,15 @@ class Rule:
 
 PREDICATES, PRIORITIES = {}, {}  # name -> Rule, filled by the decorators, in kube-scheduler's order
 CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
-RULE_MAKERS = [Rule]  # the last one makes the rules that decorators register; a later part adds its own
+RULE_MAKERS = dict.fromkeys(CATALOGUES, Rule)  # what makes their rules; later parts put their own here
 
 
 def register(where, name=None, **options):
-    """Return a decorator that makes a function the rule of this name."""
+    """Return a decorator that makes a function the rule of this name. An option is `reduce`."""
     if not name or not isinstance(name, str):
         raise InputError('a rule needs the name that a Policy has for it, as in @predicate("Name")')
     def decorate(function):
-        CATALOGUES[where][name] = RULE_MAKERS[-1](where, name, function, **options)
+        CATALOGUES[where][name] = RULE_MAKERS[where](name, function, **options)
         return function
 
     return decorate
@@ -468,7 +470,7 @@ DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
 
 @kept_with_pod
 def disks_of(pod):
-    """The pod's network disks, {identity: whether it may be shared}; of rbd, one for each monitor."""
+    """The pod's network disks, {identity: whether it may be shared}. An rbd disk has one for each monitor."""
     disks = {}
     for volume in pod.volumes:
         for source, fields in DISK_IDENTITIES.items():
@@ -494,7 +496,7 @@ def no_disk_conflict(pod, node):
 
 @predicate("PodToleratesNodeTaints")
 def pod_tolerates_node_taints(pod, node):
-    """The pod tolerates the node's NoSchedule and NoExecute taints. Only the first other one is named."""
+    """The pod tolerates the node's NoSchedule and NoExecute taints; else the first of the others is named."""
     for taint in hostile_taints(pod, node)[:1]:
         yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
 
@@ -528,7 +530,7 @@ DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}  # where a container requ
 
 
 def usage(incoming, node, resources=("cpu", "memory")):
-    """Return {resource: (what is requested of the node, with the incoming pod; what there is)}."""
+    """Return {resource: (used, there)}: what is requested of the node, with the incoming pod; what it has."""
     return {name: (node.nonzero.get(name, 0) + incoming.get(name, 0), node.allocatable.get(name, 0))
             for name in resources}
 
@@ -558,7 +560,7 @@ def balanced_resource_allocation(pod, node):
 
 
 def normalize(scores, few_are_best=False):
-    """Return percentages of the highest score; if few are best, 100 less these. (DefaultNormalizeScore)"""
+    """Scale scores so that the highest becomes 100; if few are best, 0 does. (DefaultNormalizeScore)"""
     highest = max(scores.values())
     points = {name: 100 * score // highest if highest else 0 for name, score in scores.items()}
     return {name: 100 - score for name, score in points.items()} if few_are_best else points
@@ -621,7 +623,7 @@ class Decision:
     failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its weighted points
     message: str | None = None  # why it has no node; if none fits, in kube-scheduler's words
-    reason: str = "Unschedulable"  # that of the pod's condition, if it has no node
+    reason: str = "Unschedulable"  # that of the pod's condition, if it has no node; "": none is written
 
     def give_up(self, error):
         """Decide to leave the pod pending, for this reason. A rule that breaks affects this pod only."""
@@ -633,8 +635,7 @@ class Decision:
 
 # ==== 7. Pods and nodes =================================================================================
 
-# They are read from the API's JSON: pick(thing, kind, "spec", "volumes") follows that path into it (chapter
-# 9). Rules only look: to write into a `read_only` field, or to append to a tuple, is an error in that line.
+# Rules only look: if one writes into a `read_only` field, or appends to a tuple, that line is an error.
 
 READ_OF_PODS, READ_OF_NODES = [], []  # later parts put functions here that read more of a pod, of a node
 
@@ -661,9 +662,9 @@ class Pod:
         self.containers = tuple(pick(spec, list, "containers", of=dict))
         self.host_ports = read_only(host_ports_of(self.containers))
         self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
-        # Scores use `nonzero` of the pods on a node, and `nonzero_incoming` of the pod that waits.
+        # As scores count it: a container that requests no cpu, or no memory, has DEFAULT_REQUESTS.
         self.nonzero = read_only(amounts_of_pod(spec, DEFAULT_REQUESTS))
-        # A bug of upstream, kept: of the waiting pod's overhead, it counts a core as a millicore.
+        # A bug of upstream, kept: while the pod waits, a core of its overhead counts as a millicore.
         overhead = amounts(spec, "overhead").get("cpu", 0)
         cpu = self.nonzero.get("cpu", 0) - overhead + math.ceil(overhead / 1000)
         self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # calculatePodResourceRequest
@@ -874,7 +875,6 @@ def text_at(thing, *path):
     return thing if isinstance(thing, str) else ""
 
 
-# Upstream: ParseQuantity in k8s.io/apimachinery/pkg/api/resource.
 QUANTITY = re.compile(  # a number, and its exponent or suffix, if any
     r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE]([+-]?[0-9]{1,9})|([numkMGTPE]|[KMGTPE]i)?)")
 SUFFIXES = {s: decimal.Decimal(1000) ** i for i, s in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
@@ -885,7 +885,7 @@ DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_UP, Emin=-999, Emax=99
 
 @functools.lru_cache(maxsize=65536)
 def quantity(text, unit=1):
-    """Read a quantity, times unit, rounded up. Raises Malformed.
+    """Read a quantity, times unit, rounded up. Raises Malformed. Upstream: ParseQuantity (apimachinery).
 
     quantity("1.5Ki") is 1536, quantity("100m", 1000) is 100. What is too large for 64 bits is 2**63 - 1.
     """
@@ -924,6 +924,7 @@ def raise_to(total, others):
 
 # ==== 10. The Policy file, and a command line ===========================================================
 
+# Such as {"predicates": [{"name": "HostName"}], "priorities": [{"name": "RandomPriority", "weight": 1}]}
 def policies_in_file(path, scheduler_name):
     """Return {schedulerName: Policy} of a Policy file that has two lists, and no more. Raises InputError."""
     always = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]  # even where the Policy does not name them
@@ -944,7 +945,7 @@ def policies_in_file(path, scheduler_name):
         given = [field for field, value in document.items() if value is not None]
         if {*given} - {"kind", "apiVersion"} != {*CATALOGUES}:
             raise InputError(f"expected the lists predicates and priorities, and no more, got {given}")
-    except Exception as error:  # a YAML tag may raise any
+    except Exception as error:  # a YAML tag may raise any exception
         raise InputError(f"{path}: {' '.join(str(error).split())}") from error
     in_order = [rules["predicates"][name] for name in PREDICATES if name in rules["predicates"]]
     return {scheduler_name: Policy(in_order, list(rules["priorities"].values()))}
@@ -1465,6 +1466,7 @@ class FullRule(Rule):
     """A rule, and all that decorators and the Policy say of it."""
 
     # What its decorator says:
+    where: str = "predicates"  # which list of a Policy names it; else "priorities"
     metadata: Callable | None = None  # works out, once per pod, what the function takes as `metadata`
     argument: dict | None = None  # the fields of an entry's `argument`, {field: type}; None: it takes none
     default: dict = field(default_factory=dict)  # the values of fields that an entry may leave out
@@ -1502,10 +1504,10 @@ def full_rule(where, name, function, **options):
     given = {option: value for option, value in options.items() if value is not None}
     hooks = {option: given.pop(option) for option in given.keys() - FullRule.__dataclass_fields__.keys()}
     unless_given = {"steady": not is_own, "is_own": is_own, "plugin": name}
-    return FullRule(where, name, function, hooks=hooks, **(unless_given | given))
+    return FullRule(name, function, where=where, hooks=hooks, **(unless_given | given))
 
 
-RULE_MAKERS.append(full_rule)
+RULE_MAKERS.update({where: functools.partial(full_rule, where) for where in CATALOGUES})
 WHEN = "DuringSchedulingIgnoredDuringExecution"  # the end of two names of fields: required..., preferred...
 
 
@@ -1568,11 +1570,11 @@ SAID_OF_THE_SCRIPTS_RULES = {
     "RandomPriority": {"function": random_score, "steady": False}}
 
 
-for catalogue in CATALOGUES.values():
+for where, catalogue in CATALOGUES.items():
     for rule in [*catalogue.values()]:
         options = {"function": rule.function, "reduce": rule.reduce}
         options |= SAID_OF_THE_SCRIPTS_RULES.get(rule.name, {})
-        catalogue[rule.name] = full_rule(rule.where, rule.name, **options)
+        catalogue[rule.name] = full_rule(where, rule.name, **options)
         RULE_OF[rule.function.__code__] = rule.name
 
 
@@ -3180,9 +3182,8 @@ def nominate(pod, node_name, snapshot):
 
 
 ALWAYS_ASKED = [  # whatever the Policy
-    FullRule("predicates", "Devices", lambda pod, node: (), metadata=claims_of_devices, title="devices",
-             steady=True),
-    FullRule("predicates", "NominatedPods", room_for_nominated, metadata=nominated_elsewhere,
+    FullRule("Devices", lambda pod, node: (), metadata=claims_of_devices, title="devices", steady=True),
+    FullRule("NominatedPods", room_for_nominated, metadata=nominated_elsewhere,
              title="room for nominated pods")]
 
 
@@ -3456,7 +3457,7 @@ def checked_rule(where, name, function, **options):
     return full_rule(where, name, function, **options)
 
 
-RULE_MAKERS.append(checked_rule)
+RULE_MAKERS.update({where: functools.partial(checked_rule, where) for where in CATALOGUES})
 
 
 def check_function(name, option, function, options):
@@ -7476,8 +7477,7 @@ def is_named(pod, node, metadata):
         yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
-NODES_NAMED = FullRule(
-    "predicates", "NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
+NODES_NAMED = FullRule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
 
 
 @today("NodeAffinityPriority")

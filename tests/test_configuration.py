@@ -200,7 +200,7 @@ def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugi
     def helps(pod, node):
         yield "no"
 
-    rule = scheduler.FullRule("predicates", "Helps", helps, hooks={"post_filter": lambda *_: None}, plugin="Helps")
+    rule = scheduler.FullRule("Helps", helps, hooks={"post_filter": lambda *_: None}, plugin="Helps")
     monkeypatch.setitem(scheduler.PREDICATES, "Helps", rule)
     monkeypatch.setattr(scheduler, "WARNED", {})
     policies = load({"plugins": plugins})

@@ -645,9 +645,9 @@ class Spy:
             self.seen.append("reduce")
             return points
 
-        rules = [scheduler.FullRule("predicates", "Spy", function, metadata=hook("pre_filter"), title="Spy",
+        rules = [scheduler.FullRule("Spy", function, metadata=hook("pre_filter"), title="Spy",
                                 hooks={"queue_sort": self.sort} | {point: hook(point) for point in points}),
-                 scheduler.FullRule("predicates", "Spy", score, metadata=hook("pre_score"), reduce=reduce, title="Spy")]
+                 scheduler.FullRule("Spy", score, metadata=hook("pre_score"), reduce=reduce, title="Spy")]
         self.policies = {"my-scheduler": scheduler.FullPolicy(rules[:1], rules[1:])}
 
     def sort(self, pod):
@@ -867,7 +867,7 @@ def test_what_a_prepared_pod_has_to_have_undone_is_sent_once_when_its_policy_cha
 def test_a_rule_that_notes_its_own_reservation_does_not_refuse_its_own_pod(spy):
     """CheckVolumeBinding asks all predicates again only of a pod that has waited."""
     taken = set()
-    rule = scheduler.FullRule("predicates", "Device", lambda pod, node: ["taken"] if taken else [], title="Device", hooks={
+    rule = scheduler.FullRule("Device", lambda pod, node: ["taken"] if taken else [], title="Device", hooks={
         "reserve": lambda pod, node, snapshot: taken.add(pod.uid)})
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "annotations": {
         "pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "pv"}}
@@ -1130,8 +1130,7 @@ def test_a_hook_that_calls_sys_exit_fails_its_pod_only(spy, point, is_bound):
     if point == "unreserve":
         spy.answers["permit"] = refuse_bad
     if point == "post_filter":
-        spy.policies["my-scheduler"].predicates.append(scheduler.FullRule("predicates",
-            "Picky", lambda pod, node: ["it is bad"] if pod.name == "bad" else []))
+        spy.policies["my-scheduler"].predicates.append(scheduler.FullRule("Picky", lambda pod, node: ["it is bad"] if pod.name == "bad" else []))
     server = Server(node("n"), node("m"), pod("bad"), pod("good"))
     cluster, _ = make_pass(server, spy)
     make_pass(server, spy, cluster)

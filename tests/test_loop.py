@@ -170,7 +170,7 @@ def test_a_rule_may_look_at_what_it_likes_and_what_it_may_not_fails_its_pods_onl
     def nosy(pod, nodes, snapshot):
         return pod.name == "curious" and snapshot.objects["secrets"]
 
-    rule, decisions = scheduler.FullRule("predicates", "Nosy", lambda pod, node, metadata: (), metadata=nosy), []
+    rule, decisions = scheduler.FullRule("Nosy", lambda pod, node, metadata: (), metadata=nosy), []
     server = Server(node("n"), pod("curious"), pod("discreet"))
     server.failures["secrets"] = [403]
     make_pass(scheduler_of(server), decisions, scheduler.FullPolicy([rule], []))
@@ -333,7 +333,7 @@ def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_
     monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
     server, seen = Server(node("n"), pod("p")), []
     server.failures["binding"] = [(504, True), 409]
-    rule = scheduler.FullRule("predicates", "Notes", lambda pod, node: (), hooks={
+    rule = scheduler.FullRule("Notes", lambda pod, node: (), hooks={
         "post_bind": lambda *_: seen.append("post_bind"), "unreserve": lambda *_: seen.append("unreserve")})
     cluster = scheduler_of(server)
     make_pass(cluster, policy=scheduler.FullPolicy([rule], []))
@@ -532,7 +532,7 @@ def test_what_is_no_matter_of_nodes_is_tried_again_after_its_backoff_alone(clock
         raise KeyError("surprise")
 
     server = Server(node("n"), pod("p"))
-    policy, cluster, tried = scheduler.FullPolicy([scheduler.FullRule("predicates", "Broken", broken)], []), scheduler_of(server), []
+    policy, cluster, tried = scheduler.FullPolicy([scheduler.FullRule("Broken", broken)], []), scheduler_of(server), []
     for _ in range(40):
         make_pass(cluster, policy=policy)
         tried.append(cluster.pending["uid-p"].attempts)
@@ -545,7 +545,7 @@ def test_a_configuration_says_how_long_pods_back_off(clock):
     def broken(pod, node):
         raise KeyError("surprise")
 
-    policy = scheduler.FullPolicy([scheduler.FullRule("predicates", "Broken", broken)], [], initial_backoff=3, max_backoff=7)
+    policy = scheduler.FullPolicy([scheduler.FullRule("Broken", broken)], [], initial_backoff=3, max_backoff=7)
     cluster, tried = scheduler_of(server), []
     for _ in range(23):
         make_pass(cluster, policy=policy)
@@ -561,7 +561,7 @@ def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_l
         return ["no"]
 
     server, change, tried = Server(node("n"), pod("odd", priority=9)), itertools.count(), []
-    policy, cluster = scheduler.FullPolicy([scheduler.FullRule("predicates", "Slow", slow)], []), scheduler_of(server)
+    policy, cluster = scheduler.FullPolicy([scheduler.FullRule("Slow", slow)], []), scheduler_of(server)
     for _ in range(100):
         server.put(node("n", labels={"change": str(next(change))}))
         make_pass(cluster, policy=policy)
@@ -578,7 +578,7 @@ def test_a_pod_does_not_back_off_longer_for_an_api_server_that_answers_late(cloc
         clock.now += 60
         raise scheduler.api_error(0, "no answer")
 
-    policy, cluster = scheduler.FullPolicy([scheduler.FullRule("predicates", "Asks", asks_in_vain)], []), scheduler_of(Server(node("n"), pod("p")))
+    policy, cluster = scheduler.FullPolicy([scheduler.FullRule("Asks", asks_in_vain)], []), scheduler_of(Server(node("n"), pod("p")))
     for _ in range(2):
         make_pass(cluster, policy=policy)
         clock.now += scheduler.FullPolicy([], []).max_backoff
@@ -840,7 +840,7 @@ def test_a_rule_that_fails_on_a_pod_fails_that_pod_only():
             raise KeyError("surprise")
         return ()
 
-    policy = scheduler.FullPolicy([scheduler.FullRule("predicates", "Broken", broken)], [])
+    policy = scheduler.FullPolicy([scheduler.FullRule("Broken", broken)], [])
     server = Server(node("n"), pod("fine"), pod("odd"), pod("later"))
     decisions = []
     make_pass(scheduler_of(server), decisions, policy)
@@ -926,7 +926,7 @@ def test_when_all_writes_hang_the_pass_ends(monkeypatch):
 def test_when_many_writes_fail_at_once_no_request_is_lost(clock):
     """What rules want undone of each failed Binding is sent, also if these are so many that the pass ends."""
     undone = [("PATCH", "/undo", {})]
-    rule = scheduler.FullRule("predicates", "Undoes", lambda pod, node: (), hooks={"unreserve": lambda pod, snapshot: undone})
+    rule = scheduler.FullRule("Undoes", lambda pod, node: (), hooks={"unreserve": lambda pod, snapshot: undone})
     server = Server(node("n"), *(pod(f"p{i:02}") for i in range(14)))
     server.failures["binding"] = [500] * 3 * 14
     cluster, failed = scheduler_of(server), 0
@@ -942,7 +942,7 @@ def test_when_many_writes_fail_at_once_no_request_is_lost(clock):
 
 def test_an_extender_that_fails_to_bind_is_no_trouble_of_the_api_servers(monkeypatch, caplog):
     server = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(30)))
-    rule = scheduler.FullRule("predicates", "Binder", lambda pod, node: (), hooks={"bind": lambda pod, node_name: 1 / 0})
+    rule = scheduler.FullRule("Binder", lambda pod, node: (), hooks={"bind": lambda pod, node_name: 1 / 0})
     assert make_pass(scheduler_of(server), policy=scheduler.FullPolicy([rule], [])) == 30
     assert len(caplog.messages) == 30 and caplog.messages[0].endswith(": division by zero")
 
@@ -951,7 +951,7 @@ def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkey
     monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
     server = Server(node("n", cpu="2"), pod("big", {"cpu": "2"}, priority=9), *(pod(f"p{i}", {"cpu": "1"}) for i in "ab"))
     prepared = [[("PATCH", "/api/v1/namespaces/default/pods/big", {})], None]
-    rule = scheduler.FullRule("predicates", "Prepare", lambda pod, node: (), hooks={
+    rule = scheduler.FullRule("Prepare", lambda pod, node: (), hooks={
         "pre_bind": lambda pod, node, snapshot: prepared.pop(0) if pod.name == "big" else None})
     fits = {rule.name: rule for rule in POLICY.predicates}["PodFitsResources"]
     policy, cluster = scheduler.FullPolicy([fits, rule], []), scheduler_of(server)
@@ -975,7 +975,7 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
         return plain(method, path, body, params)
 
     server.request = request
-    rule = scheduler.FullRule("predicates", "Prepare", lambda pod, node: (), hooks={
+    rule = scheduler.FullRule("Prepare", lambda pod, node: (), hooks={
         "pre_bind": lambda pod, node, snapshot: prepared.pop() if prepared else None})
     fits = {rule.name: rule for rule in POLICY.predicates}["PodFitsResources"]
     cluster, decisions = scheduler_of(server), []
@@ -1021,7 +1021,7 @@ def test_who_has_bound_a_pod_says_so_even_if_another_replica_leads_by_then():
 
 def test_a_post_bind_that_takes_long_makes_no_bound_pod_count_as_failed_and_holds_nobody_up(clock):
     server, go_on, seen = Server(node("n"), *(pod(f"p-{i:02}") for i in range(20))), threading.Event(), []
-    rule = scheduler.FullRule("predicates", "Slow", lambda pod, node: (), hooks={
+    rule = scheduler.FullRule("Slow", lambda pod, node: (), hooks={
         "post_bind": lambda pod, node_name: go_on.wait(3600), "unreserve": lambda pod, snapshot: seen.append(pod)})
     cluster, policy = scheduler_of(server), scheduler.FullPolicy([rule], [])
     for _ in range(2):
@@ -1049,7 +1049,7 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reas
     server, decisions, states = Server(node("n"), pod("p")), [], []
     answers = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], [], None]
     answers = [(answer, reason) if answer is not None and reason else answer for answer in answers]
-    rule = scheduler.FullRule("predicates", "Licence", lambda pod, node: (), hooks={"pre_bind": lambda *_: answers.pop(0)})
+    rule = scheduler.FullRule("Licence", lambda pod, node: (), hooks={"pre_bind": lambda *_: answers.pop(0)})
     cluster, policy = scheduler_of(server), scheduler.FullPolicy([rule], [])
     for _ in range(5):
         a_pass(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
@@ -1066,7 +1066,7 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reas
 
 def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(capsys):
     """A pod that a rule holds comes last in each pass, and there is nothing new to be said of it."""
-    rule = scheduler.FullRule("predicates", "Licence", lambda pod, node: ["no licence"] * ("big" in pod.name), hooks={"permit": lambda *_: 600})
+    rule = scheduler.FullRule("Licence", lambda pod, node: ["no licence"] * ("big" in pod.name), hooks={"permit": lambda *_: 600})
     server = Server(node("n"), pod("held"))
     cluster, policies = scheduler_of(server), SimpleNamespace(current=lambda: {"my-scheduler": scheduler.FullPolicy([rule], [])})
     cluster.show = scheduler.Reporter(scheduler.read_arguments([]), scheduler.Screen())
@@ -1082,7 +1082,7 @@ def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(caps
 
 def test_a_pod_that_is_held_says_by_which_rule_once():
     server, decisions = Server(node("n"), pod("p")), []
-    rules = [scheduler.FullRule("predicates", name, lambda pod, node: (), hooks={"permit": lambda *_, wait=wait: wait})
+    rules = [scheduler.FullRule(name, lambda pod, node: (), hooks={"permit": lambda *_, wait=wait: wait})
              for name, wait in (("Patient", 900), ("Impatient", (600, "it is early")), ("Approves", None))]
     cluster, policy = scheduler_of(server), scheduler.FullPolicy(rules, [])
     for _ in range(3):
@@ -1096,7 +1096,7 @@ def test_a_pod_that_is_held_says_by_which_rule_once():
 def test_a_condition_that_cannot_be_written_costs_a_held_pod_neither_its_room_nor_its_time():
     server = Server(node("n"), pod("p"))
     server.failures["status"] = [500] * 3
-    rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
+    rule = scheduler.FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
     cluster, policy = scheduler_of(server), scheduler.FullPolicy([rule], [])
     decisions = []
     for _ in range(3):
@@ -1124,7 +1124,7 @@ def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_nod
     "a rule that breaks": (lambda pod, node: 1 / 0, 1),
     "a rule that answers nonsense": (lambda pod, node: 7, 1)})
 def test_a_single_pass_in_which_a_rule_breaks_has_failed(function, code):
-    policies = SimpleNamespace(current=lambda: {"my-scheduler": scheduler.FullPolicy([scheduler.FullRule("predicates", "R", function)], [])})
+    policies = SimpleNamespace(current=lambda: {"my-scheduler": scheduler.FullPolicy([scheduler.FullRule("R", function)], [])})
     cluster = scheduler_of(Server(node("n"), pod("p")))
     assert scheduler.run_to_the_end(cluster, policies, threading.Event(), 1, once=True) == code
 
@@ -1182,7 +1182,7 @@ def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer
         if pod.name == "odd" and hook == "unreserve":
             raise scheduler.Unschedulable("no")
 
-    rule = scheduler.FullRule("predicates", "Odd", lambda pod, node: [], hooks={"permit": refuse_odd, hook: odd})
+    rule = scheduler.FullRule("Odd", lambda pod, node: [], hooks={"permit": refuse_odd, hook: odd})
     assert bound_in_the_end(server, rule, clock) == {"fine"} and scheduler.FAILURE.is_set()
 
 
@@ -1196,7 +1196,7 @@ def test_pods_whose_bindings_always_fail_do_not_keep_those_behind_them_from_bein
         return plain(method, path, body, params)
 
     server.request = request
-    rule = scheduler.FullRule("predicates", "Any", lambda pod, node: ())
+    rule = scheduler.FullRule("Any", lambda pod, node: ())
     assert bound_in_the_end(server, rule, clock) == {"fine-0", "fine-1", "fine-2"}
 
 
@@ -1207,14 +1207,14 @@ def test_a_rule_that_has_trouble_with_one_pod_does_not_keep_others_from_being_bo
         return []
 
     server = Server(node("n"), pod("odd", priority=9), pod("fine"))
-    assert bound_in_the_end(server, scheduler.FullRule("predicates", "Asks", asks), clock) == {"fine"}
+    assert bound_in_the_end(server, scheduler.FullRule("Asks", asks), clock) == {"fine"}
 
 
 def test_rules_follow_up_a_binding_of_which_nobody_can_be_told(monkeypatch):
     monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
     server, seen = Server(node("n"), pod("p")), []
     server.failures["events"] = [503] * 100
-    rule = scheduler.FullRule("predicates", "Counts", lambda pod, node: (), hooks={"post_bind": lambda pod, node_name: seen.append(pod.name)})
+    rule = scheduler.FullRule("Counts", lambda pod, node: (), hooks={"post_bind": lambda pod, node_name: seen.append(pod.name)})
     make_pass(scheduler_of(server), policy=scheduler.FullPolicy([rule], []))
     assert seen == ["p"] and not scheduler.FAILURE.is_set()
 
@@ -1237,7 +1237,7 @@ def test_a_binding_that_fails_late_is_a_failure_of_a_single_pass_too(caplog):
 
 def test_a_leader_that_is_none_any_more_asks_no_further_rule_to_bind():
     server, asked = Server(node("n"), pod("p")), []
-    rules = [scheduler.FullRule("predicates", name, lambda pod, node: (), hooks={"bind": lambda *_, name=name: asked.append(name)})
+    rules = [scheduler.FullRule(name, lambda pod, node: (), hooks={"bind": lambda *_, name=name: asked.append(name)})
              for name in ("First", "Second")]
     cluster = scheduler_of(server)
     cluster.writer.may_write = lambda: not asked

@@ -181,7 +181,7 @@ def by_the_plain_loops(pod, snapshot, policy):
     """What Part I's two loops find by a Policy's rules: why nodes do not fit, and the totals of those that do."""
     def ready(rules, nodes):
         """The rules, with what they have prepared, as those of Part I."""
-        return [scheduler.Rule("", each.rule.title, each.function, each.rule.reduce, each.rule.weight)
+        return [scheduler.Rule(each.rule.title, each.function, each.rule.reduce, each.rule.weight)
                 for each in scheduler.prepare(rules, pod, nodes, snapshot)]
 
     feasible, failed = scheduler.Policy(ready(policy.predicates_to_ask(), snapshot.nodes), []).nodes_that_fit(pod, snapshot)

@@ -56,7 +56,7 @@ def test_a_backoff_after_an_error_is_not_ended(clock):
     def broken(pod, node):
         raise KeyError("surprise")
 
-    policy = scheduler.Profile([scheduler.FullRule("predicates", "Broken", broken)], [])
+    policy = scheduler.Profile([scheduler.FullRule("Broken", broken)], [])
     server = Server(node("n", cpu="1"), pod("p"))
     assert times_tried(scheduler_of(server), clock, 40, meanwhile=changing(server), policy=policy) == [1, 2, 4, 8, 10, 10]
 
@@ -67,7 +67,7 @@ def test_pods_in_backoff_are_tried_for_a_twentieth_of_the_time_at_most(clock):
         clock.now += 0.01
         return ["node(s) were full"]
 
-    policy = scheduler.Profile([scheduler.FullRule("predicates", "Slow", slow)], [])
+    policy = scheduler.Profile([scheduler.FullRule("Slow", slow)], [])
     server = Server(node("n"), *(pod(f"p{i}") for i in range(30)))
     cluster, change = scheduler_of(server), changing(server)
     began, turns = clock.now, 0

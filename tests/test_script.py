@@ -338,6 +338,21 @@ def test_where_a_binding_is_refused_the_other_pods_are_bound_in_the_same_run(sta
         server.stop()
 
 
+def test_a_pod_whose_binding_is_forbidden_takes_up_no_room(cut, tmp_path):
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps(POLICY))
+    server = ApiServer(node("n", cpu="1"), pod("a", {"cpu": "800m"}), pod("b", {"cpu": "800m"}))
+    server.faults["binding"] = Choice(lambda asked: answering(403) if asked.pod == "default/a" else None)
+    running = Process(cut, tmp_path, "--policy", policy, "--server", server.url, "--once")
+    try:
+        assert running.process.wait(timeout=60) == 1
+        assert server.places() == {"default/b": "n"}
+        assert "Insufficient cpu" not in str([asked.json for asked in server.sent("event")])
+    finally:
+        running.process.kill()
+        server.stop()
+
+
 def test_what_could_not_be_said_of_a_pending_pod_is_said_later(start, tmp_path):
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps(POLICY))
@@ -478,7 +493,7 @@ def crashes(pod, node):
         "priorities", lambda pod, node: float("nan"), "ValueError in Mine: points are to be from 0 to 100"),
 })
 def test_where_a_rule_breaks_the_pod_stays_pending_and_it_is_named(small, where, function, told):
-    rules = {"predicates": [], "priorities": []} | {where: [small.Rule(where, "Mine", function)]}
+    rules = {"predicates": [], "priorities": []} | {where: [small.Rule("Mine", function)]}
     snapshot = small.Snapshot({name: small.Node(node(name)) for name in "ab"})
     decision = small.schedule(small.Pod(pod("p")), snapshot, small.Policy(**rules))
     assert decision.node is None and re.fullmatch(told, decision.message), decision.message

@@ -189,7 +189,7 @@ def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried
     moment = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: moment)
     holds = [3600]
-    gate = scheduler.FullRule("predicates", "Gate", lambda pod, node: (), hooks={"permit": lambda pod, node, snapshot: holds[0]})
+    gate = scheduler.FullRule("Gate", lambda pod, node: (), hooks={"permit": lambda pod, node, snapshot: holds[0]})
     policies = {"my-scheduler": dataclasses.replace(policy, others=[gate])}
     cluster = conftest.cluster_of(node("a", cpu="1"), conftest.claim("data", "c"), with_claim("db", "data", cpu="1"),
                                   conftest.storage_class("c", "example.com/fake"))

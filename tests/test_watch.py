@@ -140,7 +140,7 @@ def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_sho
 
 def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bound_twice(told):
     why = []
-    rule = scheduler.FullRule("predicates", "Gates", lambda pod, node: (), hooks={"pre_enqueue": lambda pod: why[0] if why else None})
+    rule = scheduler.FullRule("Gates", lambda pod, node: (), hooks={"pre_enqueue": lambda pod: why[0] if why else None})
     cluster = told(node("n", cpu="2"), policy=scheduler.FullPolicy([*POLICY.predicates, rule], []))
     cluster.comes(pod("a", ONE))
     assert cluster.make_pass() == [("a", "n")]
@@ -273,7 +273,7 @@ def test_a_pod_whose_labels_change_while_it_is_being_bound_counts_once(told):
 
 
 def test_a_held_pod_that_somebody_binds_after_its_labels_changed_keeps_the_place_where_it_is(told):
-    rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
+    rule = scheduler.FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
     cluster = told(node("m"), node("n"), policy=scheduler.FullPolicy([rule], []))
     cluster.comes(pod("a", ONE))
     [(_, place)] = cluster.make_pass()
@@ -381,7 +381,7 @@ def test_a_pod_that_cannot_be_read_closes_its_node_until_it_can_or_has_gone(told
 
 
 def test_a_held_pod_that_cannot_be_read_any_more_is_called_off_and_opens_its_node(told):
-    rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
+    rule = scheduler.FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
     cluster = told(node("n"), policy=scheduler.FullPolicy([rule], []))
     cluster.comes(pod("a"))
     cluster.make_pass()
@@ -464,8 +464,7 @@ def test_changes_of_a_pod_that_is_not_to_be_tried_begin_no_pass(told, spec, wake
 def test_a_pod_that_changes_all_the_time_begins_ten_passes_a_second_at_most(told, monkeypatch):
     """As one that a rule holds, which is asked again in each pass."""
     clock = Clock(monkeypatch)
-    cluster = told(node("n"), policy=scheduler.FullPolicy([scheduler.FullRule(
-        "predicates", "Holds", lambda pod, node: (), hooks={"permit": lambda *_: 600})], []))
+    cluster = told(node("n"), policy=scheduler.FullPolicy([scheduler.FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 600})], []))
     cluster.comes(pod("a"))
     cluster.make_pass()
     begun = 0
@@ -491,7 +490,7 @@ def test_nothing_of_other_schedulers_pods_is_kept(told):
 
 def test_a_pod_that_is_missing_in_a_list_once_stays_held(told):
     asked = []
-    rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={
+    rule = scheduler.FullRule("Holds", lambda pod, node: (), hooks={
         "permit": lambda *_: 60, "reserve": lambda *_: asked.append("reserve"), "unreserve": lambda *_: asked.append("unreserve")})
     cluster = told(node("n"), policy=scheduler.FullPolicy([rule], []))
     cluster.comes(pod("a"), pod("b"))
@@ -505,7 +504,7 @@ def test_a_pod_that_is_missing_in_a_list_once_stays_held(told):
 
 def test_a_held_pod_that_goes_is_called_off(told):
     undone = []
-    rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={
+    rule = scheduler.FullRule("Holds", lambda pod, node: (), hooks={
         "permit": lambda *_: 60, "unreserve": lambda pod, snapshot: undone.append(pod.name)})
     cluster = told(node("n"), policy=scheduler.FullPolicy([rule], []))
     cluster.comes(pod("a"))
@@ -519,7 +518,7 @@ def test_a_held_pod_that_goes_is_called_off(told):
 
 def test_a_held_pod_that_is_not_to_be_tried_any_more_is_called_off_and_another_gets_its_room(told, monkeypatch):
     clock, why = Clock(monkeypatch), []
-    rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={
+    rule = scheduler.FullRule("Holds", lambda pod, node: (), hooks={
         "permit": lambda *_: 60, "pre_enqueue": lambda pod: why[0] if why and pod.name == "a" else None})
     cluster = told(node("n", cpu="1"), policy=scheduler.FullPolicy([*POLICY.predicates, rule], []))
     cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
@@ -653,7 +652,7 @@ def test_a_pod_that_gives_up_its_room_has_others_tried_again(told, monkeypatch):
             raise scheduler.Unschedulable("no")
         return limits.get(pod.name, [None])[0]
 
-    rule = scheduler.FullRule("predicates", "Holds", lambda pod, node: (), hooks={"permit": permit})
+    rule = scheduler.FullRule("Holds", lambda pod, node: (), hooks={"permit": permit})
     cluster = told(node("n", cpu="1"), policy=scheduler.FullPolicy([*POLICY.predicates, rule], []))
     cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
     assert cluster.make_pass() == [("a", "n"), ("b", None)]
@@ -698,7 +697,7 @@ def test_nor_while_another_replica_leads(told, monkeypatch):
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
     """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
     asked, read = [], []
-    fits = scheduler.FullRule("predicates", "Notes", lambda pod, node: asked.append(node.name) or (), steady=True)
+    fits = scheduler.FullRule("Notes", lambda pod, node: asked.append(node.name) or (), steady=True)
     cluster = told(*(node(f"n{i}", cpu="1") for i in range(4)), policy=scheduler.FullPolicy([fits], []))
     cluster.comes(pod("a", ONE))
     [(_, place)] = cluster.make_pass()
@@ -813,7 +812,7 @@ def refusing(error):
         if errors:
             raise errors.pop()
 
-    rule = scheduler.FullRule("predicates", "Prepares", lambda pod, node: (), hooks={"pre_bind": prepare})
+    rule = scheduler.FullRule("Prepares", lambda pod, node: (), hooks={"pre_bind": prepare})
     return scheduler.FullPolicy([*DEFAULTS.predicates, rule], DEFAULTS.priorities)
 
 
@@ -927,7 +926,7 @@ def test_if_nothing_is_heard_any_more_a_long_pass_ends(told, monkeypatch):
 
 def test_a_resource_of_which_nothing_is_heard_fails_only_whom_it_concerns(told, monkeypatch):
     clock = Clock(monkeypatch)
-    looks = scheduler.FullRule("predicates", "Looks", lambda pod, node, metadata: (), metadata=lambda pod, nodes, snapshot: (
+    looks = scheduler.FullRule("Looks", lambda pod, node, metadata: (), metadata=lambda pod, nodes, snapshot: (
         pod.name == "b" and snapshot.objects["services"]))
     cluster = told(node("n"), policy=scheduler.FullPolicy([looks], []))
     cluster.cache.objects["services"]
