@@ -5,6 +5,7 @@ import gc
 import inspect
 import json
 import os
+import random
 import re
 import socket
 import subprocess
@@ -225,10 +226,12 @@ def nothing_said_yet():
 
 
 def free_port():
-    """A TCP port on which nobody listens."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """A TCP port on which nobody listens, and that no connection takes meanwhile: these have higher ones."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 class ControlPlane:
