@@ -9,8 +9,8 @@ It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler
 applies the predicates and priorities of a legacy Policy file, and POSTs a Binding if a node fits. A
 predicate says whether a pod fits a node, a priority how good the node is for it (today: Filter and Score
 plugins). The answers are those of kube-scheduler 1.20, one of the last that read such files; "upstream"
-means its code. Part I is a script of its own. Read it from the top: what calls stands above what is
-called. Cut it out, and it runs, with a policy.json beside it:
+means its code. Part I is a script of its own. Read it from the top: the loop comes first, then what it
+calls. Cut it out, and it runs, with a policy.json beside it:
 
     (sed '/^# PART II[.]/,$d' scheduler.py; echo 'sys.exit(main())') > small.py && python small.py
 """
@@ -93,7 +93,7 @@ def schedule(pod, snapshot, policy):
     return decision
 
 
-@dataclass(eq=False)
+@dataclass(eq=False)  # each equals itself only
 class Policy:
     """The active rules, in the order in which they run, and how they are asked."""
 
@@ -150,7 +150,7 @@ def binding(pod, node_name):
 
 # ==== 2. The cluster ====================================================================================
 
-# pick(raw, list, "spec", "volumes") follows a path into an object, text_at one to a text: see chapter 9.
+# pick(raw, list, "spec", "volumes") returns the list at that path, text_at a text: see chapter 9.
 
 
 class Cluster:
@@ -203,20 +203,18 @@ class Cluster:
         try:
             self.api.request(*binding(decision.pod, decision.node))
         except ApiError as error:
-            # 404, 409: the pod has gone, or somebody else has bound it. Nobody is to be told.
-            # 0, 429: the next Binding would fail, too. This is raised.
-            # 5xx: the pod may be bound all the same. So it keeps its room, and no condition denies it.
+            # After a 5xx the pod may be bound all the same: it keeps its room, and no condition denies it.
             decision.reason = "SchedulerError" if error.status < 500 else ""
             decision.give_up(Unschedulable(f"binding rejected: {error}"))
             self.put_off(decision)
             attempts = self.attempts[decision.pod.uid]
             attempts.was_refused = error.status not in (404, 409)
-            if error.status in (0, 429):
+            if error.status in (0, 429):  # the next Binding would fail, too: the pass has failed
                 raise Trouble(error.status, f"{decision.pod.key}: {error}") from error
-            if not attempts.was_refused:
-                attempts.told = decision.message  # so that `report` is silent
-            if error.status < 500:
-                self.ends_at = 0  # the pass ends: LIST again, to see where the pod is, and what room is free
+            if error.status in (404, 409):  # it has gone, or somebody else has bound it: `report` is silent
+                attempts.told = decision.message
+            if error.status < 500:  # the pass ends: LIST again, to see where it is, and what room is free
+                self.ends_at = 0
 
     def put_off(self, decision):
         """Have the pod back off: it waits 1, 2, 4, 8, then always 10 seconds before it is tried again."""
@@ -225,7 +223,7 @@ class Cluster:
         self.attempts[decision.pod.uid] = Attempts(before.number + 1, time.monotonic() + seconds, before.told)
 
     def report(self, decision):
-        """Write an event, and show the decision. What was told of a pending pod is not told again."""
+        """Write an event, and show the decision. What was last told of a pending pod is not told again."""
         pod = decision.pod
         if decision.node:
             message = f"Successfully assigned {pod.key} to {decision.node}"
@@ -264,7 +262,7 @@ class Cluster:
 class Attempts:
     """What is remembered of a pod that waits."""
 
-    number: int = 0
+    number: int = 0  # of attempts that have failed
     retry_at: float = 0  # in monotonic seconds; of a new pod, when it was first seen
     told: str | None = None  # the message that was last told
     was_refused: bool = False  # whether its last Binding failed, and not with 404 or 409
@@ -303,7 +301,7 @@ class Proxy:
         things = []
         while params:
             answer = self.request("GET", f"/api/v1/{resource}", params=params)
-            # Without items, `pick` refuses "nothing", as it is no list: an empty one would overcommit nodes.
+            # No items are refused: "nothing" is no list. Read as an empty list, they would overcommit nodes.
             things += pick({"items": "nothing"} | answer, list, "items", of=dict)
             token = pick(answer, str, "metadata", "continue")
             params = first | {"continue": token} if token else None
@@ -470,7 +468,7 @@ DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
 
 @kept_with_pod
 def disks_of(pod):
-    """The pod's network disks, {identity: whether it may be shared}. An rbd disk has one for each monitor."""
+    """The pod's network disks, {identity: whether it may be shared}. Rbd: one identity for each monitor."""
     disks = {}
     for volume in pod.volumes:
         for source, fields in DISK_IDENTITIES.items():
@@ -496,7 +494,7 @@ def no_disk_conflict(pod, node):
 
 @predicate("PodToleratesNodeTaints")
 def pod_tolerates_node_taints(pod, node):
-    """The pod tolerates the node's NoSchedule and NoExecute taints; else the first of the others is named."""
+    """The pod tolerates the node's NoSchedule and NoExecute taints. If not, the first such taint is named."""
     for taint in hostile_taints(pod, node)[:1]:
         yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
 
@@ -526,11 +524,12 @@ def covers(toleration, taint):
 
 # ==== 5. Priorities =====================================================================================
 
-DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}  # where a container requests none, scores assume this
+# Scores assume this of a container that requests none. What is counted so is called `nonzero`, as upstream.
+DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}
 
 
 def usage(incoming, node, resources=("cpu", "memory")):
-    """Return {resource: (used, there)}: what is requested of the node, with the incoming pod; what it has."""
+    """Return {resource: (used, capacity)} of the node; `used` counts the incoming pod, too."""
     return {name: (node.nonzero.get(name, 0) + incoming.get(name, 0), node.allocatable.get(name, 0))
             for name in resources}
 
@@ -538,29 +537,29 @@ def usage(incoming, node, resources=("cpu", "memory")):
 @priority("LeastRequestedPriority")
 def least_requested(pod, node):
     """The percentages of cpu and memory that stay free, averaged: spreads the load."""
-    shares = usage(pod.nonzero_incoming, node).values()
-    cpu, memory = [100 * (there - used) // there if there > used else 0 for used, there in shares]
+    pairs = usage(pod.nonzero_incoming, node).values()
+    cpu, memory = [100 * (capacity - used) // capacity if capacity > used else 0 for used, capacity in pairs]
     return (cpu + memory) // 2
 
 
 @priority("MostRequestedPriority")
 def most_requested(pod, node):
     """The percentages of cpu and memory that are then requested, averaged: fills node after node."""
-    shares = usage(pod.nonzero_incoming, node).values()
-    cpu, memory = [100 * used // there if there and used <= there else 0 for used, there in shares]
+    pairs = usage(pod.nonzero_incoming, node).values()
+    cpu, memory = [100 * used // capacity if capacity and used <= capacity else 0 for used, capacity in pairs]
     return (cpu + memory) // 2
 
 
 @priority("BalancedResourceAllocation")
 def balanced_resource_allocation(pod, node):
     """100 where the shares of cpu and memory in use are equal, else less; 0 where one is then full."""
-    shares = usage(pod.nonzero_incoming, node).values()
-    cpu, memory = [used / there if there else 1.0 for used, there in shares]
+    pairs = usage(pod.nonzero_incoming, node).values()
+    cpu, memory = [used / capacity if capacity else 1.0 for used, capacity in pairs]
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
 
 
 def normalize(scores, few_are_best=False):
-    """Scale scores so that the highest becomes 100; if few are best, 0 does. (DefaultNormalizeScore)"""
+    """Scale scores: 0 gets 0, the highest gets 100; few_are_best turns that round. (DefaultNormalizeScore)"""
     highest = max(scores.values())
     points = {name: 100 * score // highest if highest else 0 for name, score in scores.items()}
     return {name: 100 - score for name, score in points.items()} if few_are_best else points
@@ -580,7 +579,7 @@ def taint_toleration(pod, node):
 
 @priority("RandomPriority")
 def random_priority(pod, node):
-    """A score by chance. With this priority alone, all nodes that fit are equally likely, as in tutorials."""
+    """A score by chance (not upstream). Alone, it makes nodes that fit equally likely, as tutorials do."""
     return random.randint(0, 100)
 
 
@@ -635,7 +634,7 @@ class Decision:
 
 # ==== 7. Pods and nodes =================================================================================
 
-# Rules only look: if one writes into a `read_only` field, or appends to a tuple, that line is an error.
+# Rules only look: if one writes into a `read_only` field, or appends to a tuple, that line raises.
 
 READ_OF_PODS, READ_OF_NODES = [], []  # later parts put functions here that read more of a pod, of a node
 
@@ -687,7 +686,7 @@ def host_ports_of(containers):
 
 def amounts_of_pod(spec, default):
     """Return what a pod requests: max(its containers together, each init container alone) + overhead."""
-    total = {}  # upstream: PodRequests; `default` is for what a container does not name
+    total = {}  # upstream: computePodResourceRequest; `default` is for what a container does not name
     for container in pick(spec, list, "containers", of=dict):
         add(total, default | amounts(container, "resources", "requests"))
     for container in pick(spec, list, "initContainers", of=dict):
@@ -705,7 +704,7 @@ class Node:
         self.unschedulable = pick(raw, bool, "spec", "unschedulable")
         self.taints = tuple(Taint(*(pick(taint, str, part) for part in Taint._fields))
                             for taint in pick(raw, list, "spec", "taints", of=dict))
-        room = "allocatable" if pick(raw, dict, "status", "allocatable") else "capacity"
+        room = "allocatable" if pick(raw, dict, "status", "allocatable") else "capacity"  # its default
         self.allocatable = read_only(NO_REQUESTS | amounts(raw, "status", room))
         self.max_pods = quantity(str(pick(raw, dict, "status", room).get("pods") or 0))
         self._pods = {}
@@ -808,7 +807,7 @@ OPERATORS = {  # of label and node selectors; the value is None where the label 
 
 def satisfies(labels, requirements):
     """Say whether labels meet all the requirements."""
-    for key, operator, values in requirements:  # noqa: SIM110 (all() takes twice as long)
+    for key, operator, values in requirements:  # all() takes twice as long
         if not OPERATORS[operator](labels.get(key), values):
             return False
     return True
@@ -846,26 +845,26 @@ def int64(text):
 TYPE_NAME = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "true or false"}
 
 
-def pick(thing, kind, *path, of=None):
-    """Follow a path into an API object. Missing or null gives kind(), such as {}. `of`: type of members."""
+def pick(thing, wanted, *path, of=None):
+    """Follow a path into an API object. Missing or null gives wanted(), such as {}. `of`: type of members."""
     for key in path:
         if type(thing) is not dict:
             raise wrong_type(".".join(path[:path.index(key)]) or "it", dict, thing)
         thing = thing.get(key)
         if thing is None:
-            return kind()
-    if type(thing) is not kind:
-        raise wrong_type(".".join(path), kind, thing)
+            return wanted()
+    if type(thing) is not wanted:
+        raise wrong_type(".".join(path), wanted, thing)
     if of:
-        for key, member in thing.items() if kind is dict else enumerate(thing):
+        for key, member in thing.items() if wanted is dict else enumerate(thing):
             if type(member) is not of:
                 raise wrong_type(f"{'.'.join(path)}[{key}]", of, member)
     return thing
 
 
-def wrong_type(where, kind, thing):
+def wrong_type(where, wanted, thing):
     """Return the error that names the field, and the type that is expected there."""
-    return Malformed(f"{where}: expected {TYPE_NAME[kind]}, got {json.dumps(thing, default=str)[:40]}")
+    return Malformed(f"{where}: expected {TYPE_NAME[wanted]}, got {json.dumps(thing, default=str)[:40]}")
 
 
 def text_at(thing, *path):
@@ -924,9 +923,9 @@ def raise_to(total, others):
 
 # ==== 10. The Policy file, and a command line ===========================================================
 
-# Such as {"predicates": [{"name": "HostName"}], "priorities": [{"name": "RandomPriority", "weight": 1}]}
+# E.g. {"predicates": [{"name": "HostName"}], "priorities": [{"name": "RandomPriority", "weight": 1}]}
 def policies_in_file(path, scheduler_name):
-    """Return {schedulerName: Policy} of a Policy file that has two lists, and no more. Raises InputError."""
+    """Return {schedulerName: Policy} of a Policy file with two lists, and no third. Raises InputError."""
     always = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]  # even where the Policy does not name them
     rules = {"predicates": {name: PREDICATES[name] for name in always}, "priorities": {}}
     try:
@@ -942,7 +941,7 @@ def policies_in_file(path, scheduler_name):
                 rules[where][name] = replace(catalogue[name], weight=pick(entry, int, "weight"))
                 if where == "priorities" and rules[where][name].weight <= 0:
                     raise InputError(f"priorities: {name}: expected a weight above 0, such as 1")
-        given = [field for field, value in document.items() if value is not None]
+        given = [key for key, value in document.items() if value is not None]
         if {*given} - {"kind", "apiVersion"} != {*CATALOGUES}:
             raise InputError(f"expected the lists predicates and priorities, and no more, got {given}")
     except Exception as error:  # a YAML tag may raise any exception
