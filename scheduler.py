@@ -161,6 +161,7 @@ class Cluster:
     def __init__(self, api, show):
         self.api = api
         self.show = show  # prints a decision
+        self.snapshot = Snapshot({})
         self.due = []  # pods not yet tried in this pass; some are left if it ended early
         self.attempts = {}  # uid of a pod that waits -> Attempts
         self.last_error = None  # the error that ended the last pass, if any
@@ -179,8 +180,8 @@ class Cluster:
         self.attempts = {uid: self.attempts.get(uid, Attempts(retry_at=moment)) for uid in waiting}
         self.ends_at = moment + 5  # then the pass ends early: what is listed is too old to decide by
         self.due = [pod for pod in waiting.values() if self.attempts[pod.uid].retry_at <= moment]
-        # The highest priority first, then who is due the longest; last, those whose Binding was refused.
-        self.due.sort(key=lambda pod: (self.attempts[pod.uid].was_refused, -pod.priority,
+        # The highest priority first, then who is due the longest; last, those that met trouble.
+        self.due.sort(key=lambda pod: (self.attempts[pod.uid].met_trouble, -pod.priority,
                                        self.attempts[pod.uid].retry_at, pod.created, pod.key))
 
     def next_pod(self, stop):
@@ -189,17 +190,21 @@ class Cluster:
         return self.due.pop(0) if self.due and not ends else None
 
     def read(self, make, resource, selector=""):
-        """Yield what is listed, as Pods or Nodes; what cannot be read is named, and left out."""
+        """Yield what is listed, as Pods or Nodes; what cannot be read is named, and left out.
+
+        So is the node that has such a pod, as what the pod takes up is not known.
+        """
         for raw in self.api.list(resource, selector):
             try:
                 yield make(raw)
             except Malformed as error:
                 say_once(f"{resource} {text_at(raw, 'metadata', 'name')} is left out: {error}")
+                self.snapshot.nodes.pop(text_at(raw, "spec", "nodeName"), None)
 
     def bind(self, decision):
         """Assume the pod: it takes up room on its node until the next LIST. Then POST the Binding."""
         self.snapshot.nodes[decision.node].add(decision.pod)
-        self.attempts[decision.pod.uid].was_refused = False  # an earlier refusal is forgotten
+        self.attempts[decision.pod.uid].met_trouble = False  # what an earlier attempt met is forgotten
         try:
             self.api.request(*binding(decision.pod, decision.node))
         except ApiError as error:
@@ -208,7 +213,7 @@ class Cluster:
             decision.give_up(Unschedulable(f"binding rejected: {error}"))
             self.put_off(decision)
             attempts = self.attempts[decision.pod.uid]
-            attempts.was_refused = error.status not in (404, 409)
+            attempts.met_trouble = error.status not in (404, 409)
             if error.status in (0, 429):  # the next Binding would fail, too: the pass has failed
                 raise Trouble(error.status, f"{decision.pod.key}: {error}") from error
             if error.status in (404, 409):  # it has gone, or somebody else has bound it: `report` is silent
@@ -234,6 +239,7 @@ class Cluster:
             if decision.reason:
                 written &= self.write(pod_condition(pod, decision.reason, decision.message))
             self.attempts[pod.uid].told = decision.message if written else None
+            self.attempts[pod.uid].met_trouble |= not written
             self.show(decision)
 
     def write(self, request):
@@ -265,7 +271,7 @@ class Attempts:
     number: int = 0  # of attempts that have failed
     retry_at: float = 0  # in monotonic seconds; of a new pod, when it was first seen
     told: str | None = None  # the message that was last told
-    was_refused: bool = False  # whether its last Binding failed, and not with 404 or 409
+    met_trouble: bool = False  # whether the last attempt had requests refused: other pods come first
 
 
 class Proxy:
@@ -291,8 +297,9 @@ class Proxy:
             content = json.loads(answer.text)
         if not text_at(content, "kind"):  # an API server's JSON has one; kubectl proxy's errors are text
             raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip()!r:.200}")
-        if not answer.ok:
-            raise api_error(answer.status_code, f"{method} {path}: {text_at(content, 'message')}")
+        if answer.status_code >= 300:
+            message = " ".join(text_at(content, "message").split()) or answer.status_code
+            raise api_error(answer.status_code, f"{method} {path}: {message}")
         return content
 
     def list(self, resource, selector=""):
@@ -331,7 +338,7 @@ def event(pod, event_type, reason, message):
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
     return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": pod.namespace},
-        "involvedObject": about, "type": event_type, "reason": reason, "message": at_most(1024, message),
+        "involvedObject": about, "type": event_type, "reason": reason, "message": message[:1024],
         "count": 1, "firstTimestamp": now(), "lastTimestamp": now(),
         "source": {"component": pod.scheduler}, "reportingComponent": pod.scheduler}
 
@@ -349,12 +356,6 @@ def pod_condition(pod, reason, message):
 def now():
     """Return the time as the API writes it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-def at_most(size, text):
-    """Return a text of at most so many bytes; a longer one ends with dots. Upstream: truncateMessage."""
-    data = text.encode(errors="surrogatepass")
-    return f"{data[:size - 4].decode(errors='ignore')} ..." if len(data) > size else text
 
 
 # ==== 3. A rule =========================================================================================
@@ -677,8 +678,7 @@ def host_ports_of(containers):
     ports = collections.defaultdict(set)
     for container in containers:
         for port in pick(container, list, "ports", of=dict):
-            number = pick(port, int, "hostPort")
-            if number > 0:
+            if (number := pick(port, int, "hostPort")) > 0:
                 key = pick(port, str, "protocol") or "TCP", number
                 ports[key].add(pick(port, str, "hostIP") or "0.0.0.0")
     return dict(ports)
@@ -983,8 +983,8 @@ def run_script(argv=None):
     signal.signal(signal.SIGINT, end_the_loop)
     cluster = Cluster(Proxy(options.server), print_decision)
     run(cluster, read_policies, stop, options.interval, options.once)
-    is_refused = any(each.was_refused for each in cluster.attempts.values())
-    return 1 if options.once and (cluster.last_error or is_refused or stop.is_set()) else 0
+    has_failed = any(each.met_trouble for each in cluster.attempts.values())
+    return 1 if options.once and (cluster.last_error or has_failed or stop.is_set()) else 0
 
 
 COMMAND_LINES = [run_script]  # the last one is run: a later part has one that can do more
@@ -1787,6 +1787,12 @@ def one_line(error):
     text = cause.group() if cause else text
     known = error.strerror if isinstance(error, OSError) else None
     return known or at_most(1000, " ".join(text.split()))
+
+
+def at_most(size, text):
+    """Return a text of at most so many bytes; a longer one ends with dots. Upstream: truncateMessage."""
+    data = text.encode(errors="surrogatepass")
+    return f"{data[:size - 4].decode(errors='ignore')} ..." if len(data) > size else text
 
 
 def check_points(rule, points):
@@ -5552,7 +5558,7 @@ class Recorder:
         moment = time.monotonic()
         if message != record.written:
             record.written = message
-            record.event = event(pod, kind, event_reason, message)
+            record.event = event(pod, kind, event_reason, at_most(1024, message))
             requests = record.event, pod_condition(pod, condition_reason, message)
         elif kind == "Warning" and moment >= record.say_again_at:
             requests = (counted_up(record.event),)
@@ -5582,7 +5588,7 @@ class Recorder:
 
         If the API server is in trouble, say it again after 1, 2 and 4 seconds, unless all threads are needed.
         """
-        request = event(pod, "Normal", "Scheduled", message)
+        request = event(pod, "Normal", "Scheduled", at_most(1024, message))
         for pause in (0, 1, 2, 4):
             time.sleep(pause)
             if write_note(self.writer.api.request, request) or self.writer.is_busy():

@@ -449,31 +449,81 @@ def test_important_pods_whose_bindings_hang_keep_nobody_waiting(small, tmp_path,
     assert "/api/v1/namespaces/default/pods/low/binding" in [path for _, path, _ in api.requests]
 
 
-def test_a_pod_that_was_refused_and_then_fits_nowhere_has_its_turn_by_its_priority_again(small, monkeypatch):
+def test_an_important_pod_whose_event_hangs_keeps_nobody_waiting(small, tmp_path, monkeypatch):
+    clock = 1000
+    monkeypatch.setattr(small.time, "monotonic", lambda: clock)
+
+    class Hangs(Lists):
+        def request(self, method, path, body):
+            nonlocal clock
+            if path.endswith("/events"):
+                clock += 30
+                raise small.Trouble(0, "no answer")
+            super().request(method, path, body)
+
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    policies = small.policies_in_file(tmp_path / "policy.json", "my-scheduler")
+    waiting = [pod("large", {"cpu": "5"}, priority=1), pod("low")]
+    api = Hangs(waiting=waiting, nodes=[node("n")])
+    cluster = small.Cluster(api, print)
+    for _ in range(2):
+        small.schedule_pending_pods(cluster, policies, threading.Event())
+        clock += 1
+    assert "/api/v1/namespaces/default/pods/low/binding" in [path for _, path, _ in api.requests]
+
+
+def test_a_node_with_a_pod_that_cannot_be_read_is_left_alone(start, tmp_path):
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps(POLICY))
+    odd = pod("odd", nodeName="m", containers=[{"name": "c", "resources": {"requests": {"cpu": "many"}}}])
+    server = ApiServer(node("m"), node("n"), odd, *(pod(f"p{i}") for i in range(9)))
+    try:
+        running = start("--policy", policy, "--server", server.url, "--once")
+        assert running.process.wait(timeout=60) == 0, running.err
+        assert server.places() == {"default/odd": "m"} | {f"default/p{i}": "n" for i in range(9)}
+    finally:
+        server.stop()
+
+
+@table("status, said", {
+    "no message": ({}, "GET /api/v1/nodes: 403"),
+    "a message of several lines": ({"message": "no\n  rights"}, "GET /api/v1/nodes: no rights"),
+})
+def test_a_refusal_is_one_line(small, status, said):
+    answer = requests.Response()
+    answer.status_code, answer._content = 403, json.dumps({"kind": "Status"} | status).encode()
+    proxy = small.Proxy("http://here")
+    proxy.session.request = lambda *_, **__: answer
+    with pytest.raises(small.ApiError) as refusal:
+        proxy.request("GET", "/api/v1/nodes")
+    assert str(refusal.value) == said
+
+
+def test_a_pod_that_met_trouble_and_then_fits_nowhere_has_its_turn_by_its_priority_again(small, monkeypatch):
     clock = 1000
     monkeypatch.setattr(small.time, "monotonic", lambda: clock)
     cluster = small.Cluster(Lists(waiting=[pod("low"), pod("important", priority=1)]), print)
     cluster.begin_pass(["my-scheduler"])
-    for was_refused, order in ((True, ["low", "important"]), (False, ["important", "low"])):
+    for met_trouble, order in ((True, ["low", "important"]), (False, ["important", "low"])):
         for each in cluster.due:
             cluster.put_off(small.Decision(each, {}))
-            cluster.attempts[each.uid].was_refused = was_refused and each.name == "important"
+            cluster.attempts[each.uid].met_trouble = met_trouble and each.name == "important"
         clock += 10
         cluster.begin_pass(["my-scheduler"])
         assert [each.name for each in cluster.due] == order
     for each in cluster.due:
-        cluster.attempts[each.uid].was_refused = True
+        cluster.attempts[each.uid].met_trouble = True
         cluster.put_off(small.Decision(each, {}))
-        assert not cluster.attempts[each.uid].was_refused
+        assert not cluster.attempts[each.uid].met_trouble
 
 
 def test_a_binding_that_succeeds_takes_the_refusal_back(small):
     cluster = small.Cluster(Lists(waiting=[pod("p")], nodes=[node("n")]), print)
     cluster.begin_pass(["my-scheduler"])
     [waiting] = cluster.due
-    cluster.attempts[waiting.uid].was_refused = True
+    cluster.attempts[waiting.uid].met_trouble = True
     cluster.bind(small.Decision(waiting, cluster.snapshot.nodes, node="n"))
-    assert not cluster.attempts[waiting.uid].was_refused, "it would count in the exit code of --once"
+    assert not cluster.attempts[waiting.uid].met_trouble, "it would count in the exit code of --once"
 
 
 def crashes(pod, node):

@@ -10,7 +10,8 @@ import tracemalloc
 import weakref
 
 import scheduler
-from conftest import claim, cluster_of, node, pending_pods, pod, storage_class, table, volume
+from conftest import claim, cluster_of, node, pending_pods, pod, run_scheduler, storage_class, table, volume
+from faulty import ApiServer
 from test_watch import Told
 
 PROVIDER = scheduler.load_policies("DefaultProvider", "my-scheduler")
@@ -168,11 +169,15 @@ def test_an_event_and_a_line_have_a_bound():
     cluster = cluster_of(node("n"), pod("p", wants))
     [waiting] = pending_pods(cluster, PROVIDER)
     decision = scheduler.schedule(waiting, cluster.look(PROVIDER), PROVIDER["my-scheduler"])
-    *_, body = scheduler.event(waiting, "Warning", "FailedScheduling", decision.message)
-    assert body["message"] == decision.message[:1020] + " ..."
     assert decision.message.count("example.com") == 500 and len(scheduler.in_words(decision)) < 1100
-    *_, body = scheduler.event(waiting, "Warning", "FailedScheduling", "\ud800" + 600 * "ü")
-    assert len(body["message"]) < 600 and body["message"].endswith("ü ...")
+    server = ApiServer(node("n"), pod("p", wants))
+    try:
+        run_scheduler("--policy", "DefaultProvider", "--server", server.url, "--once")
+        assert [sent.json["message"] for sent in server.sent("event")] == [decision.message[:1020] + " ..."]
+    finally:
+        server.stop()
+    long = scheduler.at_most(1024, "\ud800" + 600 * "ü")
+    assert len(long) < 600 and long.endswith("ü ...")
 
 
 def test_no_pod_lands_by_another_ones_answers():
