@@ -180,7 +180,7 @@ class Cluster:
         self.attempts = {uid: self.attempts.get(uid, Attempts(retry_at=moment)) for uid in waiting}
         self.ends_at = moment + 5  # then the pass ends early: what is listed is too old to decide by
         self.due = [pod for pod in waiting.values() if self.attempts[pod.uid].retry_at <= moment]
-        # The highest priority first, then who is due the longest; last, those that met trouble.
+        # Those that met trouble last; else the highest priority first, then who is due the longest.
         self.due.sort(key=lambda pod: (self.attempts[pod.uid].met_trouble, -pod.priority,
                                        self.attempts[pod.uid].retry_at, pod.created, pod.key))
 
@@ -192,7 +192,7 @@ class Cluster:
     def read(self, make, resource, selector=""):
         """Yield what is listed, as Pods or Nodes; what cannot be read is named, and left out.
 
-        So is the node that has such a pod, as what the pod takes up is not known.
+        A node with such a pod is left out, too: what the pod takes up is not known.
         """
         for raw in self.api.list(resource, selector):
             try:
@@ -271,7 +271,7 @@ class Attempts:
     number: int = 0  # of attempts that have failed
     retry_at: float = 0  # in monotonic seconds; of a new pod, when it was first seen
     told: str | None = None  # the message that was last told
-    met_trouble: bool = False  # whether the last attempt had requests refused: other pods come first
+    met_trouble: bool = False  # a Binding (not by 404, 409) or a write failed: others come first
 
 
 class Proxy:
@@ -308,7 +308,7 @@ class Proxy:
         things = []
         while params:
             answer = self.request("GET", f"/api/v1/{resource}", params=params)
-            # No items are refused: "nothing" is no list. Read as an empty list, they would overcommit nodes.
+            # A missing list is refused ("nothing" is none): as an empty one, it would overcommit nodes.
             things += pick({"items": "nothing"} | answer, list, "items", of=dict)
             token = pick(answer, str, "metadata", "continue")
             params = first | {"continue": token} if token else None
@@ -381,11 +381,11 @@ class Rule:
 
 PREDICATES, PRIORITIES = {}, {}  # name -> Rule, filled by the decorators, in kube-scheduler's order
 CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
-RULE_MAKERS = dict.fromkeys(CATALOGUES, Rule)  # what makes their rules; later parts put their own here
+RULE_MAKERS = dict.fromkeys(CATALOGUES, Rule)  # what makes the rules of each; later parts put theirs here
 
 
 def register(where, name=None, **options):
-    """Return a decorator that makes a function the rule of this name. An option is `reduce`."""
+    """Return a decorator that makes a function the rule of this name. Options: `reduce`."""
     if not name or not isinstance(name, str):
         raise InputError('a rule needs the name that a Policy has for it, as in @predicate("Name")')
     def decorate(function):
@@ -439,7 +439,7 @@ NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}  # each pod and no
 
 @predicate("PodFitsResources")
 def pod_fits_resources(pod, node):
-    """There is room on the node for one more pod, and enough of each resource that the pod requests."""
+    """There is room on the node for one more pod, and enough of each resource, if the pod requests any."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
     if pod.requests == NO_REQUESTS:  # it fits even on a node that is overcommitted
@@ -525,7 +525,8 @@ def covers(toleration, taint):
 
 # ==== 5. Priorities =====================================================================================
 
-# Scores assume this of a container that requests none. What is counted so is called `nonzero`, as upstream.
+# What scores count for a container that names none. Such sums are called `nonzero`, as upstream. That of a
+# pod that waits, `nonzero_incoming`, differs: see chapter 7.
 DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}
 
 
@@ -580,7 +581,7 @@ def taint_toleration(pod, node):
 
 @priority("RandomPriority")
 def random_priority(pod, node):
-    """A score by chance (not upstream). Alone, it makes nodes that fit equally likely, as tutorials do."""
+    """A score by chance (not upstream). Alone, it gives all nodes that fit equal chances, as tutorials do."""
     return random.randint(0, 100)
 
 
@@ -595,7 +596,7 @@ class Malformed(ValueError):
 
 
 class InvalidSelector(Malformed):
-    """A selector that kube-scheduler cannot parse; the text is kube-scheduler's."""
+    """A selector that kube-scheduler cannot parse; the text begins as kube-scheduler's."""
 
 
 class Failures(dict):
@@ -623,10 +624,10 @@ class Decision:
     failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its weighted points
     message: str | None = None  # why it has no node; if none fits, in kube-scheduler's words
-    reason: str = "Unschedulable"  # that of the pod's condition, if it has no node; "": none is written
+    reason: str = "Unschedulable"  # of the pod's condition, if it has no node; "": none is written
 
     def give_up(self, error):
-        """Decide to leave the pod pending, for this reason. A rule that breaks affects this pod only."""
+        """Decide to leave the pod pending, with this error. A rule that breaks affects this pod only."""
         self.node = None
         self.message = str(error)
         if not isinstance(error, (Unschedulable, Malformed)):
@@ -662,7 +663,7 @@ class Pod:
         self.containers = tuple(pick(spec, list, "containers", of=dict))
         self.host_ports = read_only(host_ports_of(self.containers))
         self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
-        # As scores count it: a container that requests no cpu, or no memory, has DEFAULT_REQUESTS.
+        # As scores count it: a container that names no cpu, or no memory, has that of DEFAULT_REQUESTS.
         self.nonzero = read_only(amounts_of_pod(spec, DEFAULT_REQUESTS))
         # A bug of upstream, kept: while the pod waits, a core of its overhead counts as a millicore.
         overhead = amounts(spec, "overhead").get("cpu", 0)
@@ -688,10 +689,10 @@ def amounts_of_pod(spec, default):
     """Return what a pod requests: max(its containers together, each init container alone) + overhead."""
     total = {}  # upstream: computePodResourceRequest; `default` is for what a container does not name
     for container in pick(spec, list, "containers", of=dict):
-        add(total, default | amounts(container, "resources", "requests"))
+        add_to(total, default | amounts(container, "resources", "requests"))
     for container in pick(spec, list, "initContainers", of=dict):
         raise_to(total, default | amounts(container, "resources", "requests"))
-    add(total, amounts(spec, "overhead"))
+    add_to(total, amounts(spec, "overhead"))
     return total
 
 
@@ -704,7 +705,7 @@ class Node:
         self.unschedulable = pick(raw, bool, "spec", "unschedulable")
         self.taints = tuple(Taint(*(pick(taint, str, part) for part in Taint._fields))
                             for taint in pick(raw, list, "spec", "taints", of=dict))
-        room = "allocatable" if pick(raw, dict, "status", "allocatable") else "capacity"  # its default
+        room = "allocatable" if pick(raw, dict, "status", "allocatable") else "capacity"  # if that is unset
         self.allocatable = read_only(NO_REQUESTS | amounts(raw, "status", room))
         self.max_pods = quantity(str(pick(raw, dict, "status", room).get("pods") or 0))
         self._pods = {}
@@ -719,8 +720,8 @@ class Node:
     def add(self, pod):
         """Put a pod on the node."""
         self._pods[pod.uid] = pod
-        add(self._requested, pod.requests)
-        add(self._nonzero, pod.nonzero)
+        add_to(self._requested, pod.requests)
+        add_to(self._nonzero, pod.nonzero)
 
 
 # The nodes as they were listed, {name: Node}, with the pods that were on them then, and those assumed since.
@@ -814,7 +815,7 @@ def satisfies(labels, requirements):
 
 
 def read_requirement(expression):
-    """Read an entry of matchExpressions as NewRequirement (apimachinery) does. Raises InvalidSelector."""
+    """Read an entry of matchExpressions as NewRequirement does, but for the key. Raises InvalidSelector."""
     key = pick(expression, str, "key")
     operator = pick(expression, str, "operator")
     values = pick(expression, list, "values", of=str)
@@ -900,7 +901,7 @@ def quantity(text, unit=1):
 
 
 def amounts(thing, *path):
-    """Read a resource list: cpu in millicores, all else in units. Resources of other names do not count."""
+    """Read a resource list: cpu in millicores, all else in units. Only the names below count."""
     counted = {}  # upstream: Resource.Add in pkg/scheduler/framework/types.go
     for name, text in pick(thing, dict, *path).items():
         if name in NO_REQUESTS or "/" in name or name.startswith(("hugepages-", "attachable-volumes-")):
@@ -908,7 +909,7 @@ def amounts(thing, *path):
     return counted
 
 
-def add(total, more):
+def add_to(total, more):
     """Add resource amounts to others, in place."""
     for name, amount in more.items():
         total[name] = total.get(name, 0) + amount
@@ -925,7 +926,7 @@ def raise_to(total, others):
 
 # E.g. {"predicates": [{"name": "HostName"}], "priorities": [{"name": "RandomPriority", "weight": 1}]}
 def policies_in_file(path, scheduler_name):
-    """Return {schedulerName: Policy} of a Policy file with two lists, and no third. Raises InputError."""
+    """Return {schedulerName: Policy} of a Policy file with these two lists only. Raises InputError."""
     always = ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]  # even where the Policy does not name them
     rules = {"predicates": {name: PREDICATES[name] for name in always}, "priorities": {}}
     try:
@@ -1073,12 +1074,12 @@ def pod_amounts(containers, as_a_whole, overhead, default):
     most = {}  # at any time
     for wanted, runs_on in containers:
         together = default | wanted
-        add(together, total)
+        add_to(together, total)
         raise_to(most, together)
         if runs_on:
             total = together
     total |= most | as_a_whole
-    add(total, overhead)
+    add_to(total, overhead)
     return total
 
 
@@ -1237,8 +1238,8 @@ class FullSnapshot:
         """Take a pod off a node again, if it is there."""
         pod = node._pods.pop(pod.uid, None)
         if pod:
-            add(node._requested, {name: -amount for name, amount in pod.requests.items()})
-            add(node._nonzero, {name: -amount for name, amount in pod.nonzero.items()})
+            add_to(node._requested, {name: -amount for name, amount in pod.requests.items()})
+            add_to(node._nonzero, {name: -amount for name, amount in pod.nonzero.items()})
             self.note_change(node)
 
     def note_change(self, node):
@@ -3734,7 +3735,7 @@ class Extender:
             answer = self.ask_about(nodes.values(), "prioritizeVerb", pod, SCORED)
             scores = collections.Counter()  # of a node that it names twice, the sum
             for each in answer:
-                add(scores, {each.get("Host", ""): each.get("Score", 0)})
+                add_to(scores, {each.get("Host", ""): each.get("Score", 0)})
             if not all(0 <= score <= 10 for score in scores.values()):
                 raise Malformed("its scores are not all from 0 to 10")
             points = {name: scores[name] * self.weight * 10 for name in nodes}
