@@ -192,23 +192,24 @@ class Cluster:
     def read(self, make, resource, selector=""):
         """Yield what is listed, as Pods or Nodes; what cannot be read is named, and left out.
 
-        A node with such a pod is left out, too: what the pod takes up is not known.
+        So is the node of such a pod: what room is there is not known.
         """
         for raw in self.api.list(resource, selector):
             try:
                 yield make(raw)
             except Malformed as error:
-                say_once(f"{resource} {text_at(raw, 'metadata', 'name')} is left out: {error}")
-                self.snapshot.nodes.pop(text_at(raw, "spec", "nodeName"), None)
+                node = self.snapshot.nodes.pop(text_at(raw, "spec", "nodeName"), None)
+                also = f", and its node {node.name}" if node else ""
+                say_once(f"{resource} {text_at(raw, 'metadata', 'name')} is left out{also}: {error}")
 
     def bind(self, decision):
-        """Assume the pod: it takes up room on its node until the next LIST. Then POST the Binding."""
+        """Assume the pod: until the next LIST, it takes up room on its node. Then POST the Binding."""
         self.snapshot.nodes[decision.node].add(decision.pod)
         self.attempts[decision.pod.uid].met_trouble = False  # what an earlier attempt met is forgotten
         try:
             self.api.request(*binding(decision.pod, decision.node))
         except ApiError as error:
-            # After a 5xx the pod may be bound all the same: it keeps its room, and no condition denies it.
+            # After a 5xx the pod may be bound all the same: so no condition says that it is not.
             decision.reason = "SchedulerError" if error.status < 500 else ""
             decision.give_up(Unschedulable(f"binding rejected: {error}"))
             self.put_off(decision)
@@ -216,10 +217,9 @@ class Cluster:
             attempts.met_trouble = error.status not in (404, 409)
             if error.status in (0, 429):  # the next Binding would fail, too: the pass has failed
                 raise Trouble(error.status, f"{decision.pod.key}: {error}") from error
-            if error.status in (404, 409):  # it has gone, or somebody else has bound it: `report` is silent
-                attempts.told = decision.message
-            if error.status < 500:  # the pass ends: LIST again, to see where it is, and what room is free
-                self.ends_at = 0
+            if error.status in (404, 409):  # the pod has gone, or somebody else has bound it
+                attempts.told = decision.message  # so that `report` is silent
+                self.ends_at = 0  # the pass ends: LIST again, to see where the pod is
 
     def put_off(self, decision):
         """Have the pod back off: it waits 1, 2, 4, 8, then always 10 seconds before it is tried again."""
@@ -5589,7 +5589,7 @@ class Recorder:
 
         If the API server is in trouble, say it again after 1, 2 and 4 seconds, unless all threads are needed.
         """
-        request = event(pod, "Normal", "Scheduled", at_most(1024, message))
+        request = event(pod, "Normal", "Scheduled", message)
         for pause in (0, 1, 2, 4):
             time.sleep(pause)
             if write_note(self.writer.api.request, request) or self.writer.is_busy():

@@ -338,21 +338,6 @@ def test_where_a_binding_is_refused_the_other_pods_are_bound_in_the_same_run(sta
         server.stop()
 
 
-def test_a_pod_whose_binding_is_forbidden_takes_up_no_room(cut, tmp_path):
-    policy = tmp_path / "policy.json"
-    policy.write_text(json.dumps(POLICY))
-    server = ApiServer(node("n", cpu="1"), pod("a", {"cpu": "800m"}), pod("b", {"cpu": "800m"}))
-    server.faults["binding"] = Choice(lambda asked: answering(403) if asked.pod == "default/a" else None)
-    running = Process(cut, tmp_path, "--policy", policy, "--server", server.url, "--once")
-    try:
-        assert running.process.wait(timeout=60) == 1
-        assert server.places() == {"default/b": "n"}
-        assert "Insufficient cpu" not in str([asked.json for asked in server.sent("event")])
-    finally:
-        running.process.kill()
-        server.stop()
-
-
 def test_what_could_not_be_said_of_a_pending_pod_is_said_later(start, tmp_path):
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps(POLICY))
@@ -472,6 +457,11 @@ def test_an_important_pod_whose_event_hangs_keeps_nobody_waiting(small, tmp_path
     assert "/api/v1/namespaces/default/pods/low/binding" in [path for _, path, _ in api.requests]
 
 
+def test_an_event_has_a_bound(small):
+    *_, body = small.event(small.Pod(pod("p")), "Warning", "FailedScheduling", 2000 * "x")
+    assert body["message"] == 1024 * "x"
+
+
 def test_a_node_with_a_pod_that_cannot_be_read_is_left_alone(start, tmp_path):
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps(POLICY))
@@ -481,17 +471,19 @@ def test_a_node_with_a_pod_that_cannot_be_read_is_left_alone(start, tmp_path):
         running = start("--policy", policy, "--server", server.url, "--once")
         assert running.process.wait(timeout=60) == 0, running.err
         assert server.places() == {"default/odd": "m"} | {f"default/p{i}": "n" for i in range(9)}
+        assert any("odd" in line and "many" in line for line in running.err)
     finally:
         server.stop()
 
 
-@table("status, said", {
-    "no message": ({}, "GET /api/v1/nodes: 403"),
-    "a message of several lines": ({"message": "no\n  rights"}, "GET /api/v1/nodes: no rights"),
+@table("code, status, said", {
+    "no message": (403, {}, "GET /api/v1/nodes: 403"),
+    "a message of several lines": (403, {"message": "no\n  rights"}, "GET /api/v1/nodes: no rights"),
+    "it is elsewhere": (302, {"message": "moved"}, "GET /api/v1/nodes: moved"),
 })
-def test_a_refusal_is_one_line(small, status, said):
+def test_a_refusal_is_one_line(small, code, status, said):
     answer = requests.Response()
-    answer.status_code, answer._content = 403, json.dumps({"kind": "Status"} | status).encode()
+    answer.status_code, answer._content = code, json.dumps({"kind": "Status"} | status).encode()
     proxy = small.Proxy("http://here")
     proxy.session.request = lambda *_, **__: answer
     with pytest.raises(small.ApiError) as refusal:
