@@ -58,7 +58,7 @@ def run(cluster, read_policies, stop, interval, once):
         try:
             schedule_pending_pods(cluster, read_policies(), stop)  # read in each pass: the file may be edited
             cluster.tell_error(None)
-        except (ApiError, InputError, Malformed) as error:  # of a request, the Policy file, an answer
+        except (ApiError, InputError, Malformed) as error:  # of a request; of the Policy file; of a list
             cluster.tell_error(error)
         if cluster.due and not cluster.last_error:
             continue  # pods are left, as the pass ended early: LIST again, then go on
@@ -192,7 +192,7 @@ class Cluster:
     def read(self, make, resource, selector=""):
         """Yield what is listed, as Pods or Nodes; what cannot be read is named, and left out.
 
-        So is the node of such a pod: what room is there is not known.
+        So is a node with such a pod on it: how much room it has is not known.
         """
         for raw in self.api.list(resource, selector):
             try:
@@ -215,7 +215,7 @@ class Cluster:
             self.put_off(decision)
             attempts = self.attempts[decision.pod.uid]
             attempts.met_trouble = error.status not in (404, 409)
-            if error.status in (0, 429):  # the next Binding would fail, too: the pass has failed
+            if error.status in (0, 429):  # the next Binding would fail, too: this ends the pass
                 raise Trouble(error.status, f"{decision.pod.key}: {error}") from error
             if error.status in (404, 409):  # the pod has gone, or somebody else has bound it
                 attempts.told = decision.message  # so that `report` is silent
@@ -271,7 +271,7 @@ class Attempts:
     number: int = 0  # of attempts that have failed
     retry_at: float = 0  # in monotonic seconds; of a new pod, when it was first seen
     told: str | None = None  # the message that was last told
-    met_trouble: bool = False  # a Binding (not by 404, 409) or a write failed: others come first
+    met_trouble: bool = False  # a Binding failed (404, 409 do not count), or telling did: others come first
 
 
 class Proxy:
@@ -1703,7 +1703,7 @@ class FullDecision(Decision):
     remedy: str = ""  # without a node: what a rule does about that
     trouble: Trouble | None = None  # without a node: what was the matter with the API server
     waits: str = ""  # with a node: why the pod is not bound to it yet
-    requests: list = field(default_factory=list)  # to be sent, as a remedy or to prepare the binding
+    requests: list = field(default_factory=list)  # without a node: to be sent, as a remedy
 
     @property
     def raw(self):
@@ -4785,6 +4785,7 @@ class CachedNodes(dict):
 
     def place(self, pod, name):
         """Have a pod count on the node of this name, and on no other one; None: on none."""
+        self.snapshot_is_old |= isinstance(pod, UnreadPod)
         was_on = self.places.pop(pod.uid, None)
         if name:
             self.places[pod.uid] = name
@@ -4894,7 +4895,6 @@ class Cache:
             self.pods[key] = pod
             self.nodes.place(pod, pod.node_name or assumed_on)
         self.has_changed |= bool(before or (pod and pod.node_name))
-        self.nodes.snapshot_is_old |= isinstance(before, UnreadPod) or isinstance(pod, UnreadPod)
         if pod and not pod.node_name:
             self.note_arrival(pod)
 
@@ -4925,7 +4925,6 @@ class Cache:
         latest = self.still_waiting(pod)
         if latest:
             self.nodes.place(latest, None)
-            self.nodes.snapshot_is_old |= isinstance(latest, UnreadPod)
 
     def still_waiting(self, pod):
         """Return a pod as it is by now; or None, if the API server shows that it has gone, or is bound."""
@@ -4943,10 +4942,10 @@ class Cache:
 #   PRE_BIND   that what rules want done first has been done, such as to a claim (pre_bind). Likewise.
 #   BINDING    that its Binding is written, and the API server shows it; in a dry run, for ever.
 #
-# It falls back to the first of them if a rule refuses, its node or the pod itself goes, a Policy changes, or
-# a write fails (fall_back). Then it gives up its room (rules: unreserve), and backs off for 1, 2, 4, ... 10
+# It falls back to the first if a rule refuses, its node or the pod goes, a write fails, or its Policy
+# changes before BINDING. Then it gives up its room (rules: unreserve), and backs off for 1, 2, 4, ... 10
 # seconds. After that it is tried again; if it fitted nowhere, only if something has changed, or after a
-# minute. If ten pods meet 5xx, 429 or no answer, and none is bound meanwhile, the pass ends: the loop waits.
+# minute. If ten pods meet 5xx, 429 or no answer, and none is bound meanwhile, the pass ends.
 
 
 class WaitsFor(enum.Enum):
@@ -5023,8 +5022,11 @@ class PodRecord:
         self.waits_for = what
         self.decision = decision
 
-    def back_off(self, seconds, unless_changed=0):
-        """Have the pod wait for a node: for so long in any case; for longer, unless something changes."""
+    def back_off(self, decision):
+        """Have the pod wait for a node again: for a while; if none fitted, for longer, or until a change."""
+        seconds = seconds_to_wait(decision)
+        unless_changed = decision.policy.unschedulable_seconds if decision.fits_nowhere else 0
+        self.pops_from_backoff = decision.fits_nowhere and decision.policy.pops_from_backoff
         self.wait_for(WaitsFor.NODE)
         self.put_back()
         self.attempts += 1
@@ -5202,8 +5204,8 @@ class BindingCycle:
             decision.give_up(error)
 
     def ask_rules(self, decision):
-        """Ask the rules whether an assumed pod may be bound by now (permit, pre_bind)."""
-        decision.requests = []  # those of an earlier pass have been sent
+        """Ask rules whether a pod may be bound by now (permit, pre_bind). Return what to send first."""
+        requests = []
         decision.trouble = None
         decision.reason = "Unschedulable"
         record = decision.pod.record
@@ -5214,21 +5216,22 @@ class BindingCycle:
             if record.waits_for is WaitsFor.PERMIT:
                 decision.waits = why_held(decision, node, self.cache.snapshot)
                 if decision.waits:
-                    return
+                    return requests
             decision.reason = "SchedulerError"  # whatever is wrong from now on; as kube-scheduler's PreBind
-            decision.requests, decision.waits = what_comes_first(decision, node, self.cache.snapshot)
+            requests, decision.waits = what_comes_first(decision, node, self.cache.snapshot)
             if decision.waits:
                 record.wait_for(WaitsFor.PRE_BIND, decision)
             else:
                 record.wait_for(WaitsFor.BINDING)
         except (Exception, SystemExit) as error:
-            record.put_back()  # what rules have set aside in memory is not written
+            record.put_back()  # what rules have set aside in memory; what is written comes again as news
             if isinstance(error, Trouble):  # of the API server: then it waits, as it stands
                 FAILURE.set()
                 decision.trouble = error
                 decision.waits = decision.waits or one_line(error)
             else:
                 decision.give_up(error)
+        return requests
 
     def put_off(self, decision):
         """Have a pod that has no node back off, and say why it stays pending."""
@@ -5238,14 +5241,14 @@ class BindingCycle:
         self.writer.try_to_send(decision.requests)
         self.recorder.say(decision, "Warning", "FailedScheduling", decision.reason, decision.message)
 
-    def bind(self, decision):
+    def bind(self, decision, requests):
         """Have a thread bind a pod that has its node; or send first what rules want sent."""
         record = decision.pod.record
         record.end_turn()
         self.failing.note(decision, decision.trouble)
         try:
             if record.waits_for is not WaitsFor.BINDING:
-                self.writer.send(decision.requests)
+                self.writer.send(requests)
                 self.recorder.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
             elif self.writer.start(bind_and_tell, decision, record, self.writer, self.recorder):
                 self.under_way.add(decision.pod.uid)
@@ -5256,9 +5259,7 @@ class BindingCycle:
         """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off."""
         record = decision.pod.record
         had_room = record.waits_for is not WaitsFor.NODE
-        unless_changed = decision.policy.unschedulable_seconds if decision.fits_nowhere else 0
-        record.back_off(seconds_to_wait(decision), unless_changed)
-        record.pops_from_backoff = decision.fits_nowhere and decision.policy.pops_from_backoff
+        record.back_off(decision)
         if had_room:
             self.cache.forget(decision.pod)
             self.writer.try_to_send(unreserve(decision, self.cache.snapshot))
@@ -5767,9 +5768,9 @@ class LiveCluster(Cluster):
     def go_on(self, decision):
         """Ask rules whether a pod may be bound by now to the node that it has; bind it, or put it off."""
         if decision.node:  # else a rule has refused already to reserve it
-            self.cycle.ask_rules(decision)
+            requests = self.cycle.ask_rules(decision)
         if decision.node:  # else one of these rules has refused
-            self.cycle.bind(decision)
+            self.cycle.bind(decision, requests)
         else:
             self.cycle.put_off(decision)
 

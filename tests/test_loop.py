@@ -98,7 +98,7 @@ def make_pass(cluster, decisions=None, policy=POLICY, patience=60):
     """Make a pass, and wait for the answers to its Bindings; return how many pods were to be bound."""
     report = (lambda decision: None) if decisions is None else decisions.append
     plain, states = cluster.cycle.bind, []
-    cluster.cycle.bind = lambda decision: states.append(decision.pod.record.waits_for) or plain(decision)
+    cluster.cycle.bind = lambda decision, requests: states.append(decision.pod.record.waits_for) or plain(decision, requests)
     try:
         a_pass(cluster, {"my-scheduler": policy}, report)
         cluster.cycle.take_answers(patience)

@@ -411,48 +411,29 @@ def test_an_important_pod_has_its_turn_next_however_many_wait(small, monkeypatch
     assert tried.index("important") == 10
 
 
-def test_important_pods_whose_bindings_hang_keep_nobody_waiting(small, tmp_path, monkeypatch):
+@table("end, important", {
+    "their Bindings hang": ("/binding", [pod(f"important-{i}", priority=1) for i in range(2)]),
+    "the event of one that fits nowhere hangs": ("/events", [pod("important", {"cpu": "5"}, priority=1)]),
+})
+def test_important_pods_whose_requests_hang_keep_nobody_waiting(small, tmp_path, monkeypatch, end, important):
     clock = 1000
     monkeypatch.setattr(small.time, "monotonic", lambda: clock)
 
     class Hangs(Lists):
         def request(self, method, path, body):
             nonlocal clock
-            if "/pods/hangs-" in path:
+            if path.endswith(end) and "important" in json.dumps(body):
                 clock += 30
                 raise small.Trouble(0, "no answer")
             super().request(method, path, body)
 
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     policies = small.policies_in_file(tmp_path / "policy.json", "my-scheduler")
-    api = Hangs(waiting=[*(pod(f"hangs-{i}", priority=1) for i in range(2)), pod("low")], nodes=[node("n")])
+    api = Hangs(waiting=[*important, pod("low")], nodes=[node("n")])
     cluster = small.Cluster(api, print)
-    for _ in range(3):
+    for _ in range(len(important) + 1):
         with contextlib.suppress(small.Trouble):
             small.schedule_pending_pods(cluster, policies, threading.Event())
-        clock += 1
-    assert "/api/v1/namespaces/default/pods/low/binding" in [path for _, path, _ in api.requests]
-
-
-def test_an_important_pod_whose_event_hangs_keeps_nobody_waiting(small, tmp_path, monkeypatch):
-    clock = 1000
-    monkeypatch.setattr(small.time, "monotonic", lambda: clock)
-
-    class Hangs(Lists):
-        def request(self, method, path, body):
-            nonlocal clock
-            if path.endswith("/events"):
-                clock += 30
-                raise small.Trouble(0, "no answer")
-            super().request(method, path, body)
-
-    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
-    policies = small.policies_in_file(tmp_path / "policy.json", "my-scheduler")
-    waiting = [pod("large", {"cpu": "5"}, priority=1), pod("low")]
-    api = Hangs(waiting=waiting, nodes=[node("n")])
-    cluster = small.Cluster(api, print)
-    for _ in range(2):
-        small.schedule_pending_pods(cluster, policies, threading.Event())
         clock += 1
     assert "/api/v1/namespaces/default/pods/low/binding" in [path for _, path, _ in api.requests]
 
@@ -471,7 +452,7 @@ def test_a_node_with_a_pod_that_cannot_be_read_is_left_alone(start, tmp_path):
         running = start("--policy", policy, "--server", server.url, "--once")
         assert running.process.wait(timeout=60) == 0, running.err
         assert server.places() == {"default/odd": "m"} | {f"default/p{i}": "n" for i in range(9)}
-        assert any("odd" in line and "many" in line for line in running.err)
+        assert any("odd" in line and "many" in line for line in running.err), running.err
     finally:
         server.stop()
 
@@ -541,11 +522,18 @@ def test_where_a_rule_breaks_the_pod_stays_pending_and_it_is_named(small, where,
     assert decision.node is None and re.fullmatch(told, decision.message), decision.message
 
 
-def test_what_cannot_be_read_is_said_once(small, caplog):
-    cluster = small.Cluster(Lists(nodes=[node("odd", cpu="many")]), print)
+@table("listed, left_out", {
+    "a node": ({"nodes": [node("odd", cpu="many")]}, "nodes odd is left out"),
+    "a pod that waits": ({"waiting": [pod("odd", {"cpu": "many"})]}, "pods odd is left out"),
+    "a pod on a node": ({"nodes": [node("n")], "placed": [pod("odd", {"cpu": "many"}, nodeName="n")]},
+                        "pods odd is left out, and its node n"),
+})
+def test_what_cannot_be_read_is_said_once(small, caplog, listed, left_out):
+    cluster = small.Cluster(Lists(**listed), print)
     for _ in range(3):
         cluster.begin_pass(["my-scheduler"])
-    assert caplog.messages == ['nodes odd is left out: "many" is not a quantity, such as 100m, 0.5 or 1.5Gi']
+    assert caplog.messages == [f'{left_out}: "many" is not a quantity, such as 100m, 0.5 or 1.5Gi']
+    assert not (cluster.snapshot.nodes or cluster.due)
 
 
 @table("interval, seconds", {
