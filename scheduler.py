@@ -1724,7 +1724,6 @@ class FullDecision(Decision):
     def give_up(self, error):
         """Become a decision to leave the pod pending, and say which rule has broken."""
         if isinstance(error, Trouble):
-            FAILURE.set()
             self.trouble = error
         if self.node and not isinstance(error, Unschedulable):
             self.reason = "SchedulerError"  # as in kube-scheduler, of what breaks once a node is chosen
@@ -1746,8 +1745,8 @@ class FullDecision(Decision):
 # Rules and extenders are other people's code: they may break, answer nonsense, or take long.
 
 
-# Set once a rule breaks, or a write fails (unless somebody else was faster). Then the exit code is 1, except
-# that of a loop which runs until a signal. It is global, as rules break in many places.
+# Set once a rule breaks where nobody could return that: in many places, and in threads. Then the exit code is
+# 1, except that of a loop which runs until a signal.
 FAILURE = threading.Event()
 
 
@@ -4276,14 +4275,16 @@ JSON = "application/json"
 class PooledProxy(Proxy):
     """The API server behind kubectl proxy, for many threads, and to watch."""
 
-    is_live = True  # controllers act on what is written
-
     def __init__(self, server):
         self.server = server.rstrip("/")
         timeout = urllib3.Timeout(connect=5, read=60)
         # One for each thread that writes, for each resource that is watched, for lists, and for the Lease.
         most = THREADS + len(GROUPS) + 2
         self.pool = urllib3.connection_from_url(server, maxsize=most, retries=False, timeout=timeout)
+
+    def writer(self):
+        """Return what writes to it."""
+        return Writer(self)
 
     def request(self, method, path, body=None, params=None, accept=JSON):
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
@@ -4353,11 +4354,20 @@ class PooledProxy(Proxy):
         text = f"{method} {path}: {status} {answer.reason}: {message}"
         if "etcdserver: request is too large" in message:  # it comes as 500, or as 409
             raise TooLarge(413, text)
-        raise Unreadable(0, text) if succeeded else api_error(status, text)
+        raise Unreadable(0, text) if succeeded else error_of(status, text)
 
 
 class TooLarge(ApiError):
     """What was to be written is larger than etcd takes."""
+
+
+class Conflict(ApiError):
+    """Somebody else was faster (409): it was written meanwhile, or another replica leads."""
+
+
+def error_of(status, message):
+    """Return the ApiError that an answer with this status means."""
+    return Conflict(status, message) if status == 409 else api_error(status, message)
 
 
 class Unreadable(Trouble):
@@ -4448,6 +4458,11 @@ def path_of(resource):
     return f"/{resource}" if "/" in resource else f"/{GROUPS[resource]}/{resource}"
 
 
+def selector_of(resource):
+    """Return the field selector by which a resource is listed, and watched."""
+    return Cluster.UNFINISHED if resource == "pods" else ""
+
+
 METADATA = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
@@ -4509,12 +4524,11 @@ class Reflector:
     that list; or ADDED, MODIFIED or DELETED, and the object.
     """
 
-    def __init__(self, api, resource, news):
+    def __init__(self, api, resource, version, news):
         self.api = api
         self.resource = resource
-        self.selector = Cluster.UNFINISHED if resource == "pods" else ""
+        self.version = version  # of what was told last; "": it has to be listed
         self.news = news
-        self.version = ""  # of what was told last; "": it has to be listed
         self.heard_at = time.monotonic()  # when the API server last said what there is
         self.failures = 0  # in a row
         self.trouble = "they end at once"  # or what the last of them was
@@ -4529,10 +4543,10 @@ class Reflector:
         return time.monotonic() < self.heard_at + SILENCE_SECONDS
 
     def list(self):
-        """Return all objects; what is watched then begins where this list ends. Raises ApiError."""
-        things, self.version = list_all(self.api, self.resource, self.selector)
+        """Tell of all objects; what is watched then begins where this list ends. Raises ApiError."""
+        things, self.version = list_all(self.api, self.resource, selector_of(self.resource))
         self.heard_at = time.monotonic()
-        return things
+        self.news.put((self.resource, "LISTED", (things, self.version)))
 
     def work(self):
         """Watch, for ever. Where the versions since are gone, or it cannot be watched, list again."""
@@ -4541,7 +4555,7 @@ class Reflector:
             self.failures += 1  # unless this stream tells something, or lasts
             try:
                 if not self.version:
-                    self.news.put((self.resource, "LISTED", (self.list(), self.version)))
+                    self.list()
                 self.watch()
                 if time.monotonic() > began + STREAM_SECONDS / 2:
                     self.hear()
@@ -4556,8 +4570,8 @@ class Reflector:
 
     def watch(self):
         """Pass on what changes until the stream ends. Raises ApiError, Malformed."""
-        params = {"fieldSelector": self.selector, "watch": "true", "resourceVersion": self.version,
-                  "allowWatchBookmarks": "true", "timeoutSeconds": STREAM_SECONDS}
+        params = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": STREAM_SECONDS,
+                  "fieldSelector": selector_of(self.resource), "resourceVersion": self.version}
         stream = self.api.watch(path_of(self.resource), params, silence=STREAM_SECONDS + 5)
         for event in stream:
             what = pick(event, str, "type")
@@ -4632,24 +4646,24 @@ class Objects(dict):
             self.reflectors[resource].heard_at = -math.inf
 
     def list(self, resource):
-        """List a resource and take it in. Raises ApiError."""
-        reflector = Reflector(self.api, resource, self.news)
+        """List a resource, take it in, and have it watched. Raises ApiError."""
         try:
-            things = reflector.list()
+            things, version = list_all(self.api, resource, selector_of(resource))
         except ApiError as error:
             if error.status != 404 or resource != "csistoragecapacities":
                 raise
             self[resource] = {}  # an API server that does not know it yet has none
             return
-        self.take_list(resource, things, reflector.version)
-        self.watch(reflector)
+        self.take_list(resource, things, version)
+        if resource not in self.reflectors:
+            self.watch(resource, version)
 
-    def watch(self, reflector):
-        """Have a thread tell what changes of a resource from now on, if there is none yet."""
-        if reflector.resource not in self.reflectors:
-            gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
-            in_background(reflector.work)
-            self.reflectors[reflector.resource] = reflector
+    def watch(self, resource, version):
+        """Have a thread tell what changes of a resource from this version on."""
+        gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
+        reflector = Reflector(self.api, resource, version, self.news)
+        in_background(reflector.work)
+        self.reflectors[resource] = reflector
 
     def take_list(self, resource, things, version):
         """Take in all objects of a resource, as they were at a version; what is missing has gone."""
@@ -4707,7 +4721,7 @@ class Objects(dict):
 class ListedObjects(Objects):
     """Those that are listed in each pass, as nobody tells what changes: of manifests."""
 
-    def watch(self, reflector):
+    def watch(self, resource, version):
         """Leave it at the list."""
 
 
@@ -4935,12 +4949,13 @@ class Cache:
 
 # ==== 31. The life of a pending pod =====================================================================
 
-# A pending pod waits for one of four things, one after another:
+# A pending pod waits for one of five things, one after another:
 #
 #   NODE       a node that fits. When there is one, the pod is assumed: it has room there (rules: reserve).
 #   PERMIT     that all rules allow the binding (permit). They are asked in each pass.
 #   PRE_BIND   that what rules want done first has been done, such as to a claim (pre_bind). Likewise.
-#   BINDING    that its Binding is written, and the API server shows it; in a dry run, for ever.
+#   BINDING    that its Binding is written, and answered.
+#   NEWS       that the API server shows it on its node; in a dry run, for ever.
 #
 # It falls back to the first if a rule refuses, its node or the pod goes, a write fails, or its Policy
 # changes before BINDING. Then it gives up its room (rules: unreserve), and backs off for 1, 2, 4, ... 10
@@ -4955,6 +4970,7 @@ class WaitsFor(enum.Enum):
     PERMIT = "permit"
     PRE_BIND = "pre_bind"
     BINDING = "binding"
+    NEWS = "news"
 
 
 @dataclass
@@ -5005,7 +5021,7 @@ class PodRecord:
             self.decision.pod = pod
 
     def begin_turn(self, pod):
-        """Take the pod as it is by now, to decide about it."""
+        """Take the pod as it is by now, to decide about it: it may have changed since the pass began."""
         self.renew(pod)
         self.began_at = time.monotonic()
         self.pops_from_backoff = False
@@ -5014,6 +5030,11 @@ class PodRecord:
     def end_turn(self):
         """Note how long the loop has spent on the pod."""
         self.took = time.monotonic() - self.began_at
+
+    def meet(self, error):
+        """Note what the pod has met; return whether that is trouble of the API server."""
+        self.has_met_trouble = isinstance(error, Trouble)
+        return self.has_met_trouble
 
     def wait_for(self, what, decision=None):
         """Have the pod wait for something; nothing else changes that. A decision is kept for rules only."""
@@ -5047,7 +5068,25 @@ class PodRecord:
         """Say whether this pass has to do with the pod."""
         if self.waits_for is WaitsFor.NODE:
             return time.monotonic() >= self.retry_at
-        return self.waits_for is not WaitsFor.BINDING
+        return not self.may_be_bound()
+
+    def may_be_bound(self):
+        """Say whether its Binding was sent, or is about to be."""
+        return self.waits_for in (WaitsFor.BINDING, WaitsFor.NEWS)
+
+    def retry_now(self):
+        """Have the pod tried again, whatever it waits for."""
+        self.retry_at = 0
+
+    def note_event(self, message, request):
+        """Note which message people are told, and by which event; it may be counted up after a while."""
+        self.written = message
+        self.event = request
+        self.say_again_at = time.monotonic() + random.uniform(1, 2) * SAY_AGAIN_SECONDS
+
+    def say_anew(self):
+        """Have people told again what they were told last, or are about to be."""
+        self.written = None
 
     def take_note(self, decision):
         """Take note of what is reported of the pod; return whether that is news."""
@@ -5086,14 +5125,12 @@ class SchedulingQueue(dict):
         super().__init__()
         self.cache = cache
         self.cycle = cycle  # the BindingCycle
-        self.policies = {}  # by which pods were last tried
         self.pops_at = 0  # when pods may be tried in their backoff: passes take a twentieth of the time then
 
     def renew(self, listed, policies):
         """Return the pods that are to be tried, in this order: those listed, and others, as lists lag.
 
-        Each has its record. All that have gone are forgotten. Those that wait for rules fall back if their
-        Policy is another one by now.
+        Each has its record. All that have gone are forgotten.
         """
         known = [self.cache.still_waiting(record.pod) for record in self.values()]
         pods = {pod.uid: pod for pod in [*known, *listed] if pod and is_for(pod, policies)}
@@ -5103,17 +5140,21 @@ class SchedulingQueue(dict):
                 self[uid] = PodRecord(pod, since=moment)
             self[uid].renew(pod)
         for uid, record in [*self.items()]:
-            decision = record.decision
-            if decision and (uid not in pods or decision.policy not in policies.values()):
-                self.cycle.fall_back(decision)
-            is_being_bound = record.waits_for is WaitsFor.BINDING and self.cache.still_waiting(record.pod)
-            if uid not in pods and not is_being_bound and uid not in self.cycle.under_way:
+            if record.decision and uid not in pods:
+                self.cycle.fall_back(record.decision)
+            is_unanswered = record.waits_for is WaitsFor.BINDING
+            is_unseen = record.waits_for is WaitsFor.NEWS and self.cache.still_waiting(record.pod)
+            if uid not in pods and not (is_unanswered or is_unseen):
                 del self[uid]
                 record.pod.record = None  # else they keep each other
-        if policies != self.policies:  # by which pods may fit
-            self.policies = dict(policies)
-            self.end_backoff()
         return self.in_order(pods.values(), policies)
+
+    def begin_anew(self, policies):
+        """Have all pods tried again, by other Policies; those that wait for rules of an old one fall back."""
+        for record in self.values():
+            if record.decision and record.decision.policy not in policies.values():
+                self.cycle.fall_back(record.decision)
+        self.end_backoff()
 
     def in_order(self, pods, policies):
         """Return pods in the order in which to try them."""
@@ -5154,7 +5195,7 @@ class SchedulingQueue(dict):
     def end_backoff(self):
         """Have all pods tried again."""
         for record in self.values():
-            record.retry_at = 0
+            record.retry_now()
 
 
 def is_for(pod, policies):
@@ -5162,21 +5203,7 @@ def is_for(pod, policies):
     return pod.scheduler in policies and ready(pod, policies[pod.scheduler])
 
 
-class FailingPods(dict):
-    """{uid: the error} of pods that have met trouble of the API server, in this pass, since one was bound."""
-
-    SEVERAL = 10  # if so many have, it is not up to the pods
-
-    def note(self, decision, error):
-        """Note whether what a pod has met is trouble of the API server."""
-        decision.pod.record.has_met_trouble = isinstance(error, Trouble)
-        if isinstance(error, Trouble):
-            self[decision.pod.uid] = error
-
-    def raise_trouble(self):
-        """If several pods have met trouble, raise it: the pass ends."""
-        if len(self) >= self.SEVERAL:
-            raise self.popitem()[1]
+SEVERAL = 10  # if so many pods have met trouble of the API server, it is not up to these
 
 
 class BindingCycle:
@@ -5189,8 +5216,9 @@ class BindingCycle:
         self.cache = cache
         self.writer = writer
         self.recorder = recorder
-        self.under_way = set()  # the uids of pods whose Bindings are being written
-        self.failing = FailingPods()
+        self.under_way = 0  # how many Bindings are being written
+        self.failing = {}  # uid of a pod -> the Trouble it has met in this pass, since one was bound
+        self.has_failed = False  # whether there was trouble, or something could not be written
 
     def assume(self, decision):
         """Put the pod on its node, and have the rules take note of that (reserve)."""
@@ -5206,6 +5234,8 @@ class BindingCycle:
     def ask_rules(self, decision):
         """Ask rules whether a pod may be bound by now (permit, pre_bind). Return what to send first."""
         requests = []
+        if not decision.node:  # a rule has refused already to reserve it
+            return requests
         decision.trouble = None
         decision.reason = "Unschedulable"
         record = decision.pod.record
@@ -5226,7 +5256,6 @@ class BindingCycle:
         except (Exception, SystemExit) as error:
             record.put_back()  # what rules have set aside in memory; what is written comes again as news
             if isinstance(error, Trouble):  # of the API server: then it waits, as it stands
-                FAILURE.set()
                 decision.trouble = error
                 decision.waits = decision.waits or one_line(error)
             else:
@@ -5235,25 +5264,41 @@ class BindingCycle:
 
     def put_off(self, decision):
         """Have a pod that has no node back off, and say why it stays pending."""
-        decision.pod.record.end_turn()
+        self.end_turn(decision)
         self.fall_back(decision)
-        self.failing.note(decision, decision.trouble)
-        self.writer.try_to_send(decision.requests)
+        self.has_failed |= self.writer.try_to_send(decision.requests)
         self.recorder.say(decision, "Warning", "FailedScheduling", decision.reason, decision.message)
 
     def bind(self, decision, requests):
         """Have a thread bind a pod that has its node; or send first what rules want sent."""
         record = decision.pod.record
-        record.end_turn()
-        self.failing.note(decision, decision.trouble)
+        self.end_turn(decision)
         try:
             if record.waits_for is not WaitsFor.BINDING:
                 self.writer.send(requests)
                 self.recorder.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
             elif self.writer.start(bind_and_tell, decision, record, self.writer, self.recorder):
-                self.under_way.add(decision.pod.uid)
+                self.under_way += 1
+            else:
+                record.wait_for(WaitsFor.NEWS)
         except Exception as error:
             self.take_failure(decision, error)
+
+    def end_turn(self, decision):
+        """Note how long the loop has spent on the pod, and what it has met."""
+        decision.pod.record.end_turn()
+        self.note_trouble(decision, decision.trouble)
+
+    def note_trouble(self, decision, error):
+        """Note whether what a pod has met is trouble of the API server."""
+        if decision.pod.record.meet(error):
+            self.failing[decision.pod.uid] = error
+            self.has_failed = True
+
+    def raise_trouble(self):
+        """If several pods have met trouble, raise it: the pass ends."""
+        if len(self.failing) >= SEVERAL:
+            raise self.failing.popitem()[1]
 
     def fall_back(self, decision):
         """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off."""
@@ -5262,7 +5307,7 @@ class BindingCycle:
         record.back_off(decision)
         if had_room:
             self.cache.forget(decision.pod)
-            self.writer.try_to_send(unreserve(decision, self.cache.snapshot))
+            self.has_failed |= self.writer.try_to_send(unreserve(decision, self.cache.snapshot))
 
     def take_answers(self, patience=0.5):
         """Take in how Bindings have ended; for those under way wait so many seconds."""
@@ -5272,20 +5317,22 @@ class BindingCycle:
                 decision, error = self.writer.answered.get(timeout=max(until - time.monotonic(), 0))
             except queue.Empty:
                 return
-            self.under_way.remove(decision.pod.uid)
+            self.under_way -= 1
             if error:
                 self.take_failure(decision, error, heading="binding rejected: ")
             else:
+                decision.pod.record.wait_for(WaitsFor.NEWS)
                 self.failing.clear()
 
     def take_failure(self, decision, error, heading=""):
         """Have a pod fall back for which something could not be written."""
         pod = decision.pod
         self.fall_back(decision)
-        self.failing.note(decision, error)
+        self.note_trouble(decision, error)
         is_known = isinstance(error, (ApiError, Unschedulable))
         why = one_line(error) if is_known else what_broke(error)
         is_failure = warn_of_failure(error, f"{pod.key}: {why}")
+        self.has_failed |= is_failure
         is_answered = not is_answer(error, 0, 429)
         if is_failure and is_answered:  # else it might well not be told either
             self.recorder.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
@@ -5342,9 +5389,8 @@ def warn_of_failure(error, text):
 
     That no answer came, is said once for all pods.
     """
-    if is_answer(error, 404, 409):
+    if isinstance(error, Conflict) or is_answer(error, 404):
         return False
-    FAILURE.set()
     warn_once(text, about="no answer to a write" if is_answer(error, 0) else None)
     return True
 
@@ -5367,6 +5413,7 @@ HOOK_SECONDS = 60  # for which a rule's bind may keep a thread, and its post_bin
 class Writer:
     """Sends requests, in threads of its own."""
 
+    is_live = True  # controllers act on what is written
     patience = 5  # seconds to wait for a free thread
 
     def __init__(self, api):
@@ -5418,7 +5465,7 @@ class Writer:
     def attempt(self, *request):
         """Send a request once, unless another replica may lead by now. Return its answer."""
         if not self.may_write():
-            raise ApiError(409, "this replica does not lead any more")
+            raise Conflict(409, "this replica does not lead any more")
         return self.api.request(*request)
 
     def send(self, requests):
@@ -5434,11 +5481,12 @@ class Writer:
             within(left, patiently, self.attempt, *request)
 
     def try_to_send(self, requests):
-        """Send what rules want sent, though nothing depends on it."""
+        """Send what rules want sent, though nothing depends on it. Return whether that has failed."""
         try:
             self.send(requests)
+            return False
         except Exception as error:  # what a rule wants sent may be anything
-            warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
+            return warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
 
     def bound_by(self, decision):
         """Have a rule or an extender bind the pod. Return which one says that it has, or None."""
@@ -5473,6 +5521,7 @@ class Writer:
 class WriterOfManifests(Writer):
     """Writes to manifests, among which nobody but the script binds pods."""
 
+    is_live = False
     patience = 2 * HOOK_SECONDS  # as nobody but rules takes long
 
     def bound_by(self, decision):
@@ -5486,6 +5535,8 @@ class WriterOfManifests(Writer):
 
 class DryRun(Writer):
     """Writes nothing."""
+
+    is_live = False
 
     def start(self, function, *arguments):
         """Leave it. Return that nobody calls the function."""
@@ -5557,16 +5608,15 @@ class Recorder:
         """
         pod = decision.pod
         record = pod.record
-        moment = time.monotonic()
         if message != record.written:
-            record.written = message
-            record.event = event(pod, kind, event_reason, at_most(1024, message))
-            requests = record.event, pod_condition(pod, condition_reason, message)
-        elif kind == "Warning" and moment >= record.say_again_at:
-            requests = (counted_up(record.event),)
+            recorded = event(pod, kind, event_reason, at_most(1024, message))
+            requests = recorded, pod_condition(pod, condition_reason, message)
+        elif kind == "Warning" and time.monotonic() >= record.say_again_at:
+            recorded = record.event
+            requests = (counted_up(recorded),)
         else:
             return
-        record.say_again_at = moment + random.uniform(1, 2) * SAY_AGAIN_SECONDS
+        record.note_event(message, recorded)
         self.writer.start(self.tell, record, message, *requests)
 
     def tell(self, record, message, event, condition=None):
@@ -5580,10 +5630,10 @@ class Recorder:
         """Write a message about a pod that waits, unless there is another one by now."""
         if record.written != message:
             return
-        if record.waits_for is WaitsFor.BINDING:
-            record.written = None  # by now it may be bound; if it is not, that is told anew
+        if record.may_be_bound():
+            record.say_anew()  # if it is not bound after all
         elif not write_note(self.writer.attempt, request):
-            record.written = None
+            record.say_anew()
 
     def announce(self, pod, message):
         """Say that a pod is bound, even if this replica does not lead any more.
@@ -5605,9 +5655,8 @@ def write_note(send, request):
         has_gone = error.status == 404
         if isinstance(error, Trouble) or (has_gone and "/events/" in request[1]):
             return False
-        # Where the pod has gone, another one of its name is told 422. 409: it was written after all, or
-        # this replica does not lead any more.
-        if not has_gone and error.status not in (409, 422):
+        # Where the pod has gone, another one of its name is told 422.
+        if not isinstance(error, Conflict) and error.status not in (404, 422):
             warn_once(str(error))
     return True
 
@@ -5690,10 +5739,9 @@ class LiveCluster(Cluster):
     def __init__(self, api, show=lambda decision: None, dry_run=False, at_rest=lambda: None):
         super().__init__(api, show)
         self.failed_passes = 0  # in a row, until now
-        self.cache = Cache(api, api.is_live and not dry_run, self.OBJECTS)
+        self.writer = DryRun(api) if dry_run else api.writer()
+        self.cache = Cache(api, self.writer.is_live, self.OBJECTS)
         self.snapshot = self.cache.snapshot
-        writer = Writer if api.is_live else WriterOfManifests
-        self.writer = DryRun(api) if dry_run else writer(api)
         self.cycle = BindingCycle(self.cache, self.writer, Recorder(self.writer))
         self.pending = SchedulingQueue(self.cache, self.cycle)
         self.at_rest = at_rest  # is called when a pass is over
@@ -5702,6 +5750,8 @@ class LiveCluster(Cluster):
 
     def begin_pass(self, policies):
         """Find out which pods are due. Raises ApiError."""
+        if policies != self.snapshot.policies:
+            self.pending.begin_anew(policies)
         pods = self.pending.renew(self.waiting_pods(policies), policies)
         if self.cache.has_changed:
             self.cache.has_changed = False
@@ -5731,7 +5781,7 @@ class LiveCluster(Cluster):
             self.report(decision)
         self.pending.note_pass(self.began_at)
         self.cycle.take_answers()  # which pods the API server has bound, and which not
-        self.cycle.failing.raise_trouble()
+        self.cycle.raise_trouble()
         return None
 
     def next_due(self, stop):
@@ -5746,7 +5796,7 @@ class LiveCluster(Cluster):
             if stop.is_set() or (is_late and (self.has_come() or self.cache.objects.silent())):
                 return None
             self.cycle.take_answers(patience=0)
-            self.cycle.failing.raise_trouble()
+            self.cycle.raise_trouble()
             self.writer.wait_for_a_free_thread()
             self.cache.take_news()
             pod = self.due.pop(0)
@@ -5767,9 +5817,8 @@ class LiveCluster(Cluster):
 
     def go_on(self, decision):
         """Ask rules whether a pod may be bound by now to the node that it has; bind it, or put it off."""
-        if decision.node:  # else a rule has refused already to reserve it
-            requests = self.cycle.ask_rules(decision)
-        if decision.node:  # else one of these rules has refused
+        requests = self.cycle.ask_rules(decision)
+        if decision.node:  # else one of the rules has refused
             self.cycle.bind(decision, requests)
         else:
             self.cycle.put_off(decision)
@@ -5792,9 +5841,9 @@ class LiveCluster(Cluster):
     def rest(self, seconds, stop):
         """Wait for so many seconds; after trouble, for longer. `stop` ends it; without trouble, work does."""
         self.at_rest()
-        if self.last_error or not self.cache.objects.reflectors:
+        if self.last_error:
             CAME_ROUND.at = math.inf
-            super().rest(max(seconds, backoff(self.failed_passes)) if self.last_error else seconds, stop)
+            super().rest(max(seconds, backoff(self.failed_passes)), stop)
             self.cache.take_news()  # they would pile up while lists fail
             return
         nobody_came_before = not self.cache.arrived  # of those, a list is to say that they wait
@@ -5803,6 +5852,10 @@ class LiveCluster(Cluster):
             self.cache.take_news(patience=0.1)
         if nobody_came_before and self.has_come():
             self.waiting.do_without_a_list(seconds)
+
+    def has_failed(self):
+        """Say whether a rule has broken, there was trouble, or something could not be written."""
+        return FAILURE.is_set() or self.cycle.has_failed
 
     def look(self, policies=()):
         """Return the cluster as it is by now. Raises ApiError."""
@@ -5889,7 +5942,7 @@ class LeaderElection:
         try:
             return self.write_lease("" if to_release else self.identity)
         except Exception as error:
-            if not is_answer(error, 409):  # another one was faster
+            if not isinstance(error, Conflict):
                 warn_once(f"leader election: {error}", about="leader election")
             return False
 
@@ -6205,7 +6258,6 @@ def remark_on_runtime(pod, spec, classes):
 class Manifests:
     """A cluster made of manifests, which answers like the API server; bindings are kept in memory."""
 
-    is_live = False  # no controllers act on what is written
     COMMAND = ("kubectl get nodes,pods,ns,svc,rc,rs,sts,pv,pvc,sc,csinodes,csidrivers,csistoragecapacities,"
                "volumeattachments,pdb,pc -A -o yaml")  # copies a live cluster
 
@@ -6304,6 +6356,10 @@ class Manifests:
                     give_priority(name, thing["spec"], priority_classes)
                     if "uid" not in thing["metadata"]:  # else it is a live cluster's, which has the class
                         remark_on_runtime(name, thing["spec"], runtime_classes)
+
+    def writer(self):
+        """Return what writes to it."""
+        return WriterOfManifests(self)
 
     def get(self, path, params, accept=None):
         """Answer a list, whatever the form that is asked for."""
@@ -7225,7 +7281,7 @@ def run_to_the_end(cluster, policy_file, stop, interval, once):
     run(cluster, policy_file.current, stop, interval, once)
     cluster.at_rest()
     cluster.cycle.finish(seconds=3 if stop.is_set() else 10)
-    has_failed = cluster.last_error or FAILURE.is_set() or cluster.cycle.under_way or stop.is_set()
+    has_failed = cluster.last_error or cluster.has_failed() or cluster.cycle.under_way or stop.is_set()
     return 1 if once and has_failed else 0
 
 
@@ -7239,7 +7295,7 @@ def schedule_manifests(cluster, policies, stop, options, screen):
         reasons = {uid: record.written for uid, record in cluster.pending.items()}
         screen.print(*picture(snapshot.nodes.values(), pods, screen, waiting),
                      *pods_without_node(pods, snapshot, screen, reasons))
-    return FAILURE.is_set() or stop.is_set()
+    return cluster.has_failed() or stop.is_set()
 
 
 def make_passes(cluster, policies, stop, once):
@@ -7282,19 +7338,19 @@ def explain_pod(cluster, policy_file, options, screen):
     policy.seek_remedy(decision, snapshot)
     if decision.node:  # rules are asked what they say before the binding; nothing is sent
         cluster.cycle.assume(decision)
-    if decision.node:
         cluster.cycle.ask_rules(decision)
     heading = f"{pod.key} {stands}. If scheduled now, by {path}"
     cluster.show(decision, heading)
     if options.output == "html":
         cluster.show.path = path
         screen.print(cluster.show.document(nodes=()))
-    return FAILURE.is_set()
+    return FAILURE.is_set() or decision.trouble is not None
 
 
 def compare(manifests, files, stop, options, screen):
     """Show what comes of manifests under each of several Policies. Return whether something failed."""
     outcomes = {}
+    has_failed = False
     for file in files:
         title = file.path
         while title in outcomes:
@@ -7302,10 +7358,11 @@ def compare(manifests, files, stop, options, screen):
         report = functools.partial(warn_of_unheeded, under=f"{file.path}: ")
         cluster = ListedCluster(copy.deepcopy(manifests), report, options.dry_run)
         outcomes[title] = outcome_of(cluster, file, stop, options)
+        has_failed |= cluster.has_failed()
     if stop.is_set():  # what it has by now is no comparison
         return True
     screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
-    return FAILURE.is_set()
+    return has_failed
 
 
 def outcome_of(cluster, policy_file, stop, options):

@@ -172,7 +172,7 @@ def a_pass(cluster, policies, show=lambda decision: None, stop=None):
 
 def wait_until_told(cluster):
     """Wait until all is written, and rules have followed up all bindings, except Bindings that are under way."""
-    wait_for("all is told", lambda: cluster.writer.tasks.unfinished_tasks <= len(cluster.cycle.under_way))
+    wait_for("all is told", lambda: cluster.writer.tasks.unfinished_tasks <= cluster.cycle.under_way)
 
 
 def cluster_of(*objects):

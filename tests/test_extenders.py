@@ -268,7 +268,7 @@ def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(se
     server = Server(node("a"), pod("p"))
     policies = {"my-scheduler": scheduler.read_policy({
         "kind": "Policy", "apiVersion": "v1", "extenders": [{"urlPrefix": service.url, "bindVerb": "bind"}]})}
-    server.is_live = True
+    server.writer = lambda: scheduler.Writer(server)
     cluster = scheduler.ListedCluster(server)
     policies["my-scheduler"].initial_backoff = policies["my-scheduler"].max_backoff = 600
     for _ in range(2):

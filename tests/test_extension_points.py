@@ -752,11 +752,11 @@ def test_what_post_filter_does_to_what_it_is_shown_changes_nothing_for_others(sp
     "after it": ("permit", ["reserve", "permit", "permit", "pre_bind", "bind"]),
     "at the last": ("pre_bind", ["reserve", "permit", "pre_bind", "permit", "pre_bind", "bind"])})
 def test_no_reservation_is_made_twice_if_the_api_server_fails(spy, point, calls):
-    spy.answers[point] = scheduler.api_error(500, "away")
+    spy.answers[point] = scheduler.error_of(500, "away")
     server = Server(node("n"), pod("p"))
     cluster = scheduler.ListedCluster(server)
     make_pass(server, spy, cluster)
-    assert server.places() == {} and scheduler.FAILURE.is_set()
+    assert server.places() == {} and cluster.has_failed()
     del spy.answers[point]
     make_pass(server, spy, cluster)
     assert [name for name in spy.seen if name in {"unreserve", *calls}] == calls and server.places() == {"p": "n"}
@@ -765,14 +765,14 @@ def test_no_reservation_is_made_twice_if_the_api_server_fails(spy, point, calls)
 @table("status, message", {
     "the API server refuses": (403, "no"), "the API server fails": (500, "oops"), "no answer comes": (0, "away")})
 def test_a_reservation_that_cannot_be_made_is_forgotten_once(spy, status, message):
-    spy.answers["reserve"] = scheduler.api_error(status, message)
+    spy.answers["reserve"] = scheduler.error_of(status, message)
     _, [decision] = make_pass(Server(node("n"), pod("p")), spy)
     assert decision.message == message and spy.seen[-2:] == ["reserve", "unreserve"]
 
 
 def live_cluster(server):
     """A cluster on whose objects others act."""
-    server.is_live = True
+    server.writer = lambda: scheduler.Writer(server)
     return scheduler.ListedCluster(server)
 
 
@@ -810,7 +810,7 @@ def test_the_condition_has_kube_schedulers_reason_why(spy, point, answer, refuse
 
 
 def test_the_reason_why_is_that_of_the_last_attempt(spy):
-    spy.answers["pre_bind"] = scheduler.api_error(503, "trouble")
+    spy.answers["pre_bind"] = scheduler.error_of(503, "trouble")
     server = Server(node("n"), pod("p"))
     cluster = live_cluster(server)
     make_pass(server, spy, cluster)
@@ -1027,12 +1027,13 @@ def test_among_manifests_what_a_rule_says_it_has_bound_is_bound(spy):
 def test_why_a_rule_could_not_bind_is_said_in_an_event(spy, point, answer, said):
     spy.answers[point] = answer
     server = Server(node("n"), pod("p"))
-    make_pass(server, spy, live_cluster(server))
+    cluster = live_cluster(server)
+    make_pass(server, spy, cluster)
     said = f"binding rejected: {said}" if said else (
         "TypeError in a rule: pre_bind: return None or a list of requests, or (requests, why), not ['x'] (")
     events = [body for *_, body in server.sent("POST", "/events")]
     assert [body["reason"] for body in events] == ["FailedScheduling"] and events[0]["message"].startswith(said)
-    assert server.places() == {} and scheduler.FAILURE.is_set()
+    assert server.places() == {} and cluster.has_failed()
 
 
 def test_rules_that_do_not_return_from_bind_are_named_and_are_no_trouble_of_the_api_server(spy, monkeypatch, caplog):
@@ -1281,7 +1282,7 @@ def test_a_held_pod_keeps_its_room_when_the_api_server_is_in_trouble(spy):
     server = Server(node("n"), pod("p"))
     spy.answers["permit"] = 60
     cluster, _ = make_pass(server, spy)
-    spy.answers |= {"permit": None, "pre_bind": scheduler.api_error(503, "away")}
+    spy.answers |= {"permit": None, "pre_bind": scheduler.error_of(503, "away")}
     make_pass(server, spy, cluster)
     assert server.places() == {} and spy.seen.count("unreserve") == 0
     del spy.answers["pre_bind"]

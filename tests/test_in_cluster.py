@@ -124,7 +124,7 @@ class Leases:
         if method != "GET":
             self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": "2"}}
         if not isinstance(self.lease, dict):
-            raise scheduler.api_error(self.lease, f"status {self.lease}")
+            raise scheduler.error_of(self.lease, f"status {self.lease}")
         return self.lease
 
 
@@ -217,7 +217,7 @@ def test_of_two_that_try_at_once_one_leads(caplog):
     def conflict(method, path, body=None):
         if method == "GET":
             return leases.lease
-        raise scheduler.api_error(409, "somebody was faster")
+        raise scheduler.error_of(409, "somebody was faster")
 
     leases.request = conflict
     assert not election.acquire() and caplog.messages == []

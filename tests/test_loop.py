@@ -48,7 +48,7 @@ class Server(scheduler.Manifests):
             if carried_out:
                 super().request(method, path, body, params)
         if failure is not None:
-            raise scheduler.api_error(failure, f"status {failure}")
+            raise scheduler.error_of(failure, f"status {failure}")
         *_, namespace, resource, name = ["", "", *path.split("/")]
         if method == "GET" and resource == "pods":  # one of them
             return self.objects["pods", namespace, name]
@@ -306,7 +306,7 @@ def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
 })
 def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
     """The pod is bound once in the end; if it is bound although its answer was lost, that is found out at once."""
-    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
     server = Server(node("n", cpu="1"), pod("first", {"cpu": "1"}))
     fails = status if isinstance(status, dict) else (status, carried_out)
     server.failures["binding"] = [fails] * (3 if status == 500 else 1)
@@ -330,7 +330,7 @@ def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
 
 def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_up(monkeypatch):
     """There is its event, post_bind is called, and nothing is unreserved."""
-    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
     server, seen = Server(node("n"), pod("p")), []
     server.failures["binding"] = [(504, True), 409]
     rule = scheduler.FullRule("Notes", lambda pod, node: (), hooks={
@@ -346,7 +346,7 @@ def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_
     "it, elsewhere": ({"uid": "uid-p", "nodeName": "m"}, 1),
     "it, there": ({"uid": "uid-p", "nodeName": "n"}, 0)})
 def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(there, attempts, monkeypatch):
-    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
     monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
     server = Server(node("n"), pod("p"))
     # Nor does the API server answer the first requests to see it: what is no pod is not from it.
@@ -366,7 +366,7 @@ def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(t
 
 
 def test_where_nobody_may_see_the_pod_a_binding_without_an_answer_has_failed(monkeypatch):
-    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
     server = Server(node("n"), pod("p"))
     server.failures |= {"binding": [0], "p": [403]}
     cluster = scheduler_of(server)
@@ -381,7 +381,7 @@ def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
 
     def request(method, path, body=None, params=None):
         if "/odd-" in path:
-            raise scheduler.api_error(500, "the webhook has failed")
+            raise scheduler.error_of(500, "the webhook has failed")
         return plain(method, path, body, params)
 
     server.request = request
@@ -576,7 +576,7 @@ def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_l
 def test_a_pod_does_not_back_off_longer_for_an_api_server_that_answers_late(clock, caplog):
     def asks_in_vain(pod, node):
         clock.now += 60
-        raise scheduler.api_error(0, "no answer")
+        raise scheduler.error_of(0, "no answer")
 
     policy, cluster = scheduler.FullPolicy([scheduler.FullRule("Asks", asks_in_vain)], []), scheduler_of(Server(node("n"), pod("p")))
     for _ in range(2):
@@ -775,14 +775,14 @@ def test_nothing_is_said_where_the_condition_is_too_late(status, caplog):
 
 
 def test_two_copies_by_mistake_are_noticed(monkeypatch, caplog):
-    monkeypatch.setattr(Server, "is_live", True)
+    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)
     server = Server(node("n"), node("m", unschedulable=True), pod("p"), pod("q"))
     plain = server.request
 
     def request(method, path, body=None, *more, **options):
         if path.endswith("/binding"):
             plain(method, path, body | {"target": {"name": "m"}}, *more, **options)
-            raise scheduler.api_error(409, "already assigned")
+            raise scheduler.error_of(409, "already assigned")
         return plain(method, path, body, *more, **options)
 
     server.request = request
@@ -871,17 +871,12 @@ def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
     caplog.set_level("INFO", "scheduler")
     server = Server(node("n"), pod("a"))
     server.failures["pods"] = [500, 500, 500] * 2 + [429, 500, 500, 500, 500]
-    waits, stop = [], threading.Event()
-
-    def wait(seconds):
-        waits.append(seconds)
-        if len(waits) == 6:
-            stop.set()
-
-    monkeypatch.setattr(stop, "wait", wait)
+    waits, rests, stop, cluster = [], itertools.count(1), threading.Event(), scheduler_of(server)
+    monkeypatch.setattr(stop, "wait", waits.append)
+    cluster.at_rest = lambda: next(rests) == 6 and stop.set()
     policy_file = scheduler.PolicyFile(ROOT / "policy.json", "my-scheduler")
-    assert scheduler.run_to_the_end(scheduler_of(server), policy_file, stop, 0.5, False) == 0
-    assert waits == [1, 2, 4, 8, 0.5, 0.5]
+    assert scheduler.run_to_the_end(cluster, policy_file, stop, 0.5, False) == 0
+    assert waits == [1, 2, 4, 8], "and then it rests, as always"
     assert caplog.messages == ["status 500", "status 429", "status 500", "the API server answers again"]
     assert server.places() == {"a": "n"}
 
@@ -948,7 +943,7 @@ def test_an_extender_that_fails_to_bind_is_no_trouble_of_the_api_servers(monkeyp
 
 
 def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkeypatch):
-    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
     server = Server(node("n", cpu="2"), pod("big", {"cpu": "2"}, priority=9), *(pod(f"p{i}", {"cpu": "1"}) for i in "ab"))
     prepared = [[("PATCH", "/api/v1/namespaces/default/pods/big", {})], None]
     rule = scheduler.FullRule("Prepare", lambda pod, node: (), hooks={
@@ -965,7 +960,7 @@ def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkey
 
 
 def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock, monkeypatch):
-    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
     server, answer = Server(node("n", cpu="1"), pod("p", {"cpu": "1"})), threading.Event()
     prepared, plain = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})]], server.request
 
@@ -1030,7 +1025,7 @@ def test_a_post_bind_that_takes_long_makes_no_bound_pod_count_as_failed_and_hold
     assert cluster.writer.tasks.unfinished_tasks == 20, "they are waited for at the end"
     go_on.set()
     wait_until_told(cluster)
-    assert (len(server.places()), seen, cluster.cycle.under_way) == (20, [], set()) and not scheduler.FAILURE.is_set()
+    assert (len(server.places()), seen, cluster.cycle.under_way) == (20, [], 0) and not cluster.has_failed()
     assert len(server.sent("POST", "/events")) == 20
 
 
@@ -1045,7 +1040,7 @@ def said_about(server):
     "it says why": ("volumes are being bound", "Licence prepares the binding to n: volumes are being bound"),
     "it does not": ("", "Licence prepares the binding to n")})
 def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reason, waits, monkeypatch):
-    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
     server, decisions, states = Server(node("n"), pod("p")), [], []
     answers = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], [], None]
     answers = [(answer, reason) if answer is not None and reason else answer for answer in answers]
@@ -1056,7 +1051,7 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reas
             (decision.node, decision.waits)))
         wait_until_told(cluster)
         states.append([record.waits_for for record in cluster.pending.values()])
-    assert states == [[scheduler.WaitsFor.PRE_BIND]] * 3 + [[scheduler.WaitsFor.BINDING], []]
+    assert states == [[scheduler.WaitsFor.PRE_BIND]] * 3 + [[scheduler.WaitsFor.NEWS], []]
     assert decisions == [("n", waits), ("n", "")]
     events, conditions = said_about(server)
     assert conditions == [("False", "Waiting", waits)], "the reason is none for which autoscalers make nodes"
@@ -1134,16 +1129,16 @@ def test_a_request_that_the_api_server_fails_to_answer_is_sent_three_times():
 
     def fail():
         sent.append(len(sent))
-        raise scheduler.api_error(500, "oops")
+        raise scheduler.error_of(500, "oops")
 
     with pytest.raises(scheduler.ApiError):
         scheduler.patiently(fail)
     assert len(sent) == 3
 
 
-def bound_in_the_end(server, rule, clock, passes=12):
+def bound_in_the_end(server, rule, clock, passes=12, cluster=None):
     """Make passes with a rule, whatever trouble there is; return the names of the pods that are bound then."""
-    cluster = scheduler_of(server)
+    cluster = cluster or scheduler_of(server)
     for _ in range(passes):
         with contextlib.suppress(scheduler.ApiError):
             make_pass(cluster, policy=scheduler.FullPolicy([rule], []))
@@ -1168,7 +1163,7 @@ def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer
             raise Mute
         return answer if pod.name == "odd" else None
 
-    monkeypatch.setattr(Server, "is_live", True)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
     server = Server(node("n"), pod("odd", priority=9), pod("fine"))
     plain = server.request
 
@@ -1183,7 +1178,8 @@ def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer
             raise scheduler.Unschedulable("no")
 
     rule = scheduler.FullRule("Odd", lambda pod, node: [], hooks={"permit": refuse_odd, hook: odd})
-    assert bound_in_the_end(server, rule, clock) == {"fine"} and scheduler.FAILURE.is_set()
+    cluster = scheduler_of(server)
+    assert bound_in_the_end(server, rule, clock, cluster=cluster) == {"fine"} and cluster.has_failed()
 
 
 def test_pods_whose_bindings_always_fail_do_not_keep_those_behind_them_from_being_bound(clock):
@@ -1192,7 +1188,7 @@ def test_pods_whose_bindings_always_fail_do_not_keep_those_behind_them_from_bein
 
     def request(method, path, body=None, params=None):
         if "/bad-" in path and path.endswith("binding"):
-            raise scheduler.api_error(500, "the webhook says no")
+            raise scheduler.error_of(500, "the webhook says no")
         return plain(method, path, body, params)
 
     server.request = request
@@ -1203,7 +1199,7 @@ def test_pods_whose_bindings_always_fail_do_not_keep_those_behind_them_from_bein
 def test_a_rule_that_has_trouble_with_one_pod_does_not_keep_others_from_being_bound(clock):
     def asks(pod, node):
         if pod.name == "odd":
-            raise scheduler.api_error(503, "the aggregated API is away")
+            raise scheduler.error_of(503, "the aggregated API is away")
         return []
 
     server = Server(node("n"), pod("odd", priority=9), pod("fine"))
@@ -1215,8 +1211,9 @@ def test_rules_follow_up_a_binding_of_which_nobody_can_be_told(monkeypatch):
     server, seen = Server(node("n"), pod("p")), []
     server.failures["events"] = [503] * 100
     rule = scheduler.FullRule("Counts", lambda pod, node: (), hooks={"post_bind": lambda pod, node_name: seen.append(pod.name)})
-    make_pass(scheduler_of(server), policy=scheduler.FullPolicy([rule], []))
-    assert seen == ["p"] and not scheduler.FAILURE.is_set()
+    cluster = scheduler_of(server)
+    make_pass(cluster, policy=scheduler.FullPolicy([rule], []))
+    assert seen == ["p"] and not cluster.has_failed()
 
 
 def test_a_binding_that_fails_late_is_a_failure_of_a_single_pass_too(caplog):
@@ -1226,7 +1223,7 @@ def test_a_binding_that_fails_late_is_a_failure_of_a_single_pass_too(caplog):
     def request(method, path, body=None, params=None):
         if path.endswith("binding"):
             threading.Event().wait(1)
-            raise scheduler.api_error(403, "no right to bind")
+            raise scheduler.error_of(403, "no right to bind")
         return plain(method, path, body, params)
 
     server.request = request

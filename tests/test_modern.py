@@ -473,7 +473,7 @@ def test_volumes_of_today(incoming, objects, reason):
 def test_storage_capacities_of_an_old_api_server(status, known):
     class Old(scheduler.Manifests):
         def request(self, *_):
-            raise scheduler.api_error(status, "no")
+            raise scheduler.error_of(status, "no")
 
     objects = scheduler.ListedCluster(Old()).cache.objects
     if known:

@@ -342,7 +342,7 @@ def test_budgets_are_looked_up_once(monkeypatch):
         """Answer as an API server that has no policy/v1."""
         asked.append(path)
         if path.startswith("/apis/policy/v1/"):
-            raise scheduler.api_error(404, "not found")
+            raise scheduler.error_of(404, "not found")
         return plain(api, method, path, *more)
 
     monkeypatch.setattr(scheduler.Manifests, "request", request)

@@ -84,7 +84,7 @@ class Told:
     def under_way(self):
         """The names of the pods that are neither without a node nor shown on one."""
         return {record.pod.name for record in self.cluster.pending.values()
-                if record.waits_for is scheduler.WaitsFor.BINDING}
+                if record.may_be_bound()}
 
     def bound(self):
         """The pods for which Bindings were sent."""
@@ -816,7 +816,7 @@ def refusing(error):
     return scheduler.FullPolicy([*DEFAULTS.predicates, rule], DEFAULTS.priorities)
 
 
-@table("error", {"refuses": scheduler.Unschedulable("no"), "trouble": scheduler.api_error(503, "status 503")})
+@table("error", {"refuses": scheduler.Unschedulable("no"), "trouble": scheduler.error_of(503, "status 503")})
 def test_what_was_set_aside_is_written_in_the_end_if_another_rule_fails_before(error, told):
     cluster = told(node("n"), storage_class("local"), claim("data"), volume("v"), policy=refusing(error))
     cluster.comes(using("data"))
@@ -969,7 +969,7 @@ def told_of(name, version, what="ADDED"):
 
 
 GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
-BREAKS = scheduler.api_error(0, "broken")
+BREAKS = scheduler.error_of(0, "broken")
 
 
 @table("streams, lists, versions, names", {
@@ -977,24 +977,24 @@ BREAKS = scheduler.api_error(0, "broken")
     "a bookmark moves on where the next one begins": ([[told_of("", 9, "BOOKMARK")], [told_of("a", 12)]], 1, ["1000", "9", "12"], "a"),
     "one that breaks, too": ([[told_of("a", 5), BREAKS], [told_of("b", 6)]], 1, ["1000", "5", "6"], "ab"),
     "after 410 all is listed again": ([[told_of("a", 5), GONE]], 2, ["1000", "2000"], "a"),
-    "and if that is the answer to the watch itself": ([scheduler.api_error(410, "gone")], 2, ["1000", "2000"], ""),
-    "what is not there any more: a list says so": ([scheduler.api_error(404, "no")], 2, ["1000", "2000"], ""),
-    "what can be listed only": ([scheduler.api_error(405, "no")], 2, ["1000", "2000"], ""),
+    "and if that is the answer to the watch itself": ([scheduler.error_of(410, "gone")], 2, ["1000", "2000"], ""),
+    "what is not there any more: a list says so": ([scheduler.error_of(404, "no")], 2, ["1000", "2000"], ""),
+    "what can be listed only": ([scheduler.error_of(405, "no")], 2, ["1000", "2000"], ""),
     "an event that is none": ([[{"type": "ADDED", "object": 7}]], 2, ["1000", "2000"], ""),
-    "no right to watch: all is listed again": ([scheduler.api_error(403, "no")], 2, ["1000", "2000"], ""),
+    "no right to watch: all is listed again": ([scheduler.error_of(403, "no")], 2, ["1000", "2000"], ""),
     "no answer: the same once more": ([BREAKS, [told_of("a", 5)]], 1, ["1000", "1000", "5"], "a"),
 })
 def test_a_reflector(streams, lists, versions, names, monkeypatch, caplog):
     monkeypatch.setattr(scheduler, "backoff", lambda attempts: 0)
     api, news = Streams(*streams), scheduler.queue.SimpleQueue()
-    reflector = scheduler.Reflector(api, "nodes", news)
+    reflector = scheduler.Reflector(api, "nodes", "", news)
     reflector.list()
     threading.Thread(target=reflector.work, daemon=True).start()
     wait_for("it watches for good", lambda: len(api.asked) == len(versions))
     told = [news.get() for _ in range(news.qsize())]
     assert (api.lists, api.asked) == (lists, versions)
     assert "".join(content["metadata"]["name"] for _, what, content in told if what != "LISTED") == names
-    assert [what for _, what, _ in told].count("LISTED") == lists - 1
+    assert [what for _, what, _ in told].count("LISTED") == lists
     has_no_right = any(getattr(stream, "status", None) == 403 for stream in streams)
     assert ("until that is allowed, nodes are listed every 10 s" in caplog.text) == has_no_right
 
@@ -1013,7 +1013,7 @@ def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatc
             raise SystemExit
 
     monkeypatch.setattr(scheduler.time, "sleep", sleep)
-    reflector = scheduler.Reflector(Streams(*[fault] * 9), "nodes", scheduler.queue.SimpleQueue())
+    reflector = scheduler.Reflector(Streams(*[fault] * 9), "nodes", "", scheduler.queue.SimpleQueue())
     reflector.list()
     with pytest.raises(SystemExit):
         reflector.work()
@@ -1033,7 +1033,7 @@ def test_a_stream_is_closed_when_it_tells_that_versions_are_gone(monkeypatch):
 
     api = Streams(stream())
     api.events = lambda stream: stream or time.sleep(3600)
-    reflector = scheduler.Reflector(api, "nodes", scheduler.queue.SimpleQueue())
+    reflector = scheduler.Reflector(api, "nodes", "", scheduler.queue.SimpleQueue())
     reflector.list()
     threading.Thread(target=reflector.work, daemon=True).start()
     wait_for("the stream is closed", lambda: closed)
@@ -1142,12 +1142,12 @@ def test_objects_that_have_gone_are_not_kept(told):
     "one of them has told something": ([[], [told_of("a", 5)], []], True),
     "a bookmark is something": ([[], [told_of("", 9, "BOOKMARK")], []], True),
     "one that does not begin": ([BREAKS, BREAKS], False),
-    "one that may not be watched, so that it is listed": ([scheduler.api_error(403, "no")], True),
+    "one that may not be watched, so that it is listed": ([scheduler.error_of(403, "no")], True),
 })
 def test_a_reflector_that_hears_nothing_knows_that(streams, is_heard, monkeypatch):
     monkeypatch.setattr(scheduler, "backoff", lambda attempts: 0)
     api = Streams(*streams)
-    reflector = scheduler.Reflector(api, "nodes", scheduler.queue.Queue())
+    reflector = scheduler.Reflector(api, "nodes", "", scheduler.queue.Queue())
     reflector.list()
     reflector.heard_at -= 31
     threading.Thread(target=reflector.work, daemon=True).start()
@@ -1217,7 +1217,7 @@ def test_a_watch_that_lags_behind_a_list_does_not_bring_back_whose_name_another_
 def test_a_watch_that_is_answered_with_something_else_is_none(event, monkeypatch, caplog):
     monkeypatch.setattr(scheduler, "backoff", lambda attempts: 0)
     api = Streams(*[[event]] * 3)
-    reflector = scheduler.Reflector(api, "nodes", scheduler.queue.Queue())
+    reflector = scheduler.Reflector(api, "nodes", "", scheduler.queue.Queue())
     reflector.list()
     threading.Thread(target=reflector.work, daemon=True).start()
     wait_for("it watches for good", lambda: len(api.asked) == 4)
