@@ -57,9 +57,9 @@ def run(cluster, read_policies, stop, interval, once):
     while not stop.is_set():
         try:
             schedule_pending_pods(cluster, read_policies(), stop)  # read in each pass: the file may be edited
-            cluster.tell_error(None)
-        except (ApiError, InputError, Malformed) as error:  # of a request; of the Policy file; of a list
-            cluster.tell_error(error)
+            cluster.end_pass()
+        except (ApiError, InputError, Malformed) as error:  # of a request, the Policy file, a list
+            cluster.end_pass(error)
         if cluster.due and not cluster.last_error:
             continue  # pods are left, as the pass ended early: LIST again, then go on
         if once:
@@ -123,7 +123,8 @@ class Policy:
     def prioritize(self, decision, feasible):
         """Return each node's total: the sum, over all priorities, of weight times points."""
         total = dict.fromkeys(feasible, 0 if self.priorities else 1)  # with none, each gets 1
-        for rule in self.priorities if len(feasible) > 1 else ():  # a single node is taken in any case
+        to_ask = self.priorities if len(feasible) > 1 else []  # a single node is taken in any case
+        for rule in to_ask:
             self.asked = rule
             scores = {name: rule.function(decision.pod, node) for name, node in feasible.items()}
             points = rule.reduce(scores) if rule.reduce else scores  # `reduce`: see chapter 3
@@ -164,12 +165,12 @@ class Cluster:
         self.snapshot = Snapshot({})
         self.due = []  # pods not yet tried in this pass; some are left if it ended early
         self.attempts = {}  # uid of a pod that waits -> Attempts
-        self.last_error = None  # the error that ended the last pass, if any
+        self.last_error = None  # the error that cut the last pass short, if any
 
     def begin_pass(self, policies):
         """LIST what there is; find out which pods are due. Raises ApiError, Malformed."""
         selectors = [f"spec.schedulerName={name},spec.nodeName=,{self.UNFINISHED}" for name in policies]
-        waiting = {pod.uid: pod for each in selectors for pod in self.read(Pod, "pods", each)
+        waiting = {pod.uid: pod for selector in selectors for pod in self.read(Pod, "pods", selector)
                    if not (pod.terminating or pod.spec.get("schedulingGates"))}
         self.snapshot = Snapshot({node.name: node for node in self.read(Node, "nodes")})
         for pod in self.read(Pod, "pods", f"spec.nodeName!=,{self.UNFINISHED}"):  # those on nodes
@@ -186,17 +187,17 @@ class Cluster:
 
     def next_pod(self, stop):
         """Return the next pod to decide about; None ends the pass."""
-        ends = stop.is_set() or time.monotonic() >= self.ends_at
-        return self.due.pop(0) if self.due and not ends else None
+        is_over = stop.is_set() or time.monotonic() >= self.ends_at
+        return self.due.pop(0) if self.due and not is_over else None
 
-    def read(self, make, resource, selector=""):
+    def read(self, kind, resource, selector=""):
         """Yield what is listed, as Pods or Nodes; what cannot be read is named, and left out.
 
-        So is a node with such a pod on it: how much room it has is not known.
+        A node that has such a pod is left out, too: nobody knows how much room is free there.
         """
         for raw in self.api.list(resource, selector):
             try:
-                yield make(raw)
+                yield kind(raw)
             except Malformed as error:
                 node = self.snapshot.nodes.pop(text_at(raw, "spec", "nodeName"), None)
                 also = f", and its node {node.name}" if node else ""
@@ -209,8 +210,8 @@ class Cluster:
         try:
             self.api.request(*binding(decision.pod, decision.node))
         except ApiError as error:
-            # After a 5xx the pod may be bound all the same: so no condition says that it is not.
-            decision.reason = "SchedulerError" if error.status < 500 else ""
+            # After a 5xx the pod may be bound all the same: then no condition is to say that it is not.
+            decision.condition_reason = "SchedulerError" if error.status < 500 else ""
             decision.give_up(Unschedulable(f"binding rejected: {error}"))
             self.put_off(decision)
             attempts = self.attempts[decision.pod.uid]
@@ -224,7 +225,7 @@ class Cluster:
     def put_off(self, decision):
         """Have the pod back off: it waits 1, 2, 4, 8, then always 10 seconds before it is tried again."""
         before = self.attempts[decision.pod.uid]
-        seconds = min(2 ** min(before.number, 4), 10)
+        seconds = min(2 ** before.number, 10)
         self.attempts[decision.pod.uid] = Attempts(before.number + 1, time.monotonic() + seconds, before.told)
 
     def report(self, decision):
@@ -236,8 +237,8 @@ class Cluster:
             self.show(decision)
         elif self.attempts[pod.uid].told != decision.message:
             written = self.write(event(pod, "Warning", "FailedScheduling", decision.message))
-            if decision.reason:
-                written &= self.write(pod_condition(pod, decision.reason, decision.message))
+            if decision.condition_reason:
+                written &= self.write(pod_condition(pod, decision.condition_reason, decision.message))
             self.attempts[pod.uid].told = decision.message if written else None
             self.attempts[pod.uid].met_trouble |= not written
             self.show(decision)
@@ -251,8 +252,8 @@ class Cluster:
             return not isinstance(error, Trouble)
         return True
 
-    def tell_error(self, error):
-        """Say what has ended a pass, but not twice in a row; and that the API server answers again."""
+    def end_pass(self, error=None):
+        """Say what has cut a pass short, but not twice in a row; and that the API server answers again."""
         if error and str(error) != str(self.last_error):
             log.error("%s", error)
         if isinstance(self.last_error, Trouble) and not error:
@@ -271,7 +272,7 @@ class Attempts:
     number: int = 0  # of attempts that have failed
     retry_at: float = 0  # in monotonic seconds; of a new pod, when it was first seen
     told: str | None = None  # the message that was last told
-    met_trouble: bool = False  # a Binding failed (404, 409 do not count), or telling did: others come first
+    met_trouble: bool = False  # its Binding failed (not: 404, 409), or what was told of it: others come first
 
 
 class Proxy:
@@ -299,7 +300,8 @@ class Proxy:
             raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip()!r:.200}")
         if answer.status_code >= 300:
             message = " ".join(text_at(content, "message").split()) or answer.status_code
-            raise api_error(answer.status_code, f"{method} {path}: {message}")
+            kind = Trouble if answer.status_code == 429 or answer.status_code >= 500 else ApiError
+            raise kind(answer.status_code, f"{method} {path}: {message}")
         return content
 
     def list(self, resource, selector=""):
@@ -308,8 +310,8 @@ class Proxy:
         things = []
         while params:
             answer = self.request("GET", f"/api/v1/{resource}", params=params)
-            # A missing list is refused ("nothing" is none): as an empty one, it would overcommit nodes.
-            things += pick({"items": "nothing"} | answer, list, "items", of=dict)
+            # Where `items` is missing, `pick` is to raise: as an empty list, that would overcommit nodes.
+            things += pick({"items": "missing"} | answer, list, "items", of=dict)
             token = pick(answer, str, "metadata", "continue")
             params = first | {"continue": token} if token else None
         return things
@@ -325,11 +327,6 @@ class ApiError(Exception):
 
 class Trouble(ApiError):
     """No API server answered, or it said 429 or 5xx: other requests may well fail, too."""
-
-
-def api_error(status, message):
-    """Return the ApiError that an answer with this status means."""
-    return (Trouble if status in (0, 429) or status >= 500 else ApiError)(status, message)
 
 
 def event(pod, event_type, reason, message):
@@ -360,13 +357,13 @@ def now():
 
 # ==== 3. A rule =========================================================================================
 
-# A predicate is a function of (pod, node) that yields the reasons why the pod does not fit. A priority is one
-# that returns a score from 0 to 100. With a `reduce`, it may return any number: `reduce` is given the scores
-# of all nodes that fit, {name: score}, and returns points from 0 to 100, {name: points}.
+# A predicate is a function of (pod, node) that yields the reasons why the pod does not fit, each a string. A
+# priority is one that returns a score from 0 to 100. With a `reduce`, it may return any number: `reduce` is
+# given the scores of all nodes that fit, {name: score}, and returns points from 0 to 100, {name: points}.
 
 
 class InputError(ValueError):
-    """A file cannot be used. The text is a line that says where, what is wrong, and what would be right."""
+    """A file, or a rule, cannot be used. The text, a line, says where, what is wrong, what would be right."""
 
 
 @dataclass(eq=False)
@@ -418,7 +415,7 @@ def host_name(pod, node):
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
     """No pod there uses a host port of this pod: same protocol, number and IP; 0.0.0.0 is any IP."""
-    for other in node.pods.values() if pod.host_ports else ():
+    for other in node.pods.values():
         for port in pod.host_ports.keys() & other.host_ports.keys():
             wanted = pod.host_ports[port]
             taken = other.host_ports[port]
@@ -472,12 +469,12 @@ def disks_of(pod):
     """The pod's network disks, {identity: whether it may be shared}. Rbd: one identity for each monitor."""
     disks = {}
     for volume in pod.volumes:
-        for source, fields in DISK_IDENTITIES.items():
+        for source in [each for each in DISK_IDENTITIES if volume.get(each)]:
             disk = pick(volume, dict, source)
             shared = pick(disk, bool, "readOnly") and source != "awsElasticBlockStore"
             monitors = pick(disk, list, "monitors", of=str) if source == "rbd" else [""]
-            for monitor in monitors if disk else []:
-                identity = source, monitor, *(pick(disk, str, name) for name in fields)
+            for monitor in monitors:
+                identity = source, monitor, *(pick(disk, str, name) for name in DISK_IDENTITIES[source])
                 disks[identity] = shared and disks.get(identity, True)
     return disks
 
@@ -486,7 +483,7 @@ def disks_of(pod):
 def no_disk_conflict(pod, node):
     """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
     mine = disks_of(pod)
-    for other in node.pods.values() if mine else ():
+    for other in node.pods.values():
         theirs = disks_of(other)
         if any(not (mine[disk] and theirs[disk]) for disk in mine.keys() & theirs.keys()):
             yield "node(s) had no available disk"
@@ -525,8 +522,8 @@ def covers(toleration, taint):
 
 # ==== 5. Priorities =====================================================================================
 
-# What scores count for a container that names none. Such sums are called `nonzero`, as upstream. That of a
-# pod that waits, `nonzero_incoming`, differs: see chapter 7.
+# What scores count for cpu, or memory, that a container does not request. Sums with these are called
+# `nonzero`, as upstream. That of a pod that waits, `nonzero_incoming`, differs: see chapter 7.
 DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}
 
 
@@ -624,7 +621,7 @@ class Decision:
     failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its weighted points
     message: str | None = None  # why it has no node; if none fits, in kube-scheduler's words
-    reason: str = "Unschedulable"  # of the pod's condition, if it has no node; "": none is written
+    condition_reason: str = "Unschedulable"  # if it has no node; "": no condition is written
 
     def give_up(self, error):
         """Decide to leave the pod pending, with this error. A rule that breaks affects this pod only."""
@@ -663,7 +660,7 @@ class Pod:
         self.containers = tuple(pick(spec, list, "containers", of=dict))
         self.host_ports = read_only(host_ports_of(self.containers))
         self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
-        # As scores count it: a container that names no cpu, or no memory, has that of DEFAULT_REQUESTS.
+        # As scores count it: a container that requests no cpu, or no memory, has that of DEFAULT_REQUESTS.
         self.nonzero = read_only(amounts_of_pod(spec, DEFAULT_REQUESTS))
         # A bug of upstream, kept: while the pod waits, a core of its overhead counts as a millicore.
         overhead = amounts(spec, "overhead").get("cpu", 0)
@@ -687,7 +684,7 @@ def host_ports_of(containers):
 
 def amounts_of_pod(spec, default):
     """Return what a pod requests: max(its containers together, each init container alone) + overhead."""
-    total = {}  # upstream: computePodResourceRequest; `default` is for what a container does not name
+    total = {}  # upstream: computePodResourceRequest; `default` is for what a container does not request
     for container in pick(spec, list, "containers", of=dict):
         add_to(total, default | amounts(container, "resources", "requests"))
     for container in pick(spec, list, "initContainers", of=dict):
@@ -705,7 +702,7 @@ class Node:
         self.unschedulable = pick(raw, bool, "spec", "unschedulable")
         self.taints = tuple(Taint(*(pick(taint, str, part) for part in Taint._fields))
                             for taint in pick(raw, list, "spec", "taints", of=dict))
-        room = "allocatable" if pick(raw, dict, "status", "allocatable") else "capacity"  # if that is unset
+        room = "allocatable" if pick(raw, dict, "status", "allocatable") else "capacity"  # if unset
         self.allocatable = read_only(NO_REQUESTS | amounts(raw, "status", room))
         self.max_pods = quantity(str(pick(raw, dict, "status", room).get("pods") or 0))
         self._pods = {}
@@ -815,7 +812,7 @@ def satisfies(labels, requirements):
 
 
 def read_requirement(expression):
-    """Read an entry of matchExpressions as NewRequirement does, but for the key. Raises InvalidSelector."""
+    """Read an entry of matchExpressions as NewRequirement does; not its key. Raises InvalidSelector."""
     key = pick(expression, str, "key")
     operator = pick(expression, str, "operator")
     values = pick(expression, list, "values", of=str)
@@ -837,8 +834,8 @@ def read_requirement(expression):
 
 def int64(text):
     """Read a base-10 integer as Go's ParseInt does; None if it is not one of 64 bits."""
-    number = int(text) if text and re.fullmatch("[+-]?[0-9]{1,63}", text) else 2**63
-    return number if -(2**63) <= number < 2**63 else None
+    is_number = re.fullmatch("[+-]?[0-9]{1,63}", text or "")
+    return int(text) if is_number and -(2**63) <= int(text) < 2**63 else None
 
 
 # ==== 9. Fields and quantities ==========================================================================
@@ -877,6 +874,7 @@ def text_at(thing, *path):
 
 QUANTITY = re.compile(  # a number, and its exponent or suffix, if any
     r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE]([+-]?[0-9]{1,9})|([numkMGTPE]|[KMGTPE]i)?)")
+# {"n": 1000 ** -3, "u": 1000 ** -2, "m": 1000 ** -1, None: 1, "k": 1000, ...}
 SUFFIXES = {s: decimal.Decimal(1000) ** i for i, s in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
 SUFFIXES |= {f"{s}i": decimal.Decimal(1024) ** i for i, s in enumerate("KMGTPE", 1)}
 # Reads a number of any length fast: it keeps 100 digits, and rounds up what it cuts off.
@@ -894,7 +892,7 @@ def quantity(text, unit=1):
         raise Malformed(f'"{text:.60}" is not a quantity, such as 100m, 0.5 or 1.5Gi')
     number, exponent, suffix = match.groups()
     value = DIGITS.create_decimal(f"{number}e{exponent or 0}")
-    if value < 0:  # no API server takes it, but a file of manifests may say so
+    if value < 0:  # no API server takes it
         raise Malformed(f'"{text:.60}" is a negative quantity: it must be greater than or equal to 0')
     in_units = DIGITS.multiply(value, SUFFIXES[suffix] * unit)
     return math.ceil(min(in_units, 2**63 - 1))
@@ -943,7 +941,7 @@ def policies_in_file(path, scheduler_name):
                 if where == "priorities" and rules[where][name].weight <= 0:
                     raise InputError(f"priorities: {name}: expected a weight above 0, such as 1")
         given = [key for key, value in document.items() if value is not None]
-        if {*given} - {"kind", "apiVersion"} != {*CATALOGUES}:
+        if set(given) - {"kind", "apiVersion"} != set(CATALOGUES):
             raise InputError(f"expected the lists predicates and priorities, and no more, got {given}")
     except Exception as error:  # a YAML tag may raise any exception
         raise InputError(f"{path}: {' '.join(str(error).split())}") from error
@@ -1726,7 +1724,7 @@ class FullDecision(Decision):
         if isinstance(error, Trouble):
             self.trouble = error
         if self.node and not isinstance(error, Unschedulable):
-            self.reason = "SchedulerError"  # as in kube-scheduler, of what breaks once a node is chosen
+            self.condition_reason = "SchedulerError"  # as kube-scheduler's, once a node is chosen
         self.node = None
         self.waits = ""
         is_known = isinstance(error, (Unschedulable, Malformed, ApiError))
@@ -4366,8 +4364,10 @@ class Conflict(ApiError):
 
 
 def error_of(status, message):
-    """Return the ApiError that an answer with this status means."""
-    return Conflict(status, message) if status == 409 else api_error(status, message)
+    """Return the ApiError that a status means; 0: no API server answered."""
+    if status in (0, 429) or status >= 500:
+        return Trouble(status, message)
+    return Conflict(status, message) if status == 409 else ApiError(status, message)
 
 
 class Unreadable(Trouble):
@@ -5237,7 +5237,7 @@ class BindingCycle:
         if not decision.node:  # a rule has refused already to reserve it
             return requests
         decision.trouble = None
-        decision.reason = "Unschedulable"
+        decision.condition_reason = "Unschedulable"
         record = decision.pod.record
         node = self.cache.snapshot.nodes.get(decision.node)
         try:
@@ -5247,7 +5247,7 @@ class BindingCycle:
                 decision.waits = why_held(decision, node, self.cache.snapshot)
                 if decision.waits:
                     return requests
-            decision.reason = "SchedulerError"  # whatever is wrong from now on; as kube-scheduler's PreBind
+            decision.condition_reason = "SchedulerError"  # of what is wrong now; as kube-scheduler's PreBind
             requests, decision.waits = what_comes_first(decision, node, self.cache.snapshot)
             if decision.waits:
                 record.wait_for(WaitsFor.PRE_BIND, decision)
@@ -5267,7 +5267,8 @@ class BindingCycle:
         self.end_turn(decision)
         self.fall_back(decision)
         self.has_failed |= self.writer.try_to_send(decision.requests)
-        self.recorder.say(decision, "Warning", "FailedScheduling", decision.reason, decision.message)
+        reason = decision.condition_reason
+        self.recorder.say(decision, "Warning", "FailedScheduling", reason, decision.message)
 
     def bind(self, decision, requests):
         """Have a thread bind a pod that has its node; or send first what rules want sent."""
@@ -5833,9 +5834,9 @@ class LiveCluster(Cluster):
         if decision.pod.record.take_note(decision):
             self.show(decision)
 
-    def tell_error(self, error):
-        """Say once what has ended a pass, unless a signal has."""
-        super().tell_error(None if STOP.is_set() else error)
+    def end_pass(self, error=None):
+        """Say once what has cut a pass short, unless a signal has."""
+        super().end_pass(None if STOP.is_set() else error)
         self.failed_passes = self.failed_passes + 1 if self.last_error else 0
 
     def rest(self, seconds, stop):

@@ -664,7 +664,7 @@ def test_an_answer_of_no_api_server_ends_the_pass_only(start, tmp_path, body):
     of_placed = ("/api/v1/pods?fieldSelector=spec.nodeName%21%3D", "/api/v1/pods?fieldSelector=status.phase")
     server.faults["list"] = Choice(
         lambda asked: (lambda request: request.answer(200, body)) if asked.path.startswith(of_placed) else None)
-    words = [": 200 '{}'", ": 200 '[[[", 'items: expected a list, got "nothing"', "the list of pods is not as expected", "is no kubectl proxy"]
+    words = [": 200 '{}'", ": 200 '[[[", 'items: expected a list, got "missing"', "the list of pods is not as expected", "is no kubectl proxy"]
     try:
         running = start("--policy", policy, "--server", server.url, "--interval", "0.1")
         wait_for("it says so", lambda: any(each in line for line in running.err for each in words))
