@@ -1132,6 +1132,7 @@ def read_more_of_pod(pod):
     if sidecars or statuses or spec.get("resources"):  # one that runs may be resized
         read_requests_of_today(pod)
     pod.record = None  # of a pending pod: its PodRecord
+    pod.counts_on = ""  # the node on which the cache counts it: where it is, or is assumed to be
 
 
 def read_claims(pod):
@@ -1699,7 +1700,8 @@ class FullDecision(Decision):
     snapshot: FullSnapshot | None = None  # what they look at
     votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
     remedy: str = ""  # without a node: what a rule does about that
-    trouble: Trouble | None = None  # without a node: what was the matter with the API server
+    trouble: Trouble | None = None  # what was the matter with the API server
+    has_broken: bool = False  # whether a rule has
     waits: str = ""  # with a node: why the pod is not bound to it yet
     requests: list = field(default_factory=list)  # without a node: to be sent, as a remedy
 
@@ -1734,7 +1736,7 @@ class FullDecision(Decision):
             self.failed = Failures(dict.fromkeys(self.nodes, why))
             self.message = self.policy.rejection(error, self.failed)
         if not is_known:
-            FAILURE.set()
+            self.has_broken = True
             log.debug("%s", self.pod.key, exc_info=error)
 
 
@@ -1743,8 +1745,8 @@ class FullDecision(Decision):
 # Rules and extenders are other people's code: they may break, answer nonsense, or take long.
 
 
-# Set once a rule breaks where nobody could return that: in many places, and in threads. Then the exit code is
-# 1, except that of a loop which runs until a signal.
+# Set once a rule breaks where nobody can return that, as in threads: see LiveCluster.has_failed. Then the
+# exit code is 1, except that of a loop which runs until a signal.
 FAILURE = threading.Event()
 
 
@@ -4363,11 +4365,14 @@ class Conflict(ApiError):
     """Somebody else was faster (409): it was written meanwhile, or another replica leads."""
 
 
+class NotFound(ApiError):
+    """There is no such thing (404)."""
+
+
 def error_of(status, message):
     """Return the ApiError that a status means; 0: no API server answered."""
-    if status in (0, 429) or status >= 500:
-        return Trouble(status, message)
-    return Conflict(status, message) if status == 409 else ApiError(status, message)
+    other = Trouble if status in (0, 429) or status >= 500 else ApiError
+    return {404: NotFound, 409: Conflict}.get(status, other)(status, message)
 
 
 class Unreadable(Trouble):
@@ -4506,7 +4511,7 @@ def readable_page(api, resource, params):
         try:
             things.append(api.get(f"{group}/{place}/{text_at(named, 'metadata', 'name')}"))
         except ApiError as error:
-            if not (isinstance(error, Unreadable) or error.status == 404):
+            if not isinstance(error, (Unreadable, NotFound)):
                 raise
             warn_once(f"{resource} {key_in(named)} is left out: {error}")
     return page | {"items": things}
@@ -4649,8 +4654,8 @@ class Objects(dict):
         """List a resource, take it in, and have it watched. Raises ApiError."""
         try:
             things, version = list_all(self.api, resource, selector_of(resource))
-        except ApiError as error:
-            if error.status != 404 or resource != "csistoragecapacities":
+        except NotFound:
+            if resource != "csistoragecapacities":
                 raise
             self[resource] = {}  # an API server that does not know it yet has none
             return
@@ -4769,7 +4774,6 @@ class CachedNodes(dict):
     def __init__(self, snapshot):
         super().__init__()
         self.snapshot = snapshot
-        self.places = {}  # uid of a pod -> name of the node on which it counts
         self.snapshot_is_old = False  # whether by now other nodes can take pods
 
     def __missing__(self, name):
@@ -4798,11 +4802,10 @@ class CachedNodes(dict):
         return True
 
     def place(self, pod, name):
-        """Have a pod count on the node of this name, and on no other one; None: on none."""
+        """Have a pod count on the node of this name, and on no other one; "": on none."""
         self.snapshot_is_old |= isinstance(pod, UnreadPod)
-        was_on = self.places.pop(pod.uid, None)
-        if name:
-            self.places[pod.uid] = name
+        was_on = pod.counts_on
+        pod.counts_on = name
         if was_on == name:
             return
         if was_on:
@@ -4901,10 +4904,10 @@ class Cache:
 
         If it is the same one, which says something else now, it keeps the place where it is assumed.
         """
-        assumed_on = self.nodes.places.get(pod.uid) if pod else None
+        assumed_on = before.counts_on if before and pod and before.uid == pod.uid else ""
         if before:
             del self.pods[key]
-            self.nodes.place(before, None)
+            self.nodes.place(before, "")
         if pod:
             self.pods[key] = pod
             self.nodes.place(pod, pod.node_name or assumed_on)
@@ -4938,7 +4941,7 @@ class Cache:
         self.has_changed = True  # others have met it there
         latest = self.still_waiting(pod)
         if latest:
-            self.nodes.place(latest, None)
+            self.nodes.place(latest, "")
 
     def still_waiting(self, pod):
         """Return a pod as it is by now; or None, if the API server shows that it has gone, or is bound."""
@@ -4986,6 +4989,7 @@ class PodRecord:
     changed: list = field(default_factory=list)  # of objects in memory, for it: (part, name, value before)
 
     # When it is tried again:
+    policy: FullPolicy | None = None  # by this one
     attempts: int = 0  # that have failed
     has_met_trouble: bool = False  # of the API server, at the last of them
     backoff_ends: float = 0
@@ -5074,8 +5078,13 @@ class PodRecord:
         """Say whether its Binding was sent, or is about to be."""
         return self.waits_for in (WaitsFor.BINDING, WaitsFor.NEWS)
 
+    def obey(self, policy):
+        """Have the pod tried again, by another Policy."""
+        self.policy = policy
+        self.retry_now()
+
     def retry_now(self):
-        """Have the pod tried again, whatever it waits for."""
+        """Have the pod tried again, whether or not its backoff is over."""
         self.retry_at = 0
 
     def note_event(self, message, request):
@@ -5084,9 +5093,10 @@ class PodRecord:
         self.event = request
         self.say_again_at = time.monotonic() + random.uniform(1, 2) * SAY_AGAIN_SECONDS
 
-    def say_anew(self):
-        """Have people told again what they were told last, or are about to be."""
-        self.written = None
+    def say_anew(self, message):
+        """Have people told this again with the next attempt, unless it is not what they are told by now."""
+        if self.written == message:
+            self.written = None
 
     def take_note(self, decision):
         """Take note of what is reported of the pod; return whether that is news."""
@@ -5130,7 +5140,8 @@ class SchedulingQueue(dict):
     def renew(self, listed, policies):
         """Return the pods that are to be tried, in this order: those listed, and others, as lists lag.
 
-        Each has its record. All that have gone are forgotten.
+        Each has its record. All that have gone are forgotten. Those for which there is another Policy by now
+        are tried again; before, they fall back, if they wait for rules.
         """
         known = [self.cache.still_waiting(record.pod) for record in self.values()]
         pods = {pod.uid: pod for pod in [*known, *listed] if pod and is_for(pod, policies)}
@@ -5138,7 +5149,12 @@ class SchedulingQueue(dict):
         for uid, pod in pods.items():
             if uid not in self:
                 self[uid] = PodRecord(pod, since=moment)
-            self[uid].renew(pod)
+            record = self[uid]
+            record.renew(pod)
+            if record.policy is not policies[pod.scheduler]:
+                if record.decision:
+                    self.cycle.fall_back(record.decision)
+                record.obey(policies[pod.scheduler])
         for uid, record in [*self.items()]:
             if record.decision and uid not in pods:
                 self.cycle.fall_back(record.decision)
@@ -5148,13 +5164,6 @@ class SchedulingQueue(dict):
                 del self[uid]
                 record.pod.record = None  # else they keep each other
         return self.in_order(pods.values(), policies)
-
-    def begin_anew(self, policies):
-        """Have all pods tried again, by other Policies; those that wait for rules of an old one fall back."""
-        for record in self.values():
-            if record.decision and record.decision.policy not in policies.values():
-                self.cycle.fall_back(record.decision)
-        self.end_backoff()
 
     def in_order(self, pods, policies):
         """Return pods in the order in which to try them."""
@@ -5217,8 +5226,8 @@ class BindingCycle:
         self.writer = writer
         self.recorder = recorder
         self.under_way = 0  # how many Bindings are being written
-        self.failing = {}  # uid of a pod -> the Trouble it has met in this pass, since one was bound
-        self.has_failed = False  # whether there was trouble, or something could not be written
+        self.failing = []  # the Trouble that pods have met in this pass, since one was bound
+        self.has_failed = False  # whether a rule has broken, there was trouble, or a write has failed
 
     def assume(self, decision):
         """Put the pod on its node, and have the rules take note of that (reserve)."""
@@ -5278,28 +5287,28 @@ class BindingCycle:
             if record.waits_for is not WaitsFor.BINDING:
                 self.writer.send(requests)
                 self.recorder.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
-            elif self.writer.start(bind_and_tell, decision, record, self.writer, self.recorder):
-                self.under_way += 1
             else:
-                record.wait_for(WaitsFor.NEWS)
+                self.writer.bind(decision, self.recorder)
+                self.under_way += 1
         except Exception as error:
             self.take_failure(decision, error)
 
     def end_turn(self, decision):
-        """Note how long the loop has spent on the pod, and what it has met."""
+        """Note how long the loop has spent on the pod, and what went wrong."""
         decision.pod.record.end_turn()
+        self.has_failed |= decision.has_broken
         self.note_trouble(decision, decision.trouble)
 
     def note_trouble(self, decision, error):
         """Note whether what a pod has met is trouble of the API server."""
         if decision.pod.record.meet(error):
-            self.failing[decision.pod.uid] = error
+            self.failing.append(error)
             self.has_failed = True
 
     def raise_trouble(self):
         """If several pods have met trouble, raise it: the pass ends."""
         if len(self.failing) >= SEVERAL:
-            raise self.failing.popitem()[1]
+            raise self.failing.pop()
 
     def fall_back(self, decision):
         """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off."""
@@ -5390,7 +5399,7 @@ def warn_of_failure(error, text):
 
     That no answer came, is said once for all pods.
     """
-    if isinstance(error, Conflict) or is_answer(error, 404):
+    if isinstance(error, (Conflict, NotFound)):
         return False
     warn_once(text, about="no answer to a write" if is_answer(error, 0) else None)
     return True
@@ -5426,8 +5435,12 @@ class Writer:
         # is to wait for hardly any time may wait for ever.
         self.answered = queue.Queue()
 
+    def bind(self, decision, recorder):
+        """Have a thread bind a pod, and let the loop know how that has ended. Raises Trouble."""
+        self.start(bind_and_tell, decision, self, recorder)
+
     def start(self, function, *arguments):
-        """Have a thread call a function, as soon as one is free. Return whether one will. Raises Trouble."""
+        """Have a thread call a function, as soon as one is free. Raises Trouble."""
         self.tasks.put((function, arguments))
         if self.threads < min(self.tasks.unfinished_tasks, THREADS):
             try:
@@ -5438,7 +5451,6 @@ class Writer:
                     self.tasks.get()
                     self.tasks.task_done()
                     raise
-        return True
 
     def work(self):
         """Do one task after another, for ever."""
@@ -5513,8 +5525,10 @@ class Writer:
                 uid = text_at(raw, "metadata", "uid")
                 if uid:  # else it is no pod, so that no API server says it
                     return text_at(raw, "spec", "nodeName") if uid == pod.uid else ""
+            except NotFound:  # it has gone
+                return ""
             except ApiError as error:
-                if error.status in (403, 404):  # nobody may ask, or it has gone
+                if error.status == 403:  # nobody may ask
                     return ""
             time.sleep(backoff(attempt))
 
@@ -5539,19 +5553,22 @@ class DryRun(Writer):
 
     is_live = False
 
+    def bind(self, decision, recorder):
+        """Let the loop know that it has ended well."""
+        self.answered.put((decision, None))
+
     def start(self, function, *arguments):
-        """Leave it. Return that nobody calls the function."""
-        return False
+        """Leave it."""
 
     def send(self, requests):
         """Leave it."""
 
 
-def bind_and_tell(decision, record, writer, recorder):
+def bind_and_tell(decision, writer, recorder):
     """Bind the pod, and let the loop know. If it is bound, tell people and rules so."""
     pod = decision.pod
     try:
-        with record.writing:  # what says that the pod waits is written before, or not at all
+        with pod.record.writing:  # what says that the pod waits is written before, or not at all
             bind(decision, writer)
     except BaseException as error:  # by a rule even SystemExit
         place = writer.place_of(pod)
@@ -5632,9 +5649,9 @@ class Recorder:
         if record.written != message:
             return
         if record.may_be_bound():
-            record.say_anew()  # if it is not bound after all
+            record.say_anew(message)  # if it is not bound after all
         elif not write_note(self.writer.attempt, request):
-            record.say_anew()
+            record.say_anew(message)
 
     def announce(self, pod, message):
         """Say that a pod is bound, even if this replica does not lead any more.
@@ -5653,11 +5670,11 @@ def write_note(send, request):
     try:
         patiently(send, *request)
     except ApiError as error:
-        has_gone = error.status == 404
+        has_gone = isinstance(error, NotFound)
         if isinstance(error, Trouble) or (has_gone and "/events/" in request[1]):
             return False
         # Where the pod has gone, another one of its name is told 422.
-        if not isinstance(error, Conflict) and error.status not in (404, 422):
+        if not (isinstance(error, (Conflict, NotFound)) or error.status == 422):
             warn_once(str(error))
     return True
 
@@ -5751,8 +5768,6 @@ class LiveCluster(Cluster):
 
     def begin_pass(self, policies):
         """Find out which pods are due. Raises ApiError."""
-        if policies != self.snapshot.policies:
-            self.pending.begin_anew(policies)
         pods = self.pending.renew(self.waiting_pods(policies), policies)
         if self.cache.has_changed:
             self.cache.has_changed = False
@@ -5855,8 +5870,8 @@ class LiveCluster(Cluster):
             self.waiting.do_without_a_list(seconds)
 
     def has_failed(self):
-        """Say whether a rule has broken, there was trouble, or something could not be written."""
-        return FAILURE.is_set() or self.cycle.has_failed
+        """Say whether a rule has broken, or there was trouble, or something is not written."""
+        return bool(FAILURE.is_set() or self.cycle.has_failed or self.cycle.under_way or self.last_error)
 
     def look(self, policies=()):
         """Return the cluster as it is by now. Raises ApiError."""
@@ -5964,9 +5979,7 @@ class LeaderElection:
         self.written = None
         try:
             lease = lease or self.ask("GET", path)
-        except ApiError as error:
-            if error.status != 404:
-                raise
+        except NotFound:
             lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self.metadata}
             path = leases
             method = "POST"
@@ -7282,8 +7295,7 @@ def run_to_the_end(cluster, policy_file, stop, interval, once):
     run(cluster, policy_file.current, stop, interval, once)
     cluster.at_rest()
     cluster.cycle.finish(seconds=3 if stop.is_set() else 10)
-    has_failed = cluster.last_error or cluster.has_failed() or cluster.cycle.under_way or stop.is_set()
-    return 1 if once and has_failed else 0
+    return int(once and (cluster.has_failed() or stop.is_set()))
 
 
 def schedule_manifests(cluster, policies, stop, options, screen):
@@ -7331,8 +7343,7 @@ def explain_pod(cluster, policy_file, options, screen):
         path = "the default profile of today's kube-scheduler"
         policies = read({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
     policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
-    if pod.node_name in snapshot.nodes:
-        snapshot.take_off(pod, snapshot.nodes[pod.node_name])
+    cluster.cache.nodes.place(pod, "")
     pod.node_name = ""
     pod.record = PodRecord(pod)
     decision = schedule(pod, snapshot, policy)
@@ -7345,7 +7356,8 @@ def explain_pod(cluster, policy_file, options, screen):
     if options.output == "html":
         cluster.show.path = path
         screen.print(cluster.show.document(nodes=()))
-    return FAILURE.is_set() or decision.trouble is not None
+    cluster.cycle.end_turn(decision)
+    return cluster.has_failed()
 
 
 def compare(manifests, files, stop, options, screen):

@@ -867,6 +867,23 @@ def test_explain_goes_on_with_what_rules_say_before_the_binding(label, decided, 
     assert f"default/p {decided} " in " ".join(run.stdout.split()) + " "
 
 
+@table("of", {"a pending pod": pod("p"), "one that is on its best node": pod("p", nodeName="a")})
+def test_rules_see_an_explained_pod_on_its_node_once(of, tmp_path):
+    (tmp_path / "rules.py").write_text(
+        "from scheduler import predicate\n\n"
+        "def permit(pod, node, snapshot):\n"
+        "    return 30, f'{len(node.pods)} of {node.requested[\"cpu\"]}m'\n\n"
+        "@predicate('Mine', permit=permit)\n"
+        "def mine(pod, node):\n"
+        "    return [] if not node.pods else ['it is there already']\n")
+    (tmp_path / "policy.json").write_text(json.dumps({
+        "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}], "priorities": []}))
+    of["spec"]["containers"] = [{"name": "main", "resources": {"requests": {"cpu": "300m"}}}]
+    run = run_scheduler("--cluster", manifest(tmp_path, node("a"), of), "--plugins", tmp_path / "rules.py",
+                        "--policy", tmp_path / "policy.json", "--explain", "p")
+    assert "does not permit the binding to a yet: 1 of 300m" in " ".join(run.stdout.split()), run
+
+
 @table("label, held", {"permit denies": ("denied", False), "permit waits": ("held", True), "all agree": ("x", False)})
 def test_json_says_whether_a_pod_is_held(label, held, tmp_path):
     (tmp_path / "rules.py").write_text(WHAT_FOLLOWS)

@@ -733,9 +733,9 @@ def test_pre_enqueue_keeps_a_pod_out_of_the_queue_and_that_is_said(spy, caplog):
 def test_a_hook_that_answers_something_else_fails_its_pod(spy, point, answer, expected, caplog):
     spy.answers |= {"filter": ["no"] if point == "post_filter" else [], point: answer}
     server = Server(node("n"), pod("p"))
-    _, decisions = make_pass(server, spy)
+    cluster, decisions = make_pass(server, spy)
     said = caplog.text + "".join(decision.message for decision in decisions)
-    assert f"TypeError in a rule: {expected} (" in said and scheduler.FAILURE.is_set() and not server.places()
+    assert f"TypeError in a rule: {expected} (" in said and cluster.has_failed() and not server.places()
 
 
 @table("change", {
@@ -852,13 +852,20 @@ def test_a_pod_that_waits_is_shown_to_rules_as_it_is_by_now(spy, point, told_to_
     assert server.places() == {"p": "n"}
 
 
-def test_what_a_prepared_pod_has_to_have_undone_is_sent_once_when_its_policy_changes(spy):
+@table("lists", {"at once": [], "while lists fail, once they succeed": [500] * 3})
+def test_what_a_prepared_pod_has_to_have_undone_is_sent_once_when_its_policy_changes(lists, spy):
     undo = "PATCH", "/api/v1/nodes/n", {}
     spy.answers |= {"pre_bind": [("PATCH", "/api/v1/namespaces/default/pods/p", {})], "unreserve": [undo]}
     server = Server(node("n"), pod("p"))
     cluster = live_cluster(server)
     make_pass(server, spy, cluster)
     spy.policies = {"my-scheduler": scheduler.FullPolicy([], [])}
+    if lists:
+        server.failures["pods"] = lists
+        asked = len(server.requests)
+        with pytest.raises(scheduler.Trouble):
+            make_pass(server, spy, cluster)
+        assert {method for method, *_ in server.requests[asked:]} == {"GET"}
     make_pass(server, spy, cluster)
     calls = [(method, path) for method, path, *_ in server.requests]
     assert server.places() == {"p": "n"} and calls.count(undo[:2]) == 1

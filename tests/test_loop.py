@@ -1206,6 +1206,27 @@ def test_a_rule_that_has_trouble_with_one_pod_does_not_keep_others_from_being_bo
     assert bound_in_the_end(server, scheduler.FullRule("Asks", asks), clock) == {"fine"}
 
 
+def test_an_event_that_fails_late_does_not_keep_what_is_told_by_then_from_being_told():
+    waiting = scheduler.Pod(pod("p"))
+    waiting.record = scheduler.PodRecord(waiting)
+    decision = scheduler.FullDecision(waiting, {}, POLICY)
+    tasks, sent = [], []
+
+    def attempt(method, path, body):
+        if "too small" in json.dumps(body) and len(tasks) == 1:
+            recorder.say(decision, "Warning", "FailedScheduling", "Unschedulable", "too full")
+        if "too small" in json.dumps(body):
+            raise scheduler.error_of(500, "away")
+        sent.append((method, "too full" in json.dumps(body)))
+
+    writer = types.SimpleNamespace(attempt=attempt, start=lambda *task: tasks.append(task))
+    recorder = scheduler.Recorder(writer)
+    recorder.say(decision, "Warning", "FailedScheduling", "Unschedulable", "too small")
+    for function, *arguments in tasks:
+        function(*arguments)
+    assert sent == [("POST", True), ("PATCH", True)]
+
+
 def test_rules_follow_up_a_binding_of_which_nobody_can_be_told(monkeypatch):
     monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
     server, seen = Server(node("n"), pod("p")), []
