@@ -58,7 +58,7 @@ def run(cluster, read_policies, stop, interval, once):
         try:
             schedule_pending_pods(cluster, read_policies(), stop)  # read in each pass: the file may be edited
             cluster.end_pass()
-        except (ApiError, InputError, Malformed) as error:  # of a request, the Policy file, a list
+        except (ApiError, InputError, Malformed) as error:  # a request failed; Policy or list unusable
             cluster.end_pass(error)
         if cluster.due and not cluster.last_error:
             continue  # pods are left, as the pass ended early: LIST again, then go on
@@ -73,7 +73,7 @@ def schedule_pending_pods(cluster, policies, stop):
     while pod := cluster.next_pod(stop):  # of those that are due, the most important one first
         decision = schedule(pod, cluster.snapshot, policies[pod.scheduler])
         if decision.node:
-            cluster.bind(decision)  # POSTs its `binding`; if that is refused, puts the pod off
+            cluster.bind(decision)  # POSTs the Binding; if that is refused, puts the pod off
         else:
             cluster.put_off(decision)  # the pod is due again after its backoff
         cluster.report(decision)  # says where the pod goes, or why it stays pending
@@ -210,7 +210,7 @@ class Cluster:
         try:
             self.api.request(*binding(decision.pod, decision.node))
         except ApiError as error:
-            # After a 5xx the pod may be bound all the same: then no condition is to say that it is not.
+            # After a 5xx the pod may be bound all the same: so no condition is written that says it is not.
             decision.condition_reason = "SchedulerError" if error.status < 500 else ""
             decision.give_up(Unschedulable(f"binding rejected: {error}"))
             self.put_off(decision)
@@ -244,7 +244,7 @@ class Cluster:
             self.show(decision)
 
     def write(self, request):
-        """Send a request that only informs people. Return False if it is to be sent again."""
+        """Send an event or a condition, if possible. Return False if it is to be sent again."""
         try:
             self.api.request(*request)
         except ApiError as error:
@@ -253,7 +253,7 @@ class Cluster:
         return True
 
     def end_pass(self, error=None):
-        """Say what has cut a pass short, but not twice in a row; and that the API server answers again."""
+        """Say what has cut a pass short, but not twice in a row; after Trouble, that a pass succeeds."""
         if error and str(error) != str(self.last_error):
             log.error("%s", error)
         if isinstance(self.last_error, Trouble) and not error:
@@ -272,7 +272,7 @@ class Attempts:
     number: int = 0  # of attempts that have failed
     retry_at: float = 0  # in monotonic seconds; of a new pod, when it was first seen
     told: str | None = None  # the message that was last told
-    met_trouble: bool = False  # its Binding failed (not: 404, 409), or what was told of it: others come first
+    met_trouble: bool = False  # its Binding (not with 404, 409), event or condition failed: others come first
 
 
 class Proxy:
@@ -310,7 +310,7 @@ class Proxy:
         things = []
         while params:
             answer = self.request("GET", f"/api/v1/{resource}", params=params)
-            # Where `items` is missing, `pick` is to raise: as an empty list, that would overcommit nodes.
+            # Without `items`, a string stands there, so that `pick` raises: an empty list would overcommit.
             things += pick({"items": "missing"} | answer, list, "items", of=dict)
             token = pick(answer, str, "metadata", "continue")
             params = first | {"continue": token} if token else None
@@ -522,8 +522,8 @@ def covers(toleration, taint):
 
 # ==== 5. Priorities =====================================================================================
 
-# What scores count for cpu, or memory, that a container does not request. Sums with these are called
-# `nonzero`, as upstream. That of a pod that waits, `nonzero_incoming`, differs: see chapter 7.
+# For scores, a container that requests no cpu, or no memory, counts as if it requested this much. Such sums
+# are called `nonzero`, as upstream; of the pod that is being scheduled, `nonzero_incoming`: see chapter 7.
 DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}
 
 
@@ -593,7 +593,7 @@ class Malformed(ValueError):
 
 
 class InvalidSelector(Malformed):
-    """A selector that kube-scheduler cannot parse; the text begins as kube-scheduler's."""
+    """A selector that kube-scheduler cannot parse; the text begins like kube-scheduler's message."""
 
 
 class Failures(dict):
@@ -665,7 +665,7 @@ class Pod:
         # A bug of upstream, kept: while the pod waits, a core of its overhead counts as a millicore.
         overhead = amounts(spec, "overhead").get("cpu", 0)
         cpu = self.nonzero.get("cpu", 0) - overhead + math.ceil(overhead / 1000)
-        self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # calculatePodResourceRequest
+        self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # by calculatePodResourceRequest
         self.derived = {}  # what rules have worked out of it: see kept_with_pod
         for read in READ_OF_PODS:
             read(self)
@@ -702,9 +702,9 @@ class Node:
         self.unschedulable = pick(raw, bool, "spec", "unschedulable")
         self.taints = tuple(Taint(*(pick(taint, str, part) for part in Taint._fields))
                             for taint in pick(raw, list, "spec", "taints", of=dict))
-        room = "allocatable" if pick(raw, dict, "status", "allocatable") else "capacity"  # if unset
-        self.allocatable = read_only(NO_REQUESTS | amounts(raw, "status", room))
-        self.max_pods = quantity(str(pick(raw, dict, "status", room).get("pods") or 0))
+        source = "allocatable" if pick(raw, dict, "status", "allocatable") else "capacity"
+        self.allocatable = read_only(NO_REQUESTS | amounts(raw, "status", source))
+        self.max_pods = quantity(str(pick(raw, dict, "status", source).get("pods") or 0))
         self._pods = {}
         self._requested = dict(NO_REQUESTS)
         self._nonzero = dict.fromkeys(DEFAULT_REQUESTS, 0)
@@ -752,7 +752,7 @@ def preferred_terms(pod):
             if weight:
                 pairs.append((weight, node_selector_term(pick(each, dict, "preference"))))
         except InvalidSelector as error:
-            problems[str(error)] = None  # once, as upstream's Aggregate does
+            problems[str(error)] = None  # a dict: as in upstream's list, each is named once
     if problems:
         problem = f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems)
         raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {problem}')
@@ -812,7 +812,7 @@ def satisfies(labels, requirements):
 
 
 def read_requirement(expression):
-    """Read an entry of matchExpressions as NewRequirement does; not its key. Raises InvalidSelector."""
+    """Read an entry of matchExpressions as NewRequirement, its key unchecked. Raises InvalidSelector."""
     key = pick(expression, str, "key")
     operator = pick(expression, str, "operator")
     values = pick(expression, list, "values", of=str)
@@ -833,7 +833,7 @@ def read_requirement(expression):
 
 
 def int64(text):
-    """Read a base-10 integer as Go's ParseInt does; None if it is not one of 64 bits."""
+    """Read a base-10 integer of 64 bits; else return None. (A label's value has at most 63 characters.)"""
     is_number = re.fullmatch("[+-]?[0-9]{1,63}", text or "")
     return int(text) if is_number and -(2**63) <= int(text) < 2**63 else None
 
@@ -877,7 +877,7 @@ QUANTITY = re.compile(  # a number, and its exponent or suffix, if any
 # {"n": 1000 ** -3, "u": 1000 ** -2, "m": 1000 ** -1, None: 1, "k": 1000, ...}
 SUFFIXES = {s: decimal.Decimal(1000) ** i for i, s in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
 SUFFIXES |= {f"{s}i": decimal.Decimal(1024) ** i for i, s in enumerate("KMGTPE", 1)}
-# Reads a number of any length fast: it keeps 100 digits, and rounds up what it cuts off.
+# Keeps 100 digits, and rounds up the rest, to be fast; what is too large becomes Infinity (no trap).
 DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_UP, Emin=-999, Emax=999, traps=[])
 
 
@@ -914,7 +914,7 @@ def add_to(total, more):
 
 
 def raise_to(total, others):
-    """Raise resource amounts, in place, to those of others that are higher."""
+    """Raise each resource amount, in place, to that of others, if theirs is higher."""
     for name, amount in others.items():
         if amount > total.get(name, 0):
             total[name] = amount
@@ -958,7 +958,7 @@ def print_decision(decision):
 
 
 def run_script(argv=None):
-    """Run this part, until Ctrl-C. Return the exit code, 1 if --once has failed; wrong usage makes it 2."""
+    """Run this part, until Ctrl-C. Return the exit code: 1 if --once fails or is ended; 2 is wrong usage."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--server", default="http://127.0.0.1:8001", help="kubectl proxy's URL (%(default)s)")
     parser.add_argument("--policy", default="policy.json", help="a Policy file (%(default)s)")
