@@ -415,11 +415,10 @@ def host_name(pod, node):
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
     """No pod there uses a host port of this pod: same protocol, number and IP; 0.0.0.0 is any IP."""
-    for other in node.pods.values():
-        for port in pod.host_ports.keys() & other.host_ports.keys():
-            wanted = pod.host_ports[port]
-            taken = other.host_ports[port]
-            if wanted & taken or "0.0.0.0" in wanted | taken:
+    for port, wanted in pod.host_ports.items():
+        for other in node.pods.values():
+            taken = other.host_ports.get(port)
+            if taken and (wanted & taken or "0.0.0.0" in wanted | taken):
                 yield "node(s) didn't have free ports for the requested pod ports"
                 return
 
@@ -482,12 +481,12 @@ def disks_of(pod):
 @predicate("NoDiskConflict")
 def no_disk_conflict(pod, node):
     """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
-    mine = disks_of(pod)
-    for other in node.pods.values():
-        theirs = disks_of(other)
-        if any(not (mine[disk] and theirs[disk]) for disk in mine.keys() & theirs.keys()):
-            yield "node(s) had no available disk"
-            return
+    for disk, is_shared in disks_of(pod).items():
+        for other in node.pods.values():
+            theirs = disks_of(other)
+            if disk in theirs and not (is_shared and theirs[disk]):
+                yield "node(s) had no available disk"
+                return
 
 
 @predicate("PodToleratesNodeTaints")
@@ -666,6 +665,7 @@ class Pod:
         overhead = amounts(spec, "overhead").get("cpu", 0)
         cpu = self.nonzero.get("cpu", 0) - overhead + math.ceil(overhead / 1000)
         self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # by calculatePodResourceRequest
+        pick(raw, list, "status", "conditions", of=dict)  # if they are malformed, this says it
         self.derived = {}  # what rules have worked out of it: see kept_with_pod
         for read in READ_OF_PODS:
             read(self)
@@ -1122,7 +1122,6 @@ def read_more_of_pod(pod):
     pod.init_containers = tuple(pick(spec, list, "initContainers", of=dict))
     for container in [*pod.containers, *pod.init_containers]:
         pick(container, str, "name")
-    pick(raw, list, "status", "conditions", of=dict)  # so that whoever looks at them later can
     read_claims(pod)
     pod.uncounted_cpu = pod.nonzero.get("cpu", 0) - pod.nonzero_incoming["cpu"]
     sidecars = [container for container in pod.init_containers if is_sidecar(container)]
