@@ -402,6 +402,16 @@ def test_many_pods_in_a_row_whose_writes_fail_mean_that_the_api_server_is_in_tro
     assert 30 <= len(server.sent("POST", "/binding")) < 90
 
 
+def test_a_pod_is_tried_again_at_once_by_another_policy(clock):
+    server, refuses = Server(node("n"), pod("p")), scheduler.FullRule("Refuses", lambda pod, node: ["no"])
+    cluster, policy = scheduler_of(server), scheduler.FullPolicy([refuses], [])
+    for _ in range(2):
+        make_pass(cluster, policy=policy)
+    assert [record.attempts for record in cluster.pending.values()] == [1], "by the same one it backs off"
+    make_pass(cluster, policy=scheduler.FullPolicy([], []))
+    assert server.places() == {"p": "n"}
+
+
 def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
     server, decisions = Server(node("n", cpu="1"), pod("first", {"cpu": "1"})), []
     cluster = scheduler.ListedCluster(server, dry_run=True)
