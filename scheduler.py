@@ -522,7 +522,7 @@ def covers(toleration, taint):
 # ==== 5. Priorities =====================================================================================
 
 # For scores, a container that requests no cpu, or no memory, counts as if it requested this much. Such sums
-# are called `nonzero`, as upstream; of the pod that is being scheduled, `nonzero_incoming`: see chapter 7.
+# are called `nonzero`, as upstream. For the pod that is being scheduled, see `nonzero_incoming` in chapter 7.
 DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}
 
 
@@ -1700,7 +1700,7 @@ class FullDecision(Decision):
     votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
     remedy: str = ""  # without a node: what a rule does about that
     trouble: Trouble | None = None  # what was the matter with the API server
-    has_broken: bool = False  # whether a rule has
+    rule_has_broken: bool = False
     waits: str = ""  # with a node: why the pod is not bound to it yet
     requests: list = field(default_factory=list)  # without a node: to be sent, as a remedy
 
@@ -1735,7 +1735,7 @@ class FullDecision(Decision):
             self.failed = Failures(dict.fromkeys(self.nodes, why))
             self.message = self.policy.rejection(error, self.failed)
         if not is_known:
-            self.has_broken = True
+            self.rule_has_broken = True
             log.debug("%s", self.pod.key, exc_info=error)
 
 
@@ -4370,8 +4370,10 @@ class NotFound(ApiError):
 
 def error_of(status, message):
     """Return the ApiError that a status means; 0: no API server answered."""
-    other = Trouble if status in (0, 429) or status >= 500 else ApiError
-    return {404: NotFound, 409: Conflict}.get(status, other)(status, message)
+    if status in (0, 429) or status >= 500:
+        return Trouble(status, message)
+    kind = {404: NotFound, 409: Conflict}.get(status, ApiError)
+    return kind(status, message)
 
 
 class Unreadable(Trouble):
@@ -4988,7 +4990,7 @@ class PodRecord:
     changed: list = field(default_factory=list)  # of objects in memory, for it: (part, name, value before)
 
     # When it is tried again:
-    policy: FullPolicy | None = None  # by this one
+    policy: FullPolicy | None = None  # by which it is tried
     attempts: int = 0  # that have failed
     has_met_trouble: bool = False  # of the API server, at the last of them
     backoff_ends: float = 0
@@ -5139,8 +5141,8 @@ class SchedulingQueue(dict):
     def renew(self, listed, policies):
         """Return the pods that are to be tried, in this order: those listed, and others, as lists lag.
 
-        Each has its record. All that have gone are forgotten. Those for which there is another Policy by now
-        are tried again; before, they fall back, if they wait for rules.
+        Each has its record. All that have gone are forgotten. If there is another Policy for a pod by now, it
+        is tried again; if it waits for rules of the old one, it falls back first.
         """
         known = [self.cache.still_waiting(record.pod) for record in self.values()]
         pods = {pod.uid: pod for pod in [*known, *listed] if pod and is_for(pod, policies)}
@@ -5154,12 +5156,13 @@ class SchedulingQueue(dict):
                 if record.decision:
                     self.cycle.fall_back(record.decision)
                 record.obey(policies[pod.scheduler])
-        for uid, record in [*self.items()]:
-            if record.decision and uid not in pods:
+        for uid in [uid for uid in self if uid not in pods]:
+            record = self[uid]
+            if record.decision:
                 self.cycle.fall_back(record.decision)
             is_unanswered = record.waits_for is WaitsFor.BINDING
             is_unseen = record.waits_for is WaitsFor.NEWS and self.cache.still_waiting(record.pod)
-            if uid not in pods and not (is_unanswered or is_unseen):
+            if not (is_unanswered or is_unseen):
                 del self[uid]
                 record.pod.record = None  # else they keep each other
         return self.in_order(pods.values(), policies)
@@ -5241,9 +5244,9 @@ class BindingCycle:
 
     def ask_rules(self, decision):
         """Ask rules whether a pod may be bound by now (permit, pre_bind). Return what to send first."""
-        requests = []
         if not decision.node:  # a rule has refused already to reserve it
-            return requests
+            return []
+        requests = []
         decision.trouble = None
         decision.condition_reason = "Unschedulable"
         record = decision.pod.record
@@ -5254,7 +5257,7 @@ class BindingCycle:
             if record.waits_for is WaitsFor.PERMIT:
                 decision.waits = why_held(decision, node, self.cache.snapshot)
                 if decision.waits:
-                    return requests
+                    return []
             decision.condition_reason = "SchedulerError"  # of what is wrong now; as kube-scheduler's PreBind
             requests, decision.waits = what_comes_first(decision, node, self.cache.snapshot)
             if decision.waits:
@@ -5295,7 +5298,7 @@ class BindingCycle:
     def end_turn(self, decision):
         """Note how long the loop has spent on the pod, and what went wrong."""
         decision.pod.record.end_turn()
-        self.has_failed |= decision.has_broken
+        self.has_failed |= decision.rule_has_broken
         self.note_trouble(decision, decision.trouble)
 
     def note_trouble(self, decision, error):
@@ -5648,7 +5651,7 @@ class Recorder:
         if record.written != message:
             return
         if record.may_be_bound():
-            record.say_anew(message)  # if it is not bound after all
+            record.say_anew(message)  # which happens only if it is not bound after all
         elif not write_note(self.writer.attempt, request):
             record.say_anew(message)
 
@@ -7350,12 +7353,12 @@ def explain_pod(cluster, policy_file, options, screen):
     if decision.node:  # rules are asked what they say before the binding; nothing is sent
         cluster.cycle.assume(decision)
         cluster.cycle.ask_rules(decision)
+    cluster.cycle.end_turn(decision)  # what has gone wrong makes the exit code 1
     heading = f"{pod.key} {stands}. If scheduled now, by {path}"
     cluster.show(decision, heading)
     if options.output == "html":
         cluster.show.path = path
         screen.print(cluster.show.document(nodes=()))
-    cluster.cycle.end_turn(decision)
     return cluster.has_failed()
 
 
