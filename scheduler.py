@@ -408,7 +408,7 @@ def check_node_unschedulable(pod, node):
 @predicate("HostName")
 def host_name(pod, node):
     """The pod asks for this node, or for none. (A pod that waits has none, so it always passes.)"""
-    if pod.node_name not in ("", node.name):
+    if pod.node_name and pod.node_name != node.name:
         yield "node(s) didn't match the requested hostname"
 
 
@@ -446,14 +446,14 @@ def pod_fits_resources(pod, node):
 
 
 def kept_with_pod(function):
-    """Make a function of a pod remember its answer, in the pod."""
+    """Make a function of a pod, and maybe of more, remember its answers, in the pod."""
 
     @functools.wraps(function)
-    def kept(pod):
+    def kept(pod, *more):
         """Return the answer for this pod; work it out only once."""
-        if function not in pod.derived:
-            pod.derived[function] = function(pod)
-        return pod.derived[function]
+        if (function, *more) not in pod.derived:
+            pod.derived[(function, *more)] = function(pod, *more)
+        return pod.derived[(function, *more)]
 
     return kept
 
@@ -504,7 +504,7 @@ def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
     return [taint for taint in node.taints if taint.effect in effects and not tolerates(pod, taint)]
 
 
-@functools.lru_cache(maxsize=256)  # many nodes have the same taints
+@kept_with_pod  # many nodes have the same taints
 def tolerates(pod, taint):
     """Say whether one of the pod's tolerations covers the taint."""
     return any(covers(toleration, taint) for toleration in pod.tolerations)
@@ -730,7 +730,7 @@ Snapshot = collections.namedtuple("Snapshot", "nodes")
 def wants_node(pod, node):
     """Say whether a node meets the pod's nodeSelector and required node affinity."""
     terms = required_terms(pod)
-    return pod.node_selector.items() <= node.labels.items() and (
+    return all([node.labels.get(key) == value for key, value in pod.node_selector.items()]) and (
         terms is None or any(term_matches(term, node) for term in terms))
 
 
@@ -1017,6 +1017,7 @@ def main(argv=None):
 
 import hashlib
 import itertools
+import marshal
 
 
 # ==== 11. Sidecars and resizing =========================================================================
@@ -1130,6 +1131,7 @@ def read_more_of_pod(pod):
     statuses = pick(raw, list, "status", "containerStatuses", of=dict)
     if sidecars or statuses or spec.get("resources"):  # one that runs may be resized
         read_requests_of_today(pod)
+    pod.signatures = {}  # names of attributes -> see `signature`
     pod.record = None  # of a pending pod: its PodRecord
     pod.counts_on = ""  # the node on which the cache counts it: where it is, or is assumed to be
 
@@ -1258,29 +1260,30 @@ def is_large(pod):
 
 
 def signature(pod, names):
-    """Return what pods have in common in which these attributes are the same. Upstream: SignPod."""
-    if names not in pod.derived:
-        text = repr([getattr(pod, name) for name in names])
-        pod.derived[names] = text if len(text) < 200 else digest(text)
-    return pod.derived[names]
+    """Return bytes that pods share in which these attributes are equal; None if no other pod is like it."""
+    if names in pod.signatures:
+        return pod.signatures[names]
+    values = [dict(value) if type(value := getattr(pod, name, ...)) is read_only else value for name in names]
+    try:
+        data = marshal.dumps(values, 2)  # in this version, equal values give equal bytes
+        if b"kube-api-access-" in data:
+            data = without_token(pod, data)
+        if len(data) >= 200:
+            data = hashlib.blake2b(data, digest_size=16).digest()
+    except ValueError:  # some value is not of JSON's types
+        data = None
+    pod.signatures[names] = data
+    return data
 
 
-@kept_with_pod
-def kind_of(pod):
-    """What pods that are alike have in common: what rules may look at, except name, status and node."""
-    return digest(repr((
-        plain_spec(pod), pod.namespace, pod.labels, pod.annotations, pod.controller,
-        pod.terminating, pod.requests, pod.nonzero)))  # as they are while the pod is resized in place
-
-
-def plain_spec(pod):
-    """Return the spec as text, without the node, and without the random name of the volume with the token."""
-    text = repr(pod.spec | {"nodeName": ""})
+def without_token(pod, data):
+    """Return bytes without the random name of the volume with the pod's token."""
     for volume in pod.volumes:
         name = text_at(volume, "name")
         if "projected" in volume and re.fullmatch("kube-api-access-[a-z0-9]{5}", name):
-            text = text.replace(f"'name': {name!r}", "'name': a token's")  # in the mounts of it, too
-    return text
+            named = marshal.dumps("name", 2) + marshal.dumps(name, 2)  # in the mounts of it, too
+            data = data.replace(named, named[:-5] + b"*****")
+    return data
 
 
 def is_as_in(pod, raw):
@@ -1313,10 +1316,61 @@ def what_counts(raw):
 # ==== 14. What is remembered ============================================================================
 
 # It only saves time. What a function says of a node is remembered until the node changes, or a pod on it:
-# with each change the node gets a new version. A rule's answers are kept for pods that are alike to this
-# rule; so pods of many kinds share what the taints, the selectors, the ports say of a node. What answers rest
-# on beside the node and the pod, such as a rule's metadata, is their `basis`: on another one, all are asked
-# for anew.
+# with each change the node gets a new version. What answers rest on beside the node and the pod, such as a
+# rule's metadata, is their `basis`: on another one, all are asked for anew.
+#
+# Nobody has to say what of a pod a rule looks at. A rule is given a view of the pod (`Seen`), which notes the
+# attributes that are looked at; all that a rule has ever looked at are its `reads`. Its answers are kept for
+# pods in which these are equal: what it has looked at first is the same then, so it has gone on in the same
+# way, and so forth. So pods of many kinds share what the taints, the selectors, the ports say of a node.
+# An answer that was found without a look at the node is the same for all nodes.
+#
+# That holds for a rule that says the same whenever it looks at the same. One that goes by chance, by the
+# clock, or by what it has kept itself, is not `steady`: it gets the pod itself, and is asked each time.
+
+
+class Seen:
+    """A view of a pod or of a node: a copy that gets each attribute when it is looked at, and notes that.
+
+    What a rule writes into it is seen by nobody else. If it takes the thing as a whole (as a key, in a
+    comparison, to copy it), that is noted as `__dict__`, in which no two are equal. `known`: attributes that
+    it has from the start, as it is known already that they are looked at.
+    """
+
+    def __init__(self, thing, known=()):
+        self._thing = thing
+        self._names = {}  # {attribute: None}, of the others that were looked at, be they there or not
+        self.derived = {}  # its own, so that kept_with_pod looks at the pod, even if the answer was known
+        values = vars(thing)
+        for name in known:
+            if name in values:
+                setattr(self, name, values[name])
+
+    def __getattr__(self, name):  # is called where the copy has no such attribute yet
+        self._names[name] = None
+        value = getattr(self._thing, name)
+        setattr(self, name, value)
+        return value
+
+    def itself(self):
+        """Return the thing as a whole."""
+        self._names["__dict__"] = None
+        return self._thing
+
+    __class__ = property(lambda self: type(self._thing))  # so that isinstance(pod, Pod) holds
+    __dict__ = property(lambda self: vars(self.itself()))
+
+    def __hash__(self):
+        """As the thing itself."""
+        return hash(self.itself())
+
+    def __eq__(self, other):
+        """As the thing itself."""
+        return self.itself() == other
+
+    def __reduce_ex__(self, protocol):
+        """Have `copy` copy the thing itself."""
+        return self.itself().__reduce_ex__(protocol)
 
 
 @dataclass
@@ -1360,6 +1414,16 @@ class Memory:
         """Return another memory that knows the same."""
         return replace(self, versions=dict(self.versions), findings=dict(self.findings))
 
+    def knows(self, subject, like):
+        """Say whether something was found out on the subject, for pods that share `like`."""
+        return (subject, like) in self.findings
+
+    def rename(self, subject, before, now):
+        """Have what was found out for pods that share `before` be that for those that share `now`."""
+        found = self.findings.pop((subject, before), None)
+        if found and now is not None:
+            self.findings[subject, now] = found
+
     def keep(self, key, finding, size):
         """Keep a finding. If so many, about so many nodes, are too much, forget any others.
 
@@ -1373,14 +1437,14 @@ class Memory:
 def likeness(pod, rule, metadata):
     """Return what a pod shares with those that are alike to a rule, as far as its metadata are equal.
 
-    None: nothing is to be remembered, as the rule is not steady, or the pod says too much.
+    None: nothing is to be remembered, as the rule is not steady, the pod says too much, or is like no other.
     """
     if not rule.steady or is_large(pod):
         return None
-    if rule.is_own:
-        return kind_of(pod), pod.node_name
-    has_no_metadata = rule.metadata and not metadata
-    return signature(pod, () if has_no_metadata else rule.signed)
+    names = rule.reads
+    if rule.metadata and metadata:  # to save time: these are likely to be equal for pods of one family
+        names += ("controller",) if pod.controller else ("labels",)
+    return signature(pod, names)
 
 
 def likeness_to_all(prepared):
@@ -1471,12 +1535,7 @@ class FullRule(Rule):
     member: str | None = None  # an entry whose argument has this field means this rule, whatever its name
     check: Callable | None = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for the other extension points
-    steady: bool = False  # for pods alike (`likeness`), its answer rests on the node and its metadata alone
-    # Built-in rules: the attributes of a pod that the function looks at, by which its answers are kept. With
-    # "labels" they are kept apart for kinds of pods whose `metadata` differ, unless that is empty.
-    signed: tuple = ()
-    needs: tuple = ()  # a predicate has nothing against any node if these attributes are empty
-    is_own: bool = False  # it is one of --plugins, not a built-in one
+    steady: bool = False  # it says the same whenever it looks at the same, and `metadata` are equal
     # What a pod may ask for -> function(pod, its node or None), whether it does: to warn that nobody looks.
     looks_at: dict = field(default_factory=dict)
     aliases: list = field(default_factory=list)  # other names of it in a Policy; several rules may have one
@@ -1488,21 +1547,23 @@ class FullRule(Rule):
     title: str = ""  # what it calls the rule, by any of its names
     settings: dict = field(default_factory=dict)  # what functions take by these names; else their defaults
 
+    # What was seen of it: the attributes of pods that the function has looked at so far, if it is steady; and
+    # the likeness of pods for which a predicate has nothing against any node, as it looks at none.
+    reads: tuple = field(default=(), init=False)
+    idle: set = field(default_factory=set, init=False)
+
 
 RULE_OF = {}  # the code of a rule's function -> the rule's name; if several rules share it, the last one's
 
 
 def full_rule(where, name, function, **options):
     """Return the rule that a decorator registers, with all that it says."""
-    plain = getattr(function, "func", function)  # some built-in rules are made by functools.partial
-    is_own = plain.__module__ != __name__
     for each in (function, *options.values()):
         if hasattr(each, "__code__"):
             RULE_OF[each.__code__] = name
     given = {option: value for option, value in options.items() if value is not None}
     hooks = {option: given.pop(option) for option in given.keys() - FullRule.__dataclass_fields__.keys()}
-    unless_given = {"steady": not is_own, "is_own": is_own, "plugin": name}
-    return FullRule(name, function, where=where, hooks=hooks, **(unless_given | given))
+    return FullRule(name, function, where=where, hooks=hooks, **({"plugin": name} | given))
 
 
 RULE_MAKERS.update({where: functools.partial(full_rule, where) for where in CATALOGUES})
@@ -1515,7 +1576,6 @@ def requires(side, pod, node):
 
 
 GENERAL = {"by_default": 1, "aliases": ["GeneralPredicates"]}
-AS_IT_COUNTS = ("nonzero_incoming", "uncounted_cpu")
 
 
 def pod_fits_other_resources(pod, node, excepted=()):
@@ -1536,42 +1596,38 @@ def random_score(pod, node):
     return random_priority(pod, node)
 
 
+# All of these are steady, unless they say otherwise. A rule that is not here is not: nobody has said so.
 SAID_OF_THE_SCRIPTS_RULES = {
-    "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True, "signed": ("tolerations",)},
-    "HostName": {"plugin": "NodeName", **GENERAL, "signed": ("node_name",), "needs": ("node_name",)},
+    "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True},
+    "HostName": {"plugin": "NodeName", **GENERAL},
     "PodFitsHostPorts": {
         "plugin": "NodePorts", "by_default": 1, "aliases": ["PodFitsPorts", "GeneralPredicates"],
-        "signed": ("host_ports",), "needs": ("host_ports",),
         "looks_at": {"host ports": lambda pod, node: pod.host_ports}},
     "MatchNodeSelector": {
         "plugin": "NodeAffinity", **GENERAL,
-        "signed": ("node_selector", "node_affinity"), "needs": ("node_selector", "node_affinity"),
         "looks_at": {"a node selector": lambda pod, node: pod.node_selector,
                      "required node affinity": functools.partial(requires, "nodeAffinity")}},
     "PodFitsResources": {
-        "function": pod_fits_other_resources,
-        "plugin": "NodeResourcesFit", **GENERAL, "signed": ("requests",),
+        "function": pod_fits_other_resources, "plugin": "NodeResourcesFit", **GENERAL,
         "looks_at": {"resource requests": lambda pod, node: any(pod.requests.values())}},
     "NoDiskConflict": {
         "plugin": "VolumeRestrictions", "by_default": 1,
         "looks_at": {"a network disk": lambda pod, node: disks_of(pod)}},
     "PodToleratesNodeTaints": {
-        "plugin": "TaintToleration", "always": True, "signed": ("tolerations",),
+        "plugin": "TaintToleration", "always": True,
         "looks_at": {"no toleration for taints there": lambda pod, node: node and hostile_taints(pod, node)}},
-    "LeastRequestedPriority": {"plugin": "NodeResourcesFit", "by_default": 1, "signed": AS_IT_COUNTS},
-    "MostRequestedPriority": {"plugin": "NodeResourcesFit", "signed": AS_IT_COUNTS},
-    "BalancedResourceAllocation": {
-        "plugin": "NodeResourcesBalancedAllocation", "by_default": 1,
-        "signed": ("nonzero_incoming", "requests")},
-    "NodeAffinityPriority": {"plugin": "NodeAffinity", "by_default": 1, "signed": ("node_affinity",)},
-    "TaintTolerationPriority": {"plugin": "TaintToleration", "by_default": 1, "signed": ("tolerations",)},
+    "LeastRequestedPriority": {"plugin": "NodeResourcesFit", "by_default": 1},
+    "MostRequestedPriority": {"plugin": "NodeResourcesFit"},
+    "BalancedResourceAllocation": {"plugin": "NodeResourcesBalancedAllocation", "by_default": 1},
+    "NodeAffinityPriority": {"plugin": "NodeAffinity", "by_default": 1},
+    "TaintTolerationPriority": {"plugin": "TaintToleration", "by_default": 1},
     "RandomPriority": {"function": random_score, "steady": False}}
 
 
 for where, catalogue in CATALOGUES.items():
     for rule in [*catalogue.values()]:
-        options = {"function": rule.function, "reduce": rule.reduce}
-        options |= SAID_OF_THE_SCRIPTS_RULES.get(rule.name, {})
+        said = SAID_OF_THE_SCRIPTS_RULES.get(rule.name, {"steady": False})
+        options = {"function": rule.function, "reduce": rule.reduce, "steady": True} | said
         catalogue[rule.name] = full_rule(where, rule.name, **options)
         RULE_OF[rule.function.__code__] = rule.name
 
@@ -1590,11 +1646,13 @@ class Prepared:
         if rule.metadata:
             self.function = functools.partial(rule.function, metadata=metadata)
         self.like = likeness(pod, rule, metadata)
+        self.seen = pod if self.like is None else Seen(pod, rule.reads)  # what the rule is given
+        self.is_idle = False  # whether it was seen to have nothing against any node, as it looks at none
         self.known = {}  # the text of reasons -> these; so equal ones take up the room of one
 
     def reasons(self, node):
         """Return the reasons that a predicate has against a node."""
-        reasons = self.function(self.pod, node)
+        reasons = self.function(self.seen, node)
         if isinstance(reasons, types.GeneratorType):
             reasons = list(reasons)
         if reasons == []:  # the usual answer, so that this is to be fast
@@ -1604,18 +1662,52 @@ class Prepared:
 
     def score(self, node):
         """Return the score that a priority gives a node."""
-        score = self.function(self.pod, node)
+        score = self.function(self.seen, node)
         if not self.rule.reduce and not (type(score) is int and 0 <= score <= 100):
             check_points(self.rule, {node.name: score})
         return score
 
     def split(self, nodes, snapshot):
         """Return those of these nodes that a predicate lets pass; and its reasons against the others."""
-        return recall(self.rule, self.like, snapshot, nodes, self.reasons, self.metadata, then=split_nodes)
+        return self.ask(nodes, snapshot, self.reasons, split_nodes)
 
     def vote(self, nodes, snapshot):
         """Return what a priority gives to these nodes, {name: Node}: a Vote."""
-        return recall(self.rule, self.like, snapshot, nodes, self.score, self.metadata, then=self.make_vote)
+        return self.ask(nodes, snapshot, self.score, self.make_vote)
+
+    def ask(self, nodes, snapshot, question, then):
+        """Return then(nodes, the answers about them), as `recall` does. Note what the rule has looked at."""
+        memory = snapshot.memory
+        if self.like is not None and not memory.knows(self.rule, self.like):
+            question = self.for_all_if_no_node_is_looked_at(nodes, question)
+        result = recall(self.rule, self.like, snapshot, nodes, question, self.metadata, then)
+        if self.like is not None:
+            self.note_reads(memory)
+        return result
+
+    def for_all_if_no_node_is_looked_at(self, nodes, question):
+        """Ask about the first node. Return what to ask of all: an answer found without it is that of all."""
+        for node in itertools.islice(nodes.values(), 1):
+            seen = Seen(node)
+            answer = question(seen)
+            if not seen._names:
+                self.is_idle = answer == [] and not self.rule.metadata
+                return lambda node: answer
+        return question
+
+    def note_reads(self, memory):
+        """Have the rule's answers kept by all that it has looked at, if that is more than it ever was.
+
+        What was found until now is right for this pod, and so for all that are like it in more.
+        """
+        rule = self.rule
+        before = self.like
+        if self.seen._names:
+            rule.reads = tuple(dict.fromkeys(rule.reads) | self.seen._names)
+            self.like = likeness(self.pod, rule, self.metadata)
+            memory.rename(rule, before, self.like)
+        if self.is_idle and self.like is not None and len(rule.idle) < 1000:
+            rule.idle.add(self.like)
 
     def make_vote(self, nodes, raw):
         """Make a Vote of raw scores. They may be of any size: `reduce` makes points from 0 to 100 of them."""
@@ -1658,8 +1750,8 @@ def prepare(rules, pod, nodes, snapshot):
     prepared = []
     node_list = list(nodes.values()) if any(rule.metadata for rule in rules) else []
     for rule in rules:
-        if has_nothing_to_say(rule, pod):
-            continue
+        if rule.idle and signature(pod, rule.reads) in rule.idle:
+            continue  # it has nothing against any node
         try:
             metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
         except Rejected as error:
@@ -1668,12 +1760,6 @@ def prepare(rules, pod, nodes, snapshot):
         if metadata is not SKIP:
             prepared.append(Prepared(rule, pod, metadata))
     return prepared
-
-
-def has_nothing_to_say(rule, pod):
-    """Say whether a pod lacks all that a predicate looks at, and the Policy says nothing in its place."""
-    is_idle = rule.needs and not any(getattr(pod, name) for name in rule.needs)
-    return is_idle and not any(rule.settings.values())
 
 
 class Rejected(Unschedulable):
@@ -1915,7 +2001,7 @@ def label_conflicts(arguments):
                 yield f'label "{label}" cannot be wanted both present and absent'
 
 
-@predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts,
+@predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts, steady=True,
            argument={"labels": [str], "presence": bool})
 def check_node_label_presence(pod, node, arguments):
     """The node has the labels that the Policy wants present, with any value; not those it wants absent."""
@@ -1926,7 +2012,7 @@ def check_node_label_presence(pod, node, arguments):
             return
 
 
-@priority("NodeLabel", member="labelPreference", check=label_conflicts,
+@priority("NodeLabel", member="labelPreference", check=label_conflicts, steady=True,
           argument={"label": str, "presence": bool})
 def node_label(pod, node, arguments):
     """The percentage of the labelPreference entries that the node meets: a label is there, or is not."""
@@ -1935,8 +2021,7 @@ def node_label(pod, node, arguments):
     return 100 * met // len(arguments)
 
 
-@priority("NodePreferAvoidPodsPriority", plugin="NodePreferAvoidPods", by_default=10000,
-          signed=("controller",))
+@priority("NodePreferAvoidPodsPriority", plugin="NodePreferAvoidPods", by_default=10000, steady=True)
 def node_prefer_avoid_pods(pod, node):
     """0 where an annotation names the pod's ReplicationController or ReplicaSet as one to avoid; else 100."""
     annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
@@ -1974,7 +2059,7 @@ def utilization(pod, node, resources):
             for name, (used, there) in usage(pod.nonzero_incoming, node, resources).items()}
 
 
-@priority("RequestedToCapacityRatio", plugin="NodeResourcesFit", check=shape_problems, signed=AS_IT_COUNTS,
+@priority("RequestedToCapacityRatio", plugin="NodeResourcesFit", check=shape_problems, steady=True,
           member="requestedToCapacityRatioArguments",
           argument={"shape": SHAPE, "resources": [{"name": str, "weight": WEIGHT}]})
 def requested_to_capacity_ratio(pod, node, arguments, utilization=utilization):
@@ -2036,7 +2121,7 @@ def sizes_of(nodes, images):
 
 
 @priority("ImageLocalityPriority", metadata=image_shares, plugin="ImageLocality", by_default=1,
-          signed=("labels",))
+          steady=True)
 def image_locality(pod, node, metadata):
     """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100)."""
     if not metadata:
@@ -2086,7 +2171,7 @@ def service_pairs(pod, nodes, snapshot, arguments):
 
 
 @predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity",
-           argument={"labels": [str]}, signed=("labels",))
+           argument={"labels": [str]}, steady=True)
 def check_service_affinity(pod, node, metadata):
     """For the labels in the Policy, the node has the values that bind the pod's service."""
     if not metadata.items() <= node.labels.items():
@@ -2103,7 +2188,7 @@ def service_spread(pod, nodes, snapshot, arguments):
 
 
 @priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity",
-          argument={"label": str}, signed=("labels",))
+          argument={"label": str}, steady=True)
 def service_affinity(pod, node, metadata):
     """The share of the service's pods that are elsewhere, by the values of the Policy's labels."""
     score = 0.0
@@ -2230,7 +2315,7 @@ def must_spread(pod, node):
 
 
 @predicate("EvenPodsSpread", metadata=hard_spread, plugin="PodTopologySpread", by_default=1,
-           signed=("labels",), looks_at={"required spreading": must_spread})
+           steady=True, looks_at={"required spreading": must_spread})
 def even_pods_spread(pod, node, metadata):
     """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
     for constraint in metadata:
@@ -2275,9 +2360,8 @@ def normalize_spread(points):
 
 @priority("SelectorSpreadPriority", plugin="PodTopologySpread", by_default=1,
           metadata=functools.partial(soft_spread, default_constraints=DEFAULT_SPREAD),
-          reduce=normalize_spread, aliases=["ServiceSpreadingPriority"], signed=("labels",))
-@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, by_default=2,
-          signed=("labels",))
+          reduce=normalize_spread, aliases=["ServiceSpreadingPriority"], steady=True)
+@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, by_default=2, steady=True)
 def even_pods_spread_priority(pod, node, metadata):
     """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
     score = 0.0
@@ -2446,7 +2530,7 @@ def affine_domains(pod, nodes, snapshot):
 
 
 @predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=1,
-           signed=("labels",),
+           steady=True,
            looks_at={"required pod affinity": functools.partial(requires, "podAffinity"),
                      "required pod anti-affinity": functools.partial(requires, "podAntiAffinity")})
 def match_inter_pod_affinity(pod, node, metadata):
@@ -2493,7 +2577,7 @@ def normalize_affinity(points, among=(0,)):
 
 
 @priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity,
-          plugin="InterPodAffinity", by_default=1, signed=("labels",))
+          plugin="InterPodAffinity", by_default=1, steady=True)
 def inter_pod_affinity(pod, node, metadata):
     """The summed weights of the preferences for and against the domains that the node is in."""
     return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0
@@ -2674,7 +2758,8 @@ def volume_attachments(pod, nodes, snapshot, cloud=None):
     return to_attach(wanted, snapshot)
 
 
-@predicate("MaxCSIVolumeCountPred", metadata=volume_attachments, plugin="NodeVolumeLimits", by_default=1)
+@predicate("MaxCSIVolumeCountPred", metadata=volume_attachments, plugin="NodeVolumeLimits", by_default=1,
+           steady=True)
 def max_volume_count(pod, node, metadata, cloud=None):
     """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI's."""
     numbers, with_more = metadata.on(node)
@@ -2690,7 +2775,7 @@ for name, cloud, plugin in [("MaxEBSVolumeCount", "aws-ebs", "EBSLimits"),
                             ("MaxAzureDiskVolumeCount", "azure-disk", "AzureDiskLimits"),
                             ("MaxCinderVolumeCount", "cinder", "CinderLimits")]:
     predicate(name, metadata=functools.partial(volume_attachments, cloud=f"kubernetes.io/{cloud}"),
-              plugin=plugin, by_default=int(cloud != "cinder"))(
+              plugin=plugin, by_default=int(cloud != "cinder"), steady=True)(
         functools.partial(max_volume_count, cloud=f"kubernetes.io/{cloud}"))
 
 
@@ -2881,7 +2966,8 @@ def patch(thing, resource, annotations, **more):
 
 
 @predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes,
-           plugin="VolumeBinding", by_default=1, looks_at={"claims": lambda pod, node: pod.claims})
+           plugin="VolumeBinding", by_default=1, steady=True,
+           looks_at={"claims": lambda pod, node: pod.claims})
 def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent pv(s)",
                          out_of_reach="node(s) had volume node affinity conflict"):
     """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
@@ -2979,7 +3065,7 @@ def zones_of_volumes(pod, nodes, snapshot):
     return VolumeZones(labels, None) if labels else SKIP
 
 
-@predicate("NoVolumeZoneConflict", metadata=zones_of_volumes, plugin="VolumeZone", by_default=1)
+@predicate("NoVolumeZoneConflict", metadata=zones_of_volumes, plugin="VolumeZone", by_default=1, steady=True)
 def no_volume_zone_conflict(pod, node, metadata, new_names=read_only({})):
     """The zone and region labels of the pod's volumes allow the node's. A claim to nowhere is an error.
 
@@ -3808,6 +3894,7 @@ class FullPolicy(Policy):
 
     def new_decision(self, pod, snapshot):
         """Return a decision about a pod, in which nothing is decided yet."""
+        pod.signatures.clear()  # since it was tried last, it may have changed
         return FullDecision(pod, snapshot.nodes, policy=self, snapshot=snapshot)
 
     def nodes_that_fit(self, pod, snapshot):

@@ -368,9 +368,8 @@ def test_what_golden_cases_come_to_is_what_the_plain_loops_find():
     assert compared > 1000
 
 
-def test_of_the_pod_itself_a_built_in_rule_looks_at_what_is_signed_for_it_and_nothing_else():
-    """Each is asked about pods of golden cases, by a pod that is none of those that `metadata` has looked at."""
-    looked_at = collections.defaultdict(set)  # steady rule -> the attributes that it looks at
+def test_all_that_a_built_in_rule_looks_at_is_noted():
+    """Each is asked about pods of golden cases, as it is when it decides, and by a pod that notes more simply."""
     asked = collections.defaultdict(set)  # Policy or Profile -> the rules that were asked
     for policies, objects, raws in golden_cases():
         [policy] = policies.values()
@@ -379,27 +378,175 @@ def test_of_the_pod_itself_a_built_in_rule_looks_at_what_is_signed_for_it_and_no
         questions += [(rule, "score") for rule in policy.priorities]
         for raw, (rule, question) in itertools.product(raws, questions):
             with contextlib.suppress(scheduler.Unschedulable):
-                waiting, always_asked = scheduler.Pod(raw), dataclasses.replace(rule, needs=())
-                for prepared in scheduler.prepare([always_asked], waiting, snapshot.nodes, snapshot):
-                    prepared.pod = NotingPod(raw)
-                    NotingPod.noted = noted = set()
-                    try:
-                        for each in snapshot.nodes.values():
-                            answer = getattr(prepared, question)(each)
-                            assert not (answer and scheduler.has_nothing_to_say(rule, waiting))
-                    finally:
-                        NotingPod.noted = None
+                for prepared in scheduler.prepare([rule] if rule.steady else [], scheduler.Pod(raw), snapshot.nodes, snapshot):
                     asked[type(policy)].add(rule.name)
-                    if rule.steady:
-                        looked_at[rule.name] |= noted - {"derived"}
-    built_in = [rule for catalogue in scheduler.CATALOGUES.values() for rule in catalogue.values() if not rule.is_own]
+                    for each in snapshot.nodes.values():
+                        noted, seen_node = set(), scheduler.Seen(each)
+                        seen_pod = prepared.seen = scheduler.Seen(scheduler.Pod(raw))
+                        answer = getattr(prepared, question)(each)
+                        prepared.seen = NotingPod(raw)
+                        NotingPod.noted = noted
+                        try:
+                            assert getattr(prepared, question)(each) == answer
+                        finally:
+                            NotingPod.noted = None
+                        assert noted - {"derived"} == seen_pod._names.keys()
+                        assert getattr(prepared, question)(seen_node) == answer
+                        if not seen_node._names:
+                            assert {repr(getattr(prepared, question)(other)) for other in snapshot.nodes.values()} == {repr(answer)}
+    built_in = [rule for catalogue in scheduler.CATALOGUES.values() for rule in catalogue.values()
+                if getattr(rule.function, "func", rule.function).__module__ == "scheduler"]
     steady = {rule.name for rule in built_in if rule.steady}
+    assert {rule.name for rule in built_in} - steady == {"RandomPriority"}
     assert asked[scheduler.FullPolicy] >= steady
     assert asked[scheduler.Profile] >= steady & scheduler.TODAY.keys()
-    signed = {rule.name: {*rule.signed} - {"labels"} for rule in built_in if rule.steady}
-    signed["NoDiskConflict"] = {"volumes"}  # which its metadata has, too
-    assert {name: looked_at[name] for name in signed} == signed
-    assert looked_at.keys() <= signed.keys() | {"NodesNamed", "Devices"} and not looked_at["NodesNamed"] | looked_at["Devices"]
+
+
+CHOSEN = set()  # some pods and nodes
+ATTRIBUTES = ["labels", "node_name", "tolerations", "name", "requests", "is_late", "spec", "volumes", "priority", "annotations"]
+
+
+def random_rule(dice, depth=4):
+    """A function of (pod, node) that looks at this and that, and at other things depending on what it finds."""
+    if depth == 0 or dice.random() < 0.15:
+        answer = dice.choice(["", "", "a reason", "another"])
+        return lambda pod, node: answer
+    yes, no = random_rule(dice, depth - 1), random_rule(dice, depth - 1)
+    what, salt = dice.choice(ATTRIBUTES), str(dice.random())
+    tests = [
+        lambda pod, node: len(repr(getattr(pod, what, None)) + salt) % 2,
+        lambda pod, node: hasattr(pod, what) and bool(getattr(pod, what)),
+        lambda pod, node: len(node.labels.get("zone", "") + salt) % 2,
+        lambda pod, node: len(node.pods) % 2,
+        lambda pod, node: scheduler.tolerates(pod, scheduler.Taint("k", salt[-1], "NoSchedule")),
+        lambda pod, node: bool(scheduler.disks_of(pod)),
+        lambda pod, node: bool(scheduler.pick(pod.raw, dict, "metadata", "labels").get("app")),
+        lambda pod, node: vars(pod)["priority"] > 3,
+        lambda pod, node: isinstance(pod, scheduler.Pod) and copy.copy(pod).priority > 2,
+        lambda pod, node: pod in CHOSEN,
+        lambda pod, node: node in CHOSEN]
+    test = dice.choice(tests[:6] * 2 + tests[6:])
+    return lambda pod, node: (yes if test(pod, node) else no)(pod, node)
+
+
+def random_pod(dice, i):
+    """A pod that is like others in much, and in much not."""
+    more = {"tolerations": [{"key": "k", "operator": "Equal", "value": dice.choice("0123456789")}]} if dice.random() < 0.5 else {}
+    if dice.random() < 0.3:
+        more["volumes"] = [{"name": "disk", "gcePersistentDisk": {"pdName": dice.choice("ab")}}]
+    labels = {"app": dice.choice("xyz")} if dice.random() < 0.7 else {}
+    return pod(f"p{i}", {"cpu": dice.choice(["100m", "200m"])}, labels=labels, priority=dice.randrange(5),
+               metadata={"annotations": dice.choice([{}, {"late": "yes"}])}, **more)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_a_steady_rule_looks_at_it_is_asked_as_if_nothing_were_remembered(seed, monkeypatch):
+    """Rules that nobody has said anything of; some pods have an attribute that others lack."""
+    def late(pod):
+        """Read an annotation, where it is there."""
+        if "late" in pod.annotations:
+            pod.is_late = True
+
+    dice, rules = random.Random(seed), []
+    monkeypatch.setattr(scheduler, "READ_OF_PODS", [*scheduler.READ_OF_PODS, late])
+    try:
+        for i in range(6):
+            decide = random_rule(dice)
+            scheduler.predicate(f"Any{i}", steady=True)(lambda pod, node, decide=decide: [decide(pod, node)] if decide(pod, node) else [])
+            scheduler.priority(f"Any{i}", steady=True)(lambda pod, node, decide=decide: len(decide(pod, node)) * 10)
+            rules.append({"name": f"Any{i}", "weight": i + 1})
+        policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
+            {"name": rule["name"]} for rule in rules[:2]], "priorities": rules[2:]})
+        nodes = [node(f"n{i}", labels={"zone": "abc"[:dice.randrange(4)]}) for i in range(8)]
+        cluster = cluster_of(*nodes)
+        snapshot = cluster.look({"my-scheduler": policy})
+        CHOSEN.update(dice.sample([*snapshot.nodes.values()], 4))
+        for i in range(60):
+            waiting = scheduler.Pod(random_pod(dice, i))
+            waiting.record = scheduler.PodRecord(waiting)
+            CHOSEN.update([waiting] * dice.randrange(2))
+            decision = scheduler.schedule(waiting, snapshot, policy)
+            assert says_what_the_plain_loops_find(decision, snapshot, policy) or not decision.node
+            for rule in policy.rules():
+                for each in snapshot.nodes.values():
+                    said = decision.failed.get(each.name, {}).get(rule.title)
+                    assert said is None or said == rule.function(waiting, each)
+            if decision.node and dice.random() < 0.7:
+                cluster.cycle.assume(decision)
+    finally:
+        CHOSEN.clear()
+        for i in range(6):
+            scheduler.PREDICATES.pop(f"Any{i}", None)
+            scheduler.PRIORITIES.pop(f"Any{i}", None)
+
+
+def test_a_predicate_that_looks_at_no_node_is_asked_once_for_all_of_them_and_all_pods_that_are_alike():
+    """As the one about host ports is, if the pod has none."""
+    asked = []
+
+    @scheduler.predicate("Quiet", steady=True)
+    def quiet(pod, node):
+        """Only pods that say so need a node of their team."""
+        asked.append(pod.name if pod.labels.get("team") else "")
+        if pod.labels.get("team", node.labels.get("team") if "team" in pod.labels else None):
+            yield "no" if node.labels.get("team") != pod.labels["team"] else "yes"
+
+    try:
+        policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Quiet"}], "priorities": []})
+        snapshot = cluster_of(*(node(f"n{i}") for i in range(9))).look({"my-scheduler": policy})
+        for i in range(5):
+            assert scheduler.schedule(scheduler.Pod(pod(f"p{i}")), snapshot, policy).node
+        assert asked == [""]
+        assert not scheduler.schedule(scheduler.Pod(pod("q", labels={"team": "a"})), snapshot, policy).node
+        assert len(asked) == 11  # the first node twice
+    finally:
+        scheduler.PREDICATES.pop("Quiet")
+
+
+def test_what_a_rule_looks_at_when_it_fails_does_not_count():
+    """Here, the pod's name, for the message: pods go on sharing what the rule says to them."""
+    asked = []
+
+    @scheduler.predicate("Fails", steady=True)
+    def fails(pod, node):
+        """It raises an error about pods that ask for nothing."""
+        asked.append(node.name)
+        if pod.requests["cpu"] == 0:
+            raise scheduler.Unschedulable(f"{pod.name} asks for nothing")
+        return []
+
+    try:
+        policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Fails"}], "priorities": []})
+        snapshot = cluster_of(node("a"), node("b")).look({"my-scheduler": policy})
+        messages = [scheduler.schedule(scheduler.Pod(pod(name, requests)), snapshot, policy).message
+                    for name, requests in (("p", {}), ("q", {"cpu": "1"}), ("r", {"cpu": "1"}), ("s", {}), ("t", {"cpu": "1"}))]
+        assert messages == ["p asks for nothing", None, None, "s asks for nothing", None]
+        [rule] = [rule for rule in policy.predicates if rule.name == "Fails"]
+        assert [*rule.reads] == ["requests"] and len(asked) == 5  # nobody for `r` and `t`
+    finally:
+        scheduler.PREDICATES.pop("Fails")
+
+
+def test_what_a_steady_rule_writes_into_a_pod_is_its_own_affair():
+    written = []
+
+    @scheduler.predicate("Writes", steady=True)
+    def writes(pod, node):
+        """It keeps in the pod what it has worked out."""
+        if not hasattr(pod, "kept"):
+            pod.kept = pod.labels.get("app")
+        return [] if pod.kept == node.labels.get("app") else ["no"]
+
+    try:
+        policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Writes"}], "priorities": []})
+        snapshot = cluster_of(node("a", labels={"app": "a"}), node("b", labels={"app": "b"})).look({"my-scheduler": policy})
+        for app in "abab":
+            waiting = scheduler.Pod(pod("p", labels={"app": app}))
+            written.append(scheduler.schedule(waiting, snapshot, policy).node)
+            assert not hasattr(waiting, "kept")
+        assert written == ["a", "b", "a", "b"]
+    finally:
+        scheduler.PREDICATES.pop("Writes")
 
 
 def one_name_for_two(dice):
@@ -512,7 +659,7 @@ TOKEN = "kube-api-access-%s"
     "a resource": ({"volumes": [{"name": TOKEN, "projected": {}}], "overhead": {TOKEN: "1"}}, False),
 })
 def test_pods_are_alike_whatever_their_tokens_volumes_are_called(spec, alike):
-    kinds = {scheduler.kind_of(scheduler.Pod(json.loads(json.dumps(pod("p", **spec)).replace("%s", end))))
+    kinds = {scheduler.signature(scheduler.Pod(json.loads(json.dumps(pod("p", **spec)).replace("%s", end))), ("spec",))
              for end in ("aaaaa", "bbbbb")}
     assert (len(kinds) == 1) == alike
 
@@ -564,7 +711,7 @@ def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_th
     nodes = set()
     tolerates = scheduler.PREDICATES["PodToleratesNodeTaints"]
     monkeypatch.setitem(scheduler.PREDICATES, "PodToleratesNodeTaints", dataclasses.replace(tolerates,
-        function=lambda pod, node: nodes.add(node.name) or []))
+        function=lambda pod, node: nodes.add(node.name) or [*pod.tolerations][:0]))
     policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
     snapshot = cluster.look(policies)
     for each in (pod("first"), pod("second", **other)):
@@ -576,7 +723,7 @@ def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_th
 
 
 def test_pods_are_alike_by_the_names_of_their_tokens_volumes_only():
-    kinds = {scheduler.kind_of(scheduler.Pod(pod("p", **spec))) for suffix in ("aaaaa", "bbbbb") for spec in (
+    kinds = {scheduler.signature(scheduler.Pod(pod("p", **spec)), ("spec",)) for suffix in ("aaaaa", "bbbbb") for spec in (
         {"volumes": [{"name": f"kube-api-access-{suffix}", "projected": {}}]},
         {"nodeSelector": {"x": f"kube-api-access-{suffix}"}})}
     assert len(kinds) == 3
@@ -643,7 +790,7 @@ def test_what_is_remembered_takes_100_mib_at_most(policy, more):
 
 def test_what_is_remembered_is_known_by_a_short_key_however_long_the_pod_is():
     long = scheduler.Pod(pod("p", metadata={"annotations": {"a": "x" * 100_000}}, nodeSelector={"a": "x" * 100_000}))
-    assert len(scheduler.kind_of(long)) == len(scheduler.signature(long, ("node_selector",))) == 16
+    assert len(scheduler.signature(long, ("annotations", "spec"))) == len(scheduler.signature(long, ("node_selector",))) == 16
 
 
 def test_copies_of_one_object_in_manifests_are_all_there():
@@ -694,14 +841,57 @@ def at_most_two_pods(pod, node):
 '''
 
 
-def test_a_predicate_is_added_by_one_function_in_one_place(tmp_path):
-    """It is written among the others, and heard whenever a pod has come; there is no list of rules to add it to."""
-    chapter = next(line for line in (ROOT / "scheduler.py").read_text().splitlines() if re.match("# ==.* Priorities", line))
-    (tmp_path / "with_one_more.py").write_text(
-        (ROOT / "scheduler.py").read_text().replace(chapter, NEW_PREDICATE + chapter))
-    specification = importlib.util.spec_from_file_location("with_one_more", tmp_path / "with_one_more.py")
+def edited(path, before, now):
+    """The script as a module, with an edit."""
+    text = (ROOT / "scheduler.py").read_text()
+    assert text.count(before) == 1
+    path.write_text(text.replace(before, now))
+    specification = importlib.util.spec_from_file_location("with_one_more", path)
     module = sys.modules["with_one_more"] = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
+    return module
+
+
+CHAPTER = next(line for line in (ROOT / "scheduler.py").read_text().splitlines() if re.match("# ==.* Priorities", line))
+HOST_NAME = """    if pod.node_name and pod.node_name != node.name:
+        yield "node(s) didn't match the requested hostname"
+"""
+ONLY_TEAM = """    team = pick(pod.raw, dict, "metadata", "labels").get("team")
+    if team and node.labels.get("team") != team:
+        yield "node(s) were of another team"
+"""
+NEW_RULE = f"""@predicate("OnlyTeam")
+def only_team(pod, node):
+{ONLY_TEAM}
+
+"""
+SAID = """    "HostName": {"plugin": "NodeName", **GENERAL},
+"""
+
+
+@table("name, before, now", {
+    "a new rule": ("OnlyTeam", CHAPTER, NEW_RULE + CHAPTER),
+    "a rule that looks at something else": ("HostName", HOST_NAME, ONLY_TEAM),
+    "one that looks at more": ("HostName", HOST_NAME, HOST_NAME + ONLY_TEAM.replace(
+        'pick(pod.raw, dict, "metadata", "labels")', "pod.labels")),
+})
+def test_whoever_edits_a_rule_need_not_say_what_it_looks_at(name, before, now, tmp_path):
+    module = edited(tmp_path / "edited.py", before, now)
+    policies = {"my-scheduler": module.read_policy(
+        {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": name}]})}
+    manifests = module.Manifests()
+    for thing in (*(node(team, labels={"team": team}) for team in ("red", "blue")),
+                  *(pod(f"p{i}", labels={"team": "red" if i % 2 else "blue"}) for i in range(6))):
+        manifests.add(thing)
+    decisions = []
+    a_pass(module.ListedCluster(manifests), policies, decisions.append)
+    assert len(decisions) == 6 and all(decision.node == decision.pod.labels["team"] for decision in decisions)
+    del sys.modules["with_one_more"]
+
+
+def test_a_predicate_is_added_by_one_function_in_one_place(tmp_path):
+    """It is written among the others, and heard whenever a pod has come; there is no list of rules to add it to."""
+    module = edited(tmp_path / "with_one_more.py", CHAPTER, NEW_PREDICATE + CHAPTER)
     manifests = module.Manifests()
     for thing in (node("a"), node("b"), *(pod(f"p{i}") for i in range(5))):
         manifests.add(thing)
@@ -762,8 +952,8 @@ def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once():
 
 def test_pods_that_are_resized_are_not_alike_if_they_count_differently_in_scores():
     two = [{"name": name, "image": "i", "resources": {"requests": {"memory": "1Gi"}}} for name in "ab"]
-    kinds = {scheduler.kind_of(scheduler.Pod(pod("p", containers=two, status={"containerStatuses": [
-        {"name": name, "resources": {"requests": {"cpu": cpu}}} for name, cpu in given.items()]})))
+    kinds = {scheduler.signature(scheduler.Pod(pod("p", containers=two, status={"containerStatuses": [
+        {"name": name, "resources": {"requests": {"cpu": cpu}}} for name, cpu in given.items()]})), ("nonzero",))
         for given in ({"a": "2"}, {"a": "1m", "b": "1999m"})}
     assert len(kinds) == 2
 

@@ -136,7 +136,7 @@ def test_a_pod_that_is_resized_as_a_whole(policies, spec, status, reason, fits):
 
 
 def test_pods_that_differ_in_their_size_only_are_of_different_kinds():
-    kinds = {scheduler.kind_of(scheduler.Pod(resized("1", actual))) for actual in ("1", "2", "2")}
+    kinds = {scheduler.signature(scheduler.Pod(resized("1", actual)), ("requests",)) for actual in ("1", "2", "2")}
     assert len(kinds) == 2
 
 
