@@ -21,9 +21,7 @@ import requests
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
-import scheduler
+from everything import MODULES, ROOT, scheduler
 from forked import Command
 
 DEFAULT_PREDICATES = ["GeneralPredicates", *(entry["name"] for entry in scheduler.default_entries("predicates"))]
@@ -35,7 +33,9 @@ SCHEDULER = [sys.executable, str(ROOT / "scheduler.py")]
 SLOWNESS = re.compile(r"^.* (takes [0-9.]+ s to decide about|takes long: more than|has not answered for 5 s).*\n", re.M)
 # Before it ends, the script waits for answers for 10 s, after a signal for 3 s, and is ended after 4 s; for a thread that
 # writes it waits for 5 s. On a machine that is busy with something else they may come later.
-PATIENT = """import sys, threading, scheduler
+PATIENT = """import sys, threading
+sys.path.append("tests")
+from everything import scheduler
 finish, timer = scheduler.BindingCycle.finish, threading.Timer
 plain_wait = scheduler.Writer.wait_for_a_free_thread
 scheduler.BindingCycle.finish = lambda pending, seconds, *more: finish(pending, 10 * seconds, *more)
@@ -44,7 +44,7 @@ def wait_for_a_free_thread(writer):
     writer.patience = 60
     plain_wait(writer)
 scheduler.Writer.wait_for_a_free_thread = wait_for_a_free_thread
-sys.exit(scheduler.command_line())"""
+sys.exit(scheduler.main())"""
 
 
 def on_any_machine(text):
@@ -167,7 +167,7 @@ def pending_pods(cluster, policies):
 def a_pass(cluster, policies, show=lambda decision: None, stop=None):
     """Make a pass that shows its decisions so."""
     cluster.show = show
-    sys.modules[type(cluster).__module__].schedule_pending_pods(cluster, policies, stop or threading.Event())
+    scheduler.schedule_pending_pods(cluster, policies, stop or threading.Event())
 
 
 def wait_until_told(cluster):
@@ -205,9 +205,10 @@ def ask_all(subject, like, snapshot, nodes, function, basis=None, then=lambda no
 def without_memory(monkeypatch):
     """Every rule is asked about every node for every pod."""
     monkeypatch.setattr(scheduler, "recall", ask_all)
-    for name, function in list(vars(scheduler).items()):
-        if hasattr(function, "__wrapped__") and [*inspect.signature(function).parameters] == ["pod"]:
-            monkeypatch.setattr(scheduler, name, function.__wrapped__)
+    for module in MODULES:
+        for name, function in [*vars(module).items()]:
+            if hasattr(function, "__wrapped__") and [*inspect.signature(function).parameters][:1] == ["pod"]:
+                monkeypatch.setattr(module, name, function.__wrapped__)
 
 
 @pytest.fixture(params=["with memory", "without memory"])
@@ -352,7 +353,7 @@ def pytest_configure(config):
 
 
 BESIDE_ANOTHER = ("test_side_by_side", "test_preemption")  # where the real kube-scheduler runs, too
-SLOWEST = ("test_faults", "test_properties", "test_without_today")  # which begin first, or else all wait for one of them
+SLOWEST = ("test_faults", "test_properties", "test_without_configuration")  # which begin first, or else all wait for one of them
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups

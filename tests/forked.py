@@ -15,11 +15,11 @@ import socket
 import subprocess
 import sys
 import types
+import warnings
 from contextlib import suppress
 from pathlib import Path
 
 SCRIPT = Path(__file__).parent.parent / "scheduler.py"
-STRICT = [f"-Werror::DeprecationWarning:{module}" for module in ("__main__", "scheduler")]
 
 
 class Forks:
@@ -27,7 +27,7 @@ class Forks:
 
     def __init__(self):
         self.control, theirs = socket.socketpair()
-        self.process = subprocess.Popen([sys.executable, *STRICT, __file__], stdin=theirs, start_new_session=True)
+        self.process = subprocess.Popen([sys.executable, __file__], stdin=theirs, start_new_session=True)
         theirs.close()
 
 
@@ -149,24 +149,13 @@ def take_over(news, streams):
     return asked["program"]
 
 
-def run_as(name, code):
-    """Run code as a module of this name; return that."""
-    module = sys.modules[name] = types.ModuleType(name)
-    module.__file__ = str(SCRIPT)
-    exec(code, vars(module))
-    return module
-
-
 if __name__ == "__main__":
-    import requests  # noqa: F401
-    import yaml  # noqa: F401
+    warnings.filterwarnings("error", category=DeprecationWarning, module="scheduler")
+    from everything import scheduler  # which is what programs patch
 
-    code = compile(SCRIPT.read_bytes(), SCRIPT, "exec")
-    imported = run_as("scheduler", code)  # so that also patterns are compiled
-    del sys.modules["scheduler"]
     gc.freeze()  # what is there stays in pages that all processes share
     program = serve(socket.socket(fileno=os.dup(0)))
-    sys.path[0] = str(SCRIPT.parent)
-    if program:
-        sys.modules["scheduler"] = imported
-    run_as("__main__", program or code)
+    if not program:
+        sys.exit(scheduler.main())
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    exec(program, vars(main))

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-import scheduler
+from everything import scheduler
 from conftest import cluster_of, pending_pods
 
 GOLDEN = Path(__file__).parent / "golden"

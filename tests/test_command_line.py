@@ -16,13 +16,13 @@ from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import pytest
-import scheduler
+from everything import scheduler
 import yaml
 from conftest import (
     PATIENT, ROOT, SCHEDULER, claim, free_port, node, on_any_machine, pod, run_afresh, run_scheduler, table, wait_for)
 from faulty import ApiServer, QuietServer
 
-DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
+DEMO = ROOT / "scheduler_extras" / "examples" / "demo.yaml"
 NOBODY_WAITS = "no pod waits for my-scheduler: none without a node has this spec.schedulerName"
 NOBODY_IS_READY = ("no pod waits for my-scheduler: those without a node have scheduling gates, are being deleted, "
                    "or a rule says no")
@@ -181,7 +181,7 @@ def test_a_gang_in_the_picture_and_in_a_comparison(size, place, below, placed, t
     things = [node("n"), *(pod(name, labels=labels) for name in ("one", "two")), pod("alone")]
     (tmp_path / "policy.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": ['
                                           '{"name": "PodFitsResources"}, {"name": "Coscheduling"}]}')
-    arguments = ["--plugins", ROOT / "tests" / "tutorial_rules.py", "--policy", "policy.json"]
+    arguments = ["--plugins", ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py", "--policy", "policy.json"]
     nodes, homeless = pictured(*things, arguments=arguments, cwd=tmp_path)
     assert nodes["n"][1] == ["+alone", *place] and nodes["n"][0][0] == f"{placed}/110"
     said = " ".join(" ".join(homeless).split())
@@ -405,7 +405,7 @@ def test_the_kinds_to_copy_are_those_that_rules_may_ask_for():
 
 def test_a_node_has_its_capacity_unless_it_says_what_is_allocatable():
     capacity = {"capacity": {"cpu": "2", "memory": "4Gi", "pods": "10"}}
-    bare, *others = [scheduler.Node({"metadata": {"name": "n"}, "status": status}) for status in (
+    bare, *others = [scheduler.FullNode({"metadata": {"name": "n"}, "status": status}) for status in (
         capacity, {**capacity, "allocatable": None}, {**capacity, "allocatable": {"cpu": "1"}})]
     assert [(one.allocatable["cpu"], one.max_pods) for one in (bare, *others)] == [(2000, 10), (2000, 10), (1000, 0)]
 
@@ -420,7 +420,7 @@ def test_without_a_proxy_a_line_says_why_and_what_to_do(answering, server):
         run = run_scheduler("--server", url, "--once")
     assert run.returncode == 1
     assert re.fullmatch(f"cannot reach {url}: [^'()]*; is `kubectl proxy` running there\\? Without it: "
-                        "--cluster tests/clusters/demo.yaml", run.stderr.splitlines()[-1])
+                        "--cluster FILE", run.stderr.splitlines()[-1])
 
 
 def test_a_signal_ends_the_wait_for_a_proxy_with_exit_code_0(start_scheduler):
@@ -446,7 +446,7 @@ def test_a_signal_while_it_waits_for_manifests_is_no_traceback():
 def test_help_teaches():
     run = run_scheduler("--help")
     assert run.returncode == 0
-    for word in ("kubectl proxy", "--policy", "exit codes", "--cluster tests/clusters/demo.yaml"):
+    for word in ("kubectl proxy", "--policy", "exit codes", "--cluster scheduler_extras/examples/demo.yaml"):
         assert word in run.stdout
 
 
@@ -577,9 +577,11 @@ def test_the_end_by_force_comes_after_four_seconds(monkeypatch):
     timer.return_value.start.assert_called_once_with()
 
 
-IMPATIENT = """import sys, scheduler
+IMPATIENT = """import sys
+sys.path.append("tests")
+from everything import scheduler
 scheduler.watch_the_loop.__defaults__ = (0.5,)
-sys.exit(scheduler.command_line())"""
+sys.exit(scheduler.main())"""
 
 
 def test_a_rule_that_does_not_return_is_named_and_an_end_by_force_is_exit_code_1(tmp_path):
@@ -701,7 +703,7 @@ def test_that_no_pod_of_a_live_cluster_names_it_is_said(answering):
         assert len(run.stderr.splitlines()) == 3 and said in run.stderr.splitlines()[2]
 
 
-LOOKS_AT_NO = ("my-scheduler: its rules do not ask about required spreading, required pod affinity, required pod anti-affinity, claims; "
+LOOKS_AT_NO = ("my-scheduler: its rules do not ask about claims, required spreading, required pod affinity, required pod anti-affinity; "
                "those of --policy DefaultProvider do")
 
 
@@ -775,8 +777,8 @@ def test_the_script_says_itself_what_it_requires():
 
 
 def test_the_readme_has_every_flag_and_its_tables_every_rule():
-    readme, rules = ((ROOT / name).read_text() for name in ("README.md", "tests/rules.md"))
-    tutorial = (ROOT / "tests" / "tutorial_rules.py").read_text()  # which other tests have registered
+    readme, rules = ((ROOT / name).read_text() for name in ("README.md", "scheduler_extras/README.md"))
+    tutorial = (ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py").read_text()  # which other tests have registered
     names = [name for name in [*scheduler.known_names("predicates"), *scheduler.known_names("priorities")]
              if f'("{name}"' not in tutorial]
     arguments = {rule.name: rule.member for rule in [*scheduler.PREDICATES.values(), *scheduler.PRIORITIES.values()]}
@@ -827,7 +829,7 @@ def test_on_the_hosts_network_ports_are_host_ports(spec, ports):
     thing = pod("p", containers=[{"name": "c", "ports": [port]}], **spec)
     manifests = scheduler.Manifests()
     manifests.add(thing)
-    assert [number for _, number in scheduler.Pod(thing).host_ports] == ports
+    assert [number for _, number in scheduler.FullPod(thing).host_ports] == ports
 
 
 def priority_class(name, value, **more):
@@ -950,7 +952,7 @@ def test_that_nobody_is_preempted_is_said_of_the_first_pod_that_might_preempt():
     things = [node("n"), *(pod(name, {"cpu": "9"}, priority=priority) for name, priority in (("a", 0), ("b", 7), ("c", 8)))]
     _, said = placed(text=yaml.safe_dump_all(things))
     assert said == ("nobody is preempted for default/c, as kube-scheduler may do; the rule Preemption of "
-                    "tests/tutorial_rules.py does it\n")
+                    "scheduler_extras/examples/tutorial_rules.py does it\n")
 
 
 def tolerating(sign):

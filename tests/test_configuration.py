@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-import scheduler
+from everything import scheduler
 import tutorial_rules  # noqa: F401 (registers its rules)
 import yaml
 from conftest import ROOT, cluster_of, decide, node, pending_pods, pod, run_scheduler, table, wait_for
 
-RULES = ROOT / "tests" / "tutorial_rules.py"
+RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"
 FILTERS = ["CheckNodeUnschedulable", "HostName", "PodToleratesNodeTaints", "MatchNodeSelector", "PodFitsHostPorts", "PodFitsResources", "NoDiskConflict", "MaxCSIVolumeCountPred", "CheckVolumeBinding", "NoVolumeZoneConflict", "EvenPodsSpread", "MatchInterPodAffinity"]
 
 
@@ -119,10 +119,10 @@ def test_arguments_change_what_a_plugin_does():
         {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 17}}]}).values()
     settings = {rule.name: rule.settings for rule in policy.predicates + policy.priorities}
     assert settings["InterPodAffinityPriority"]["hard_weight"] == 17
-    wanted = scheduler.Pod(pod("p", {f"example.{domain}/{name}": "1" for domain in ("com", "org") for name in (
+    wanted = scheduler.FullPod(pod("p", {f"example.{domain}/{name}": "1" for domain in ("com", "org") for name in (
         "gpu", "fpga")}))
     fits = {rule.name: rule for rule in policy.predicates}["PodFitsResources"]
-    assert list(fits.function(wanted, scheduler.Node(node("n")))) == ["Insufficient example.com/fpga"]
+    assert list(fits.function(wanted, scheduler.FullNode(node("n")))) == ["Insufficient example.com/fpga"]
 
 
 @table("plugin, args, rule, settings", {
@@ -244,7 +244,7 @@ def test_resources_that_extenders_see_to_are_not_held_against_nodes(ignored, arg
     [policy] = load({"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}, extenders=[
         {"urlPrefix": "http://x", "managedResources": [{"name": "example.com/fpga", "ignoredByScheduler": ignored}]}]).values()
     fits = {rule.name: rule for rule in policy.predicates}["PodFitsResources"]
-    assert list(fits.function(scheduler.Pod(pod("p", wanted)), scheduler.Node(node("n")))) == reasons
+    assert list(fits.function(scheduler.FullPod(pod("p", wanted)), scheduler.FullNode(node("n")))) == reasons
 
 
 SSD, FAST = ({"matchExpressions": [{"key": "disk", "operator": "In", "values": [value]}]} for value in ("ssd", "nvme"))
@@ -353,9 +353,9 @@ def test_resources_are_weighed_as_the_arguments_say(kind):
                      "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
                          "type": kind, "resources": resources}}}]}).values()
     [rule] = policy.priorities
-    there = scheduler.Node(node("n", cpu="10", status={"allocatable": {
+    there = scheduler.FullNode(node("n", cpu="10", status={"allocatable": {
         "cpu": "10", "memory": "1Gi", "pods": "9", "example.com/gpu": "4"}}))
-    score = rule.function(scheduler.Pod(pod("p", {"cpu": "2", "example.com/gpu": "1"})), there)
+    score = rule.function(scheduler.FullPod(pod("p", {"cpu": "2", "example.com/gpu": "1"})), there)
     assert score == ((3 * 20 + 25) // 4 if kind == "MostAllocated" else (3 * 80 + 75) // 4)
 
 
@@ -374,7 +374,7 @@ def test_a_resource_that_is_neither_there_nor_wanted_scores_0(kind):
     [policy] = load({"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("NodeResourcesFit")}},
                      "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
                          "type": kind, "resources": [{"name": "example.com/gpu"}]}}}]}).values()
-    assert policy.priorities[0].function(scheduler.Pod(pod("p")), scheduler.Node(node("n"))) == 0
+    assert policy.priorities[0].function(scheduler.FullPod(pod("p")), scheduler.FullNode(node("n"))) == 0
 
 
 def test_an_unknown_plugin_is_said_at_every_point():
@@ -507,7 +507,7 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
 def test_what_is_wrong_is_said_in_a_line(document, said, tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(document))
-    run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", ROOT / "tests/clusters/demo.yaml")
+    run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", ROOT / "scheduler_extras/examples/demo.yaml")
     assert run.returncode == 2
     [line] = run.stderr.splitlines()
     assert line.startswith(f"{path}: ") and said in line

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 
 import pytest
-import scheduler
+from everything import scheduler
 from conftest import MANDATORY_PREDICATES, ROOT, a_pass, free_port, node, pod, run_scheduler, wait_for
 
 

@@ -8,12 +8,12 @@ import subprocess
 import threading
 
 import pytest
-import scheduler
+from everything import scheduler
 from conftest import cluster_of, decide, free_port, MANDATORY_PREDICATES, node, pending_pods, pod, ROOT, run_scheduler, SCHEDULER, table
 from faulty import ApiServer, answering
 from test_golden import GOLDEN, policy_of
 
-DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
+DEMO = ROOT / "scheduler_extras" / "examples" / "demo.yaml"
 
 
 def explained(*arguments, said="", **options):
@@ -768,7 +768,7 @@ def test_compare_with_wrong_usage(arguments, said, tmp_path):
 def test_a_seed_gives_each_pod_the_same_node_whoever_came_before_it(monkeypatch):
     cluster = cluster_of(*(node(f"n{i}") for i in range(9)), *(pod(f"p{i}") for i in range(9)))
     policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
-    monkeypatch.setattr(scheduler, "SEED", "1")
+    monkeypatch.setattr(scheduler.CHANCE, "seed", "1")
     pods = pending_pods(cluster, policies)
     places = [{pod.key: scheduler.schedule(pod, cluster.look(policies), policies["my-scheduler"]).node
                for pod in order} for order in (pods, pods[::-1])]
@@ -803,7 +803,7 @@ def test_a_pod_that_a_rule_holds_waits_for_that_rule(tmp_path):
     path = manifest(tmp_path, node("a"), pod("p", labels={"group": "crew", "group-size": "2"}))
     (tmp_path / "policy.json").write_text(
         '{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Coscheduling"}], "priorities": []}')
-    arguments = ["--cluster", path, "--plugins", ROOT / "tests" / "tutorial_rules.py", "--policy", tmp_path / "policy.json"]
+    arguments = ["--cluster", path, "--plugins", ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py", "--policy", tmp_path / "policy.json"]
     waits = "Coscheduling does not permit the binding to a yet: 1 of 2 pods of group crew have a node"
     assert f" waits: {waits}\n" in run_scheduler(*arguments).stdout
     assert f"waits: {waits}" in " ".join(run_scheduler(*arguments, "--explain").stdout.split())

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler
 
 import conftest
 import pytest
-import scheduler
+from everything import scheduler
 from conftest import a_pass, free_port, node, pod, run_scheduler, table, wait_until_told
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization

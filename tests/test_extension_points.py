@@ -1,20 +1,21 @@
-"""Rules of one's own (tests/tutorial_rules.py), at every extension point, and what holds around them."""
+"""Rules of one's own (scheduler_extras/examples/tutorial_rules.py), at every extension point, and what holds around them."""
 
 import inspect
 import json
 import re
+from pathlib import Path
 import sys
 import threading
 import time
 from collections import Counter
 
 import pytest
-import scheduler
+from everything import scheduler
 import tutorial_rules  # noqa: F401 (registers its rules)
 from conftest import MANDATORY_PREDICATES, ROOT, a_pass, cluster_of, decide, node, pending_pods, pod, run_afresh, run_scheduler, table, wait_for, wait_until_told
 from test_loop import Server
 
-RULES = ROOT / "tests" / "tutorial_rules.py"
+RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"
 SAMPLE = {"favorite_color": "#326CE5", "favorite_number": 7, "thanks_to": "thockin"}
 
 
@@ -75,7 +76,7 @@ def test_a_priority_that_leaves_its_range_leaves_the_pod_pending(caplog):
 def test_arguments_of_custom_rules(entry, said, tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(json.dumps(policy([entry])))
-    run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", ROOT / "tests/clusters/demo.yaml", "--once")
+    run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", ROOT / "scheduler_extras/examples/demo.yaml", "--once")
     if said:
         assert (run.returncode, run.stderr) == (2, f"{path}: {said}\n")
     else:
@@ -126,7 +127,7 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
     path = tmp_path / "my_rules.py"
     if text is not None:
         path.write_text(text)
-    run = run_scheduler("--plugins", path, "--cluster", ROOT / "tests/clusters/demo.yaml")
+    run = run_scheduler("--plugins", path, "--cluster", ROOT / "scheduler_extras/examples/demo.yaml")
     assert run.returncode == 2
     [line] = run.stderr.splitlines()
     assert line.startswith(str(path)) and said in line
@@ -264,7 +265,8 @@ def test_the_rules_of_the_script_itself_would_pass_too():
             options = {option: getattr(rule, option) for option in names} | rule.hooks
             if "arguments" not in inspect.signature(rule.function).parameters or rule.argument:
                 scheduler.checked_rule(where, f"Another{rule.name}", rule.function, **options)
-    names = re.findall(r'^@(predicate|priority)\("(\w+)"', (ROOT / "scheduler.py").read_text(), re.MULTILINE)
+    modules = [ROOT / "scheduler.py", *(ROOT / "scheduler_extras" / "rules").glob("*.py")]
+    names = re.findall(r'^@(predicate|priority)\("(\w+)"', "".join(map(Path.read_text, modules)), re.MULTILINE)
     assert len(names) == len(set(names)) > 20
 
 
@@ -495,7 +497,7 @@ def only_gpu(pod, node):
 sys.exit(main())
 """)
     (tmp_path / "policy.json").write_text(json.dumps(policy([*MANDATORY_PREDICATES, "OnlyGpu"])))
-    run = run_afresh("--cluster", ROOT / "tests/clusters/demo.yaml", "--policy", tmp_path / "policy.json",
+    run = run_afresh("--cluster", ROOT / "scheduler_extras/examples/demo.yaml", "--policy", tmp_path / "policy.json",
                      script=script)
     assert "default/training -> node-gpu" in run.stdout
     assert " node(s) were for other work" in run.stdout

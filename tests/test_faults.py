@@ -22,7 +22,7 @@ from faulty import ApiServer, Choice, ExtenderServer, answering, failure, hang, 
 
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
 import faults
-import scheduler
+from everything import scheduler
 
 LEASE, DEADLINE = 3, 2  # seconds of a Lease, and to renew it
 FEW = faults.FEW  # writes that may be on their way at once
@@ -210,10 +210,11 @@ def test_a_pod_holds_up_nobody(kinds, fault, serve, start):
         server.create(*(pod(f"next-{i}", {"cpu": "10m"}) for i in range(30)))
 
 
-IN_HASTE = """import sys, scheduler
+IN_HASTE = """import sys
+from everything import scheduler
 plain = scheduler.backoff
 scheduler.backoff = lambda *arguments, **more: plain(*arguments, **more) / 10
-sys.exit(scheduler.command_line())"""
+sys.exit(scheduler.main())"""
 
 
 @table("kinds, fault", {
@@ -714,7 +715,7 @@ UNDER_WAY = {  # a sentence: (what is asked, the fault that befalls it, argument
 }
 
 
-CALLER = "import sys, scheduler; scheduler.command_line(sys.argv[1:]); sys.exit(7)"
+CALLER = "import sys, scheduler; scheduler.main(); sys.exit(7)"
 
 
 def test_a_script_that_calls_it_ends_though_something_is_under_way(serve, start):
@@ -734,13 +735,15 @@ from scheduler import predicate
 def stuck(pod, node):
     time.sleep(3600)
 """
-ENDS_SOON = """import math, sys, types, scheduler
+ENDS_SOON = """import math, sys, types
+sys.path.append("tests")
+from everything import scheduler
 class Soon(types.SimpleNamespace):
     def __setattr__(self, name, value):
         super().__setattr__(name, value / 30 if name == "limit" else value)
 scheduler.CAME_ROUND = Soon(at=0, limit=math.inf)
 scheduler.watch_the_loop.__defaults__ = (0.05,)
-sys.exit(scheduler.command_line())"""
+sys.exit(scheduler.main())"""
 
 
 @table("arguments, limit", {"of a leader, for the renew deadline": (["--leader-elect"], 10 / 30),

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-import scheduler
+from everything import scheduler
 from conftest import a_pass, cluster_of, pending_pods, run_scheduler
 
 GOLDEN = [json.loads(line) for line in gzip.open(Path(__file__).parent / "golden" / "decisions.jsonl.gz", "rt")]

@@ -7,12 +7,12 @@ import subprocess
 import time
 
 import pytest
-import scheduler
+from everything import scheduler
 import yaml
 from conftest import ROOT, free_port, node, pod, run_scheduler, table, wait_for
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-MANIFESTS = (ROOT / "tests" / "my-scheduler.yaml").read_text()
+MANIFESTS = (ROOT / "scheduler_extras" / "examples" / "my-scheduler.yaml").read_text()
 
 
 def election(folder, **times):

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-import scheduler
+from everything import scheduler
 from conftest import ROOT, a_pass, node, pod, table, wait_for, wait_until_told
 
 
@@ -1217,7 +1217,7 @@ def test_a_rule_that_has_trouble_with_one_pod_does_not_keep_others_from_being_bo
 
 
 def test_an_event_that_fails_late_does_not_keep_what_is_told_by_then_from_being_told():
-    waiting = scheduler.Pod(pod("p"))
+    waiting = scheduler.FullPod(pod("p"))
     waiting.record = scheduler.PodRecord(waiting)
     decision = scheduler.FullDecision(waiting, {}, POLICY)
     tasks, sent = [], []

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-import scheduler
+from everything import scheduler
 from conftest import claim, cluster_of, csi_node, decide, node, pending_pods, pod, remembering, run_scheduler, storage_class, table, volume
 
 MODERN = Path(__file__).parent / "golden" / "modern.jsonl.gz"
@@ -25,7 +25,7 @@ def test_every_step_is_decided_as_kube_scheduler_does(name):
         manifests.add(thing)
     cluster, differences = scheduler.ListedCluster(manifests), []
     for step in sequence["steps"]:
-        pod = scheduler.Pod(step["pod"])
+        pod = scheduler.FullPod(step["pod"])
         decision = scheduler.schedule(pod, cluster.look(policies), policies["my-scheduler"])
         highest = max(decision.total.values(), default=None)
         best = {node for node, total in decision.total.items() if total == highest} or {None}
@@ -110,7 +110,7 @@ def test_a_resized_sidecar_counts_too_and_another_init_container_does_not():
     def requests(**more):
         container = {"name": "init", "resources": {"requests": {"cpu": "1"}}, **more}
         status = {"name": "init", "resources": {"requests": {"cpu": "4"}}}
-        return scheduler.Pod(pod("p", {"cpu": "2"}, initContainers=[container], status={
+        return scheduler.FullPod(pod("p", {"cpu": "2"}, initContainers=[container], status={
             "initContainerStatuses": [status]})).requests["cpu"]
 
     assert (requests(), requests(restartPolicy="Always")) == (2000, 6000)
@@ -136,7 +136,7 @@ def test_a_pod_that_is_resized_as_a_whole(policies, spec, status, reason, fits):
 
 
 def test_pods_that_differ_in_their_size_only_are_of_different_kinds():
-    kinds = {scheduler.signature(scheduler.Pod(resized("1", actual)), ("requests",)) for actual in ("1", "2", "2")}
+    kinds = {scheduler.signature(scheduler.FullPod(resized("1", actual)), ("requests",)) for actual in ("1", "2", "2")}
     assert len(kinds) == 2
 
 
@@ -147,7 +147,7 @@ def test_pods_that_differ_in_their_size_only_are_of_different_kinds():
     "what it does not say is": ({"requests": {"cpu": "1"}}, {"cpu": 1000, "memory": 200 * 2**20}),
 })
 def test_requests_of_a_pod_as_a_whole(resources, nonzero):
-    there = scheduler.Pod(pod("p", nodeName="n", **({"resources": resources} if resources else {})))
+    there = scheduler.FullPod(pod("p", nodeName="n", **({"resources": resources} if resources else {})))
     assert there.nonzero == nonzero
     assert there.requests["cpu"] == (1000 if resources else 0)
 
@@ -191,7 +191,7 @@ def test_room_for_pods_that_are_nominated(policies, other, node_name):
                pod("p", {"cpu": "2"}, priority=10)]
     cluster = cluster_of(*objects)
     [incoming], snapshot = pending_pods(cluster, policies), cluster.look(policies)
-    snapshot.nominated = [scheduler.Pod(other)]
+    snapshot.nominated = [scheduler.FullPod(other)]
     decision = scheduler.schedule(incoming, snapshot, policies["my-scheduler"])
     assert decision.node == node_name, decision.message
     assert decision.failed == {} or decision.failed["n"].keys() == {"room for nominated pods"}

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-import scheduler
+from everything import scheduler
 from conftest import ROOT, decide, node, pod, run_scheduler, table
 from faulty import ApiServer
 from selenium import webdriver
@@ -15,7 +15,7 @@ from selenium.common.exceptions import NoAlertPresentException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-DEMO = ROOT / "tests" / "clusters" / "demo.yaml"
+DEMO = ROOT / "scheduler_extras" / "examples" / "demo.yaml"
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
          "--disable-background-networking", "--disable-component-update", "--window-size=1280,720"]
 STEP = "section:not([hidden])"  # that is shown
@@ -314,7 +314,7 @@ def test_a_pod_that_is_explained_has_a_page_of_its_own(browse):
 
 
 def test_what_no_rule_looks_at_is_said_on_the_page(browse):
-    page = browse("--cluster", ROOT / "tests/clusters/affinity.yaml")
+    page = browse("--cluster", ROOT / "scheduler_extras/examples/affinity.yaml")
     press(page, Keys.ARROW_RIGHT)
     assert "! default/web-1 has required pod anti-affinity, and MatchInterPodAffinity, which looks at that, is not" in shown(page)
 
@@ -352,7 +352,7 @@ def test_a_comparison_is_no_page():
 
 
 def test_the_manifest_is_shown_as_people_write_it():
-    thing = scheduler.Pod(pod("p", {"cpu": "1"}, metadata={"uid": "x"}, tolerations=[{"key": "gpu"}], priority=0))
+    thing = scheduler.FullPod(pod("p", {"cpu": "1"}, metadata={"uid": "x"}, tolerations=[{"key": "gpu"}], priority=0))
     assert scheduler.manifest_of(thing) == """\
 kind: Pod
 metadata: {name: p}

@@ -1,4 +1,4 @@
-"""Preemption, as a rule of one's own (tests/tutorial_rules.py): who has to go, and where; by itself, and beside the
+"""Preemption, as a rule of one's own (scheduler_extras/examples/tutorial_rules.py): who has to go, and where; by itself, and beside the
 real kube-scheduler."""
 
 import contextlib
@@ -10,13 +10,13 @@ import threading
 from collections import Counter
 
 import pytest
-import scheduler
+from everything import scheduler
 import tutorial_rules
 from conftest import DEFAULT_PREDICATES, MANDATORY_PREDICATES, ROOT, a_pass, cluster_of, free_port, node, pending_pods, pod, run_scheduler, table, wait_for
 from test_in_cluster import MANIFESTS
 from test_loop import Server
 
-RULES = ROOT / "tests" / "tutorial_rules.py"
+RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"
 POLICY = {"kind": "Policy", "apiVersion": "v1", "priorities": [],
           "predicates": [{"name": name} for name in [*DEFAULT_PREDICATES, *MANDATORY_PREDICATES, "Preemption"]]}
 
@@ -78,7 +78,7 @@ def nominated_among(objects):
     pods = []
     for thing in objects:
         with contextlib.suppress(scheduler.Malformed):
-            pods += [scheduler.Pod(thing)] if thing["kind"] == "Pod" else []
+            pods += [scheduler.FullPod(thing)] if thing["kind"] == "Pod" else []
     return [each for each in pods if each.nominated_node and not each.node_name]
 
 

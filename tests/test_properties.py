@@ -18,11 +18,10 @@ import string
 import tempfile
 from datetime import timedelta
 from pathlib import Path
-from unittest import mock
 
 import conftest
 import pytest
-import scheduler
+from everything import scheduler
 import yaml
 from conftest import ROOT, node, pod
 from faulty import ApiServer, ExtenderServer
@@ -82,8 +81,10 @@ class EndingWriter(scheduler.Writer):
 @contextlib.contextmanager
 def leaving_nothing():
     """What the script leaves to the end of its process, is not left in this one, which goes on."""
-    with (mock.patch.object(scheduler.Reflector, "work", lambda reflector: None),  # a single pass needs no streams
-          mock.patch.object(scheduler, "Writer", EndingWriter), mock.patch("gc.freeze")):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scheduler.Reflector, "work", lambda reflector: None)  # a single pass needs no streams
+        patch.setattr(scheduler, "Writer", EndingWriter)
+        patch.setattr("gc.freeze", lambda: None)
         yield
 
 
@@ -263,7 +264,7 @@ OBJECTS = list(yaml.safe_load_all("""
 ---
 {kind: Namespace, metadata: {name: default, labels: {team: a}}}
 """))
-FILES = [path.read_bytes() for path in sorted((ROOT / "tests" / "clusters").glob("*.yaml"))] + [
+FILES = [path.read_bytes() for path in sorted((ROOT / "scheduler_extras" / "examples").glob("*.yaml"))] + [
     (ROOT / "policy.json").read_bytes(), *(yaml.safe_dump(thing).encode() for thing in POLICIES + CONFIGURATIONS)]
 
 QUANTITIES = st.from_regex(r"[+-]?[0-9]{0,25}(\.[0-9]{0,25})?([eE][+-]?[0-9]{0,5}|[numkKMGTPE]i?)?", fullmatch=True)

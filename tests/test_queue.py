@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-import scheduler
+from everything import scheduler
 from conftest import node, pod
 from test_loop import Clock, Server, make_pass, scheduler_of, times_tried
 

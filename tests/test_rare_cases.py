@@ -1,7 +1,7 @@
 """What the golden cases lack. The answers are those of kube-scheduler 1.20.2's own framework to the same objects."""
 
 import conftest
-import scheduler
+from everything import scheduler
 from conftest import claim, csi_node, node, pod, remembering, storage_class, table, volume
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

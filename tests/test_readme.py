@@ -13,15 +13,15 @@ import textwrap
 from importlib import metadata
 
 import pytest
-import scheduler
+from everything import scheduler
 import yaml
 from conftest import ROOT, free_port, node, on_any_machine, pod, run_afresh, run_scheduler, table, wait_for
 from faulty import ApiServer
 from test_policy import DIFFERENT_ON_PURPOSE
 
 README = (ROOT / "README.md").read_text()
-RULES = (ROOT / "tests" / "rules.md").read_text()
-MANIFESTS = (ROOT / "tests" / "my-scheduler.yaml").read_text()
+RULES = (ROOT / "scheduler_extras" / "README.md").read_text()
+MANIFESTS = (ROOT / "scheduler_extras" / "examples" / "my-scheduler.yaml").read_text()
 BLOCK = re.compile(r"^```\w+\n((?:.*\n)*?)```$|^(    .*\n(?:\n*    .*\n)*)", re.M)
 PASTED = []  # the blocks that tests have asked for
 NOTICES = "default/.* is placed, though it |nobody is preempted for |.*: not named here, so not asked$"
@@ -108,7 +108,7 @@ def test_exercise_2_resources(blocks, tmp_path):
 @pastes("**3. ")
 def test_exercise_3_affinity(blocks, tmp_path):
     before, after = run_exercise(3, blocks[0], tmp_path)
-    said = run_scheduler("--cluster", ROOT / "tests/clusters/affinity.yaml").stderr
+    said = run_scheduler("--cluster", ROOT / "scheduler_extras/examples/affinity.yaml").stderr
     assert said.endswith("anti-affinity, and MatchInterPodAffinity, which looks at that, is not active\n")
     assert places(before) == {"web-1": "big", "web-2": "big"}
     assert places(after) == {"web-1": "big", "web-2": "little"}
@@ -155,7 +155,7 @@ def test_the_code_that_it_shows_is_the_scripts_own(blocks):
 
 def test_the_decision_by_hand_is_the_one_that_the_first_command_prints():
     [part] = re.findall(r"\*\*One decision by hand\.(?s:.*?)\n## ", README)
-    first, explained = (run_scheduler("--cluster", ROOT / "tests/clusters/demo.yaml", *more).stdout
+    first, explained = (run_scheduler("--cluster", ROOT / "scheduler_extras/examples/demo.yaml", *more).stdout
                         for more in ([], ["--explain"]))
     assert re.search("`(default/ingress-1 -> .*?)`", part)[1] in first.splitlines()
     [table] = re.findall(r"^default/ingress-1 -> (?s:.*?)\n\n", explained, re.M)
@@ -214,14 +214,6 @@ def test_the_minimal_script_is_cut_out_by_its_command(blocks, tmp_path):
         server.stop()
 
 
-def test_the_lines_of_its_parts_are_about_as_many_as_it_says():
-    said = [int(number.replace(",", "")) for number in re.findall(r"\| some ([\d,]+) \|", README)]
-    lines = (ROOT / "scheduler.py").read_text().splitlines()
-    ends = [lines.index(next(line for line in lines if line.startswith(f"# PART {part}."))) for part in ("II", "VII")]
-    assert [f"{number}, said to be {told}" for number, told in zip([*ends, len(lines)], said, strict=True)
-            if abs(number - told) > told / 10] == []
-
-
 def test_the_shipped_policy_is_for_teaching_and_what_stands_for_the_defaults_is_that():
     shipped = json.loads((ROOT / "policy.json").read_text())
     assert "it names seven predicates and four priorities" in README
@@ -240,7 +232,7 @@ def test_the_policy_that_it_shows_loads_and_a_typo_is_pointed_out(blocks, tmp_pa
     [policy] = blocks
     [said] = re.findall(r"A line\s+says where:\s+`(.*)`$", RULES, re.M)
     (tmp_path / "policy.json").write_text(policy)
-    arguments = ["--cluster", ROOT / "tests/clusters/demo.yaml", "--policy", "policy.json"]
+    arguments = ["--cluster", ROOT / "scheduler_extras/examples/demo.yaml", "--policy", "policy.json"]
     assert run_scheduler(*arguments, cwd=tmp_path).returncode == 0 and '"PodFitsResources"' in policy
     (tmp_path / "policy.json").write_text(policy.replace('"PodFitsResources"', '"PodFitsResource"'))
     assert run_scheduler(*arguments, cwd=tmp_path).stderr == f"{said}\n"
@@ -257,7 +249,7 @@ def test_it_says_which_names_are_accepted_though_kube_scheduler_rejects_them():
 def test_the_random_policy_spreads_pods_at_random(tmp_path):
     [members] = re.findall(r"With `(.*?)` you have the random scheduler", RULES)
     (tmp_path / "policy.json").write_text(f'{{"kind": "Policy", "apiVersion": "v1", {members}}}')
-    places = {run_scheduler("--cluster", ROOT / "tests/clusters/demo.yaml", "--policy", tmp_path / "policy.json",
+    places = {run_scheduler("--cluster", ROOT / "scheduler_extras/examples/demo.yaml", "--policy", tmp_path / "policy.json",
                             f"--seed={seed}").stdout for seed in range(5)}
     assert len(places) == 5
 
@@ -293,7 +285,7 @@ def test_the_shortest_rules_work_beside_all_defaults(blocks, tmp_path, monkeypat
 
 def test_ones_own_rules_beside_the_defaults_have_a_pod_of_the_demo_go_elsewhere(tmp_path):
     own_rules(tmp_path, text_of(BLOCK.search(README, README.index("This is all of"))))
-    demo = ROOT / "tests" / "clusters" / "demo.yaml"
+    demo = ROOT / "scheduler_extras" / "examples" / "demo.yaml"
     went = [places(run_scheduler("--cluster", demo, *arguments, cwd=tmp_path).stdout)["web-1"] for arguments in (
         ["--policy", "DefaultProvider"], ["--plugins", "my_rules.py", "--policy", "policy.json"])]
     assert went == ["node-b", "node-a"] and "`web-1` of the demo goes to `node-a`" in README
@@ -312,20 +304,21 @@ def test_the_policy_with_ones_own_rules_names_all_defaults(tmp_path):
 
 @pastes("This is all of")
 def test_a_script_beside_the_schedulers_may_call_it(blocks, tmp_path):
-    own_rules(tmp_path, f"import scheduler\n{blocks[0]}scheduler.command_line()\n")
+    own_rules(tmp_path, f"import scheduler\nimport scheduler_extras\n{blocks[0]}scheduler.main()\n")
     shutil.copy(ROOT / "scheduler.py", tmp_path)
+    shutil.copytree(ROOT / "scheduler_extras", tmp_path / "scheduler_extras")
     run = run_afresh("--cluster", "cluster.json", script="my_rules.py", cwd=tmp_path)
     assert run.stdout.startswith("default/p -> c "), run.stderr
 
 
-@table("thing", {"pod": scheduler.Pod(pod("p")), "node": scheduler.Node(node("n"))})
+@table("thing", {"pod": scheduler.FullPod(pod("p")), "node": scheduler.FullNode(node("n"))})
 def test_pods_and_nodes_have_the_attributes_that_it_names(thing, request):
     kind = request.node.callspec.id
     [text] = re.findall(rf"^- (`{kind}\.[^;]*?)[;.]$", RULES, re.M | re.S)
     names = re.findall("`([a-z_]+)`", text.replace(f"{kind}.", ""))
     assert len(names) > 8 and [name for name in names if not hasattr(thing, name)] == []
     amounts = json.loads(re.search(r"millicores and bytes, `(.*?)`", RULES)[1])
-    asking = scheduler.Pod(pod("p", {"cpu": "500m", "memory": "1Gi"}))
+    asking = scheduler.FullPod(pod("p", {"cpu": "500m", "memory": "1Gi"}))
     assert amounts.items() <= asking.requests.items()
 
 
@@ -425,8 +418,9 @@ def test_its_manifests_are_accepted_and_the_policy_is_updated(blocks, shell):
     shell("kubectl -n kube-system delete configmap my-scheduler")
     shell(apply.replace("apply", "delete --wait=false"))
     assert set(re.findall(r"/policy/([\w.]+)", MANIFESTS)) == data.keys()
-    packed = set(re.findall(r"^COPY (\S+) /code/$", image, re.M))
-    assert set(re.findall(r"/code/([\w.]+)", MANIFESTS)) == packed and all((ROOT / name).is_file() for name in packed)
+    packed = dict(re.findall(r"^COPY (\S+) (/code/\S*)$", image, re.M))
+    assert packed == {"scheduler.py": "/code/", "scheduler_extras": "/code/scheduler_extras"}
+    assert set(re.findall(r"/code/([\w.]+)", MANIFESTS)) == {"scheduler.py"}
 
 
 def test_its_image_has_every_package_at_one_version():
@@ -441,7 +435,7 @@ def test_its_image_has_every_package_at_one_version():
 
 
 def test_the_demo_can_be_made_on_a_cluster(shell, control_plane):
-    assert shell("kubectl apply -f tests/clusters/demo.yaml").count(" created\n") == 14
+    assert shell("kubectl apply -f scheduler_extras/examples/demo.yaml").count(" created\n") == 14
     run_scheduler("--server", control_plane.server, "--once")
     assert len(control_plane.places()) == 8 and "default/warehouse" not in control_plane.places()
 

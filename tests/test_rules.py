@@ -4,7 +4,7 @@ import time
 
 import conftest
 import pytest
-import scheduler
+from everything import scheduler
 from conftest import node, pod, table
 
 
@@ -91,20 +91,20 @@ def sidecar(**requests):
         {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]}, 0),
 })
 def test_what_a_pod_requests(spec, cpu):
-    assert scheduler.Pod(pod("p", **spec)).requests["cpu"] == cpu
+    assert scheduler.FullPod(pod("p", **spec)).requests["cpu"] == cpu
 
 
 def test_a_resource_of_which_a_pod_with_a_sidecar_requests_0_is_requested():
     gpu = container(**{"example.com/gpu": "0"})
-    assert scheduler.Pod(pod("p", containers=[gpu], initContainers=[sidecar(cpu="1")])).requests["example.com/gpu"] == 0
+    assert scheduler.FullPod(pod("p", containers=[gpu], initContainers=[sidecar(cpu="1")])).requests["example.com/gpu"] == 0
 
 
 def verdict(rule, incoming, target, *others, **options):
     """The reasons that a predicate gives for a pod and a node with other pods on it."""
-    target = scheduler.Node(target)
+    target = scheduler.FullNode(target)
     for other in others:
-        target.add(scheduler.Pod(other))
-    return list(scheduler.PREDICATES[rule].function(scheduler.Pod(incoming), target, **options))
+        target.add(scheduler.FullPod(other))
+    return list(scheduler.PREDICATES[rule].function(scheduler.FullPod(incoming), target, **options))
 
 
 def port(number, **more):
@@ -233,18 +233,18 @@ def test_disks(wanted, used, fits):
 })
 def test_label_preferences_average(preferences, score):
     arguments = [{"label": label, "presence": presence} for label, presence in preferences]
-    target = scheduler.Node(node("n", labels={"a": "", "b": ""}))
-    assert scheduler.PRIORITIES["NodeLabel"].function(scheduler.Pod(pod("p")), target, arguments) == score
+    target = scheduler.FullNode(node("n", labels={"a": "", "b": ""}))
+    assert scheduler.PRIORITIES["NodeLabel"].function(scheduler.FullPod(pod("p")), target, arguments) == score
 
 
 def test_random_priority_is_random_within_0_to_100_and_repeatable(monkeypatch):
-    nodes, incoming = [scheduler.Node(node(f"n-{i}")) for i in range(200)], scheduler.Pod(pod("p"))
+    nodes, incoming = [scheduler.FullNode(node(f"n-{i}")) for i in range(200)], scheduler.FullPod(pod("p"))
 
     def draw():
         return [scheduler.PRIORITIES["RandomPriority"].function(incoming, there) for there in nodes]
 
     assert draw() != draw() and 0 <= min(draw()) <= max(draw()) <= 100
-    monkeypatch.setattr(scheduler, "SEED", "7")
+    monkeypatch.setattr(scheduler.CHANCE, "seed", "7")
     assert draw() == draw() and len(set(draw())) > 50
 
 
@@ -390,7 +390,7 @@ def test_an_annotation_that_cannot_be_read_avoids_nobody(annotation):
     target["metadata"]["annotations"] = {"scheduler.alpha.kubernetes.io/preferAvoidPods": annotation}
     owned = pod("p", metadata={"ownerReferences": [{"kind": "ReplicaSet", "uid": "u", "controller": True}]})
     rule = scheduler.PRIORITIES["NodePreferAvoidPodsPriority"]
-    assert rule.function(scheduler.Pod(owned), scheduler.Node(target)) == 100
+    assert rule.function(scheduler.FullPod(owned), scheduler.FullNode(target)) == 100
 
 
 def test_kube_max_pd_vols_sets_the_limit_of_cloud_disks(monkeypatch):

@@ -3,7 +3,7 @@
 import json
 import random
 
-import scheduler
+from everything import scheduler
 from conftest import DEFAULT_PREDICATES, DEFAULT_PRIORITIES, node, pod, run_scheduler, table, wait_for
 from test_extenders import Service
 
@@ -124,7 +124,7 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
         snapshot = cluster.look(policies)
         place = "namespaces/default/pods"
         created = control_plane.request("POST", place, random_pod(chance, f"pod-{i:03}"))
-        decision = scheduler.schedule(scheduler.Pod(created), snapshot, policies["kube"])
+        decision = scheduler.schedule(scheduler.FullPod(created), snapshot, policies["kube"])
 
         def answer(path=f"{place}/pod-{i:03}"):
             thing = control_plane.get(path)

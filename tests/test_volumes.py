@@ -8,7 +8,7 @@ import time
 
 import conftest
 import pytest
-import scheduler
+from everything import scheduler
 from conftest import a_pass, node, pod, table, wait_for
 
 HOSTNAME = "kubernetes.io/hostname"

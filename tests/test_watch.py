@@ -10,7 +10,7 @@ import time
 import weakref
 
 import pytest
-import scheduler
+from everything import scheduler
 import urllib3
 from conftest import ROOT, a_pass, claim, node, pod, storage_class, table, volume, wait_for, wait_until_told
 from faulty import ApiServer
@@ -698,25 +698,22 @@ def test_nor_while_another_replica_leads(told, monkeypatch):
     assert not cluster.server.failures["pods"] and cluster.cache.objects.news.empty()
 
 
-def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told):
+def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told, monkeypatch):
     """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
     asked, read = [], []
     fits = scheduler.FullRule("Notes", lambda pod, node: asked.append(node.name) or (), steady=True)
     cluster = told(*(node(f"n{i}", cpu="1") for i in range(4)), policy=scheduler.FullPolicy([fits], []))
     cluster.comes(pod("a", ONE))
     [(_, place)] = cluster.make_pass()
-    watch = lambda pod: read.append(pod.name)  # noqa: E731
-    scheduler.READ_OF_PODS.append(watch)
-    try:
+    with monkeypatch.context() as patch:
+        patch.setattr(scheduler.FullPod, "__init__", lambda pod, raw: read.append(raw))
         shown = pod("a", ONE, nodeName=place)
         cluster.tell("MODIFIED", cluster.stamp(shown), cluster.stamp(shown | {"status": {
             "phase": "", "podIP": "10.0.0.1", "startTime": "now", "conditions": [{"type": "Ready", "status": "True"}],
             "containerStatuses": [{"name": "main", "ready": True, "restartCount": 3}]}}))
         cluster.tell("MODIFIED", *(cluster.stamp(node(f"n{i}", cpu="1")) for i in range(4)), resource="nodes")
         cluster.cache.take_news()
-        assert read == []
-    finally:
-        scheduler.READ_OF_PODS.remove(watch)
+    assert read == []
     asked.clear()
     cluster.comes(pod("b", ONE))
     cluster.make_pass()

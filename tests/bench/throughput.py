@@ -376,7 +376,7 @@ def deciding(_, rounds, *more):
             print(f"{Path(policy).name}, {pods:{38 - len(Path(policy).name)}}", *(f"{rate:7.0f}" for rate in rates), flush=True)
     cluster, policies = in_memory(5000, str(ROOT / "policy.json"))
     snapshot, policy = cluster.look(policies), policies["my-scheduler"]
-    pods = [scheduler.Pod(pod(f"large-{i}", {"cpu": f"{64 + i}"})) for i in range(100)]
+    pods = [scheduler.FullPod(pod(f"large-{i}", {"cpu": f"{64 + i}"})) for i in range(100)]
     took = [seconds(lambda: [scheduler.schedule(large, snapshot, policy) for large in pods]) for _ in range(3)]
     print("100 pods of as many kinds that fit on none of 5,000 nodes: "
           + ", ".join(f"{second:.2f} s" for second in took), flush=True)
@@ -428,7 +428,7 @@ def decisions_a_second(count, path, pods):
     began = time.process_time()
     done = 0
     for thing in MORE_PODS[pods](5000):
-        waiting = scheduler.Pod(thing)
+        waiting = scheduler.FullPod(thing)
         waiting.record = scheduler.PodRecord(waiting)
         decision = scheduler.schedule(waiting, snapshot, policy)
         if decision.node:

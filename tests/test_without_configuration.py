@@ -1,4 +1,4 @@
-"""Who deletes the last part of scheduler.py, Today, has the whole scheduler of a Policy."""
+"""Who deletes the folder `configuration` of the extras has the whole scheduler of a Policy."""
 
 import json
 import re
@@ -10,21 +10,18 @@ import pytest
 from conftest import ROOT, node, pod, run_afresh, table
 from test_golden import CASES
 
-TODAY = re.compile(r"^#+\n# PART VII\. TODAY.*(?=^if __name__ == )", re.M | re.S)
 PLAIN = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "--assert=plain"]  # which halves the start
 SAMPLE = [f"tests/test_golden.py::test_the_decision_is_kube_schedulers[{name}]" for name in list(CASES)[::10]]
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A copy of this project without that part."""
+    """A copy of this project without that folder."""
     folder = tmp_path_factory.mktemp("copy")
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__", "bench"))
-    for name in ("README.md", "policy.json"):
+    shutil.copytree(ROOT / "scheduler_extras", folder / "scheduler_extras", ignore=shutil.ignore_patterns("configuration", "__pycache__"))
+    for name in ("README.md", "policy.json", "scheduler.py"):
         shutil.copy(ROOT / name, folder)
-    rest, parts = TODAY.subn("", (ROOT / "scheduler.py").read_text())
-    assert parts == 1 and "@today(" not in rest
-    (folder / "scheduler.py").write_text(rest)
     return folder
 
 
@@ -42,12 +39,9 @@ def test_what_is_left_passes_the_tests_of(tests, project):
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr
 
 
-def test_what_is_left_does_not_name_what_has_gone(project):
-    run = subprocess.run([sys.executable, "-m", "ruff", "check", "--select=F821", "scheduler.py"],
-                         cwd=project, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout
-    chapters = (project / "scheduler.py").read_text().partition("PART I.")[2]
-    assert re.findall("modern|1_20|1[.]36", chapters) == []
+def test_what_is_left_says_nothing_of_what_has_gone(project):
+    modules = [project / "scheduler.py", *(path for path in (project / "scheduler_extras").rglob("*.py") if "examples" not in path.parts)]
+    assert [path for path in modules if re.search("modern|1_20|1[.]36", path.read_text())] == []
 
 
 @pytest.mark.parametrize("option", ["--policy", "--config"])

@@ -1,18 +1,18 @@
 """The schedulers of the tutorials, as rules: what a file for --plugins looks like.
 
-    python scheduler.py --plugins tests/tutorial_rules.py --policy my_policy.json
+    python scheduler.py --plugins scheduler_extras/examples/tutorial_rules.py --policy my_policy.json
 
 A predicate yields the reasons why a pod does not fit a node. A priority returns a score, from 0 to 100 at the end.
 What is to be worked out once per pod, not once per node, is a function for `metadata`. The other extension points of
-the scheduling framework are options too: reserve, permit, pre_bind, ... (see The other extension points in scheduler.py).
+the scheduling framework are options too: reserve, permit, pre_bind, ... (see scheduler_extras/extension_points.py).
 """
 
 import collections
 import contextlib
 import logging
 
-from scheduler import (ApiError, InvalidSelector, Unschedulable, event, label_selector, nominate, now, pick, predicate, priority,
-                       reasons_supposing, satisfies)
+from scheduler import ApiError, InvalidSelector, Unschedulable, event, now, pick, predicate, priority, satisfies
+from scheduler_extras import label_selector, nominate, reasons_supposing
 
 log = logging.getLogger("scheduler")
 

@@ -1,0 +1,115 @@
+"""What the API server knows, and how it answers: resources, errors, JSON, and when to try again."""
+
+import contextlib
+import json
+import re
+
+from scheduler import ApiError, Malformed, Trouble, pick
+from scheduler_extras.trouble import warn_once
+
+
+THREADS = 64  # that write at a time
+JSON = "application/json"
+
+
+class TooLarge(ApiError):
+    """What was to be written is larger than etcd takes."""
+
+
+class Conflict(ApiError):
+    """Somebody else was faster (409): it was written meanwhile, or another replica leads."""
+
+
+class NotFound(ApiError):
+    """There is no such thing (404)."""
+
+
+def error_of(status, message):
+    """Return the ApiError that a status means; 0: no API server answered."""
+    if status in (0, 429) or status >= 500:
+        return Trouble(status, message)
+    kind = {404: NotFound, 409: Conflict}.get(status, ApiError)
+    return kind(status, message)
+
+
+class Unreadable(Trouble):
+    """An answer that cannot be read: an API server has not sent it, or something in it is odd."""
+
+
+def read_json(data):
+    """Return what bytes of the API server say, without managedFields. Raises ValueError, RecursionError.
+
+    No rule looks at these, and anybody can nest those of an object deeper than `json` reads. Anybody can also
+    have an object hold bytes that are no UTF-8, which would hide all others of its list: these are replaced.
+    """
+    try:
+        content = json.loads(data.decode(errors="replace"), strict=False)
+    except RecursionError:
+        data = without_managed_fields(data)
+        content = json.loads(data.decode(errors="replace"), strict=False)
+    with contextlib.suppress(Malformed):  # whoever asked for it says so
+        for thing in [pick(content, dict, "object"), *pick(content, list, "items")]:  # of a watch, of a list
+            pick(thing, dict, "metadata").pop("managedFields", None)
+    return content
+
+
+def without_managed_fields(data):
+    """Return JSON with nothing in its lists of that name. It may be nested however deep."""
+    parts = []
+    at = 0
+    while opening := re.compile(rb'"managedFields"\s*:\s*\[').search(data, at):
+        parts.append(data[at:opening.end()])
+        at = end_of_list(data, opening.end())
+    return b"".join([*parts, data[at:]])
+
+
+def end_of_list(data, at):
+    """Return the place of the bracket that closes the list of JSON in which a place is."""
+    depth = 1
+    for token in re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]').finditer(data, at):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(token.group(), 0)
+        if depth == 0:
+            return token.start()
+    return len(data)
+
+
+def backoff(attempts, initial=1, most=10):
+    """Return the seconds to wait after so many failures: 1, 2, 4, 8 and so on, up to `most`."""
+    return min(initial * 2 ** min(attempts - 1, 30), most)
+
+
+def patiently(function, *arguments):
+    """Return what a request returns. If the API server fails (5xx), send it up to three times."""
+    for _ in range(2):
+        try:
+            return function(*arguments)
+        except ApiError as error:
+            if error.status < 500:
+                raise
+    return function(*arguments)
+
+
+CORE = [  # resources of api/v1
+    "configmaps", "endpoints", "events", "limitranges", "namespaces", "nodes", "persistentvolumeclaims",
+    "persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "resourcequotas", "secrets",
+    "serviceaccounts", "services"]
+GROUPS = {  # resource -> its group and version
+    **dict.fromkeys(CORE, "api/v1"), **dict.fromkeys(["replicasets", "statefulsets"], "apis/apps/v1"),
+    **dict.fromkeys(["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
+                    "apis/storage.k8s.io/v1")}
+
+
+def warn_of_failure(error, text):
+    """Say that a write has failed, and return True, unless it came too late.
+
+    That no answer came, is said once for all pods.
+    """
+    if isinstance(error, (Conflict, NotFound)):
+        return False
+    warn_once(text, about="no answer to a write" if is_answer(error, 0) else None)
+    return True
+
+
+def is_answer(error, *statuses):
+    """Say whether an error is that of a request, and has one of these statuses; 0: no answer came."""
+    return isinstance(error, ApiError) and error.status in statuses

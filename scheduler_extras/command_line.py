@@ -1,0 +1,310 @@
+"""The command line: its options, and what each of them has done."""
+
+import argparse
+import contextlib
+import gc
+import logging
+import math
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import wait
+from pathlib import Path
+
+import scheduler
+from scheduler import ApiError, InputError, log, run, schedule
+from scheduler_extras.cluster.election import LeaderElection
+from scheduler_extras.cluster.live import ListedCluster, LiveCluster, make_passes
+from scheduler_extras.cluster.manifests import Manifests
+from scheduler_extras.cluster.proxy import PooledProxy, share_memory_among_threads
+from scheduler_extras.cluster.queue import PodRecord
+from scheduler_extras.policy.files import did_you_mean
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION
+from scheduler_extras.policy.reloading import READERS, PolicyFile
+from scheduler_extras.rules.resources import CHANCE
+from scheduler_extras.show.compare import compare
+from scheduler_extras.show.page import Page, keys_asked_for
+from scheduler_extras.show.picture import picture, pods_without_node, where_it_stands
+from scheduler_extras.show.report import Reporter
+from scheduler_extras.show.text import Screen, traceback_in_lines
+from scheduler_extras.trouble import CAME_ROUND, FAILURE, RULE_OF, STOP, in_background, one_line, warn_once
+
+
+def option_parser():
+    """Return what reads the options."""
+    parser = argparse.ArgumentParser(
+        prog="scheduler.py", usage="%(prog)s [options]", allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Schedule the pods that name this scheduler, by the rules that a Policy file names.",
+        epilog=f"""examples:
+  kubectl proxy & python scheduler.py             schedule a cluster's pods until Ctrl-C
+  python scheduler.py --cluster scheduler_extras/examples/demo.yaml      schedule manifests, without a cluster
+  python scheduler.py --explain default/web-1     show why that pod goes, or would go, where it does
+  {Manifests.COMMAND} | \\
+    python scheduler.py --cluster -               schedule a copy of a live cluster
+
+exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
+    add = parser.add_argument
+    add("--server", default="http://127.0.0.1:8001", metavar="URL", help="of kubectl proxy (%(default)s)")
+    add("--scheduler-name", default="my-scheduler", metavar="NAME", help="schedule its pods (%(default)s)")
+    add("--policy", "--config", "--policy-config-file", "--algorithm-provider", metavar="FILE",
+        help="Policy, KubeSchedulerConfiguration, DefaultProvider or ClusterAutoscalerProvider (policy.json)")
+    add("--plugins", nargs="+", action="extend", default=[], metavar="FILE",
+        help="Python files with rules of your own")
+    add("--interval", type=float, default=1, metavar="SECONDS", help="between polls (%(default)s)")
+    add("--once", action="store_true", help="make passes until no pod is due, then stop")
+    add("--leader-elect", nargs="?", const="true", choices=["true", "false"], help="lead by a Lease")
+    add("--dry-run", action="store_true", help="do everything except writing to the cluster")
+    add("--cluster", nargs="+", action="extend", default=[], metavar="FILE",
+        help="schedule manifests (-: standard input)")
+    add("--explain", nargs="?", const=True, metavar="POD", help="show decisions, or where POD would go")
+    add("--compare", nargs="+", action="extend", default=[], metavar="FILE",
+        help="with --cluster: schedule by these, too; show what differs")
+    add("--seed", help="make the choice among equally good nodes repeatable")
+    add("-o", "--output", choices=["text", "json", "html"], default="text",
+        help="json: an object for each decision; html: a page of all of them")
+    add("-v", "--verbose", action="store_true", help="log every request to the API server")
+    return parser
+
+
+def read_arguments(argv):
+    """Read the command line; what is wrong in it ends the process."""
+    parser = option_parser()
+    options, unknown = parser.parse_known_args(argv)
+    if unknown:
+        word = unknown[0].partition("=")[0]
+        otherwise = "" if word.startswith("-") else "; manifests are given by --cluster"
+        hint = did_you_mean(word, parser._option_string_actions, otherwise)
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    server = re.fullmatch(r"https?://([\w.-]+|\[[\da-fA-F:.]+])(:(\d{1,5}))?/?", options.server)
+    if not server or int(server[3] or 0) > 65535:
+        parser.error("--server: expected a URL such as http://127.0.0.1:8001, without a user or a password")
+    if not 0 < options.interval < 1e6:
+        parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
+    if options.compare and (options.explain or options.output == "html" or not options.cluster):
+        parser.error("--compare needs --cluster, and goes without --explain and --output html")
+    return options
+
+
+def command_line(argv=None):
+    """Run the command line; return the exit code."""
+    FAILURE.clear()
+    STOP.clear()
+    gc.set_threshold(50000)  # of the many objects of a big cluster, few are ever garbage
+    for name, mode in {"stdin": "r", "stdout": "w", "stderr": "w"}.items():
+        if not getattr(sys, name):  # it is closed, as by >&-
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+    options = read_arguments(argv)
+    CHANCE.seed = options.seed
+    if options.compare and CHANCE.seed is None:
+        CHANCE.seed = ""  # chance decides alike for all that is compared
+    formatter = logging.Formatter("%(asctime)s  %(message)s" if options.verbose else "%(message)s")
+    errors = Screen(sys.stderr)
+    plain = formatter.formatMessage
+    formatter.formatMessage = lambda record: "\n".join(errors.folded(plain(record)))
+    formatter.formatException = traceback_in_lines
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter)
+    logging.basicConfig(handlers=[handler])
+    log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
+    screen = Screen()
+    rules_print_to = sys.stdout if options.output == "text" else sys.stderr
+    ended = threading.Event()
+    try:
+        CAME_ROUND.limit = math.inf
+        in_background(watch_the_loop, threading.get_ident(), ended)
+        with contextlib.redirect_stdout(rules_print_to):
+            return int(run_command(options, screen))
+    except (ApiError, InputError) as error:
+        log.error("%s", error)
+        return 1 if isinstance(error, ApiError) else 2
+    finally:
+        ended.set()
+
+
+
+def run_command(options, screen):
+    """Do what the command line asks for; return whether something failed. Raises ApiError, InputError."""
+    shipped = str(Path(scheduler.__file__).with_name("policy.json")).removeprefix(os.getcwd() + os.sep)
+    files = [PolicyFile(path, options.scheduler_name, options.plugins)
+             for path in (options.policy or shipped, *options.compare) if path]
+    policies = files[0].policies
+    api = Manifests(options.cluster) if options.cluster else PooledProxy(options.server)
+    stop = stop_on_signals()
+    if options.compare:
+        return compare(api, files, stop, options, screen)
+    is_explained = isinstance(options.explain, str)
+    report = Page(files[0].path) if options.output == "html" else Reporter(options, screen)
+    kind_of_cluster = ListedCluster if options.cluster or is_explained else LiveCluster
+    cluster = kind_of_cluster(api, report, options.dry_run, at_rest=report.sum_up)
+    if is_explained:
+        return explain_pod(cluster, files[0], options, screen)
+    say_at_start(policies, files[0].path, options)
+    with contextlib.suppress(ApiError):  # which the loop will meet, too
+        waiting = cluster.waiting_pods(policies)
+        if options.output == "html":
+            report.keys.update(*map(keys_asked_for, waiting))
+        if not cluster.pending.renew(waiting, policies):
+            say_that_none_waits(policies, waiting)
+    if options.cluster:
+        has_failed = schedule_manifests(cluster, policies, stop, options, screen)
+    else:
+        has_failed = poll(cluster, files[0], stop, options)
+    if options.output == "html":
+        screen.print(report.document(cluster.snapshot.nodes.values()))
+    return has_failed
+
+
+def say_at_start(policies, path, options):
+    """Say what is going to be done, and what no rule looks at."""
+    if options.dry_run:
+        log.info("dry run: nothing is written")
+    if options.cluster:
+        return
+    log.info("%s: polling %s by %s", ", ".join(policies), options.server, path)
+    for name, policy in policies.items():
+        if policy.not_looked_at():
+            what = ", ".join(policy.not_looked_at())
+            log.info("%s: its rules do not ask about %s; those of --policy DefaultProvider do", name, what)
+
+
+def say_that_none_waits(policies, waiting):
+    """Say why there is nothing to do. waiting: the pods without a node that name these schedulers."""
+    why = "none without a node has this spec.schedulerName"
+    if waiting:
+        why = "those without a node have scheduling gates, are being deleted, or a rule says no"
+    log.info("no pod waits for %s: %s", ", ".join(policies), why)
+
+
+def watch_the_loop(thread, ended, seconds=5):
+    """Warn of a rule that takes long; end the process if the loop does not come round within its limit.
+
+    A loop that hangs schedules nobody, while another thread renews the Lease: another replica is to lead.
+    """
+    seen_before = None
+    last = time.monotonic()
+    while not ended.wait(pause := min(seconds, CAME_ROUND.limit / 4)):
+        moment = time.monotonic()
+        if moment > last + CAME_ROUND.limit / 2:  # the process itself was paused
+            CAME_ROUND.at = max(moment, CAME_ROUND.at)
+        last = moment
+        frame = innermost = sys._current_frames().get(thread)
+        while frame and frame.f_code not in RULE_OF:
+            frame = frame.f_back
+        where = frame or innermost
+        place = f"{Path(where.f_code.co_filename).name}, line {where.f_lineno}"
+        seen = frame and (frame.f_code, frame.f_locals.get("pod"))
+        if seen and seen == seen_before:
+            what = f"{RULE_OF[frame.f_code]} takes long: more than {pause:g} s for one pod"
+            in_background(warn_once, f"{what} ({place})", frame.f_code)  # the log itself may be stuck
+        seen_before = seen
+        if moment > CAME_ROUND.at + CAME_ROUND.limit and not STOP.is_set():
+            said = f"the loop has not come round for {CAME_ROUND.limit:g} s ({place}): this process ends"
+            wait([in_background(log.error, said)], 1)
+            os._exit(1)
+
+
+def stop_on_signals():
+    """Have SIGINT and SIGTERM set STOP; return it. If it still runs after 4 seconds, the process is ended."""
+    def end(number, _):
+        """Have the loop end after this pod; after a second signal, or four seconds, end the process."""
+        signal.signal(number, signal.SIG_DFL)
+        force = threading.Timer(4, os._exit, [1])
+        force.daemon = True  # it does not hold up an end in time
+        force.start()
+        STOP.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    return STOP
+
+
+def poll(cluster, policy_file, stop, options):
+    """Schedule a live cluster's pods; where a leader is elected, only while leading. Return the exit code."""
+    share_memory_among_threads()
+    settings = next(iter(policy_file.policies.values())).election  # all profiles have the same
+    election = LeaderElection(cluster.api, options.scheduler_name, settings)
+    is_wanted = options.leader_elect == "true" if options.leader_elect else settings.get("leaderElect")
+    elected = is_wanted and not options.dry_run
+    if elected:
+        cluster.writer.may_write = election.leads
+        if not election.lead(stop, cluster.cache.keep_up):
+            return int(options.once)
+    CAME_ROUND.at = time.monotonic()
+    CAME_ROUND.limit = election.renew_deadline if elected else 60
+    code = run_to_the_end(cluster, policy_file, stop, options.interval, options.once)
+    stop.set()
+    if elected:
+        election.release()
+    return 1 if election.lost else code
+
+
+def run_to_the_end(cluster, policy_file, stop, interval, once):
+    """Run the loop, and wait until all is written. Return the exit code."""
+    run(cluster, policy_file.current, stop, interval, once)
+    cluster.at_rest()
+    cluster.cycle.finish(seconds=3 if stop.is_set() else 10)
+    return int(once and (cluster.has_failed() or stop.is_set()))
+
+
+def schedule_manifests(cluster, policies, stop, options, screen):
+    """Schedule the pods of manifests, and show where they are then. Return whether something failed."""
+    waiting = {pod.uid for pod in cluster.waiting_pods(policies)}
+    snapshot = make_passes(cluster, policies, stop, options.once)
+    cluster.at_rest()
+    if options.output == "text":
+        pods = cluster.cache.pods.values()
+        reasons = {uid: record.written for uid, record in cluster.pending.items()}
+        screen.print(*picture(snapshot.nodes.values(), pods, screen, waiting),
+                     *pods_without_node(pods, snapshot, screen, reasons))
+    return cluster.has_failed() or stop.is_set()
+
+
+def explain_pod(cluster, policy_file, options, screen):
+    """Show where a pod would go now, whether or not anybody would try it. Return whether a rule failed."""
+    path = policy_file.path
+    policies = policy_file.policies
+    snapshot = cluster.look(policies)
+    namespace, _, name = options.explain.rpartition("/")
+    key = f"{namespace or 'default'}/{name}"
+    pod = cluster.cache.pods.get(key)
+    if not pod:
+        hint = "NAMESPACE/NAME of one that has not ended; default/ may be left out"
+        raise ApiError(404, f'pod "{key}" not found ({hint})')
+    stands = where_it_stands(pod, snapshot)
+    read = READERS.get("KubeSchedulerConfiguration")
+    if read and pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:
+        path = "the default profile of today's kube-scheduler"
+        policies = read({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
+    policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
+    cluster.cache.nodes.place(pod, "")
+    pod.node_name = ""
+    pod.record = PodRecord(pod)
+    decision = schedule(pod, snapshot, policy)
+    policy.seek_remedy(decision, snapshot)
+    if decision.node:  # rules are asked what they say before the binding; nothing is sent
+        cluster.cycle.assume(decision)
+        cluster.cycle.ask_rules(decision)
+    cluster.cycle.end_turn(decision)  # what has gone wrong makes the exit code 1
+    heading = f"{pod.key} {stands}. If scheduled now, by {path}"
+    cluster.show(decision, heading)
+    if options.output == "html":
+        cluster.show.path = path
+        screen.print(cluster.show.document(nodes=()))
+    return cluster.has_failed()
+
+
+def main(argv=None):
+    """Run the command line to its end, whatever becomes of its output; return the exit code."""
+    try:
+        return command_line(argv)
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:  # the reader of our output has ended, as head does, or the disk is full
+        if not isinstance(error, BrokenPipeError):
+            log.error("cannot write what is printed: %s", one_line(error))
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1

@@ -1,0 +1,208 @@
+"""The fields of a KubeSchedulerConfiguration, and the arguments of its plugins."""
+
+import collections
+import decimal
+import itertools
+import re
+
+from scheduler import OPERATORS, PREDICATES, PRIORITIES, valid_terms
+from scheduler_extras.extension_points import EXTENSION_POINTS
+from scheduler_extras.policy.extenders import EXTENDER, FILTERED, NAME
+from scheduler_extras.policy.files import NAMES_OF_OLD, Form
+from scheduler_extras.policy.policy import ELECTION
+from scheduler_extras.rule import WHEN
+from scheduler_extras.rules import PLUGIN_ORDER
+from scheduler_extras.rules.resources import SHAPE, WEIGHT, shape_problems
+
+
+VOLUME_LIMITS = ["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"]  # plugins that have gone
+NAMES_OF_OLD.update({
+    "Coscheduling":
+        "the rule Coscheduling of scheduler_extras/examples/tutorial_rules.py, a file for --plugins",
+    "NodeResourcesLeastAllocated": "NodeResourcesFit (in a Policy: LeastRequestedPriority)",
+    "NodeResourcesMostAllocated":
+        "NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
+    **dict.fromkeys(["SelectorSpread", "DefaultPodTopologySpread"],
+                    "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
+    **dict.fromkeys(VOLUME_LIMITS,
+                    "leave it out, NodeVolumeLimits does it (in a Policy: MaxCSIVolumeCountPred)"),
+    "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
+    **dict.fromkeys(["NodeResourceLimits", "healthzBindAddress", "metricsBindAddress", "disablePreemption",
+                     "failureDomains"], "nothing, leave it out"),
+    "unreserve": "reserve", "enableHttps": "enableHTTPS",
+    "algorithmSource": "nothing for DefaultProvider, leave it out, else --policy with the Policy's own file",
+    "extenders": "extenders beside profiles, for all of them",
+    **{part: f"multiPoint.{part}, or that of another extension point" for part in ("enabled", "disabled")},
+    "resources": "scoringStrategy.resources (in a Policy: within requestedToCapacityRatioArguments)",
+    "shape": "requestedToCapacityRatio.shape in scoringStrategy "
+             "(in a Policy: within requestedToCapacityRatioArguments)",
+    "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding (in a Policy: leave it out)",
+    "lockObjectName": "resourceName", "lockObjectNamespace": "resourceNamespace",
+    "schedulerName": "profiles[0].schedulerName, or --scheduler-name (in a Policy: only --scheduler-name)",
+    **{part: f"profiles[0].{part} (in a Policy: predicates and priorities)"
+       for part in ("plugins", "pluginConfig")},
+    "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity"})
+IN_A_POLICY = re.compile(r" \(in a Policy.*\)$")  # of these hints, what a configuration gets no word of
+EXTENDS = {  # kube-scheduler's own plugin -> its extension points. Upstream: framework/plugins/names.
+    "PrioritySort": "queueSort", "SchedulingGates": "preEnqueue", "DefaultBinder": "bind",
+    **dict.fromkeys(["NodeUnschedulable", "NodeName"], "filter"),
+    **dict.fromkeys(["NodePorts", "VolumeRestrictions", "NodeVolumeLimits", "VolumeZone",
+                     "NodeDeclaredFeatures"], "preFilter filter"),
+    **dict.fromkeys(["NodeAffinity", "PodTopologySpread", "InterPodAffinity"],
+                    "preFilter filter preScore score"),
+    "NodeResourcesFit": "preFilter filter preScore score placementScore",
+    "VolumeBinding": "preFilter filter preScore score reserve preBind",
+    "TaintToleration": "filter preScore score", "ImageLocality": "score",
+    "NodeResourcesBalancedAllocation": "preScore score",
+    "DefaultPreemption": "preEnqueue postFilter",
+    "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
+    "GangScheduling": "preEnqueue reserve permit",
+    "PodGroupPodsCount": "placementScore", "TopologyPlacementGenerator": "placementGenerate"}
+DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
+WITHOUT_EFFECT = EXTENDS.keys() - {*PLUGIN_ORDER, *DONE_ANYWAY}  # those that do nothing here
+GONE = [*VOLUME_LIMITS, "NodeLabel", "ServiceAffinity", "NodePreferAvoidPods", "EvenPodsSpreadPriority"]
+REPLACED = ["SelectorSpread", "DefaultPodTopologySpread", "NodePreferAvoidPods"]  # by plugins that do more
+# Default weights that are no longer 1.
+WEIGHTS_TODAY = {"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
+STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
+              "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
+RULE_POINTS = {"predicates": ["preFilter", "filter"], "priorities": ["preScore", "score"]}
+HOOK_POINTS = {hook: point.in_configuration for hook, point in EXTENSION_POINTS.items()}
+POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *dict.fromkeys(HOOK_POINTS.values()),
+          "placementGenerate", "placementScore"]
+
+
+def duration(text):
+    """Return a duration such as 15s, 1m30s or .5h in nanoseconds; None if it is none, or is negative."""
+    units = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9,
+             "h": 3600 * 10**9}
+    number = r"([0-9]{1,20}\.?[0-9]{0,20}|\.[0-9]{1,20})"
+    part = f"{number}({'|'.join(units)})"
+    if not isinstance(text, str) or not re.fullmatch(rf"\+?(0|({part})+)", text):  # 0 alone needs no unit
+        return None
+    total = sum(int(decimal.Decimal(count) * units[unit]) for count, unit in re.findall(part, text))
+    return total if total < 2**63 else None
+
+
+def times_of(election):
+    """Return the times of leader election in seconds."""
+    return {name: duration(election.get(name, "0")) / 10**9 or default for name, default in ELECTION.items()}
+
+
+def leaves_time(election):
+    """Say whether a leader has time to renew its Lease, even if its pauses are longer by JitterFactor."""
+    lease, renew, retry = [round(seconds * 10**9) for seconds in times_of(election).values()]
+    is_elected = election.get("leaderElect", True)  # as upstream has it by default
+    return lease > renew > int(1.2 * retry) or not is_elected
+
+
+def is_strategy(strategy):
+    """Say whether a scoringStrategy has what its type needs. Upstream: ValidateNodeResourcesFitArgs."""
+    if strategy.get("type") != "RequestedToCapacityRatio":
+        return "type" in strategy and "requestedToCapacityRatio" not in strategy
+    return not any(shape_problems([strategy.get("requestedToCapacityRatio", {})]))
+
+
+def differ(things, *fields):
+    """Say whether of two things at least one of these fields differs."""
+    kinds = [tuple(thing.get(name) for name in fields) for thing in things]
+    return len(kinds) == len(set(kinds))
+
+
+FILTERED_TODAY = FILTERED | {"FailedAndUnresolvableNodes": dict}  # whose reasons count before FailedNodes'
+READ_OVER = {  # since nothing here depends on it
+    "clientConnection": {"kubeconfig": str, "acceptContentTypes": str, "contentType": str, "qps": float,
+                         "burst": range(2**31)},
+    "parallelism": range(1, 2**31), "enableProfiling": bool, "enableContentionProfiling": bool,
+    "delayCacheUntilActive": bool, "percentageOfNodesToScore": range(101)}
+DURATION = Form('a duration, such as "30s"', lambda value: duration(value) is not None, None)
+CONFIGURATION = READ_OVER | {
+    "kind": str, "apiVersion": str,
+    "podInitialBackoffSeconds": range(1, 2**63), "podMaxBackoffSeconds": range(1, 2**63),
+    "profiles": [{
+        "schedulerName": str, "percentageOfNodesToScore": range(101),
+        "pluginConfig": [{"name": str, "args": dict}],
+        "plugins": {point: {part: [{"name": str, "weight": range(2**31)}] for part in ("enabled", "disabled")}
+                    for point in POINTS}}],
+    "leaderElection": Form("leaseDuration > renewDeadline > 1.2 x retryPeriod", leaves_time, {
+        "leaderElect": bool, **dict.fromkeys(ELECTION, DURATION),
+        "resourceLock": str, "resourceName": str, "resourceNamespace": str}),
+    "extenders": [EXTENDER | {"httpTimeout": DURATION}]}
+EXPRESSION = {"operator": {*OPERATORS}, "values": [str]}
+NODE_SELECTOR_TERM = Form(
+    "a term of node affinity", lambda term: valid_terms([term]) or not any(term.values()),
+    {"matchExpressions": [Form("a key", lambda expression: "key" in expression, EXPRESSION | {"key": NAME})],
+     "matchFields": [EXPRESSION | {"key": str}]})
+SPREAD_CONSTRAINT = {
+    "maxSkew": WEIGHT, "topologyKey": NAME, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"},
+    "minDomains": WEIGHT, "matchLabelKeys": [str],
+    "nodeAffinityPolicy": {"Honor", "Ignore"}, "nodeTaintsPolicy": {"Honor", "Ignore"}}
+PLUGIN_ARGUMENTS = {  # what changes nothing here is read over. Upstream: validation_pluginargs.go
+    "NodeAffinity": {"addedAffinity": {
+        f"required{WHEN}": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
+        f"preferred{WHEN}": [{"weight": range(2**31), "preference": NODE_SELECTOR_TERM}]}},
+    "NodeResourcesFit": {
+        "ignoredResources": [NAME],
+        "ignoredResourceGroups": [
+            Form("a group, such as example.com", lambda name: "/" not in name, NAME)],
+        "scoringStrategy": Form(
+            "a type, and for RequestedToCapacityRatio alone a shape whose utilization ascends", is_strategy, {
+                "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(101)}],
+                "requestedToCapacityRatio": {"shape": SHAPE}})},
+    "InterPodAffinity": {"hardPodAffinityWeight": range(101), "ignorePreferredTermsOfExistingPods": bool},
+    "PodTopologySpread": Form(
+        "defaultingType List, as there are defaultConstraints",
+        lambda args: args.get("defaultingType") == "List" or not args.get("defaultConstraints"), {
+            "defaultingType": {"List", "System"},
+            "defaultConstraints": Form(
+                "each topologyKey with each whenUnsatisfiable once",
+                lambda constraints: differ(constraints, "topologyKey", "whenUnsatisfiable"),
+                [Form("maxSkew, topologyKey and whenUnsatisfiable",
+                      {"maxSkew", "topologyKey", "whenUnsatisfiable"}.issubset, SPREAD_CONSTRAINT)])}),
+    "NodeResourcesBalancedAllocation": {"resources": Form(
+        "each resource once", lambda resources: differ(resources, "name"),
+        [{"name": str, "weight": range(2)}])},
+    "VolumeBinding": {
+        "bindTimeoutSeconds": range(2**63),
+        "shape": Form("nothing, as the feature gate StorageCapacityScoring is off by default",
+                      lambda value: False, None)},
+    "DefaultPreemption": Form(
+        "minCandidateNodesPercentage or minCandidateNodesAbsolute above 0",
+        lambda args: len(args) < 2 or any(args.values()),
+        {"minCandidateNodesPercentage": range(101), "minCandidateNodesAbsolute": range(2**31)}),
+    "DynamicResources": {"filterTimeout": DURATION, "bindingTimeout": Form(
+        "a duration of at least 1s", lambda value: (duration(value) or 0) >= 10**9, None)}}
+
+
+Plugin = collections.namedtuple("Plugin", "rules points weight")  # weight: 0 if it does not run by default
+
+
+def plugins_of_today():
+    """Return {name: Plugin} in the order in which they run; the user's own rules are plugins, too."""
+    found = {name: [] for name in (*PLUGIN_ORDER, *EXTENDS)}
+    for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
+        found.setdefault(rule.plugin, []).append(rule)
+    plugins = {}
+    for name, rules in found.items():
+        if name not in GONE:
+            of_rules = [RULE_POINTS[rule.where] + [*map(HOOK_POINTS.get, rule.hooks)] for rule in rules]
+            points = EXTENDS.get(name, "").split() or [*itertools.chain(*of_rules)]
+            weight = max([rule.by_default or rule.always for rule in rules], default=1)
+            plugins[name] = Plugin(rules, points, WEIGHTS_TODAY.get(name, weight))
+    return plugins
+
+
+def running_plugins(profile):
+    """Return {point: {plugin: weight}} in running order. Upstream: expandMultiPointPlugins."""
+    by_default = {name: plugin.weight for name, plugin in plugins_of_today().items() if plugin.weight}
+    running = {}
+    for point in POINTS:
+        chosen = profile.get("plugins", {}).get(point, {})
+        enabled = {entry.get("name", ""): entry.get("weight", 0) for entry in chosen.get("enabled", [])}
+        disabled = {entry.get("name", "") for entry in chosen.get("disabled", [])}
+        anyway = running.get("multiPoint", by_default)
+        kept = {name: weight for name, weight in anyway.items() if disabled.isdisjoint([name, "*"])}
+        # What runs anyway, and is enabled at the point itself, comes first.
+        first = {name: weight for name, weight in enabled.items() if name in kept and point != "multiPoint"}
+        running[point] = first | kept | enabled
+    return running

@@ -1,0 +1,271 @@
+"""What kube-scheduler 1.36 says otherwise than 1.20, rule by rule; volumes are in volumes.py."""
+
+import collections
+import contextlib
+import functools
+import itertools
+import math
+from dataclasses import replace
+
+from scheduler import (
+    NO_REQUESTS, InvalidSelector, hostile_taints, node_selector_term, pick,
+    term_matches, text_at, usage, valid_terms, wants_node
+)
+from scheduler_extras.objects import CPU_AND_MEMORY, label_selector
+from scheduler_extras.rule import IN_THE_SCRIPT, SKIP, WHEN, FullRule, Rejected
+from scheduler_extras.rules.affinity import (
+    affine_scores, affinity_terms, match_inter_pod_affinity, normalize_affinity
+)
+from scheduler_extras.rules.labels import ImageShares, shares_of
+from scheduler_extras.rules.resources import requested_to_capacity_ratio
+from scheduler_extras.rules.spreading import (
+    DEFAULT_SPREAD, selector_in, selectors_of, spread_constraints, with_counts, with_full_domains
+)
+from scheduler_extras.trouble import RULE_OF
+
+
+# Under a KubeSchedulerConfiguration, functions of this chapter stand in for those of rules, which are in the
+# order of the chapters above. What is not here is as it was.
+#
+# Two bugs that kube-scheduler has from 1.34 to 1.36 are not followed. Where an extender filters that has
+# nodeCacheCapable false, all nodes are scored as if they were empty. And a pod with required anti-affinity
+# stays pending if its namespaceSelector excludes (NotIn) the pod's own namespace.
+
+
+TODAY = collections.defaultdict(dict)  # name of a rule -> {field of the Rule: what stands there today}
+
+
+def today(name, part="function"):
+    """Return a decorator of a function that stands in for a rule's own today, or for another part of it."""
+
+    def decorate(function):
+        """Take note of the function; return it as it is."""
+        TODAY[name][part] = function
+        RULE_OF[getattr(function, "func", function).__code__] = name
+        return function
+
+    return decorate
+
+
+@today("HostName")
+def node_name(pod, node):
+    """The same, in other words."""
+    if any(IN_THE_SCRIPT["HostName"](pod, node)):
+        yield "node(s) didn't match the requested node name"
+
+
+@today("PodFitsResources")
+def node_resources_fit(pod, node, excepted=()):
+    """What the pod does not request may be overcommitted; and a group may be excepted, as "example.com/"."""
+    if len(node.pods) + 1 > node.max_pods:
+        yield "Too many pods"
+    for name, amount in pod.requests.items():
+        if amount <= 0 or node.requested.get(name, 0) + amount <= node.allocatable.get(name, 0):
+            continue
+        group = f"{name.partition('/')[0]}/"
+        if name not in excepted and group not in excepted:
+            yield f"Insufficient {name}"
+
+
+@today("PodToleratesNodeTaints")
+def taints_and_tolerations(pod, node):
+    """The taint is not named."""
+    if hostile_taints(pod, node):
+        yield "node(s) had untolerated taint(s)"
+
+
+def usage_today(pod, node, resources):
+    """Return `usage` with the pod's overhead in full.
+
+    Left out are what the node does not have, and extended resources that the pod does not request.
+    """
+    incoming = pod.nonzero_incoming
+    if pod.uncounted_cpu:
+        incoming = incoming | {"cpu": incoming["cpu"] + pod.uncounted_cpu}
+    counted = [name for name in resources
+               if node.allocatable.get(name) and (name in NO_REQUESTS or incoming.get(name))]
+    return usage(incoming, node, counted)
+
+
+def mean_score(pod, node, weights, score):
+    """The mean of score(requested, there) of resources, by {resource: weight}; 0 if no resource counts."""
+    total = divisor = 0
+    for name, (used, there) in usage_today(pod, node, weights).items():
+        total += weights[name] * score(used, there)
+        divisor += weights[name]
+    return total // (divisor or 1)
+
+
+today("LeastRequestedPriority")(
+    functools.partial(mean_score, score=lambda used, there: 100 * max(there - used, 0) // there))
+today("MostRequestedPriority")(
+    functools.partial(mean_score, score=lambda used, there: 100 * min(there, used) // there))
+
+
+@today("BalancedResourceAllocation")
+def improved_balance(pod, node, resources=CPU_AND_MEMORY):
+    """75 where the use of the resources stays as even as it is; more where the pod evens it. Since 1.36."""
+    requested = [name for name in resources if pod.requests.get(name)]
+    if not requested:
+        return 0
+    before = {name: node.requested.get(name, 0) for name in resources
+              if node.allocatable.get(name) and (name in NO_REQUESTS or name in requested)}
+    then = {name: amount + pod.requests.get(name, 0) for name, amount in before.items()}
+    return 50 + (50 + evenness(then, node) - evenness(before, node)) // 2
+
+
+def evenness(requested, node):
+    """Return 100 less the standard deviation, in percent, of the requested shares of the node's resources."""
+    shares = [min(amount / node.allocatable[name], 1) for name, amount in requested.items()]
+    if len(shares) == 2:
+        return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
+    count = max(len(shares), 1)
+    add_up = functools.partial(functools.reduce, float.__add__)  # one by one, like Go; sum() is more exact
+    mean = add_up(shares, 0.0) / count
+    squares = [(share - mean) ** 2 for share in shares]
+    return int((1 - math.sqrt(add_up(squares, 0.0) / count)) * 100)
+
+
+def utilization_today(pod, node, resources):
+    """Return {resource: the percentage that is then requested, rounded down}."""
+    return {name: 100 * used // there for name, (used, there) in usage_today(pod, node, resources).items()}
+
+
+today("RequestedToCapacityRatio")(
+    functools.partial(requested_to_capacity_ratio, utilization=utilization_today))
+
+
+@today("ImageLocalityPriority", "metadata")
+def image_shares_today(pod, nodes, snapshot):
+    """The images of init containers and of volumes count, too."""
+    containers = pod.containers + pod.init_containers
+    images = [pick(container, str, "image") for container in containers]
+    images += [pick(volume, str, "image", "reference") for volume in pod.volumes if volume.get("image")]
+    shares = shares_of(images, snapshot)
+    return shares and ImageShares(shares, len(containers))
+
+
+@today("MatchNodeSelector")
+def required_node_affinity(pod, node, added_terms=()):
+    """The node also meets one of the terms that the configuration adds for all pods (addedAffinity)."""
+    if added_terms and not any(term_matches(term, node) for term in valid_terms(added_terms)):
+        yield "node(s) didn't match scheduler-enforced node affinity"
+    elif not wants_node(pod, node):
+        yield "node(s) didn't match Pod's node affinity/selector"
+
+
+def nodes_named(pod, nodes, snapshot):
+    """The names of the nodes to which the pod's required node affinity confines it (by matchFields)."""
+    required = pick(pod.node_affinity, dict, f"required{WHEN}")
+    terms = pick(required, list, "nodeSelectorTerms", of=dict)
+    named = set()
+    for term in terms:
+        fields = pick(term, list, "matchFields", of=dict)
+        lists = [set(pick(each, list, "values", of=str)) for each in fields
+                 if each.get("key") == "metadata.name" and each.get("operator") == "In"]
+        if not lists:
+            return SKIP
+        named |= set.intersection(*lists)
+    if terms and not named:
+        raise Rejected("pod affinity terms conflict")
+    return named or SKIP
+
+
+def is_named(pod, node, metadata):
+    """The node is among those that the pod's node affinity names; of others nothing else is said."""
+    if node.name not in metadata:
+        yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+
+
+NODES_NAMED = FullRule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
+
+
+@today("NodeAffinityPriority")
+def preferred_node_affinity(pod, node, added_terms=()):
+    """The preferences that the configuration adds for all pods count, too (addedAffinity)."""
+    points = IN_THE_SCRIPT["NodeAffinityPriority"](pod, node)
+    for added in added_terms:
+        term = node_selector_term(added.get("preference", {}))
+        if term_matches(term, node):
+            points += added.get("weight", 0)
+    return points
+
+
+CONTROLLERS = {  # apiVersion and kind of those by which a pod's fellows are found -> resource
+    ("v1", "ReplicationController"): "replicationcontrollers",
+    ("apps/v1", "ReplicaSet"): "replicasets", ("apps/v1", "StatefulSet"): "statefulsets"}
+
+
+def default_selector_today(pod, snapshot):
+    """Return what the Services that select the pod require of the pods to count, and its controller.
+
+    That is found by its name alone, and need not select the pod. Upstream: DefaultSelector, since 1.22.
+    """
+    required = list(itertools.chain(*selectors_of(pod, snapshot, "services")))
+    kind = text_at(pod.controller, "apiVersion"), text_at(pod.controller, "kind")
+    resource = CONTROLLERS.get(kind)
+    known = snapshot.objects[resource] if resource else {}
+    controller = known.get(f"{pod.namespace}/{text_at(pod.controller, 'name')}", {})
+    of_controller = []
+    with contextlib.suppress(InvalidSelector):
+        of_controller = label_selector(selector_in(controller, resource) or {})
+    if resource == "replicationcontrollers":  # its labels take the place of the Services'
+        labels = {each.key for each in of_controller}
+        required = [each for each in required if each.key not in labels]
+    return required + of_controller
+
+
+def spread_constraints_today(pod, when, snapshot, defaults, needs_key=True):
+    """Yield spread constraints; an empty selector counts nobody."""
+    for constraint in spread_constraints(pod, when, snapshot, defaults, default_selector_today, needs_key):
+        yield constraint if constraint.requirements else replace(constraint, numbers=collections.Counter())
+
+
+@today("EvenPodsSpread", "metadata")
+def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
+    """Pods count on eligible nodes only."""
+    spread = [with_full_domains(constraint, constraint.eligible)
+              for constraint in spread_constraints_today(pod, "DoNotSchedule", snapshot, default_constraints)]
+    return spread or SKIP
+
+
+@today("SelectorSpreadPriority", "metadata")
+def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
+    """The system's own constraints need no keys: nodes that lack one are a domain of their own."""
+    is_systems = default_constraints is DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
+    constraints = spread_constraints_today(
+        pod, "ScheduleAnyway", snapshot, default_constraints, needs_key=not is_systems)
+    return [with_counts(each, nodes) for each in constraints]
+
+
+@today("SelectorSpreadPriority")
+def pod_topology_spread(pod, node, metadata):
+    """Rounded, halves up; None without constraints, so that nothing is scored."""
+    if not metadata:
+        return None
+    score = 0.0
+    for constraint in metadata:
+        if constraint.key in node.labels:
+            score += constraint.score(node)
+        elif constraint.needs_key:
+            return None
+    return math.floor(score + 0.5)
+
+
+@today("MatchInterPodAffinity")
+def required_pod_affinity(pod, node, metadata):
+    """Only the second of the two reasons is given."""
+    return list(match_inter_pod_affinity(pod, node, metadata))[1:]
+
+
+@today("InterPodAffinityPriority", "metadata")
+def affine_scores_today(pod, nodes, snapshot, hard_weight=1, ignores_others=False):
+    """ignores_others: what other pods prefer counts for those only that prefer something themselves."""
+    scores = affine_scores(pod, nodes, snapshot, hard_weight)
+    terms, _ = affinity_terms(pod)
+    has_preferences = terms["preferredAffinity"] or terms["preferredAntiAffinity"]
+    return scores if has_preferences or not ignores_others else {}
+
+
+# Scores are normalized without a 0 among them.
+today("InterPodAffinityPriority", "reduce")(functools.partial(normalize_affinity, among=()))

@@ -1,0 +1,114 @@
+"""How a KubeSchedulerConfiguration is read: each of its profiles becomes a Policy."""
+
+from dataclasses import replace
+
+from scheduler import PREDICATES, PRIORITIES
+from scheduler_extras.configuration.checks import changes_since, check_configuration
+from scheduler_extras.configuration.fields import (
+    CONFIGURATION, EXTENDS, FILTERED_TODAY, HOOK_POINTS, IN_A_POLICY, STRATEGIES, duration,
+    plugins_of_today, running_plugins, times_of
+)
+from scheduler_extras.configuration.plugins import TODAY
+from scheduler_extras.configuration.profile import Profile
+from scheduler_extras.policy.extenders import extenders_of, left_to_extenders
+from scheduler_extras.policy.files import decode_part, refuse
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION
+from scheduler_extras.policy.reading import EXPECTED, set_up
+from scheduler_extras.policy.reloading import READERS
+from scheduler_extras.rule import WHEN
+from scheduler_extras.rules.spreading import DEFAULT_SPREAD
+
+
+def read_configuration(document, scheduler_name):
+    """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises InputError."""
+    problems = [*changes_since(document)]
+    notices = []
+    body = decode_part(document, CONFIGURATION, "", problems)
+    body["profiles"] = body.get("profiles") or [{}]
+    if len(body["profiles"]) == 1:
+        body["profiles"][0].setdefault("schedulerName", scheduler_name)
+    check_configuration(body, notices, problems)
+    refuse([IN_A_POLICY.sub("", problem) for problem in problems])
+    configs = body.get("extenders", [])
+    for config in configs:  # a Policy has nanoseconds
+        config["httpTimeout"] = duration(config.get("httpTimeout", "0"))
+    election = body.get("leaderElection", {})
+    of_all = {"extenders": extenders_of(configs, FILTERED_TODAY), "election": election | times_of(election),
+              "initial_backoff": body.get("podInitialBackoffSeconds", 1),
+              "max_backoff": body.get("podMaxBackoffSeconds", 10),
+              "notices": [IN_A_POLICY.sub("", notice) for notice in notices]}
+    left_out = left_to_extenders(configs)
+    return {profile["schedulerName"]: read_profile(profile, f"profiles[{i}]", left_out, of_all)
+            for i, profile in enumerate(body["profiles"])}
+
+
+def read_profile(profile, place, left_out, of_all):
+    """Return a Profile: what is said of all, and the rules of the plugins that run; all is checked before."""
+    known = plugins_of_today()
+    running = running_plugins(profile)
+    arguments = {config["name"]: config["args"] for config in profile.get("pluginConfig", [])}
+    if left_out:  # resources that extenders see to. Upstream: buildExtenders
+        arguments.setdefault("NodeResourcesFit", {})["ignoredResources"] = left_out
+
+    def rules_at(point, catalogue):
+        """Return {name: rule} of the plugins that run at a point, with the hooks at which they run, too."""
+        rules = {}
+        for plugin, weight in running[point].items():
+            args = arguments.get(plugin, {})
+            for name, settings in settings_of(plugin, known[plugin].rules, args).items():
+                if name in catalogue:
+                    rule = replace(catalogue[name], **TODAY.get(name, {}))
+                    hooks = {hook: function for hook, function in rule.hooks.items()
+                             if plugin in running[HOOK_POINTS[hook]]}
+                    entry = f"{place}.plugins.{point}: {plugin}"
+                    rules[name] = set_up(replace(rule, hooks=hooks), plugin, entry, weight or 1, settings)
+        return rules
+
+    predicates = rules_at("filter", PREDICATES)
+    priorities = rules_at("score", PRIORITIES)
+    own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
+           if rule.plugin not in EXTENDS and name not in predicates | priorities}
+    others = {}  # those that neither filter nor score here
+    for point in HOOK_POINTS.values():
+        others |= rules_at(point, own)
+    return Profile([*predicates.values()], [*priorities.values()], others=[*others.values()],
+                   would_preempt="DefaultPreemption" in running["postFilter"], **of_all)
+
+
+def settings_of(plugin, rules, args):
+    """Return {rule: its settings}, by a plugin's arguments, of those of its rules that take part."""
+    if plugin == "NodeAffinity":
+        added = args.get("addedAffinity", {})
+        required = added.get(f"required{WHEN}")  # without a term, no node meets it
+        terms = [] if required is None else required.get("nodeSelectorTerms") or [{}]
+        return {"MatchNodeSelector": {"added_terms": terms},
+                "NodeAffinityPriority": {"added_terms": added.get(f"preferred{WHEN}", [])}}
+    if plugin == "NodeResourcesFit":
+        groups = [f"{group}/" for group in args.get("ignoredResourceGroups", [])]
+        strategy = args.get("scoringStrategy", {"type": "LeastAllocated"})
+        resources = [each | {"weight": each.get("weight") or 1}
+                     for each in strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]]
+        settings = {"weights": {each.get("name", ""): each["weight"] for each in resources}}
+        if strategy["type"] == "RequestedToCapacityRatio":
+            settings = {"arguments": [strategy["requestedToCapacityRatio"] | {"resources": resources}]}
+        return {"PodFitsResources": {"excepted": args.get("ignoredResources", []) + groups},
+                STRATEGIES[strategy["type"]]: settings}
+    if plugin == "InterPodAffinity":
+        return {"MatchInterPodAffinity": {}, "InterPodAffinityPriority": {
+            "hard_weight": args.get("hardPodAffinityWeight", 1),
+            "ignores_others": args.get("ignorePreferredTermsOfExistingPods", False)}}
+    if plugin == "PodTopologySpread":
+        system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
+        settings = {"default_constraints": args.get("defaultConstraints") or system}
+    elif plugin == "NodeResourcesBalancedAllocation":
+        names = [resource.get("name", "") for resource in args.get("resources", [])]
+        settings = {"resources": names} if names else {}
+    elif plugin == "VolumeBinding":
+        settings = {"timeout": args["bindTimeoutSeconds"]} if "bindTimeoutSeconds" in args else {}
+    else:
+        settings = {"arguments": [args]} if args else {}
+    return {rule.name: settings for rule in rules}
+
+
+READERS["KubeSchedulerConfiguration"] = read_configuration
+EXPECTED.append(f"kind KubeSchedulerConfiguration with apiVersion {CONFIGURATION_VERSION}")

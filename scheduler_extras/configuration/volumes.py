@@ -1,0 +1,126 @@
+"""What kube-scheduler 1.36 says otherwise of volumes."""
+
+import collections
+import functools
+import math
+
+from scheduler import pick
+from scheduler_extras.configuration.plugins import TODAY, today
+from scheduler_extras.memory import recall
+from scheduler_extras.rule import SKIP, Rejected
+from scheduler_extras.rules.claims import (
+    bind_volumes, check_volume_binding, claims_to_bind, no_volume_zone_conflict, why_unusable,
+    zones_of_volumes
+)
+from scheduler_extras.rules.disks import (
+    attached_by, claims_of, csi_limit, exclusive_claims, storage_class_of, to_attach, volumes_of
+)
+
+
+@today("NoDiskConflict", "metadata")
+def exclusive_claims_today(pod, nodes, snapshot):
+    """A claim that is not there rejects the pod."""
+    for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
+        if not claim:
+            raise Rejected(f'persistentvolumeclaim "{name}" not found')
+    return exclusive_claims(pod, nodes, snapshot)
+
+
+# The CSI driver that has taken a provisioner's place identifies the disk by the field `identity` of `source`.
+Migrated = collections.namedtuple("Migrated", "provisioner source identity")
+MIGRATED = {  # driver -> the disks that are its by now
+    "ebs.csi.aws.com": Migrated("kubernetes.io/aws-ebs", "awsElasticBlockStore", "volumeID"),
+    "pd.csi.storage.gke.io": Migrated("kubernetes.io/gce-pd", "gcePersistentDisk", "pdName"),
+    "disk.csi.azure.com": Migrated("kubernetes.io/azure-disk", "azureDisk", "diskURI"),
+    "cinder.csi.openstack.org": Migrated("kubernetes.io/cinder", "cinder", "volumeID"),
+    "pxd.portworx.com": Migrated("kubernetes.io/portworx-volume", "portworxVolume", "volumeID")}
+DRIVERS = {disks.provisioner: driver for driver, disks in MIGRATED.items()}
+
+
+def attachments_today(pod, snapshot):
+    """Return the (CSI driver, handle) of the pod's volumes, inline or claimed."""
+    sources, unbound = volumes_of(pod, snapshot)
+    attached = attached_by(sources, MIGRATED)
+    for name, claim in unbound.items():
+        provisioner = pick(storage_class_of(claim, snapshot), str, "provisioner")
+        attached.add((DRIVERS.get(provisioner, provisioner), (pod.namespace, name)))
+    return attached
+
+
+@today("MaxCSIVolumeCountPred", "metadata")
+def volume_attachments_today(pod, nodes, snapshot):
+    """What is to be attached for the pod; and what VolumeAttachments attach, {node: these}."""
+    wanted = attachments_today(pod, snapshot)
+    if not wanted:
+        return SKIP
+    attachments = snapshot.objects["volumeattachments"]
+    volumes = snapshot.objects["persistentvolumes"]
+
+    def sort(*_):
+        """Return what they attach."""
+        by_node = collections.defaultdict(set)
+        for attachment in attachments.values():
+            spec = pick(attachment, dict, "spec")
+            name = pick(spec, str, "source", "persistentVolumeName")
+            csi = pick(volumes.get(name, {}), dict, "spec", "csi")
+            if csi:
+                volume = pick(spec, str, "attacher"), pick(csi, str, "volumeHandle")
+                by_node[pick(spec, str, "nodeName")].add(volume)
+        return by_node
+
+    by_node = recall("volumeattachments", "", snapshot, {}, None, [attachments, volumes], then=sort)
+    elsewhere = frozenset().union(*by_node.values())
+    return to_attach(wanted, snapshot, attachments_today, elsewhere), by_node
+
+
+@today("MaxCSIVolumeCountPred")
+def node_volume_limits(pod, node, metadata):
+    """What only a VolumeAttachment attaches counts, too. Limits are those of the CSINode, and no others."""
+    wanted, by_node = metadata
+    numbers, with_more = wanted.on(node)
+    of_no_pod = by_node.get(node.name, set()) - wanted.attached[node.name]
+    numbers.update([driver for driver, _ in of_no_pod])  # as upstream, what is wanted, too, counts twice
+    for driver in with_more:
+        if numbers[driver] > csi_limit(driver, node, wanted.snapshot, otherwise=math.inf):
+            yield "node(s) exceed max volume count"
+            return
+
+
+def why_unusable_today(name, claim, pod):
+    """Return why the pod cannot use a claim, whatever the node, or None."""
+    key = f"{pod.namespace}/{name}"
+    is_ephemeral = key not in pod.named_claims
+    if is_ephemeral and not claim:
+        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+    if pick(claim, str, "status", "phase") == "Lost":
+        volume_name = pick(claim, str, "spec", "volumeName")
+        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume_name}"'
+    problem = why_unusable(name, claim, pod)
+    owners = pick(claim, list, "metadata", "ownerReferences", of=dict)
+    is_owner = pod.uid in [owner.get("uid") for owner in owners if owner.get("controller")]
+    if problem or is_owner or not is_ephemeral:
+        return problem
+    return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
+
+
+today("CheckVolumeBinding", "metadata")(functools.partial(claims_to_bind, why_unusable=why_unusable_today))
+today("CheckVolumeBinding")(functools.partial(
+    check_volume_binding,
+    gone="node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+    out_of_reach="node(s) didn't match PersistentVolume's node affinity"))
+TODAY["CheckVolumeBinding"]["hooks"] = {
+    "pre_bind": functools.partial(bind_volumes, late="context deadline exceeded")}
+
+
+@today("NoVolumeZoneConflict", "metadata")
+def zones_of_volumes_today(pod, nodes, snapshot):
+    """A claim to nowhere rejects the pod."""
+    zones = zones_of_volumes(pod, nodes, snapshot)
+    if zones is not SKIP and zones.problem:
+        raise Rejected(zones.problem)
+    return zones
+
+
+today("NoVolumeZoneConflict")(functools.partial(no_volume_zone_conflict, new_names={
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region"}))

@@ -1,0 +1,285 @@
+"""What is remembered from pod to pod: a rule is not asked again about a node that has not changed.
+
+Rules are asked through `recall`, by rule.py and by those that count pods. Without it answers are the same.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import itertools
+import marshal
+import random
+import re
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType as read_only
+
+from scheduler import add_to, kept_with_pod, text_at
+
+
+def count_pods(node, is_meant):
+    """Return how many pods on a node are meant; of those that are alike to selectors, one is asked."""
+    if count_pods not in node.derived:
+        alike = node.derived[count_pods] = collections.defaultdict(list)
+        for pod in node.pods.values():
+            alike[signature(pod, ("namespace", "labels", "terminating"))].append(pod)
+    return sum([len(pods) for pods in node.derived[count_pods].values() if is_meant(pods[0])])
+
+
+@dataclass(eq=False)
+class FullSnapshot:
+    """The cluster as all rules see it. It is as the cache is: up to date."""
+
+    nodes: dict  # name -> Node, of those that can take pods
+    objects: dict  # resource -> {namespace/name or name: the API's JSON}
+    is_live: bool = False  # whether controllers act on what we write: no dry run, and no manifests
+    memory: Memory = field(default_factory=lambda: Memory())  # what was found out of the nodes
+    policies: dict = field(default_factory=dict)  # schedulerName -> Policy
+    nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
+
+    def put(self, pod, node):
+        """Put a pod on a node."""
+        node.add(pod)
+        self.note_change(node)
+
+    def take_off(self, pod, node):
+        """Take a pod off a node again, if it is there."""
+        pod = node._pods.pop(pod.uid, None)
+        if pod:
+            add_to(node._requested, {name: -amount for name, amount in pod.requests.items()})
+            add_to(node._nonzero, {name: -amount for name, amount in pod.nonzero.items()})
+            self.note_change(node)
+
+    def note_change(self, node):
+        """Have what was known of the node found out anew."""
+        node.derived.clear()
+        self.memory.note(node.name)
+
+
+def digest(text):
+    """Return 16 bytes that stand for a text of any length."""
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+@kept_with_pod
+def is_large(pod):
+    """Whether the pod says more than some thirty others do together."""
+    return len(repr(pod.spec)) > 30_000
+
+
+def signature(pod, names):
+    """Return bytes that pods share in which these attributes are equal; None if no other pod is like it."""
+    if names in pod.signatures:
+        return pod.signatures[names]
+    values = [dict(value) if type(value := getattr(pod, name, ...)) is read_only else value for name in names]
+    try:
+        data = marshal.dumps(values, 2)  # in this version, equal values give equal bytes
+        if b"kube-api-access-" in data:
+            data = without_token(pod, data)
+        if len(data) >= 200:
+            data = hashlib.blake2b(data, digest_size=16).digest()
+    except ValueError:  # some value is not of JSON's types
+        data = None
+    pod.signatures[names] = data
+    return data
+
+
+def without_token(pod, data):
+    """Return bytes without the random name of the volume with the pod's token."""
+    for volume in pod.volumes:
+        name = text_at(volume, "name")
+        if "projected" in volume and re.fullmatch("kube-api-access-[a-z0-9]{5}", name):
+            named = marshal.dumps("name", 2) + marshal.dumps(name, 2)  # in the mounts of it, too
+            data = data.replace(named, named[:-5] + b"*****")
+    return data
+
+
+# It only saves time. What a function says of a node is remembered until the node changes, or a pod on it:
+# with each change the node gets a new version. What answers rest on beside the node and the pod, such as a
+# rule's metadata, is their `basis`: on another one, all are asked for anew.
+#
+# Nobody has to say what of a pod a rule looks at. A rule is given a view of the pod (`Seen`), which notes the
+# attributes that are looked at; all that a rule has ever looked at are its `reads`. Its answers are kept for
+# pods in which these are equal: what it has looked at first is the same then, so it has gone on in the same
+# way, and so forth. So pods of many kinds share what the taints, the selectors, the ports say of a node.
+# An answer that was found without a look at the node is the same for all nodes.
+#
+# That holds for a rule that says the same whenever it looks at the same. One that goes by chance, by the
+# clock, or by what it has kept itself, is not `steady`: it gets the pod itself, and is asked each time.
+
+
+class Seen:
+    """A view of a pod or of a node: a copy that gets each attribute when it is looked at, and notes that.
+
+    What a rule writes into it is seen by nobody else. If it takes the thing as a whole (as a key, in a
+    comparison, to copy it), that is noted as `__dict__`, in which no two are equal. `known`: attributes that
+    it has from the start, as it is known already that they are looked at.
+    """
+
+    def __init__(self, thing, known=()):
+        self._thing = thing
+        self._names = {}  # {attribute: None}, of the others that were looked at, be they there or not
+        self.derived = {}  # its own, so that kept_with_pod looks at the pod, even if the answer was known
+        values = vars(thing)
+        for name in known:
+            if name in values:
+                setattr(self, name, values[name])
+
+    def __getattr__(self, name):  # is called where the copy has no such attribute yet
+        self._names[name] = None
+        value = getattr(self._thing, name)
+        setattr(self, name, value)
+        return value
+
+    def itself(self):
+        """Return the thing as a whole."""
+        self._names["__dict__"] = None
+        return self._thing
+
+    __class__ = property(lambda self: type(self._thing))  # so that isinstance(pod, Pod) holds
+    __dict__ = property(lambda self: vars(self.itself()))
+
+    def __hash__(self):
+        """As the thing itself."""
+        return hash(self.itself())
+
+    def __eq__(self, other):
+        """As the thing itself."""
+        return self.itself() == other
+
+    def __reduce_ex__(self, protocol):
+        """Have `copy` copy the thing itself."""
+        return self.itself().__reduce_ex__(protocol)
+
+
+@dataclass
+class Finding:
+    """What was found out about nodes. It is never changed: another one takes its place."""
+
+    basis: object  # what it rests on, beside the nodes
+    version: int  # of the memory, by then
+    nodes: dict = None  # name -> Node, of those that the result is about
+    answers: dict = field(default_factory=dict)  # of these nodes, in their order; then of others
+    result: object = None  # what `then` has made of the answers about these nodes
+
+
+@dataclass(eq=False)
+class Memory:
+    """What was found out about nodes, and the version of each that has changed."""
+
+    MOST = 2_000_000  # answers about nodes, of some 50 bytes each: 100 MiB
+    version: int = 0  # grows with each change of a node, and is then this node's version
+    versions: dict = field(default_factory=dict)  # name of a node -> its version; the newest is last
+    findings: dict = field(default_factory=dict)  # (subject, what pods share) -> Finding
+    changes: dict = field(default_factory=dict)  # version -> the nodes that have changed since, if asked for
+
+    def note(self, name):
+        """Note that a node has changed."""
+        self.version += 1
+        self.versions.pop(name, None)
+        self.versions[name] = self.version
+        self.changes = {}
+
+    def changed_since(self, version):
+        """Return the names of the nodes that have changed since a version."""
+        if len(self.changes) > 10:  # a pod's rules were last asked at few versions, and sets may be large
+            self.changes = {}
+        if version not in self.changes:
+            changed = itertools.takewhile(lambda name: self.versions[name] > version, reversed(self.versions))
+            self.changes[version] = frozenset(changed)
+        return self.changes[version]
+
+    def copy(self):
+        """Return another memory that knows the same."""
+        return replace(self, versions=dict(self.versions), findings=dict(self.findings))
+
+    def knows(self, subject, like):
+        """Say whether something was found out on the subject, for pods that share `like`."""
+        return (subject, like) in self.findings
+
+    def rename(self, subject, before, now):
+        """Have what was found out for pods that share `before` be that for those that share `now`."""
+        found = self.findings.pop((subject, before), None)
+        if found and now is not None:
+            self.findings[subject, now] = found
+
+    def keep(self, key, finding, size):
+        """Keep a finding. If so many, about so many nodes, are too much, forget any others.
+
+        Any: if more kinds of pods take turns than there is room for, the oldest is asked for next.
+        """
+        self.findings[key] = finding
+        while len(self.findings) * (size + 500) > self.MOST:  # 500 for what is not of a node
+            del self.findings[random.choice([*self.findings])]
+
+
+def likeness(pod, rule, metadata):
+    """Return what a pod shares with those that are alike to a rule, as far as its metadata are equal.
+
+    None: nothing is to be remembered, as the rule is not steady, the pod says too much, or is like no other.
+    """
+    if not rule.steady or is_large(pod):
+        return None
+    names = rule.reads
+    if rule.metadata and metadata:  # to save time: these are likely to be equal for pods of one family
+        names += ("controller",) if pod.controller else ("labels",)
+    return signature(pod, names)
+
+
+def likeness_to_all(prepared):
+    """Return what a pod shares with those that are alike to each of these Prepared rules, or None."""
+    likes = [rule.like for rule in prepared]
+    return None if None in likes else tuple(likes)
+
+
+def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers,
+           change=None):
+    """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
+
+    What is known on the subject, for pods that share `like`, and on this basis, is not asked for again.
+    change: a function of (result, answers before, answers now) that returns the result if some are others.
+    """
+    memory = snapshot.memory
+    last = memory.findings.get((subject, like))
+    if last is None or last.basis != basis:
+        last = Finding(basis, memory.version)  # nothing is known
+    are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
+    changed = memory.changed_since(last.version)
+    answers, news = answers_by_now(last, nodes, function, changed, are_same_nodes)
+    result = last.result
+    if news and are_same_nodes and change:
+        result = change(result, {name: last.answers[name] for name in news}, news)
+    elif news or not are_same_nodes:  # else it is what it was
+        about_these = answers
+        if len(answers) > len(nodes):
+            about_these = {name: answers[name] for name in nodes}
+        result = then(nodes, about_these)
+    if like is not None:
+        finding = Finding(basis, memory.version, nodes, answers, result)
+        memory.keep((subject, like), finding, len(snapshot.nodes))
+    return result
+
+
+def answers_by_now(last, nodes, function, changed, are_same_nodes):
+    """Return the answers of a Finding, brought up to date for these nodes; and which of them are others.
+
+    Asked are the nodes that have changed, and those that were not asked before. What was said of others that
+    have changed is forgotten.
+    """
+    answers = last.answers
+    to_ask = changed & nodes.keys()
+    if not are_same_nodes:
+        to_ask |= nodes.keys() - answers.keys()
+    news = {}
+    for name in sorted(to_ask):
+        answer = function(nodes[name])
+        if name not in answers or answers[name] != answer:
+            news[name] = answer
+    outdated = changed - to_ask
+    if news or outdated:
+        answers = answers | news
+        for name in outdated:
+            answers.pop(name, None)
+    if not are_same_nodes:
+        answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
+    return answers, news

@@ -1,0 +1,1 @@
+"""What people write: files, rules of their own, extenders, and the Policy."""

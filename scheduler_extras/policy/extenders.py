@@ -1,0 +1,220 @@
+"""Extenders: HTTP services that filter, prioritize and bind, as a Policy or a configuration names them."""
+
+import base64
+import collections
+import contextlib
+import json
+import re
+import tempfile
+from pathlib import Path
+
+import requests
+import urllib3
+from urllib3.exceptions import HTTPError, InsecureRequestWarning
+
+from scheduler import LABEL_VALUE, ApiError, Failures, Malformed, Unschedulable, add_to, pick
+from scheduler_extras.policy.files import NANOSECONDS, Form, decode, in_short
+from scheduler_extras.rule import Vote
+from scheduler_extras.trouble import at_most, one_line, warn_once, within
+
+
+EXTENDER = {
+    "urlPrefix": str, "filterVerb": str, "preemptVerb": str, "prioritizeVerb": str, "bindVerb": str,
+    "weight": int, "enableHTTPS": bool, "httpTimeout": NANOSECONDS, "nodeCacheCapable": bool,
+    "ignorable": bool,
+    "managedResources": [{"name": str, "ignoredByScheduler": bool}],
+    "tlsConfig": {"insecure": bool, "serverName": str, "caFile": str, "certFile": str, "keyFile": str,
+                  "caData": str, "certData": str, "keyData": str}}
+
+
+def left_to_extenders(configs):
+    """Return the names of the resources that extenders see to, so that the scheduler does not."""
+    resources = [resource for config in configs for resource in config.get("managedResources", [])]
+    return [resource.get("name") for resource in resources if resource.get("ignoredByScheduler")]
+
+
+def extenders_of(configs, filtered):
+    """Return the extenders, ignorable ones last. filtered: what their filters may answer."""
+    extenders = [Extender(config, f"extenders[{i}]", filtered) for i, config in enumerate(configs)]
+    return sorted(extenders, key=lambda extender: extender.ignorable)
+
+
+def extender_problems(configs):
+    """Yield what is wrong with extenders. Upstream: validateExtenders."""
+    binders = [f"extenders[{i}]" for i, config in enumerate(configs) if config.get("bindVerb")]
+    managed = set()
+    for i, config in enumerate(configs):
+        place = f"extenders[{i}]"
+        if config.get("prioritizeVerb") and config.get("weight", 0) <= 0:
+            yield f"{place}.weight: must be positive where there is a prioritizeVerb"
+        for name in [resource.get("name", "") for resource in config.get("managedResources", [])]:
+            where = f"{place}.managedResources: {in_short(name)}"
+            if not is_extended_resource(name):
+                yield f"{where} is no extended resource, such as example.com/gpu"
+            if name in managed:
+                yield f"{where} comes twice"
+            managed.add(name)
+        yield from tls_problems(config.get("tlsConfig", {}), f"{place}.tlsConfig")
+    for place in binders[1:]:
+        yield f"{place}.bindVerb: only one extender may bind, and {binders[0]} does"
+
+
+def is_extended_resource(name):
+    """Say whether this can be the name of an extended resource. Upstream: IsExtendedResourceName."""
+    is_native = "/" not in name or "kubernetes.io/" in name or name.startswith("requests.")
+    return not is_native and is_qualified(f"requests.{name}")
+
+
+def is_qualified(name):
+    """Say whether this can be the key of a label, or the name of a resource. Upstream: IsQualifiedName."""
+    domain, slash, word = name.rpartition("/")
+    part = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    is_domain = len(domain) <= 253 and re.fullmatch(rf"{part}(\.{part})*", domain)
+    return bool(word and len(word) <= 63 and LABEL_VALUE.fullmatch(word) and (is_domain or not slash))
+
+
+NAME = Form("a name, such as example.com/gpu", is_qualified, str)
+
+
+def tls_problems(tls, place):
+    """Yield what is wrong with an extender's tlsConfig. Upstream: TLSConfigFor."""
+    if tls.get("insecure") and (tls.get("caFile") or tls.get("caData")):
+        yield f"{place}: give either caFile, or caData, or insecure"
+    for what in ("ca", "cert", "key"):
+        file = tls.get(f"{what}File")
+        data = tls.get(f"{what}Data", "")  # which takes precedence
+        if file and not data and not Path(file).is_file():
+            yield f"{place}.{what}File: there is no file {file}"
+        try:
+            base64.b64decode("".join(data.splitlines()), validate=True)
+        except ValueError:
+            yield f"{place}.{what}Data: expected what is in the file, in base64"
+
+
+# What extenders answer. Whatever the case of the fields' names, as Go reads them: see `decode`.
+# Upstream: kube-scheduler/extender/v1/types.go.
+FILTERED = {"Nodes": {"items": [{"metadata": {"name": str}}]}, "NodeNames": [str], "FailedNodes": dict,
+            "Error": str}
+SCORED = [{"Host": str, "Score": int}]
+BOUND = {"Error": str}
+
+
+class Extender:
+    """An HTTP extender of the Policy: a web service that has a say. Upstream: scheduler/core/extender.go."""
+
+    def __init__(self, config, title, filtered=FILTERED):
+        self.config = config
+        self.filtered = filtered  # what its filter may answer
+        self.title = title
+        self.url = config.get("urlPrefix", "").rstrip("/")
+        self.weight = config.get("weight", 0)
+        self.ignorable = config.get("ignorable", False)
+        self.names_only = config.get("nodeCacheCapable", False)
+        self.resources = {resource.get("name") for resource in config.get("managedResources", [])}
+        self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
+        self.session = requests.Session()
+        self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
+        self.session.headers["Accept-Encoding"] = "identity"  # some megabytes may unpack to some gigabytes
+        tls = config.get("tlsConfig", {})
+        self.made_files = []  # which last as long as they are referred to
+        is_unchecked = tls.get("insecure") or config.get("enableHTTPS")
+        ca, *client = [self.file_of(tls, what) for what in ("ca", "cert", "key")]
+        self.session.verify = ca or not is_unchecked
+        self.session.cert = tuple(client) if all(client) else None
+        if tls.get("serverName"):  # that the certificate is for, if it is not the URL's
+            secure = self.session.adapters["https://"].poolmanager.connection_pool_kw
+            secure["server_hostname"] = secure["assert_hostname"] = tls["serverName"]
+        urllib3.disable_warnings(InsecureRequestWarning)  # what is not checked, the Policy has decided
+
+    def file_of(self, tls, what):
+        """Return the file of what tlsConfig names, or has as data, which takes precedence; or None."""
+        if not tls.get(f"{what}Data"):
+            return tls.get(f"{what}File")
+        made = tempfile.NamedTemporaryFile()  # noqa: SIM115 (it is there as long as the extender)
+        made.write(base64.b64decode(tls[f"{what}Data"]))
+        made.flush()
+        self.made_files.append(made)
+        return made.name
+
+    def cares(self, verb, pod):
+        """Say whether it has this verb, and the pod names one of its resources, if it has any."""
+        containers = pick(pod.spec, list, "containers") + pick(pod.spec, list, "initContainers")
+        named = {name for container in containers for part in ("requests", "limits")
+                 for name in pick(container, dict, "resources", part)}
+        has_a_say = not self.resources or not self.resources.isdisjoint(named)
+        return bool(self.config.get(verb)) and has_a_say
+
+    @contextlib.contextmanager
+    def blamed(self, verb, otherwise=""):
+        """Blame extender and verb for what goes wrong: raise Unschedulable, or say what is done instead."""
+        try:
+            yield
+        except (ApiError, HTTPError, OSError, ValueError, RecursionError) as error:
+            blame = f"extender {self.url}: {self.config[verb]}: {one_line(error)}"
+            if not otherwise:
+                raise Unschedulable(blame) from error
+            warn_once(f"{blame}; {otherwise}")
+
+    def ask(self, verb, body, schema):
+        """POST to a verb; return the answer. Raises HTTPError, OSError, ValueError, RecursionError."""
+        most = 2**26  # bytes
+        url = f"{self.url}/{self.config[verb]}"
+        with self.session.post(url, json=body, stream=True, allow_redirects=False,
+                               timeout=self.timeout + 1) as response:  # by then nobody waits any more
+            if response.status_code != 200:
+                raise ValueError(f"it answers {response.status_code} {response.reason}")
+            text = response.raw.read(most + 1, decode_content=False)
+        if len(text) > most:
+            raise ValueError(f"its answer has more than {most} bytes")
+        answer = decode(json.loads(text), schema, "the answer", passed_over=[])
+        if isinstance(answer, dict) and answer.get("Error"):
+            raise ValueError(answer["Error"])
+        return answer
+
+    def ask_about(self, nodes, verb, pod, schema):
+        """Return what a verb answers in time about nodes: to their names, or to all that they are."""
+        names = [node.name for node in nodes] if self.names_only else None
+        whole = None if self.names_only else {"metadata": {}, "items": [node.raw for node in nodes]}
+        body = {"Pod": pod.raw, "NodeNames": names, "Nodes": whole}
+        return within(self.timeout, self.ask, verb, body, schema)
+
+    def filter(self, pod, nodes, failed):
+        """Return those of the nodes that the extender lets pass, and `failed` with the others added."""
+        if not nodes or not self.cares("filterVerb", pod):
+            return nodes, failed
+        otherwise = "it is ignorable, so the pods go on without it" if self.ignorable else ""
+        with self.blamed("filterVerb", otherwise):
+            answer = self.ask_about(nodes.values(), "filterVerb", pod, self.filtered)
+            passing = {pick(item, str, "metadata", "name") for item in pick(answer, list, "Nodes", "items")}
+            if self.names_only and "NodeNames" in answer:
+                passing = set(answer["NodeNames"])
+            if not passing <= nodes.keys():
+                raise Malformed("passes nodes it was not asked about")
+            reasons = pick(answer, dict, "FailedNodes", of=str)
+            reasons |= pick(answer, dict, "FailedAndUnresolvableNodes", of=str)
+            refused = {name: {self.title: [at_most(1000, reasons[name])] if name in reasons else []}
+                       for name in nodes if name not in passing}
+            return {name: node for name, node in nodes.items() if name in passing}, Failures(failed | refused)
+        return nodes, failed
+
+    def prioritize(self, pod, nodes):
+        """Return its Vote, 0 to 10 x weight x 10 for each node, in a list; [] if it has none."""
+        if len(nodes) == 1 or not self.cares("prioritizeVerb", pod):
+            return []
+        with self.blamed("prioritizeVerb", "its scores are left out"):
+            answer = self.ask_about(nodes.values(), "prioritizeVerb", pod, SCORED)
+            scores = collections.Counter()  # of a node that it names twice, the sum
+            for each in answer:
+                add_to(scores, {each.get("Host", ""): each.get("Score", 0)})
+            if not all(0 <= score <= 10 for score in scores.values()):
+                raise Malformed("its scores are not all from 0 to 10")
+            points = {name: scores[name] * self.weight * 10 for name in nodes}
+            return [Vote(f"{self.title} {self.url}", 1, None, points)]
+        return []
+
+    def bind(self, pod, node_name):
+        """Have the extender bind the pod. Return True, as a rule does that has bound it."""
+        with self.blamed("bindVerb"):
+            body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
+            within(self.timeout, self.ask, "bindVerb", body, BOUND)
+        return True

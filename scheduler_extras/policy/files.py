@@ -1,0 +1,241 @@
+"""How files of JSON and YAML are read, and checked against a schema: any mistake is one line with its place.
+
+The Policy, a configuration, extenders' answers and manifests are read by it.
+"""
+
+import collections
+import contextlib
+import difflib
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+import yaml
+
+from scheduler import TYPE_NAME, InputError
+from scheduler_extras.trouble import one_line
+
+
+# A schema that says more than types: what is expected, a function that says whether a value is fine, and the
+# schema of the value; None: the function takes a value of any type.
+Form = collections.namedtuple("Form", "expected is_fine of")
+
+
+def decode(value, schema, where, passed_over=None):
+    """Check a value against a schema, and return it without nulls. Raises InputError, with all that is wrong.
+
+    passed_over: a list, if it is to be read as kube-scheduler reads extenders. Then the case of a field's
+    name does not matter, and unknown fields are no error: their places are added to the list.
+    """
+    problems = []
+    decoded = decode_part(value, schema, where, problems, passed_over)
+    refuse(problems)
+    return decoded
+
+
+def decode_part(value, schema, where, problems, passed_over=None):
+    """Return a value without nulls, and without what is wrong; add that to the problems."""
+    if isinstance(schema, Form):
+        return decode_form(value, schema, where, problems)
+    kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
+    if value is None:
+        return kind()
+    expected = "a number" if kind is float else TYPE_NAME.get(kind, kind)
+    fits = type(value) is kind or (kind is float and type(value) is int)
+    if isinstance(schema, range) and fits:
+        fits = value in schema
+        expected = f"from {schema[0]} to {schema[-1]}"
+    elif isinstance(schema, set):
+        fits = fits and value in schema
+        expected = f"one of {', '.join(sorted(schema))}"
+    elif kind in (int, float):
+        fits = fits and abs(value) < (2**63 if kind is int else math.inf)
+    if not fits:
+        problems.append(f"{where}: expected {expected}, got {in_short(value)}")
+        return kind()
+    if isinstance(schema, list):
+        return [decode_part(item, schema[0], f"{where}[{i}]", problems, passed_over)
+                for i, item in enumerate(value)]
+    if isinstance(schema, dict):
+        return decode_fields(value, schema, where, problems, passed_over)
+    return value
+
+
+def decode_form(value, form, where, problems):
+    """Return a value that is as a Form expects it, else None; add what is wrong to the problems."""
+    found = []
+    if form.of:
+        value = decode_part(value, form.of, where, found)
+    if not found and not form.is_fine(value):
+        got = "" if isinstance(value, (dict, list)) else f", got {in_short(value)}"
+        found = [f"{where}: expected {form.expected}{got}"]
+    problems += found
+    return None if found else value
+
+
+def decode_fields(value, schema, where, problems, passed_over):
+    """Return those fields of an object that are known and not null; add what is wrong to the problems."""
+    as_spelt = str if passed_over is None else str.lower
+    names = {as_spelt(name): name for name in schema}
+    decoded = {}
+    for key, item in value.items():
+        place = f"{where}.{key}".lstrip(".")
+        name = names.get(as_spelt(key))
+        if name and item is not None:
+            read = decode_part(item, schema[name], place, problems, passed_over)
+            if read is not None:  # else it is wrong
+                decoded[name] = read
+        elif not name and passed_over is None:
+            problems.append(f"{place}: unknown field{did_you_mean(key, names, '')}")
+        elif not name:
+            passed_over.append(place)
+    return decoded
+
+
+def refuse(problems):
+    """Raise InputError with all that is wrong, each problem once, if there is any."""
+    if problems:
+        raise InputError("; ".join(dict.fromkeys(problems)))
+
+
+@contextlib.contextmanager
+def noted(problems):
+    """Add to the problems what InputError ends this block, and go on behind it: there may be others."""
+    try:
+        yield
+    except InputError as error:
+        problems.append(str(error))
+
+
+def in_short(value):
+    """Return a value as JSON, of which there is only the beginning, in whole words, if it is long."""
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:60].rpartition(' ')[0] or text[:60]} ..."
+
+
+# Name of a predicate, a priority, a field or a flag -> how that is said today. The last part adds those that
+# only a configuration has, and leaves out of these what is said in a Policy.
+NAMES_OF_OLD = {
+    **dict.fromkeys(["NodeLabel", "labelsPresence"],
+                    "node affinity (in a Policy: a predicate of any name, with the argument labelsPresence)"),
+    **dict.fromkeys(["NodeLabelPriority", "labelPreference"],
+                    "node affinity (in a Policy: a priority of any name, with the argument labelPreference)"),
+    **dict.fromkeys(["ServiceAffinity", "serviceAffinity"],
+                    "pod affinity (in a Policy: a predicate of any name, with the argument serviceAffinity)"),
+    **dict.fromkeys(
+        ["ServiceAffinityPriority", "ServiceAntiAffinityPriority", "serviceAntiAffinity"],
+        "spread constraints (in a Policy: a priority of any name, with the argument serviceAntiAffinity)"),
+    **dict.fromkeys(
+        ["RequestedToCapacityRatio", "RequestedToCapacityRatioPriority", "requestedToCapacityRatioArguments"],
+        "NodeResourcesFit with scoringStrategy.type RequestedToCapacityRatio (in a Policy: a priority of any "
+        "name, with the argument requestedToCapacityRatioArguments)"),
+    "ResourceLimitsPriority": "nothing, leave it out",
+    "NoVolumeNodeConflict": "VolumeBinding (in a Policy: CheckVolumeBinding)",
+    "PodFitsHost": "NodeName (in a Policy: HostName)",  # what Go calls a rule
+    "PodMatchNodeSelector": "NodeAffinity (in a Policy: MatchNodeSelector)",
+    "version": "apiVersion", "predicateConfigs": "predicates", "priorityConfigs": "priorities",
+    "--kubeconfig": "kubectl --kubeconfig FILE proxy", "--master": "--server", "--v": "--verbose",
+    **dict.fromkeys(["--policy-configmap", "--policy-configmap-namespace"],
+                    "--policy with the file that is in the ConfigMap"),
+    "--hard-pod-affinity-symmetric-weight": "hardPodAffinitySymmetricWeight in the Policy"}
+
+
+def did_you_mean(word, known, otherwise="; is a file missing in --plugins?"):
+    """Return a hint: today's way to say it, or the known word nearest to it, or another hint."""
+    word = str(word)
+    if word in NAMES_OF_OLD and word not in known:
+        return f"; today: {NAMES_OF_OLD[word]}"
+    near = difflib.get_close_matches(word, known, 1, cutoff=0.75)
+    if not near:
+        return otherwise
+    is_a_slip = difflib.get_close_matches(word, near, 1, cutoff=0.9)  # else it may be somebody else's
+    return f'; did you mean "{near[0]}"?' + ("" if is_a_slip else otherwise)
+
+
+def nearly(word, known):
+    """Return which of the known words this one nearly is, whatever its case, but not quite; else ""."""
+    names = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), names, 1, cutoff=0.82)
+    return names[near[0]] if near and word not in known else ""
+
+
+class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """Reads YAML, but refuses a key that comes twice."""
+
+    def construct_mapping(self, node, deep=False):
+        """Build a mapping whose keys are all different."""
+        seen = set()
+        for key in [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
+            if key.value in seen:
+                problem = f'duplicate key "{key.value}"'
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def through_json(document, most):
+    """Return what is read of YAML in JSON's types: dates as strings, and for each alias a copy.
+
+    Raises ValueError if that takes more than so many characters of JSON.
+    """
+    text = ""
+    for part in json.JSONEncoder(default=str).iterencode(document):
+        text += part
+        if len(text) > most:
+            raise ValueError("its aliases stand for too much")
+    return json.loads(text)
+
+
+def unique_keys(pairs):
+    """Make a dict of pairs. Raises ValueError if a key comes twice."""
+    keys = collections.Counter(key for key, _ in pairs)
+    if len(keys) < len(pairs):
+        raise ValueError(f'duplicate key "{keys.most_common(1)[0][0]}"')
+    return dict(pairs)
+
+
+def text_in(path):
+    """Return the text of a file, or of standard input for -. PowerShell writes UTF-16."""
+    if str(path) == "-":
+        return sys.stdin.read()
+    data = Path(path).read_bytes()
+    return data.decode(json.detect_encoding(data))
+
+
+def parse(text):
+    """Yield the documents of a JSON or YAML text, made of JSON's types only. Raises ValueError."""
+    try:
+        if text.lstrip().startswith("{"):
+            yield json.loads(text, object_pairs_hook=unique_keys)
+        else:
+            for document in yaml.load_all(text, YamlLoader):
+                yield through_json(document, most=10 * len(text) + 10_000_000)
+    except json.JSONDecodeError as error:
+        read = text[:error.pos].rstrip().removesuffix(",")
+        lines = read.split("\n")
+        is_comma = error.msg.startswith(("Expecting", "Illegal")) and re.match(r",\s*[]}]", text[len(read):])
+        what = "a comma too many" if is_comma else error.msg
+        raise mistake(text, len(lines) - 1, len(lines[-1]), what) from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = "".join(text.split("\n")[mark.line:mark.line + 1]).lstrip(" ")
+        what = "a tab; YAML is indented by spaces" if line.startswith("\t") else error.problem
+        raise mistake(text, mark.line, mark.column, what) from None
+    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
+        raise ValueError(f"it cannot be read: {one_line(error)}") from None
+
+
+def mistake(text, line, column, what):
+    """Return the ValueError that says what is wrong at a place in a text, and quotes what is around it."""
+    quoted = "".join(text.split("\n")[line:line + 1])
+    before, marks, _ = text.partition("{{")
+    marked = before.count("\n") + 1
+    hint = f"; line {marked} has {marks}: render the template first" if marks else ""
+    near = quoted[max(column - 150, 0):column + 150].strip()
+    return ValueError(": ".join(filter(None, [f"line {line + 1}", what, near])) + hint)
+
+
+NANOSECONDS = Form("a whole number of nanoseconds, such as 30000000000",
+                   lambda value: type(value) is int and abs(value) < 2**63, None)

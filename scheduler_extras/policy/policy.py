@@ -1,0 +1,154 @@
+"""A Policy in force: which rules it asks about a pod, and how their answers are put together."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import random
+from dataclasses import dataclass, field
+
+from scheduler import PREDICATES, Policy, Unschedulable
+from scheduler_extras.extension_points import EXTENSION_POINTS, call_hook, with_reason
+from scheduler_extras.memory import likeness_to_all, recall
+from scheduler_extras.rule import FullDecision, prepare, put_together
+from scheduler_extras.rules.always import ALWAYS_ASKED
+from scheduler_extras.rules.resources import CHANCE
+from scheduler_extras.trouble import warn_if_broken, warn_once
+
+
+@dataclass(eq=False)
+class FullPolicy(Policy):
+    """A Policy that remembers what rules have said, has extenders, and rules for all extension points."""
+
+    extenders: list = field(default_factory=list)
+    always_check_all: bool = False
+    notices: list = field(default_factory=list)  # what the file says without effect here, a line each
+    others: list = field(default_factory=list)  # rules of which only other extension points are active
+    election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
+    initial_backoff: int = 1  # seconds that a pod waits after the first attempt; then twice that, and so on
+    max_backoff: int = 10  # seconds
+    would_preempt: bool = True  # kube-scheduler would, for its pods
+    kind = "Policy"  # of the file that says all this
+    unschedulable_seconds = 60  # after which a pod that fits nowhere is tried again all the same
+    pops_from_backoff = False  # whether a change ends its backoff, if there is nothing else to do
+
+    def new_decision(self, pod, snapshot):
+        """Return a decision about a pod, in which nothing is decided yet."""
+        pod.signatures.clear()  # since it was tried last, it may have changed
+        return FullDecision(pod, snapshot.nodes, policy=self, snapshot=snapshot)
+
+    def nodes_that_fit(self, pod, snapshot):
+        """Ask about each node, unless the answer is known from the last pod like this one; and extenders."""
+        passing = snapshot.nodes
+        refusals = []  # (title of a predicate, its reasons against nodes)
+        prepared = prepare(self.predicates_to_ask(), pod, snapshot.nodes, snapshot)
+        for rule in prepared:
+            asked = snapshot.nodes if self.always_check_all else passing
+            passing, refused = rule.split(asked, snapshot)
+            if refused:
+                refusals.append((rule.rule.title, refused))
+        feasible, failed = recall(
+            ("failed", self), likeness_to_all(prepared), snapshot, {}, None, [snapshot.nodes, refusals],
+            then=lambda *_: put_together(snapshot.nodes, refusals))
+        return self.ask_extenders(pod, feasible, failed)
+
+    def prioritize(self, decision, feasible):
+        """Return each node's total of what priorities and extenders give, unless it is known."""
+        pod = decision.pod
+        snapshot = decision.snapshot
+        prepared = []
+        try:
+            prepared = prepare(self.priorities, pod, feasible, snapshot)
+            for rule in prepared:
+                decision.votes.append(rule.vote(feasible, snapshot))  # points from 0 to 100
+        except Unschedulable as error:  # a priority has given a score that is not from 0 to 100, for example
+            if len(feasible) > 1:  # a single node is taken, whatever its points
+                raise
+            warn_once(str(error))
+        for extender in self.extenders:
+            decision.votes += extender.prioritize(pod, feasible)
+        total = self.add_up(decision, prepared, feasible)
+        if CHANCE.seed is not None:  # among equal nodes, select_host is to take the same one each time
+            random.seed(f"{CHANCE.seed} {pod.key}")
+        return total
+
+    def add_up(self, decision, prepared, nodes):
+        """Return the sum of each node's points times their weights; 1 if nobody is to give points."""
+        weighted = [(vote.weight, vote.points) for vote in decision.votes]
+        if not self.priorities and not self.extenders:
+            weighted = [(1, dict.fromkeys(nodes, 1))]
+
+        def total(node):
+            """Add up what one node gets in all votes."""
+            name = node.name
+            return sum([weight * points[name] for weight, points in weighted])
+
+        # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
+        reduced = [None if vote.points is vote.raw else vote.points for vote in decision.votes]
+        basis = [rule.metadata for rule in prepared], reduced
+        return recall(("total", self), likeness_to_all(prepared), decision.snapshot, nodes, total, basis)
+
+    def seek_remedy(self, decision, snapshot):
+        """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""
+        if not (decision.failed and decision.fits_nowhere):
+            return  # there are no nodes; or some fit, and what failed was another rule
+        if self.would_preempt and decision.pod.priority > 0 and not self.rules_with["post_filter"]:
+            warn_once(f"nobody is preempted for {decision.pod.key}, as kube-scheduler may do; the rule "
+                      "Preemption of scheduler_extras/examples/tutorial_rules.py does it", about="preemption")
+        with warn_if_broken(decision.pod.key):
+            for rule in self.rules_with["post_filter"]:
+                failed = copy.deepcopy(dict(decision.failed))  # the rule may change it
+                remedy = call_hook(rule, "post_filter", decision.pod, failed, snapshot)
+                if remedy:
+                    decision.requests, decision.remedy = with_reason(remedy)
+                    return
+
+    def predicates_to_ask(self):
+        """Return the predicates as they are asked: those that it names, and those that are always asked."""
+        return self.predicates + ALWAYS_ASKED
+
+    def ask_extenders(self, pod, feasible, failed):
+        """Have extenders refuse nodes. Return those that still fit, and the Failures of the others."""
+        for extender in self.extenders:
+            feasible, failed = extender.filter(pod, feasible, failed)
+        return feasible, failed
+
+    def rejection(self, error, failed):
+        """Return what is said of a pod that fits no node at all, for this reason."""
+        return failed.message
+
+    def rules(self):
+        """Return all active rules."""
+        return self.predicates + self.priorities + self.others
+
+    @functools.cached_property
+    def rules_with(self):
+        """The active rules that have a function for an extension point, {point: [Rule]}."""
+        return {point: [rule for rule in self.rules() if point in rule.hooks] for point in EXTENSION_POINTS}
+
+    def name_for(self, rule):
+        """Return what the user's file calls, or would call, a rule."""
+        return rule.name
+
+    def not_looked_at(self):
+        """Return {what a pod may ask for: (the rule that would look at it, whether a pod does)}."""
+        active = {rule.name for rule in self.rules()}
+        idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # also while these change
+        return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.looks_at.items()}
+
+
+def unheeded(decision):
+    """Yield what the pod requires though no active rule looks at that, and the rule that would look."""
+    node = decision.nodes.get(decision.node)
+    for what, (rule, is_asked) in decision.policy.not_looked_at().items():
+        with contextlib.suppress(Exception):  # what no active rule has read may be anything
+            if is_asked(decision.pod, node):
+                name = decision.policy.name_for(rule)
+                yield f"has {what}, and {name}, which looks at that, is not active"
+
+
+CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"  # a Policy may have it, too
+
+
+ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's

@@ -1,0 +1,249 @@
+"""How a Policy is read from a document: what its entries mean, and what is wrong with them."""
+
+import collections
+import functools
+import inspect
+from dataclasses import replace
+
+from scheduler import CATALOGUES, PREDICATES, PRIORITIES, InputError, pick, text_at
+from scheduler_extras.policy.extenders import (
+    EXTENDER, FILTERED, extender_problems, extenders_of, left_to_extenders
+)
+from scheduler_extras.policy.files import (
+    NAMES_OF_OLD, decode, decode_part, did_you_mean, in_short, nearly, noted, refuse
+)
+from scheduler_extras.policy.own_rules import NOUNS
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION, FullPolicy
+from scheduler_extras.rules.resources import WEIGHT
+from scheduler_extras.trouble import strings_of, what_broke
+
+
+# What becomes of a Policy: an entry names one rule, or several, or none (`meaning_of`). Entries that mean one
+# rule are one: it gets all their arguments as `arguments` (`set_up`), and n of them weigh n times as much
+# (`rules_named`).
+
+
+GENERAL_FIRST = ["CheckNodeUnschedulable", "PodFitsResources"]  # then the others; with GeneralPredicates
+SAID_BY_TAINTS = [  # names of predicates up to 1.18
+    "CheckNodeCondition", "CheckNodeMemoryPressure", "CheckNodeDiskPressure", "CheckNodePIDPressure",
+    "PodToleratesNodeNoExecuteTaints"]
+WITHOUT_RULE = {"predicates": SAID_BY_TAINTS, "priorities": ["EqualPriority"]}  # a constant ranks nothing
+
+
+def default_entries(where):
+    """Return the entries that stand for a list that a Policy leaves out."""
+    return [{"name": rule.name, "weight": rule.by_default}
+            for rule in CATALOGUES[where].values() if rule.by_default]
+
+
+EXPECTED = ["kind Policy with apiVersion v1"]  # what a file may be; the last part adds a configuration
+
+
+def what_it_is(document):
+    """Say what a document is that is neither a Policy nor a configuration, and where one may be in it."""
+    kind = text_at(document, "kind")
+    version = text_at(document, "apiVersion")
+    if kind.endswith("List"):
+        found = [item for item in pick(document, list, "items") if text_at(item, "kind") == "ConfigMap"]
+        return f"a {kind}, in it {what_it_is(found[0])}" if found else in_short(document)
+    if kind == "ConfigMap":
+        data = pick(document, dict, "data")
+        key = next((key for key in data if "kind" in str(data[key]) or key == "policy.cfg"), None)
+        if key is None:
+            return "a ConfigMap that has neither"
+        name = f"{text_at(document, 'metadata', 'name')} -n {text_at(document, 'metadata', 'namespace')}"
+        escaped = key.replace(".", "\\.")
+        return (f'a ConfigMap; what --policy reads is in its data["{key}"]: kubectl get configmap '
+                f"{name.removesuffix(' -n ')} -o jsonpath='{{.data.{escaped}}}' > policy.json")
+    if kind in ("Pod", "Deployment") or version.startswith("kubeadm.k8s.io/"):
+        return f"a {kind}; what --policy reads is the file that its config or policy-config-file names"
+    if document and isinstance(document, dict) and POLICY.keys().isdisjoint(document):
+        return f"{in_short(document)}; of Helm values: what belongs here is in a ConfigMap of `helm template`"
+    return "nothing" if document is None else in_short(document)
+
+
+POLICY = {
+    "kind": str, "apiVersion": str, "extenders": list,
+    "predicates": [{"name": str, "argument": dict}],
+    "priorities": [{"name": str, "weight": WEIGHT, "argument": dict}],
+    "hardPodAffinitySymmetricWeight": range(101), "alwaysCheckAllPredicates": bool}
+
+
+def read_policy(document):
+    """Return the Policy of a document, checked as strictly as kube-scheduler does. Raises InputError.
+
+    Upstream: createFromConfig in pkg/scheduler/factory.go.
+    """
+    is_others = text_at(document, "apiVersion") not in ("", "v1", CONFIGURATION_VERSION)
+    is_policy = text_at(document, "kind") == "Policy" and not is_others
+    problems = []
+    passed_over = []
+    said = decode_part(document, POLICY, "", problems) if is_policy else {}
+    configs = decode_part(said.get("extenders", []), [EXTENDER], "extenders", problems, passed_over)
+    refuse(problems)
+    if not said.get("apiVersion"):  # or no kind, which kube-scheduler takes; but it may be half a file
+        raise InputError(f"expected {', or '.join(EXPECTED)}, got {what_it_is(document)}")
+    notices = [f"{place}: unknown field, passed over as in kube-scheduler" for place in passed_over]
+    predicate_entries = said.get("predicates", default_entries("predicates"))
+    named = {entry.get("name") for entry in predicate_entries}
+    has_general = "predicates" not in said or "GeneralPredicates" in named
+    predicate_entries += [{"name": rule.name} for rule in PREDICATES.values()
+                          if rule.always and rule.name not in named]
+    priority_entries = said.get("priorities", default_entries("priorities"))
+    said_elsewhere = {  # rule -> its settings
+        "PodFitsResources": {"excepted": left_to_extenders(configs)},
+        "InterPodAffinityPriority": {"hard_weight": said.get("hardPodAffinitySymmetricWeight") or 1}}
+    predicates = rules_named("predicates", predicate_entries, said_elsewhere, notices, problems)
+    priorities = rules_named("priorities", priority_entries, said_elsewhere, notices, problems)
+    problems += extender_problems(configs)
+    refuse(problems)
+    notices += [f"extenders[{i}].preemptVerb: nobody is preempted here, so it is not asked"
+                for i, config in enumerate(configs) if config.get("preemptVerb")]
+    order = [*(GENERAL_FIRST if has_general else []), *PREDICATES]
+    predicates.sort(key=lambda rule: order.index(rule.name))
+    check_all = said.get("alwaysCheckAllPredicates", False)
+    return FullPolicy(predicates, priorities, extenders_of(configs, FILTERED), check_all, notices)
+
+
+def rules_named(where, entries, said_elsewhere, notices, problems):
+    """Return the rules that entries name, each once, with the arguments of all; add what is wrong."""
+    uses_by_rule = uses_of(where, entries, notices, problems)
+    if {"SelectorSpreadPriority", "EvenPodsSpreadPriority"} <= uses_by_rule.keys():  # one plugin
+        uses_by_rule["SelectorSpreadPriority"] += uses_by_rule.pop("EvenPodsSpreadPriority")
+    rules = []
+    for name, uses in uses_by_rule.items():
+        first = uses[0]
+        last = uses[-1]
+        arguments = [argument for use in uses for argument in use.arguments]
+        for use in uses:
+            if arguments and use.weight != first.weight:
+                expected = f"{first.weight} as in {first.entry}"
+                problems.append(f"{use.entry}.weight: must be {expected}; they are one rule")
+        title = "+".join(dict.fromkeys(use.title for use in uses))
+        while any(title == other.title for other in rules):  # so that the scores of the two can be told apart
+            title = f"{title} ({name})"
+        # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
+        weight = last.weight * max(1, len(arguments))
+        settings = {"arguments": arguments} | said_elsewhere.get(name, {})
+        with noted(problems):
+            rules.append(set_up(CATALOGUES[where][name], title, last.entry, weight, settings))
+    return rules
+
+
+Use = collections.namedtuple("Use", "entry title weight arguments")  # what an entry says of a rule
+
+
+def uses_of(where, entries, notices, problems):
+    """Return {rule: its Uses} of the rules that entries mean; add what is wrong with entries."""
+    uses = collections.defaultdict(list)
+    for i, entry in enumerate(entries):
+        place = f"{where}[{i}]"
+        with noted(problems):
+            names, arguments = meaning_of(where, entry, place, notices)
+            if where == "priorities" and "weight" not in entry:
+                raise InputError(f"{place}.weight: is missing; expected a number of {WEIGHT[0]} or more")
+            for name in names:
+                title = entry.get("name", "") if len(names) == 1 else name
+                uses[name].append(Use(place, title, entry.get("weight", 1), arguments))
+    return uses
+
+
+def meaning_of(where, entry, place, notices):
+    """Return the names of the rules that an entry means, and a list: its argument, if they are to have it.
+
+    An argument of one of the user's own rules has the rule's fields. One of kube-scheduler's has a single
+    member, which says what rule it is for: the entry may then have any name but one of a rule.
+    """
+    rules = CATALOGUES[where]
+    title = entry.get("name", "")
+    given = entry.get("argument", {})
+    names = known_names(where).get(title)
+    if names and has_own_fields(rules[names[0]]):
+        return names, [decode(given, rules[names[0]].argument, f"{place}.argument")]
+    rule_for = {rule.member: name for name, rule in rules.items() if rule.member}
+    if names is None and not any(member in rule_for or nearly(member, tuple(rule_for)) for member in given):
+        raise InputError(f"{place}: {unknown_rule(where, title)}")
+    schema = {member: rules[name].argument for member, name in rule_for.items()}
+    said = decode(given, schema, f"{place}.argument")
+    if "argument" in entry and len(said) != 1:
+        raise InputError(f"{place}: the argument must have exactly one member")
+    if names is None or (said and title in SAID_BY_TAINTS):  # which to 1.20 is a name of the user's own
+        [(member, argument)] = said.items()
+        return [rule_for[member]], [argument]
+    if names and said:
+        notices.append(
+            f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
+    if rules.get(title) and rules[title].member and not said:
+        effect = "lets each node pass; it " if where == "predicates" else ""
+        notices.append(f"{place}: {effect}needs another name, and the argument {rules[title].member}")
+    if title in SAID_BY_TAINTS:
+        notices.append(
+            f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
+    return names, []
+
+
+def has_own_fields(rule):
+    """Say whether an entry's argument has the rule's fields, not a member that says which rule is meant."""
+    return bool(rule.argument) and not rule.member
+
+
+def known_names(where):
+    """Return {name: the rules that it stands for} of all names that a list of the Policy may have."""
+    names = {name: [] for name in WITHOUT_RULE[where]}
+    for rule in CATALOGUES[where].values():
+        for name in (rule.name, *rule.aliases):
+            names.setdefault(name, []).append(rule.name)
+    return names
+
+
+def unknown_rule(where, title):
+    """Say that a list can have no such name; it may be one of the other list's, a plugin's, or misspelt."""
+    [elsewhere] = CATALOGUES.keys() - {where}
+    if where == "priorities" and f"{title}Priority" in known_names(where):
+        return f'unknown priority "{title}"; did you mean "{title}Priority"?'
+    if title in known_names(elsewhere) and title not in NAMES_OF_OLD:
+        return f'"{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}'
+    meant = next((rule.name for rule in CATALOGUES[where].values() if rule.plugin == title), title)
+    return f'unknown {NOUNS[where]} "{title}"{did_you_mean(meant, known_names(where))}'
+
+
+def set_up(rule, title, entry, weight, settings):
+    """Return a rule with what a file says of it, filled in where its functions take that.
+
+    settings: {parameter: value}; among them, as `arguments`, those of the entries that name the rule. Raises
+    InputError; TypeError if no function takes a setting.
+    """
+    arguments = settings.get("arguments", [])
+    if has_own_fields(rule):
+        arguments = [rule.default | argument for argument in arguments or [{}]]
+    check_arguments(rule, arguments, entry)
+    if rule.argument is not None:
+        settings = settings | {"arguments": arguments}
+    filled = {}  # the rule's functions, which need no more of what is known already
+    taken = {"arguments"}
+    functions = {option: getattr(rule, option) for option in ("function", "metadata", "reduce")}
+    for option, function in (rule.hooks | functions).items():
+        parameters = inspect.signature(function).parameters if function else {}
+        known = {name: value for name, value in settings.items() if name in parameters}
+        taken |= known.keys()
+        filled[option] = functools.partial(function, **known) if known else function
+    if not settings.keys() <= taken:
+        raise TypeError(f"{rule.name} has no setting {', '.join(settings.keys() - taken)}")
+    hooks = {point: filled.pop(point) for point in rule.hooks}
+    return replace(rule, title=title, weight=weight, settings=settings, hooks=hooks, **filled)
+
+
+def check_arguments(rule, arguments, entry):
+    """Raise InputError if a rule does not have the arguments that it needs, or says that they are wrong."""
+    if rule.member and rule.name in PRIORITIES and not arguments:
+        raise InputError(f"{entry}: needs another name, and the argument {rule.member}")
+    if has_own_fields(rule):  # of the others all may be left out
+        for name in rule.argument:
+            if any(name not in argument for argument in arguments):
+                raise InputError(f'{entry}: the argument lacks "{name}"; "{rule.name}" needs it')
+    if rule.check:
+        try:
+            problems = strings_of(rule, rule.check(arguments), rule.check)
+        except (Exception, SystemExit) as error:
+            problems = [what_broke(error)]
+        refuse([f"{entry}: {problem}" for problem in problems])

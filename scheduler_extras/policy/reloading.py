@@ -1,0 +1,134 @@
+"""The Policy file and plugins as they are edited: read again in each pass if they have changed."""
+
+import contextlib
+import difflib
+import json
+from pathlib import Path
+
+from scheduler import InputError, log, text_at
+from scheduler_extras.policy.files import did_you_mean, parse, text_in
+from scheduler_extras.policy.own_rules import PLUGGED_IN, idle_plugins, load_plugins, unplug
+from scheduler_extras.policy.policy import FullPolicy
+from scheduler_extras.policy.reading import default_entries, read_policy
+from scheduler_extras.rules import PLUGIN_ORDER
+from scheduler_extras.trouble import at_most, one_line, warn_once
+
+
+def providers():
+    """Return what --policy may name instead of a file. Upstream: algorithmprovider/registry.go."""
+    head = {"kind": "Policy", "apiVersion": "v1"}
+    packing = [entry | {"name": entry["name"].replace("Least", "Most")}
+               for entry in default_entries("priorities")]
+    return {"DefaultProvider": head, "ClusterAutoscalerProvider": head | {"priorities": packing}}
+READERS = {}  # kind of a file other than a Policy -> function(its document, a scheduler's name): its Policies
+
+
+def load_policies(path, scheduler_name):
+    """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises InputError."""
+    try:
+        documents = iter([providers()[path]]) if path in providers() else parse(text_in(path))
+        document = next(documents, None)
+        reader = READERS.get(text_at(document, "kind"))
+        policies = reader(document, scheduler_name) if reader else {scheduler_name: read_policy(document)}
+    except InputError as error:
+        raise InputError(f"{path}: {at_most(10_000, ' '.join(str(error).split()))}") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {one_line(error)}{did_you_mean(path, providers(), '')}") from error
+    policy, *_ = policies.values()
+    with contextlib.suppress(ValueError):
+        if any(documents):
+            policy.notices.append("only the first document is read, as in kube-scheduler")
+    if path in providers():  # their predicates run in the order of the plugins
+        order = PLUGIN_ORDER + [rule.plugin for rule in policy.predicates]
+        policy.predicates.sort(key=lambda rule: order.index(rule.plugin))
+    return policies
+
+
+class PolicyFile:
+    """A Policy file, and plugins, which may be edited at any time. Raises InputError if bad at first."""
+
+    def __init__(self, path, scheduler_name, plugins=()):
+        self.path = path
+        self.scheduler_name = scheduler_name
+        self.plugins = plugins
+        self.policies = {}  # those in force
+        self.seen = {}  # when the files were changed, at the last look
+        self.current()
+
+    def current(self):
+        """Return the Policies, read again if a file has changed. If one is broken, say so, and keep the last.
+
+        If they say the same as before, those in force stay, so that no held pod is decided about anew.
+        """
+        seen = self.look()
+        if seen != self.seen or not self.policies:
+            changed = [file for file in seen if seen[file] != self.seen.get(file, seen[file])]
+            self.seen = seen
+            before = [*PLUGGED_IN]
+            try:
+                self.load(changed)
+            except InputError as error:
+                unplug(instead=before)
+                if not self.policies:
+                    raise
+                log.error("%s; the last good Policy stays", error)
+        return self.policies
+
+    def look(self):
+        """Return when the files, and those beside plugins, which these may import, were changed."""
+        changes = {}
+        files = {Path(path).absolute() for path in [self.path, *self.plugins]}
+        for folder in {Path(plugin).absolute().parent for plugin in self.plugins}:
+            files.update(folder.glob("*.py"))
+        for file in files:
+            with contextlib.suppress(OSError):
+                stat = file.stat()
+                changes[file] = stat.st_mtime_ns, stat.st_size, stat.st_ino
+        return changes
+
+    def load(self, changed):
+        """Read the files, some of which have changed, and say what is different. Raises InputError."""
+        load_plugins(self.plugins)
+        policies = load_policies(self.path, self.scheduler_name)
+        lines = differences(self.policies, policies) if self.policies else []
+        lines += [f"{file} has changed" for file in changed if file != Path(self.path).absolute()]
+        if lines or not self.policies:
+            self.policies = policies
+        else:
+            lines = ["says the same as before"]
+        for line in lines:
+            log.warning("%s: %s", self.path, line)
+        notices = [notice for policy in policies.values() for notice in policy.notices]
+        for notice in [*notices, *idle_plugins(self.plugins, policies)]:
+            warn_once(f"{self.path}: {notice}")
+
+
+def lines_of(policy):
+    """Return all that a Policy says, a line for each rule and setting."""
+    lines = []
+    for rule in policy.rules():
+        words = [rule.title]
+        if rule.name != rule.title:
+            words.append(f"({rule.name})")
+        if rule in policy.priorities:
+            words.append(f"×{rule.weight}")
+        words += [f"{name}={json.dumps(value)}" for name, value in rule.settings.items() if value != []]
+        lines.append(" ".join([*words, *rule.hooks]))
+    lines += [f"{extender.title} {json.dumps(extender.config)}" for extender in policy.extenders]
+    if policy.always_check_all:
+        lines.append("alwaysCheckAllPredicates")
+    if (policy.initial_backoff, policy.max_backoff) != (FullPolicy.initial_backoff, FullPolicy.max_backoff):
+        lines.append(f"backoff from {policy.initial_backoff} to {policy.max_backoff} s")
+    if policy.election.get("leaderElect"):
+        lines.append(f"leaderElection {json.dumps(policy.election)}")
+    return lines
+
+
+def differences(before, after):
+    """Return the lines in which Policies differ from those before, such as "- HostName"."""
+    head = "{}: " if len(before | after) > 1 else ""
+    old, new = [[head.format(name) + line for name, policy in policies.items() for line in lines_of(policy)]
+                for policies in (before, after)]
+    lines = [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ")]
+    differing = {*old} ^ {*new}  # empty, if only the order is another one
+    return [line for line in lines if line[2:] in differing] or lines

@@ -1,0 +1,221 @@
+"""Rules of inter-pod affinity and anti-affinity: the predicate MatchInterPodAffinity, and its priority."""
+
+import collections
+import functools
+import itertools
+import json
+import weakref
+
+from scheduler import Malformed, Unschedulable, kept_with_pod, pick, satisfies
+from scheduler_extras.memory import count_pods, digest, recall
+from scheduler_extras.objects import label_selector, pod_selector
+from scheduler_extras.rule import SKIP, WHEN, Rejected, predicate, priority, requires
+
+
+# Terms say where a pod is welcome: its own ones do, and those of all pods that are placed. `affinity_around`
+# has all that they say, by domains; a domain is a (topology key, value). From that, `affine_domains` has
+# where the pod must be and must not be, for the predicate; `affine_scores` where it is welcome, for the
+# priority. How many pods a term selects, and on which nodes, is remembered by the term: pods of many kinds
+# share it.
+
+
+class AffinityTerm:
+    """A term of inter-pod affinity or anti-affinity of a pod. Raises InvalidSelector."""
+
+    def __init__(self, pod, term, weight):
+        self.weight = weight
+        self.key = pick(term, str, "topologyKey")
+        self.requirements = pod_selector(term, pod)
+        selector = term.get("namespaceSelector")
+        self.namespace_selector = None if selector is None else label_selector(selector)
+        by_default = [pod.namespace] if selector is None else []
+        self.namespaces = pick(term, list, "namespaces", of=str) or by_default
+        self.meaning = digest(repr(vars(self)))  # that of terms which say the same
+
+    def selects(self, pod, snapshot):
+        """Say whether the term means this pod."""
+        if not satisfies(pod.labels, self.requirements):
+            return False
+        if pod.namespace in self.namespaces:
+            return True
+        if not self.namespace_selector:  # {} selects all namespaces; null, no other one
+            return self.namespace_selector is not None
+        namespace = snapshot.objects["namespaces"].get(pod.namespace, {})
+        return satisfies(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
+
+
+TERMS = weakref.WeakValueDictionary()  # meaning -> the one AffinityTerm that says it, of whatever pods
+
+
+@kept_with_pod
+def affinity_terms(pod):
+    """The pod's {name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
+    lists = {list_name: [] for list_name in SAID_BY_TERMS}
+    if not pod.is_affine:  # as most pods, so that this takes no time
+        return lists, None
+    problem = None
+    for when, side in itertools.product(("required", "preferred"), ("Affinity", "AntiAffinity")):
+        weights = collections.Counter()  # terms that are alike count as one that weighs as much as they
+        try:
+            for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
+                term = raw.get("podAffinityTerm") or raw
+                weights[json.dumps(term)] += pick(raw, int, "weight") or 1
+            terms = [AffinityTerm(pod, json.loads(term), weight) for term, weight in weights.items()]
+            lists[when + side] = [TERMS.setdefault(term.meaning, term) for term in terms]
+        except Malformed as error:
+            problem = f"parsing pod: {when}{side}Terms: {error}"  # as upstream, the last one
+    return lists, problem
+
+
+def selected_by(terms, snapshot):
+    """Return {node: how many pods there all of these terms select}."""
+    like = b"".join(term.meaning for term in terms)
+    namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
+    return recall(
+        "selected", like, snapshot, snapshot.nodes,
+        lambda node: count_pods(node, lambda pod: all(term.selects(pod, snapshot) for term in terms)),
+        namespaces)
+
+
+def terms_on(node):
+    """Return [(name of a list, term, domain)] of all affinity terms that pods on a node have."""
+    return [(list_name, term, (term.key, node.labels[term.key]))
+            for pod in node.pods.values() if pod.is_affine
+            for list_name, terms in affinity_terms(pod)[0].items()
+            for term in terms if term.key in node.labels]
+
+
+def gather_anew(gathered, before, now):
+    """Return {(name of a list, term): {domain: how many pods there have the term}}.
+
+    That is what was gathered, with the terms that are on some nodes now in place of those before.
+    """
+    changes = collections.defaultdict(collections.Counter)
+    for sign, on_nodes in ((-1, before), (1, now)):
+        for list_name, term, domain in itertools.chain.from_iterable(on_nodes.values()):
+            changes[list_name, term][domain] += sign
+    gathered = dict(gathered)
+    for what, numbers in changes.items():
+        numbers.update(gathered.pop(what, {}))
+        there = {domain: number for domain, number in numbers.items() if number}
+        if there:  # else no pod has the term any more
+            gathered[what] = there
+    return gathered
+
+
+# List of terms -> what a pod's own make of the domains of pods that they select; what those of others that
+# select the pod make of these others' domains; and how often.
+SAID_BY_TERMS = {
+    "requiredAffinity": ("together", "attached", 1), "requiredAntiAffinity": ("apart", "repelling", 1),
+    "preferredAffinity": ("preferred", "preferred", 1),
+    "preferredAntiAffinity": ("preferred", "preferred", -1)}
+
+
+def affinity_around(pod, snapshot):
+    """Return what the terms of a pod and of all others say, {what: {(topology key, value): weight}}."""
+    own, _ = affinity_terms(pod)
+    of_all = recall("terms", "", snapshot, snapshot.nodes, terms_on, change=gather_anew,
+                    then=lambda nodes, on_nodes: gather_anew({}, {}, on_nodes))
+    terms = itertools.chain(*own.values(), (term for _, term in of_all))
+    namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
+    basis = weakref.ref(pod), snapshot.memory.version, namespaces  # the same for predicate and priority
+    return recall("around", "", snapshot, {}, None, basis, lambda *_: sum_up(own, of_all, pod, snapshot))
+
+
+def sum_up(own, of_all, pod, snapshot):
+    """Sum up what a pod's own terms and those of all others say; see `affinity_around`."""
+    around = collections.defaultdict(collections.Counter)
+    for list_name, (what, _, sign) in SAID_BY_TERMS.items():
+        terms = own[list_name]
+        one_by_one = [[term] for term in terms]
+        has_to_meet_all = what == "together" and terms  # of the others, one pod has to
+        for group in [terms] if has_to_meet_all else one_by_one:
+            weight = sign * group[0].weight
+            keys = {term.key for term in group}
+            selected = selected_by(group, snapshot)
+            for name in [name for name, number in selected.items() if number]:
+                labels = snapshot.nodes[name].labels
+                for key in keys & labels.keys():
+                    around[what][key, labels[key]] += weight * selected[name]
+    for (list_name, term), numbers in of_all.items():
+        _, what, sign = SAID_BY_TERMS[list_name]
+        if term.selects(pod, snapshot):
+            for domain, number in numbers.items():
+                around[what][domain] += sign * term.weight * number
+    return around
+
+
+AffineDomains = collections.namedtuple("AffineDomains", "keys may_begin together apart repelling")
+
+
+def affine_domains(pod, nodes, snapshot):
+    """Where the pod must be, and must not be, by the inter-pod affinity of all pods. Domains are labels.
+
+    By each of the `keys` it must be in a domain with pods that meet all its terms (`together`). If there are
+    none yet, and it meets them itself, any will do (`may_begin`).
+    `apart` are the domains with pods that it must not be with; `repelling` those with pods that refuse it.
+    """
+    terms, problem = affinity_terms(pod)
+    if problem:
+        raise Rejected(problem)
+    around = affinity_around(pod, snapshot)
+    wanted = terms["requiredAffinity"]
+    if not (wanted or around["apart"] or around["repelling"]):
+        return SKIP
+    may_begin = not around["together"] and all(term.selects(pod, snapshot) for term in wanted)
+    domains = [set(around[what]) for what in ("together", "apart", "repelling")]
+    return AffineDomains({term.key for term in wanted}, may_begin, *domains)
+
+
+@predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=1,
+           steady=True,
+           looks_at={"required pod affinity": functools.partial(requires, "podAffinity"),
+                     "required pod anti-affinity": functools.partial(requires, "podAntiAffinity")})
+def match_inter_pod_affinity(pod, node, metadata):
+    """In the node's domains are the pods that it must be with, none that it must not, none that repel it."""
+    here = node.labels.items()
+    if metadata.may_begin:
+        has_company = metadata.keys <= node.labels.keys()
+    else:
+        has_company = all((key, node.labels.get(key)) in metadata.together for key in metadata.keys)
+    if not has_company:
+        reason = "node(s) didn't match pod affinity rules"
+    elif not metadata.apart.isdisjoint(here):
+        reason = "node(s) didn't match pod anti-affinity rules"
+    elif not metadata.repelling.isdisjoint(here):
+        reason = "node(s) didn't satisfy existing pods anti-affinity rules"
+    else:
+        return
+    yield "node(s) didn't match pod affinity/anti-affinity"
+    yield reason
+
+
+def affine_scores(pod, nodes, snapshot, hard_weight=1):
+    """For each (topology key, value) domain, the weights of the terms for and against the pod's going there.
+
+    hard_weight: of other pods' required terms.
+    """
+    _, problem = affinity_terms(pod)
+    if problem:
+        raise Unschedulable(f'running PreScore plugin "InterPodAffinity": {problem}')
+    around = affinity_around(pod, snapshot)
+    scores = collections.Counter(around["preferred"])
+    for domain, count in around["attached"].items():  # to pods that must be where this one is
+        scores[domain] += count * hard_weight
+    return scores
+
+
+def normalize_affinity(points, among=(0,)):
+    """Stretch scores from the lowest to the highest, with a 0 among them, to 0 to 100."""
+    scores = [*points.values(), *among]
+    low = min(scores)
+    high = max(scores)
+    span = high - low
+    return {name: int(100 * ((score - low) / span)) if span else 0 for name, score in points.items()}
+
+
+@priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity,
+          plugin="InterPodAffinity", by_default=1, steady=True)
+def inter_pod_affinity(pod, node, metadata):
+    """The summed weights of the preferences for and against the domains that the node is in."""
+    return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0

@@ -1,0 +1,329 @@
+"""Rules about claims: where their volumes can be used, and which volume each gets once a node is chosen."""
+
+import collections
+import functools
+import time
+from types import MappingProxyType as read_only
+
+from scheduler import Requirement, Unschedulable, pick, quantity, satisfies, valid_terms
+from scheduler_extras.memory import recall
+from scheduler_extras.objects import label_selector
+from scheduler_extras.rule import SKIP, Rejected, predicate, prepare
+from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class_of
+
+
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+ZONE_LABELS = {f"{prefix}.kubernetes.io/{what}"  # of volumes and nodes
+               for prefix in ("topology", "failure-domain.beta") for what in ("zone", "region")}
+ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed")
+Volume = collections.namedtuple("Volume", "raw reach")  # reach: what a node's labels must meet one of
+EVERYWHERE = [[]]
+
+
+class DelayedClaim:
+    """A claim that gets a volume once a node is chosen; what of that is the same for all nodes, is kept."""
+
+    def __init__(self, claim, snapshot):
+        self.claim = claim
+        self.snapshot = snapshot
+        self.size = storage(claim, "resources", "requests")
+        # The name of the node for which a volume is to be provisioned, or None.
+        self.selected_node = pick(claim, dict, "metadata", "annotations").get(SELECTED_NODE)
+        self.storage_class = storage_class_of(claim, snapshot)
+
+    def __eq__(self, other):
+        """Say whether the same holds of a node for another claim, as far as answers have looked at that."""
+        looked_at = "selected_node", "storage_class", "room", "volumes"
+        return all(getattr(self, name) == getattr(other, name) for name in looked_at)
+
+    @functools.cached_property
+    def volumes(self):
+        """The free Volumes that serve the claim, the smallest first; or its own one alone."""
+        free = []
+        claim = self.claim
+        selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
+        metadata = claim["metadata"]
+        known = volumes_to_claim(self.snapshot)
+        own = known.get((metadata.get("namespace"), metadata.get("name")), [])
+        for volume in own + known.get(class_name_of(claim), []):
+            owner = pick(volume, dict, "spec", "claimRef")
+            if not could_serve(volume, claim):
+                continue
+            if owner and names_claim(owner, claim):
+                return [with_reach(volume)]
+            is_free = not owner and pick(volume, str, "status", "phase") == "Available"
+            is_selected = satisfies(pick(volume, dict, "metadata", "labels"), selector)
+            modes = set(pick(volume, list, "spec", "accessModes", of=str))
+            if is_free and is_selected and modes.issuperset(pick(claim, list, "spec", "accessModes", of=str)):
+                free.append(volume)
+        return [with_reach(volume) for volume in free]
+
+    def volume_for(self, node, taken):
+        """Return the first of the volumes that is not taken, and can be used on the node, or None."""
+        for volume in self.volumes:
+            if volume.raw["metadata"]["name"] not in taken and satisfies_one(node.labels, volume.reach):
+                return volume.raw
+        return None
+
+    @functools.cached_property
+    def room(self):
+        """Where there is storage for a new volume: requirements of a node's labels, one of which it meets."""
+        driver = self.snapshot.objects["csidrivers"].get(pick(self.storage_class, str, "provisioner"), {})
+        if not pick(driver, bool, "spec", "storageCapacity"):
+            return EVERYWHERE
+        room = []
+        for capacity in self.snapshot.objects["csistoragecapacities"].values():
+            largest = capacity.get("maximumVolumeSize") or capacity.get("capacity") or 0
+            is_of_class = capacity.get("storageClassName") == class_name_of(self.claim)
+            if is_of_class and quantity(str(largest)) >= self.size:
+                room.append(label_selector(capacity.get("nodeTopology")))
+        return room
+
+
+def volumes_to_claim(snapshot):
+    """Return the volumes by the claim that has them, (namespace, name), or else by their class.
+
+    Those without a claim may be set aside for one by now. The smallest are first.
+    """
+    volumes = snapshot.objects["persistentvolumes"]
+
+    def sort(*_):
+        """Sort them."""
+        sorted_out = collections.defaultdict(list)
+        for volume in sorted(volumes.values(), key=lambda volume: storage(volume, "capacity")):
+            owner = pick(volume, dict, "spec", "claimRef")
+            has_claim = owner and pick(volume, str, "status", "phase") != "Available"
+            key = (owner.get("namespace"), owner.get("name")) if has_claim else class_name_of(volume)
+            sorted_out[key].append(volume)
+        return sorted_out
+
+    return recall("volumes", "", snapshot, {}, None, [volumes], then=sort)
+
+
+def why_unusable(name, claim, pod):
+    """Return why the pod cannot use a claim, whatever the node, or None. Upstream: podHasPVCs."""
+    if not claim:
+        return f'persistentvolumeclaim "{name}" not found'
+    if pick(claim, str, "metadata", "deletionTimestamp"):
+        return f'persistentvolumeclaim "{name}" is being deleted'
+    return None
+
+
+def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
+    """Where its bound claims' volumes can be used; and the claims that wait for it, in upstream's order."""
+    bound = {}
+    delayed = []
+    is_any_immediate = False
+    for name, claim, volume in claims_of(pod, snapshot):
+        problem = why_unusable(name, claim, pod)
+        if problem:
+            raise Rejected(problem)
+        has_volume = pick(claim, str, "spec", "volumeName")
+        if has_volume and "pv.kubernetes.io/bind-completed" in pick(claim, dict, "metadata", "annotations"):
+            bound[name] = with_reach(volume).reach if volume else None
+        elif has_volume or not waits_for_consumer(claim, snapshot):
+            is_any_immediate = True
+        else:
+            delayed.append(DelayedClaim(claim, snapshot))
+    if is_any_immediate:
+        raise Rejected("pod has unbound immediate PersistentVolumeClaims")
+    selected = [each for each in delayed if each.selected_node is not None]
+    others = [each for each in delayed if each.selected_node is None]
+    delayed = selected + sorted(others, key=lambda each: each.size)
+    return ClaimsToBind([*bound.values()], delayed) if pod.claims else SKIP
+
+
+def waits_for_consumer(claim, snapshot):
+    """Say whether a claim gets a volume once a pod wants it, and not at once."""
+    return storage_class_of(claim, snapshot).get("volumeBindingMode") == "WaitForFirstConsumer"
+
+
+def storage(thing, *path):
+    """Return the bytes that a claim requests or a volume has."""
+    return quantity(str(pick(thing, dict, "spec", *path).get("storage") or 0))
+
+
+def set_volumes_aside(claims, node, record):
+    """Set volumes aside for claims; where there are none, ask for new ones. Return what is to be written."""
+    patches = []
+    for delayed, volume in find_volumes(claims, node):
+        claim = delayed.claim
+        metadata = claim["metadata"]
+        if volume and not volume["spec"].get("claimRef"):
+            owner = {name: metadata.get(name) for name in ("namespace", "name", "uid")}
+            reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **owner}
+            record.set_aside(volume["spec"], "claimRef", reference)
+            patches.append(patch(volume, "persistentvolumes", spec={"claimRef": reference},
+                                 annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
+        elif not volume and delayed.selected_node is None:
+            # The claim thereby remembers the node: its pods fit no other one until it is bound.
+            annotations = pick(metadata, dict, "annotations") | {SELECTED_NODE: node.name}
+            record.set_aside(metadata, "annotations", annotations)
+            patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
+    return patches
+
+
+def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for the condition"):
+    """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest.
+
+    timeout: the seconds that this may take; late: what is said then.
+    """
+    if not pod.claims:
+        return None
+    failing = "binding volumes:"
+    has_waited = pod.record.is_being_prepared()
+    active = snapshot.policies[pod.scheduler].predicates
+    own = [rule for rule in active if rule.name == "CheckVolumeBinding"]
+    [prepared] = prepare(own, pod, {node.name: node}, snapshot)
+    claims = prepared.metadata
+    reasons = prepared.reasons(node)  # a rule may have held the pod meanwhile
+    if reasons:
+        raise Unschedulable(f"{failing} {reasons[0]}")
+    patches = set_volumes_aside(claims.delayed, node, pod.record)
+    if patches and has_waited:
+        raise Unschedulable(f"{failing} the volume or the node that was chosen has been given up")
+    if claims.delayed and has_waited and time.monotonic() - pod.record.since > timeout:
+        raise Unschedulable(f"{failing} {late}")
+    is_awaited = claims.delayed and snapshot.is_live  # else nobody would bind them
+    return (patches, "volumes are being bound or provisioned") if is_awaited else None
+
+
+def patch(thing, resource, annotations, **more):
+    """Return the request that changes an object, unless somebody else has changed it meanwhile."""
+    metadata = thing["metadata"]
+    place = f"namespaces/{metadata['namespace']}/" if "namespace" in metadata else ""
+    return "PATCH", f"/api/v1/{place}{resource}/{metadata['name']}", {
+        "metadata": {"resourceVersion": metadata.get("resourceVersion"), "annotations": annotations}, **more}
+
+
+@predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes,
+           plugin="VolumeBinding", by_default=1, steady=True,
+           looks_at={"claims": lambda pod, node: pod.claims})
+def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent pv(s)",
+                         out_of_reach="node(s) had volume node affinity conflict"):
+    """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
+    for reach in metadata.bound:
+        if reach is None:
+            yield gone
+            break
+        if not satisfies_one(node.labels, reach):
+            yield out_of_reach
+            break
+    if any(delayed.selected_node not in (None, node.name) for delayed in metadata.delayed):
+        yield "node(s) didn't find available persistent volumes to bind"
+        return
+    for delayed, volume in find_volumes(metadata.delayed, node):
+        if not volume and not can_provision(delayed.storage_class, node):
+            yield "node(s) didn't find available persistent volumes to bind"
+            break
+        if not volume and not satisfies_one(node.labels, delayed.room):
+            yield "node(s) did not have enough free storage"
+            break
+
+
+def find_volumes(delayed, node):
+    """Yield (DelayedClaim, volume) pairs; where there is no volume, one is to be provisioned.
+
+    Upstream: plugins/volumebinding, and volume/scheduling/scheduler_binder.go.
+    """
+    taken = set()
+    for each in delayed:
+        volume = None
+        if each.selected_node is None:
+            volume = each.volume_for(node, taken)
+        if volume:
+            taken.add(volume["metadata"]["name"])
+        yield each, volume
+
+
+def can_provision(storage_class, node):
+    """Say whether the class's provisioner makes volumes for this node."""
+    if pick(storage_class, str, "provisioner") in ("", "kubernetes.io/no-provisioner"):
+        return False
+    topologies = pick(storage_class, list, "allowedTopologies", of=dict)
+    for topology in topologies:
+        wanted = [Requirement(pick(each, str, "key"), "In", pick(each, list, "values", of=str))
+                  for each in pick(topology, list, "matchLabelExpressions", of=dict)]
+        if wanted and satisfies(node.labels, wanted):
+            return True
+    return not topologies
+
+
+def could_serve(volume, claim):
+    """Say whether a volume is of the size, classes and mode that a claim asks for, and is to stay."""
+    modes = {pick(thing, str, "spec", "volumeMode") or "Filesystem" for thing in (volume, claim)}
+    attributes = {pick(thing, str, "spec", "volumeAttributesClassName") for thing in (volume, claim)}
+    is_alike = class_name_of(volume) == class_name_of(claim) and len(modes) == len(attributes) == 1
+    is_large_enough = storage(volume, "capacity") >= storage(claim, "resources", "requests")
+    stays = not pick(volume, str, "metadata", "deletionTimestamp")
+    return is_large_enough and is_alike and stays
+
+
+def names_claim(owner, claim):
+    """Say whether a volume's claimRef names this claim; it may do so without a uid."""
+    metadata = claim["metadata"]
+    same_name = all(owner.get(name) == metadata.get(name) for name in ("namespace", "name"))
+    return same_name and (owner.get("uid") or metadata.get("uid")) == metadata.get("uid")
+
+
+def with_reach(volume):
+    """Return a Volume: by the label expressions of its nodeAffinity, the nodes on which it can be used."""
+    required = pick(volume, dict, "spec", "nodeAffinity", "required")
+    terms = valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
+    return Volume(volume, [on_labels for on_labels, on_fields in terms if on_labels or on_fields]
+                  if required else EVERYWHERE)
+
+
+def satisfies_one(labels, terms):
+    """Say whether labels meet all requirements of one of the terms."""
+    return any(satisfies(labels, requirements) for requirements in terms)
+
+
+VolumeZones = collections.namedtuple("VolumeZones", "labels problem")
+
+
+def zones_of_volumes(pod, nodes, snapshot):
+    """The (zone or region label, its values) of the pod's volumes; and what is wrong with a claim."""
+    labels = {}
+    for name, claim, volume in claims_of(pod, snapshot, pod.named_claims):
+        problem = None if volume else dangling(name, claim, snapshot)
+        if problem:
+            return VolumeZones(labels, problem)
+        for label, text in pick(volume, dict, "metadata", "labels").items():
+            zones = tuple(zone.strip() for zone in text.split("__")) if label in ZONE_LABELS else [""]
+            if all(zones):
+                labels[label, zones] = None  # in this order, and each once
+    return VolumeZones(labels, None) if labels else SKIP
+
+
+@predicate("NoVolumeZoneConflict", metadata=zones_of_volumes, plugin="VolumeZone", by_default=1, steady=True)
+def no_volume_zone_conflict(pod, node, metadata, new_names=read_only({})):
+    """The zone and region labels of the pod's volumes allow the node's. A claim to nowhere is an error.
+
+    new_names: {a label of volumes: the name under which a node may have it instead}.
+    """
+    if node.labels.keys().isdisjoint(ZONE_LABELS):
+        return
+    for label, zones in metadata.labels:
+        value = node.labels.get(label, node.labels.get(new_names.get(label)))
+        if value not in zones:
+            yield "node(s) had no available volume zone"
+            return
+    if metadata.problem:
+        raise Unschedulable(
+            f'running "VolumeZone" filter plugin for pod "{pod.name}": {metadata.problem}')
+
+
+def dangling(name, claim, snapshot):
+    """Return what is wrong with a claim that leads to no volume; None if it waits for its first consumer."""
+    volume_name = pick(claim, str, "spec", "volumeName")
+    class_name = class_name_of(claim)
+    if not claim:
+        return f'persistentvolumeclaim "{name}" not found'
+    if volume_name:
+        return f'persistentvolume "{volume_name}" not found'
+    if not class_name:
+        return "PersistentVolumeClaim had no pv name and storageClass name"
+    if not storage_class_of(claim, snapshot):
+        return f'StorageClass "{class_name}" claimed by PersistentVolumeClaim "{name}" not found'
+    return None if waits_for_consumer(claim, snapshot) else "PersistentVolume had no name"

@@ -1,0 +1,207 @@
+"""Rules about network disks, and about how many volumes a node can attach."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import hashlib
+import math
+import os
+import re
+from dataclasses import dataclass, field, replace
+
+from scheduler import PREDICATES, kept_with_pod, pick
+from scheduler_extras.memory import FullSnapshot, recall
+from scheduler_extras.rule import IN_THE_SCRIPT, SKIP, predicate
+
+
+def claims_of(pod, snapshot, keys=None):
+    """Yield (name, claim, volume) for each claim of the pod, or each of these; what is not there is empty."""
+    for key in pod.claims if keys is None else keys:
+        claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
+        volume_name = pick(claim, str, "spec", "volumeName")
+        volume = snapshot.objects["persistentvolumes"].get(volume_name, {}) if claim else {}
+        yield key.partition("/")[2], claim, volume
+
+
+def class_name_of(thing):
+    """Return the name of the storage class of a claim or a volume."""
+    annotations = pick(thing, dict, "metadata", "annotations", of=str)
+    of_old = annotations.get("volume.beta.kubernetes.io/storage-class")
+    return pick(thing, str, "spec", "storageClassName") if of_old is None else of_old
+
+
+def storage_class_of(claim, snapshot):
+    """Return the storage class of a claim; empty if it is not there."""
+    return snapshot.objects["storageclasses"].get(class_name_of(claim), {})
+
+
+def exclusive_claims(pod, nodes, snapshot):
+    """Whether a claim of the pod that is for one pod only (ReadWriteOncePod) is in use: True, or None."""
+    exclusive = set()
+    for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
+        if "ReadWriteOncePod" in pick(claim, list, "spec", "accessModes"):
+            exclusive.add(f"{pod.namespace}/{name}")
+    in_use = (claim for node in nodes for other in node.pods.values() for claim in other.named_claims)
+    return (exclusive and not exclusive.isdisjoint(in_use)) or None
+
+
+def no_conflict_of_disks_or_claims(pod, node, metadata):
+    """NoDiskConflict also says that no other pod has a claim that is for one pod only."""
+    conflicts = list(IN_THE_SCRIPT["NoDiskConflict"](pod, node))
+    yield from conflicts
+    if metadata and not conflicts:
+        yield ("node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+               "already in-use by another pod")
+
+
+if "NoDiskConflict" in PREDICATES:
+    PREDICATES["NoDiskConflict"] = replace(
+        PREDICATES["NoDiskConflict"], function=no_conflict_of_disks_or_claims, metadata=exclusive_claims)
+
+
+# The field `identity` of a volume's `source` identifies a disk, and a node can have `limit` of them.
+CloudDisks = collections.namedtuple("CloudDisks", "source identity limit")
+CLOUD_DISKS = {  # provisioner -> its disks
+    "kubernetes.io/aws-ebs": CloudDisks("awsElasticBlockStore", "volumeID", 39),  # on AWS Nitro: 25
+    "kubernetes.io/gce-pd": CloudDisks("gcePersistentDisk", "pdName", 16),
+    "kubernetes.io/azure-disk": CloudDisks("azureDisk", "diskName", 16),
+    "kubernetes.io/cinder": CloudDisks("cinder", "volumeID", 256)}
+
+
+SAID_LIMIT = os.environ.get("KUBE_MAX_PD_VOLS", "")
+KUBE_MAX_PD_VOLS = int(SAID_LIMIT) if SAID_LIMIT.isdigit() else 0  # 0: the limits above
+LOCAL = {"configMap", "downwardAPI", "emptyDir", "hostPath", "persistentVolumeClaim", "projected", "secret"}
+
+
+@kept_with_pod
+def inline_disks(pod):
+    """Those of the pod's volumes that may be disks outside of its node, and are no claims."""
+    return [volume for volume in pod.volumes if LOCAL.isdisjoint(volume)]
+
+
+def volumes_of(pod, snapshot):
+    """Return the sources of the pod's volumes, inline or claimed; and {name: claim} of claims without one."""
+    sources = [*inline_disks(pod)]
+    unbound = {}
+    for name, claim, volume in claims_of(pod, snapshot):
+        if volume:
+            sources.append(pick(volume, dict, "spec"))
+        elif claim:
+            unbound[name] = claim
+    return sources, unbound
+
+
+def attachments(pod, snapshot):
+    """Return the (driver, identity) of the pod's cloud disks, inline or claimed, and of its CSI volumes."""
+    sources, unbound = volumes_of(pod, snapshot)
+    attached = attached_by(sources, CLOUD_DISKS)
+    for name, claim in unbound.items():  # what is yet to be provisioned is known by its claim
+        class_name = pick(claim, str, "spec", "storageClassName")
+        named = snapshot.objects["storageclasses"].get(class_name, {})
+        built_in = pick(named, str, "provisioner")
+        if built_in in CLOUD_DISKS:
+            attached.add((built_in, (pod.namespace, name)))
+        of_csi = storage_class_of(claim, snapshot)  # which reads annotations, too
+        provisioner = pick(of_csi, str, "provisioner")
+        if provisioner not in CLOUD_DISKS:
+            attached.add((provisioner, (pod.namespace, name)))
+    return attached
+
+
+def attached_by(sources, drivers):
+    """Return the (driver, identity) of disks and of CSI volumes; CSI's that are inline have no handle."""
+    attached = {(pick(source, str, "csi", "driver"), pick(source, str, "csi", "volumeHandle"))
+                for source in sources if pick(source, dict, "csi").get("volumeHandle")}
+    for driver, disks in drivers.items():
+        attached |= {(driver, pick(source, str, disks.source, disks.identity))
+                     for source in sources if source.get(disks.source)}
+    return attached
+
+
+def volume_limit(driver, node, snapshot):
+    """Return how many volumes of a driver the node can attach."""
+    if driver in CLOUD_DISKS:
+        instance_type = node.labels.get("beta.kubernetes.io/instance-type") or node.labels.get(
+            "node.kubernetes.io/instance-type", "")
+        is_nitro = driver == "kubernetes.io/aws-ebs" and re.search("^[cmr]5.*|t3|z1d", instance_type)
+        limit = KUBE_MAX_PD_VOLS or (25 if is_nitro else CLOUD_DISKS[driver].limit)
+        return node.allocatable.get(driver.replace("kubernetes.io/", "attachable-volumes-"), limit)
+    resource = f"attachable-volumes-csi-{driver}"
+    if len(resource) >= 63:
+        resource = f"attachable-volumes-csi-{driver[:23]}{hashlib.sha1(driver.encode()).hexdigest()[:16]}"
+    return csi_limit(driver, node, snapshot, otherwise=node.allocatable.get(resource, math.inf))
+
+
+def csi_limit(driver, node, snapshot, otherwise):
+    """Return how many volumes of a CSI driver the node's CSINode allows, if it says so."""
+    for known in pick(snapshot.objects["csinodes"].get(node.name, {}), list, "spec", "drivers", of=dict):
+        room = pick(known, dict, "allocatable")
+        if known.get("name") == driver and room.get("count") is not None:
+            return pick(room, int, "count")
+    return otherwise
+
+
+@dataclass
+class ToAttach:
+    """What is to be attached for a pod. It is equal for pods whose volumes are as many, and all new."""
+
+    new: dict  # driver -> how many volumes, of those that are nowhere yet
+    others: set  # (driver, identity) of those that are on some nodes
+    rests_on: list  # the objects by which volumes and limits are known
+    attached: dict = field(compare=False)  # name of a node -> what is attached to it
+    snapshot: FullSnapshot = field(compare=False)
+
+    def on(self, node):
+        """Return {driver: how many volumes the node would have}, and which of these drivers gets more."""
+        attached = self.attached[node.name]
+        numbers = collections.Counter([driver for driver, _ in attached | self.others])
+        numbers.update(self.new)
+        return numbers, self.new.keys() | {driver for driver, _ in self.others - attached}
+
+
+def to_attach(wanted, snapshot, attachments=attachments, elsewhere=frozenset()):
+    """Return what is to be attached, ToAttach; SKIP if that is nothing. elsewhere: what else is on nodes."""
+    if not wanted:
+        return SKIP
+    resources = "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes"
+    rests_on = [snapshot.objects[resource] for resource in resources]
+
+    def attached_to(node):
+        """Return what is attached for the pods on a node."""
+        return frozenset().union(*[attachments(pod, snapshot) for pod in node.pods.values() if pod.volumes])
+
+    somewhere, attached = recall(
+        "attached", attachments.__name__, snapshot, snapshot.nodes, attached_to, rests_on,
+        then=lambda nodes, attached: (frozenset().union(*attached.values()), attached))
+    others = wanted & (somewhere | elsewhere)
+    new = collections.Counter([driver for driver, _ in wanted - others])
+    return ToAttach(new, others, rests_on, attached, snapshot)
+
+
+def volume_attachments(pod, nodes, snapshot, cloud=None):
+    """What is to be attached for the pod: of a cloud, or by CSI."""
+    wanted = {(driver, volume) for driver, volume in attachments(pod, snapshot)
+              if cloud == (driver if driver in CLOUD_DISKS else None)}
+    return to_attach(wanted, snapshot)
+
+
+@predicate("MaxCSIVolumeCountPred", metadata=volume_attachments, plugin="NodeVolumeLimits", by_default=1,
+           steady=True)
+def max_volume_count(pod, node, metadata, cloud=None):
+    """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI's."""
+    numbers, with_more = metadata.on(node)
+    # Of CSI volumes only new ones are held against the node. Upstream: plugins/nodevolumelimits
+    for driver in [cloud] if cloud else with_more:
+        if numbers[driver] > volume_limit(driver, node, metadata.snapshot):
+            yield "node(s) exceed max volume count"
+            return
+
+
+for name, cloud, plugin in [("MaxEBSVolumeCount", "aws-ebs", "EBSLimits"),
+                            ("MaxGCEPDVolumeCount", "gce-pd", "GCEPDLimits"),
+                            ("MaxAzureDiskVolumeCount", "azure-disk", "AzureDiskLimits"),
+                            ("MaxCinderVolumeCount", "cinder", "CinderLimits")]:
+    predicate(name, metadata=functools.partial(volume_attachments, cloud=f"kubernetes.io/{cloud}"),
+              plugin=plugin, by_default=int(cloud != "cinder"), steady=True)(
+        functools.partial(max_volume_count, cloud=f"kubernetes.io/{cloud}"))

@@ -1,0 +1,100 @@
+"""Rules about labels and annotations of nodes, and images that they have."""
+
+import collections
+import contextlib
+import json
+
+from scheduler import pick
+from scheduler_extras.memory import recall
+from scheduler_extras.rule import predicate, priority
+
+
+def label_conflicts(arguments):
+    """Yield what is wrong with labelsPresence and labelPreference: a label wanted both present and absent."""
+    wanted = {}
+    for argument in arguments:
+        presence = argument.get("presence", False)
+        labels = argument.get("labels", []) + ([argument["label"]] if "label" in argument else [])
+        for label in labels:
+            if wanted.setdefault(label, presence) != presence:
+                yield f'label "{label}" cannot be wanted both present and absent'
+
+
+@predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts, steady=True,
+           argument={"labels": [str], "presence": bool})
+def check_node_label_presence(pod, node, arguments):
+    """The node has the labels that the Policy wants present, with any value; not those it wants absent."""
+    for argument in arguments:
+        presence = argument.get("presence", False)
+        if any((label in node.labels) != presence for label in argument.get("labels", [])):
+            yield "node(s) didn't have the requested labels"
+            return
+
+
+@priority("NodeLabel", member="labelPreference", check=label_conflicts, steady=True,
+          argument={"label": str, "presence": bool})
+def node_label(pod, node, arguments):
+    """The percentage of the labelPreference entries that the node meets: a label is there, or is not."""
+    met = sum((argument.get("label", "") in node.labels) == argument.get("presence", False)
+              for argument in arguments)
+    return 100 * met // len(arguments)
+
+
+@priority("NodePreferAvoidPodsPriority", plugin="NodePreferAvoidPods", by_default=10000, steady=True)
+def node_prefer_avoid_pods(pod, node):
+    """0 where an annotation names the pod's ReplicationController or ReplicaSet as one to avoid; else 100."""
+    annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
+    kind, uid = pod.controller.get("kind"), pod.controller.get("uid")
+    if annotation and kind in ("ReplicationController", "ReplicaSet"):
+        with contextlib.suppress(ValueError, RecursionError):  # one that cannot be read avoids nobody
+            for avoid in pick(json.loads(annotation), list, "preferAvoidPods", of=dict):
+                owner = pick(avoid, dict, "podSignature", "podController")
+                if (kind, uid) == (owner.get("kind"), owner.get("uid")):
+                    return 0
+    return 100
+
+
+ImageShares = collections.namedtuple("ImageShares", "shares containers")
+
+
+def image_shares(pod, nodes, snapshot):
+    """The images of the pod's containers, with their shares, and the number of the containers."""
+    shares = shares_of([pick(container, str, "image") for container in pod.containers], snapshot)
+    return shares and ImageShares(shares, len(pod.containers))
+
+
+def shares_of(images, snapshot):
+    """Return (image, its bytes times the share of the nodes that have it, so that pods spread) of each.
+
+    Images that no node has are left out.
+    """
+    sizes = recall("images", "of all pods", snapshot, snapshot.nodes, lambda node: node.images, then=sizes_of)
+    shares = []
+    for image in images:
+        if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag (normalizedImageName)
+            image += ":latest"
+        if image in sizes:
+            first, *_ = sizes[image]
+            shares.append((image, int(first * (len(sizes[image]) / len(snapshot.nodes)))))
+    return shares
+
+
+def sizes_of(nodes, images):
+    """Return {image: its bytes, on each node that has it}."""
+    sizes = collections.defaultdict(list)
+    for name in nodes:
+        for image, size in images[name].items():
+            sizes[image].append(size)
+    return dict(sizes)
+
+
+@priority("ImageLocalityPriority", metadata=image_shares, plugin="ImageLocality", by_default=1,
+          steady=True)
+def image_locality(pod, node, metadata):
+    """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100)."""
+    if not metadata:
+        return 0
+    lowest = 23 * 2**20
+    highest = 1000 * 2**20 * metadata.containers
+    there = sum([share for image, share in metadata.shares if image in node.images])
+    return 100 * (min(max(there, lowest), highest) - lowest) // (highest - lowest)

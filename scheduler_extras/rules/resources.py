@@ -1,0 +1,79 @@
+"""Priorities by the use of resources, beside those of the script; and RandomPriority, that of chance."""
+
+import random
+import types
+
+from scheduler import usage
+from scheduler_extras.rule import priority
+
+CHANCE = types.SimpleNamespace(seed=None)  # what --seed has chance begin with; None: nothing
+
+
+@priority("RandomPriority")
+def random_score(pod, node):
+    """A score by chance (not upstream). Alone, it gives all nodes that fit equal chances, as tutorials do.
+
+    With a seed, a pod and a node have the same score each time.
+    """
+    if CHANCE.seed is not None:
+        random.seed(f"{CHANCE.seed} {pod.key} {node.name}")
+    return random.randint(0, 100)
+
+
+@priority("MostRequestedPriority", plugin="NodeResourcesFit", steady=True)
+def most_requested(pod, node):
+    """The percentages of cpu and memory that are then requested, averaged: fills node after node."""
+    pairs = usage(pod.nonzero_incoming, node).values()
+    cpu, memory = [100 * used // capacity if capacity and used <= capacity else 0 for used, capacity in pairs]
+    return (cpu + memory) // 2
+
+
+# What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any
+# of these}. What an argument may say is said with each rule.
+# Upstream: kube-scheduler/config/v1/types.go.
+WEIGHT = range(1, 2**31)
+SHAPE = [{"utilization": range(101), "score": range(11)}]
+
+
+def shape_problems(arguments):
+    """Yield what is wrong with the arguments. Upstream: ValidateRequestedToCapacityRatioArgs."""
+    points = [point.get("utilization", 0) for argument in arguments for point in argument.get("shape", [])]
+    if arguments and (len(arguments) > 1 or not points):
+        yield "needs requestedToCapacityRatioArguments with at least one point in shape, in this entry alone"
+    elif points != sorted(set(points)):
+        yield "the utilization values of shape must ascend"
+    elif any("weight" not in each for argument in arguments for each in argument.get("resources", [])):
+        yield "each of the resources needs a weight"
+
+
+def utilization(pod, node, resources):
+    """Return {resource: the percentage that is then requested, rounded up}; of what is not there, 100."""
+    return {name: -(-100 * used // there) if there else 100
+            for name, (used, there) in usage(pod.nonzero_incoming, node, resources).items()}
+
+
+@priority("RequestedToCapacityRatio", plugin="NodeResourcesFit", check=shape_problems, steady=True,
+          member="requestedToCapacityRatioArguments",
+          argument={"shape": SHAPE, "resources": [{"name": str, "weight": WEIGHT}]})
+def requested_to_capacity_ratio(pod, node, arguments, utilization=utilization):
+    """The weighted mean, over the Policy's resources, of a function of their utilization: `shape`."""
+    shape = [(point.get("utilization", 0), 10 * point.get("score", 0)) for point in arguments[0]["shape"]]
+    weights = {resource.get("name", ""): resource["weight"] for resource in arguments[0].get("resources", [])}
+    score_sum = weight_sum = 0
+    for name, percentage in utilization(pod, node, weights).items():
+        score = broken_linear(shape, percentage)
+        if score > 0:  # else the resource is left out of the mean
+            score_sum += score * weights[name]
+            weight_sum += weights[name]
+    return (2 * score_sum + weight_sum) // (2 * weight_sum) if weight_sum else 0  # rounded, halves up
+
+
+def broken_linear(shape, x):
+    """Return the value at x of the broken line through the points of shape, truncated toward zero."""
+    left, left_score = shape[0]
+    for right, score in shape:
+        if x <= right:
+            width = max(right - left, 1)  # at the first point, left is right
+            return left_score + int((score - left_score) * (x - left) / width)
+        left, left_score = right, score
+    return left_score

@@ -1,0 +1,258 @@
+"""Rules that spread the pods of a service, and topology spread constraints.
+
+Here it is counted how many pods that a constraint means are in each domain (`matching_pods`, `by_domain`).
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import itertools
+import math
+from dataclasses import dataclass, field, replace
+
+from scheduler import (
+    InvalidSelector, Unschedulable, hostile_taints, pick, required_terms, satisfies, wants_node
+)
+from scheduler_extras.memory import count_pods, digest, recall
+from scheduler_extras.objects import NOTHING, label_selector, pod_selector
+from scheduler_extras.rule import SKIP, predicate, priority
+
+
+HOSTNAME = "kubernetes.io/hostname"
+DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
+                  for key, skew in ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))]
+OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  # upstream: DefaultSelector
+SELECT_BY_LABELS = ("services", "replicationcontrollers")  # the oldest kinds: their selector has labels only
+
+
+def selectors_of(pod, snapshot, *resources):
+    """Return the selectors of the services, ReplicaSets, ... that select the pod."""
+    selectors = []
+    for resource in resources:
+        raws = [selector_in(owner, resource) for key, owner in snapshot.objects[resource].items()
+                if key.startswith(f"{pod.namespace}/")]
+        with contextlib.suppress(InvalidSelector):  # then the whole kind is passed over, as upstream does
+            selectors += [wanted for wanted in map(label_selector, raws) if satisfies(pod.labels, wanted)]
+    return selectors
+
+
+def selector_in(owner, resource):
+    """Return the selector of a service, a ReplicaSet, ... as a LabelSelector."""
+    selector = pick(owner, dict, "spec").get("selector")
+    return {"matchLabels": selector} if selector and resource in SELECT_BY_LABELS else selector
+
+
+def service_pairs(pod, nodes, snapshot, arguments):
+    """The node labels that bind the pod's service: of its nodeSelector, and else of a fellow pod's node."""
+    labels = [label for argument in arguments for label in argument.get("labels", [])]
+    pairs = {label: pod.node_selector[label] for label in labels if label in pod.node_selector}
+    if len(pairs) < len(labels) and selectors_of(pod, snapshot, "services"):
+        for node in nodes:
+            if any(other.namespace == pod.namespace and pod.labels.items() <= other.labels.items()
+                   for other in node.pods.values()):
+                return {label: node.labels[label] for label in labels if label in node.labels} | pairs
+    return pairs or SKIP
+
+
+@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity",
+           argument={"labels": [str]}, steady=True)
+def check_service_affinity(pod, node, metadata):
+    """For the labels in the Policy, the node has the values that bind the pod's service."""
+    if not metadata.items() <= node.labels.items():
+        yield "node(s) didn't match service affinity"
+
+
+def service_spread(pod, nodes, snapshot, arguments):
+    """For each label in the Policy, how many pods the pod's service has, by their nodes' values."""
+    # A Service whose selector is empty counts nobody, as one that is missing.
+    selector = next(iter(selectors_of(pod, snapshot, "services")), ()) or NOTHING
+    labels = [argument.get("label", "") for argument in arguments]
+    numbers = matching_pods(pod, selector, snapshot)
+    return [(label, by_domain(numbers, label, nodes)) for label in labels]
+
+
+@priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity",
+          argument={"label": str}, steady=True)
+def service_affinity(pod, node, metadata):
+    """The share of the service's pods that are elsewhere, by the values of the Policy's labels."""
+    score = 0.0
+    for label, counts in metadata:
+        if label in node.labels:
+            total = sum(counts.values())
+            elsewhere = total - counts[node.labels[label]]
+            score += (100 * (elsewhere / total) if total else 100.0) / len(metadata)
+    return int(score)
+
+
+@dataclass
+class SpreadConstraint:
+    """A topology spread constraint of a pod, and the pods that it counts."""
+
+    raw: dict  # the API's JSON
+    requirements: list  # of the pods to count
+    numbers: dict = field(compare=False)  # of these pods on each node
+    itself: bool  # whether the pod meets its own constraint's selector
+    complete: list = field(compare=False)  # the nodes that have all the constraints' keys
+    eligible: list = field(compare=False)  # those of them where the pod may go, by the constraint's policies
+    counts: dict | None = None  # of ScheduleAnyway: domain -> matching pods
+    full: frozenset = frozenset()  # of DoNotSchedule: the domains that can take no more
+    weight: float = 0  # of ScheduleAnyway: how much a pod matters
+    needs_key: bool = True  # whether a node must have its key; else those that lack it are a domain
+
+    def __post_init__(self):
+        self.key = pick(self.raw, str, "topologyKey")
+        self.max_skew = pick(self.raw, int, "maxSkew")
+
+    def score(self, node):
+        """Return what a node gets, as pods are in its domain: the fewer, the better."""
+        count = self.counts.get(domain_of(self.key, node), 0)
+        return count * self.weight + (self.max_skew - 1)
+
+
+STAGES = {  # whenUnsatisfiable -> where kube-scheduler reads such constraints
+    "DoNotSchedule": 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard',
+    "ScheduleAnyway":
+        'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'}
+
+
+def default_selector(pod, snapshot):
+    """Return what default constraints require of the pods to count: what all require that select the pod."""
+    return list(itertools.chain(*selectors_of(pod, snapshot, *OWNERS)))
+
+
+def spread_constraints(
+        pod, when, snapshot, defaults=(), default_selector=default_selector, needs_key=True):
+    """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
+    raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
+    chosen = [raw for raw in raws or defaults if raw.get("whenUnsatisfiable") == when]
+    owned = default_selector(pod, snapshot) if chosen and not raws else []
+    if not raws and not owned:
+        return
+    keys = {pick(raw, str, "topologyKey") for raw in chosen if needs_key}
+    complete = [node for node in snapshot.nodes.values() if keys <= node.labels.keys()]
+    for raw in chosen:
+        try:
+            requirements = owned or pod_selector(raw, pod)
+        except InvalidSelector as error:
+            raise Unschedulable(
+                f"running {STAGES[when]} topology spread constraints: {error}") from error
+        eligible = complete
+        is_choosy = pod.node_selector or required_terms(pod) is not None
+        if is_choosy and raw.get("nodeAffinityPolicy") != "Ignore":
+            eligible = [node for node in complete if wants_node(pod, node)]
+        if raw.get("nodeTaintsPolicy") == "Honor":
+            eligible = [node for node in eligible if not hostile_taints(pod, node)]
+        numbers = matching_pods(pod, requirements, snapshot)
+        itself = satisfies(pod.labels, requirements)
+        yield SpreadConstraint(
+            raw, requirements, numbers, itself, complete, eligible, needs_key=needs_key)
+
+
+def matching_pods(pod, requirements, snapshot):
+    """Return {node: how many pods in the pod's namespace meet the requirements, and are not leaving}."""
+
+    def is_meant(other):
+        """Say whether another pod counts."""
+        is_fellow = other.namespace == pod.namespace and not other.terminating
+        return is_fellow and satisfies(other.labels, requirements)
+
+    like = digest(repr((pod.namespace, requirements)))
+    return recall("matching pods", like, snapshot, snapshot.nodes, lambda node: count_pods(node, is_meant))
+
+
+def by_domain(numbers, key, nodes):
+    """Add up numbers, {node: number}, by the values that these nodes have for a label."""
+    counts = collections.Counter()
+    for node in nodes:
+        counts[node.labels.get(key)] += numbers[node.name]
+    return counts
+
+
+def hard_spread(pod, nodes, snapshot):
+    """The pod's DoNotSchedule constraints, by the pods that are in the domains of eligible nodes."""
+    spread = []
+    for constraint in spread_constraints(pod, "DoNotSchedule", snapshot):
+        raw = constraint.raw
+        key = constraint.key
+        counted = constraint.eligible
+        if not (raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
+            domains = {node.labels[key] for node in counted}
+            counted = [node for node in nodes if node.labels.get(key) in domains]
+        spread.append(with_full_domains(constraint, counted))
+    return spread or SKIP
+
+
+def with_full_domains(constraint, nodes):
+    """Return a constraint with the domains that can take no more, by the pods on these nodes."""
+    counts = by_domain(constraint.numbers, constraint.key, nodes)
+    has_enough_domains = len(counts) >= pick(constraint.raw, int, "minDomains")  # else one is taken as empty
+    least = min(counts.values(), default=0) if has_enough_domains else 0
+    most = constraint.max_skew + least - constraint.itself
+    full = frozenset(domain for domain, count in counts.items() if count > most)
+    return replace(constraint, full=full)  # without the counts, so that pods which change nothing are no news
+
+
+def must_spread(pod, node):
+    """Say whether the pod has a constraint with DoNotSchedule."""
+    constraints = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
+    return any(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints)
+
+
+@predicate("EvenPodsSpread", metadata=hard_spread, plugin="PodTopologySpread", by_default=1,
+           steady=True, looks_at={"required spreading": must_spread})
+def even_pods_spread(pod, node, metadata):
+    """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
+    for constraint in metadata:
+        domain = node.labels.get(constraint.key)
+        if domain is None:
+            yield "node(s) didn't match pod topology spread constraints (missing required label)"
+            return
+        if domain in constraint.full:
+            yield "node(s) didn't match pod topology spread constraints"
+            return
+
+
+def soft_spread(pod, nodes, snapshot, default_constraints=()):
+    """The pod's ScheduleAnyway constraints, or default ones."""
+    return [with_counts(constraint, nodes)
+            for constraint in spread_constraints(pod, "ScheduleAnyway", snapshot, default_constraints)]
+
+
+def with_counts(constraint, nodes):
+    """Return a constraint with the numbers of pods in the domains of these nodes; many domains weigh more."""
+    complete = set(constraint.complete)
+    domains = {domain_of(constraint.key, node) for node in nodes if node in complete}
+    counts = constraint.numbers
+    if constraint.key != HOSTNAME:
+        counts = by_domain(counts, constraint.key, constraint.eligible)
+    return replace(constraint, counts=counts, weight=math.log(len(domains) + 2))
+
+
+def domain_of(key, node):
+    """Return the node's domain of a topology: each node is one by host name, even if two have the same."""
+    return node.name if key == HOSTNAME else node.labels.get(key)
+
+
+def normalize_spread(points):
+    """Turn counts around, so that the fewest pods make 100; a node that is out gets 0."""
+    counts = [count for count in points.values() if count is not None]
+    total = min(counts, default=0) + max(counts, default=0)
+    most = max(counts, default=0)
+    turned = {count: 100 * (total - count) // most if most else 100 for count in set(counts)} | {None: 0}
+    return {name: turned[count] for name, count in points.items()}
+
+
+@priority("SelectorSpreadPriority", plugin="PodTopologySpread", by_default=1,
+          metadata=functools.partial(soft_spread, default_constraints=DEFAULT_SPREAD),
+          reduce=normalize_spread, aliases=["ServiceSpreadingPriority"], steady=True)
+@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, by_default=2, steady=True)
+def even_pods_spread_priority(pod, node, metadata):
+    """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
+    score = 0.0
+    for constraint in metadata:
+        if constraint.key not in node.labels:
+            return None
+        score += constraint.score(node)
+    return int(score)

@@ -1,0 +1,63 @@
+"""What other Policies would decide: --compare."""
+
+import copy
+import functools
+import json
+import statistics
+
+from scheduler_extras.cluster.live import ListedCluster, make_passes
+from scheduler_extras.objects import CPU_AND_MEMORY
+from scheduler_extras.show.report import warn_of_unheeded
+from scheduler_extras.show.text import align
+
+
+def comparison(outcomes):
+    """Return the outcomes under several Policies as tables: the pods that land elsewhere, and numbers."""
+    files = list(outcomes)
+    places = [outcome["pods"] for outcome in outcomes.values()]
+    pods = sorted(set().union(*places))
+    rows = [[pod, *(nodes.get(pod) or "<none>" for nodes in places)] for pod in pods]
+    moved = [row for row in rows if len(set(row[1:])) > 1]
+    numbers = [
+        ["", *files],
+        ["pods that fit", *(f"{sum(map(bool, nodes.values()))} of {len(nodes)}" for nodes in places)]]
+    for resource, shares in outcomes[files[0]]["utilization"].items():
+        for part in shares:
+            percent = [f"{outcome['utilization'][resource][part]:.1f}%" for outcome in outcomes.values()]
+            numbers.append([f"{resource} utilization of a node, {part}", *percent])
+    table = [*align([["POD", *files], *moved]), ""] if moved else []
+    return [*table, f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(numbers)]
+
+
+def compare(manifests, files, stop, options, screen):
+    """Show what comes of manifests under each of several Policies. Return whether something failed."""
+    outcomes = {}
+    has_failed = False
+    for file in files:
+        title = file.path
+        while title in outcomes:
+            title += ", again"
+        report = functools.partial(warn_of_unheeded, under=f"{file.path}: ")
+        cluster = ListedCluster(copy.deepcopy(manifests), report, options.dry_run)
+        outcomes[title] = outcome_of(cluster, file, stop, options)
+        has_failed |= cluster.has_failed()
+    if stop.is_set():  # what it has by now is no comparison
+        return True
+    screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
+    return has_failed
+
+
+def outcome_of(cluster, policy_file, stop, options):
+    """Schedule manifests under a Policy. Return where the pods that waited are, and how full the nodes."""
+    policies = policy_file.policies
+    waiting = cluster.waiting_pods(policies)
+    pending = sorted(pod.key for pod in cluster.pending.renew(waiting, policies))
+    snapshot = make_passes(cluster, policies, stop, options.once)
+    nodes = snapshot.nodes.values()
+    places = {pod.key: node.name for node in nodes for pod in node.pods.values()}
+    utilization = {}
+    for resource in CPU_AND_MEMORY if nodes else ():
+        shares = [100 * node.requested[resource] / max(node.allocatable[resource], 1) for node in nodes]
+        utilization[resource] = {"min": min(shares), "mean": statistics.mean(shares), "max": max(shares),
+                                 "standard deviation": statistics.pstdev(shares)}
+    return {"pods": {key: places.get(key) for key in pending}, "utilization": utilization}

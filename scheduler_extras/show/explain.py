@@ -1,0 +1,178 @@
+"""Why a pod goes where it goes: the table and the sentences of --explain."""
+
+import collections
+import itertools
+import math
+import re
+
+from scheduler import Requirement, pick, required_terms, satisfies, term_matches
+from scheduler_extras.policy.policy import unheeded
+from scheduler_extras.show.text import BOLD, DIM, GREEN, RED, align, in_digits, in_units, shorten
+from scheduler_extras.trouble import at_most
+
+
+def in_words(decision):
+    """Return a decision as a line for people."""
+    pod = decision.pod.key
+    node_name = decision.node
+    if node_name is None:
+        return f"{pod} stays pending: {at_most(1024, decision.message)} {decision.remedy}".rstrip()
+    fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
+    waits = f" waits: {decision.waits}" if decision.waits else ""
+    return f"{pod} -> {node_name}  ({fit}, score {in_digits(decision.total[node_name])}){waits}"
+
+
+def explain(decision, screen):
+    """Return a decision as lines: in words, the best nodes and their scores, what is against the others."""
+    lines = screen.fold(in_words(decision), rest="    ", colour=BOLD)
+    shown = 0
+    if decision.total:
+        table, shown = best_nodes(decision, screen)
+        lines += table
+    for sentence in sentences_about(decision, shown):
+        lines += screen.fold(sentence, "  ")
+    return [*lines, *failing_nodes(decision, screen), ""]
+
+
+def ranked(decision):
+    """Return the nodes that fit, the best first; of those that tie, the chosen one."""
+    total = decision.total
+    return sorted(total, key=lambda name: (-total[name], name != decision.node, name))
+
+
+def marks_of(decision):
+    """Return {node: mark}: a star for the chosen node, an equals sign for each that ties with it."""
+    best = decision.total.get(decision.node)
+    ties = [name for name, score in decision.total.items() if decision.node and score == best]
+    return dict.fromkeys(ties, "= ") | {decision.node: "* "}
+
+
+def scores_in_rows(decision, names):
+    """Return what these nodes get, as a table: a row of titles, and one for each node."""
+    marks = marks_of(decision)
+    rows = [["", *(vote.title for vote in decision.votes), "Total"]]
+    for name in names:
+        cells = [score_cell(vote, name) for vote in decision.votes]
+        rows.append([marks.get(name, "") + shorten(name), *cells, in_digits(decision.total[name])])
+    return rows
+
+
+def best_nodes(decision, screen):
+    """Return as lines the scores of as many of the best nodes as fit, a column for each; and how many."""
+    rows = []
+    for title, *cells in zip(*scores_in_rows(decision, ranked(decision)[:screen.width]), strict=True):
+        # Entries of the Policy that make one rule, A+B, have a line each.
+        first, *others = [shorten(f"  {part}", screen.width // 2) for part in re.split(r"(?=\+)", title)]
+        rows += [[first, *cells], *([other] for other in others)]
+    lines = align(rows)
+    shown = len(rows[0]) - 1
+    while shown > 1 and max(map(len, lines)) > screen.width:
+        shown -= 1
+        lines = align([row[:shown + 1] for row in rows])
+    if decision.node:
+        lines[0] = lines[0].replace(rows[0][1], screen.paint(rows[0][1], GREEN))
+    return lines, shown
+
+
+def sentences_about(decision, shown):
+    """Yield what is to be said beside the tables, of which one shows so many of the best nodes."""
+    order = ranked(decision)
+    ties = marks_of(decision) if decision.node else {}
+    reasons = [*itertools.chain(*(against.values() for against in decision.failed.values()))]
+    count = sum(map(len, reasons))
+    if count > len(decision.failed) and not order:
+        yield f"A node may have two reasons: these numbers add up to {count}."
+    if order[shown:]:
+        down_to = in_digits(decision.total[order[-1]])
+        yield f"more nodes that fit: {len(order) - shown}, down to a total of {down_to}"
+    if decision.node and len(ties) < len(order):
+        yield what_decided(decision, decision.node, order[len(ties)])
+    if order and not (decision.votes or decision.policy.priorities or decision.policy.extenders):
+        yield "no priority is active: each node that fits has a total of 1"
+    if len(ties) > 1:
+        yield f"{len(ties)} nodes (* and =) tie: any of them is taken, at random"
+    for what in unheeded(decision):
+        yield f"! {decision.pod.key} {what}"
+
+
+def what_decided(decision, first, second):
+    """Say by how much one node is ahead of another, and what each priority adds to that."""
+    leads = {vote.title: vote.weight * (vote.points[first] - vote.points[second]) for vote in decision.votes}
+    parts = []
+    for title in sorted(leads, key=leads.get, reverse=True):
+        if leads[title]:
+            sign = "+" if leads[title] > 0 else ""
+            parts.append(f"{title} {sign}{in_digits(leads[title])}")
+    ahead = in_digits(decision.total[first] - decision.total[second])
+    return f"{shorten(first)} is {ahead} ahead of {shorten(second)}: {', '.join(parts)}"
+
+
+def score_cell(vote, name):
+    """Return what a node gets in a vote: the raw score, if `reduce` changed it, the points, the weight."""
+    if vote.raw is None:  # an extender, whose scores come weighed
+        return in_digits(vote.points[name])
+    raw = "" if vote.points is vote.raw else f"{in_digits(vote.raw[name])}→"
+    return f"{raw}{in_digits(vote.points[name])}×{vote.weight}"
+
+
+def failing_nodes(decision, screen):
+    """Yield the nodes that do not fit and why; those with the same reasons together, most nodes first."""
+    groups = [*groups_of_failing(decision)]
+    margin = max((len(label) for label, _, _ in groups), default=0)
+    for label, sentences, nodes in groups:
+        head = f"  ✗ {label:{margin}}  "
+        for sentence in sentences:
+            yield from screen.fold(sentence, head, RED)
+            head = " " * len(head)
+        yield from screen.fold(", ".join(nodes), head, DIM, max_lines=2)
+
+
+def groups_of_failing(decision):
+    """Yield the nodes that do not fit in groups, the largest first: (label, reasons, nodes).
+
+    Of each node it is said what the pod lacks there. In a group, the one that nearly fits comes first.
+    """
+    names_by_reasons = collections.defaultdict(list)
+    for name, against in decision.failed.items():
+        said = [f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items()]
+        names_by_reasons[tuple(said)].append(name)
+    for sentences, names in sorted(names_by_reasons.items(), key=lambda group: -len(group[1])):
+        label = shorten(names[0]) if len(names) == 1 else f"{len(names)} nodes"
+        misses = sorted([shortage(decision, name) for name in names], key=lambda miss: miss[0])
+        yield label, sentences, [words for _, words in misses if words != label]
+
+
+def shortage(decision, name):
+    """Return what share of its requests a pod lacks on a node, and the node with this in words."""
+    node = decision.nodes[name]
+    share = 0
+    words = []
+    reasons = {*itertools.chain(*decision.failed[name].values())}
+    for resource, wanted in decision.pod.requests.items():
+        if f"Insufficient {resource}" in reasons:
+            free = node.allocatable.get(resource, 0) - node.requested.get(resource, 0)
+            share = max(share, (wanted - free) / max(wanted, 1))
+            wants = in_units(resource, wanted, math.ceil)
+            words.append(f"requests {resource} {wants}, free {in_units(resource, free)}")
+    status = pick(node.raw, dict, "status")
+    room = status.get("allocatable") or status.get("capacity") or {}
+    if "Too many pods" in reasons and "pods" not in room:
+        words.append("does not say how many pods it takes")
+    if any("didn't match Pod's node affinity" in reason for reason in reasons):
+        words += labels_amiss(decision.pod, node)
+    return share, shorten(name) + (f" ({'; '.join(words)})" if words else "")
+
+
+def labels_amiss(pod, node):
+    """Return in words what a node has other labels for than the pod's nodeSelector and node affinity ask."""
+    asked = [Requirement(key, "In", [value]) for key, value in pod.node_selector.items()]
+    terms = required_terms(pod) or []
+    if not any(term_matches(term, node) for term in terms):
+        asked += [each for on_labels, _ in terms for each in on_labels]
+    words = []
+    for each in asked:
+        if not satisfies(node.labels, [each]):
+            label = f"{each.key}={node.labels[each.key]}" if each.key in node.labels else f"no {each.key}"
+            values = f" [{', '.join(each.values)}]" if each.values else ""
+            words.append(f"{each.key} {each.operator}{values}: has {label}")
+    return words

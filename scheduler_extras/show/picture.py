@@ -1,0 +1,107 @@
+"""The picture of a cluster: how full its nodes are, the pods on them, and those that have none."""
+
+import re
+
+from scheduler import pick, text_at
+from scheduler_extras.extension_points import why_not_yet
+from scheduler_extras.objects import CPU_AND_MEMORY
+from scheduler_extras.policy.files import nearly
+from scheduler_extras.show.text import GREEN, align, in_digits, shorten
+
+
+MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
+
+
+def picture(nodes, pods, screen, new):
+    """Yield as lines how full nodes are, and the pods on them. new: uids of those that this run placed."""
+    nodes, others = nodes_to_show(nodes, new)
+    requested = {name for pod in pods for name, wanted in pod.requests.items() if wanted}
+    resources = [*CPU_AND_MEMORY, *sorted(requested - {*CPU_AND_MEMORY})]
+    rows = [["NODE", "PODS", *(resource.rpartition("/")[2].upper() for resource in resources)]]
+    for node in nodes:
+        bars = [fill(node, resource) for resource in resources]
+        rows.append([shorten(node.name), f"{len(node.pods)}/{node.max_pods}", *bars])
+    head, *lines = align(rows)
+    yield from ["", head]
+    for node, line in zip(nodes, lines, strict=True):
+        yield line
+        names = sorted(("+" if uid in new else "") + pod.key.removeprefix("default/")  # a plus sorts first
+                       for uid, pod in node.pods.items())
+        for part in screen.fold(", ".join(names), "    ", max_lines=1 if others else 2):
+            yield re.sub(r"\+[^ ,]+", lambda name: screen.paint(name.group(), GREEN), part)
+    if others:
+        yield f"and {others} other nodes"
+
+
+def nodes_to_show(nodes, new, first=()):
+    """Return nodes, of many those named in `first`, with new pods, or full; and how many others there are."""
+    shown = sorted(nodes, reverse=True, key=lambda node: (
+        node.name in first,
+        not new.isdisjoint(node.pods),
+        max(share_in_use(node, resource) for resource in CPU_AND_MEMORY)))[:MANY]
+    return [node for node in nodes if node in shown], len(nodes) - len(shown)
+
+
+def share_in_use(node, resource):
+    """Return what part of a resource the pods on a node request, from 0 to 1, or more."""
+    return node.requested.get(resource, 0) / max(node.allocatable.get(resource, 0), 1)
+
+
+def fill(node, resource, length=12):
+    """Return how full a node is, as a bar and in numbers; "" if it has no such resource."""
+    if not (node.requested.get(resource) or node.allocatable.get(resource)):
+        return ""
+    filled = min(round(length * share_in_use(node, resource)), length)
+    return f"{'█' * filled}{'░' * (length - filled)} {used_of_all(node, resource)}"
+
+
+def used_of_all(node, resource):
+    """Return how much of a resource is requested on a node, and how much there is: 2.5/4, 4/8Gi."""
+    units = {"cpu": (1000, ""), "memory": (2**30, "Gi"), "ephemeral-storage": (2**30, "Gi")}
+    unit, suffix = units.get("memory" if resource.startswith("hugepages-") else resource, (1, ""))
+    amounts = node.requested.get(resource, 0), node.allocatable.get(resource, 0)
+    return "/".join(in_digits(round(each / unit, 3)) for each in amounts) + suffix
+
+
+def pods_without_node(pods, snapshot, screen, reasons):
+    """Yield, of each pod that is on no node, where it stands. reasons: {uid: why it has none}."""
+    placed = {uid for node in snapshot.nodes.values() for uid in node.pods}
+    others = [pod for pod in pods if pod.uid not in placed]
+    if others:
+        yield ""
+    for pod in others[:MANY]:
+        reason = reasons.get(pod.uid)
+        stands = f"stays pending: {reason}" if reason else where_it_stands(pod, snapshot)
+        yield from screen.fold(f"{pod.key} {stands}", rest="    ", max_lines=3)
+    if others[MANY:]:
+        yield f"and {len(others) - MANY} other pods without a node"
+
+
+def where_it_stands(pod, snapshot):
+    """Return in words what is to be known of a pod, except where it would go now."""
+    waits = "" if pod.node_name else why_it_waits(pod, snapshot)
+    remark = "" if pod.node_name in snapshot.nodes else ", a node that does not exist"
+    phrases = {
+        f"is on {pod.node_name}{remark}": pod.node_name,
+        "is being deleted": pod.terminating,
+        f"has scheduling gates ({', '.join(pod.gates)})": pod.gates,
+        whose_it_is(pod, snapshot.policies): pod.scheduler not in snapshot.policies,
+        f"waits: {waits}": waits}
+    return " and ".join(phrase for phrase, is_so in phrases.items() if is_so) or "is pending"
+
+
+def whose_it_is(pod, policies):
+    """Return in words which other scheduler a pod is left to, or which of ours may be meant."""
+    if pod.scheduler == "default-scheduler":
+        return "is left to default-scheduler, as it names no other"
+    meant = nearly(pod.scheduler, tuple(policies))
+    return f"names {pod.scheduler} (did you mean {meant}?)" if meant else f"is left to {pod.scheduler}"
+
+
+def why_it_waits(pod, snapshot):
+    """Return why a pod is not tried or bound yet, by its condition or a rule; else ""."""
+    for condition in pick(pod.raw, list, "status", "conditions", of=dict):
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "Waiting":
+            return text_at(condition, "message")
+    policy = snapshot.policies.get(pod.scheduler)
+    return why_not_yet(pod, policy) if policy else ""

@@ -1,0 +1,64 @@
+"""What is printed of each decision: a line, the table of --explain, or JSON."""
+
+import itertools
+import json
+
+from scheduler_extras.cluster.queue import WaitsFor
+from scheduler_extras.policy.policy import unheeded
+from scheduler_extras.show.explain import explain, in_words
+from scheduler_extras.trouble import warn_once
+
+
+class Reporter:
+    """Shows decisions; of the pods of a pass that stay pending for one reason, the first and their number."""
+
+    def __init__(self, options, screen):
+        self.options = options
+        self.screen = screen
+        self.others = {}  # why pods stay pending -> how many others than the first of them
+
+    def __call__(self, decision, stands=""):
+        """Show a decision, or count it among the others; of a pod that is explained, say where it stands."""
+        options = self.options
+        why = f"{decision.message} {decision.remedy}".rstrip()
+        if options.output == "json":
+            about = {"stands": stands} if stands else {}
+            dry_run = {"dryRun": True} if options.dry_run else {}
+            self.screen.print(json.dumps(in_json(decision) | about | dry_run))
+        elif options.explain:
+            heading = self.screen.fold(f"{stands}:") if stands else []
+            self.screen.print(*heading, *explain(decision, self.screen))
+            return  # which has said of each pod what no rule looks at
+        elif decision.node or why not in self.others:
+            self.screen.print(*self.screen.folded(in_words(decision)))
+            if not decision.node:
+                self.others[why] = 0
+        else:
+            self.others[why] += 1
+        warn_of_unheeded(decision)
+
+    def sum_up(self):
+        """Say how many others there were; then none have been."""
+        for why, count in self.others.items():
+            if count:
+                are = "pod stays" if count == 1 else "pods stay"
+                self.screen.print(*self.screen.folded(f"{count} other {are} pending: {why}"))
+        self.others.clear()
+
+
+def warn_of_unheeded(decision, under=""):
+    """Warn, once for all pods, of what a pod that is placed requires though no active rule looks at that."""
+    for what in unheeded(decision) if decision.node else ():
+        warn_once(f"{under}{decision.pod.key} is placed, though it {what}", about=f"{under}{what}")
+
+
+def in_json(decision):
+    """Return a decision as --output json prints it."""
+    failed = decision.failed.items()
+    record = decision.pod.record  # None of a pod that no queue has
+    is_held = bool(record and decision.node) and record.waits_for is WaitsFor.PERMIT
+    return {"pod": decision.pod.key, "node": decision.node, "feasible": list(decision.total),
+            "failed": {node: [*itertools.chain(*against.values())] for node, against in failed},
+            "failedBy": {node: list(against) for node, against in failed},
+            "raw": decision.raw, "scores": decision.scores, "total": decision.total,
+            "held": is_held, "waits": decision.waits, "message": decision.message, "remedy": decision.remedy}

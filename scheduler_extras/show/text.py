@@ -1,0 +1,82 @@
+"""Texts for a terminal: as wide as it is, in color if it has any, and without control characters."""
+
+import contextlib
+import itertools
+import math
+import os
+import shutil
+import sys
+import textwrap
+import traceback
+
+
+class Screen:
+    """What is printed on: a terminal, with colours unless NO_COLOR is set, or 80 columns without colours."""
+
+    def __init__(self, output=None):
+        self.output = output or sys.stdout
+        with contextlib.suppress(AttributeError):  # in a notebook, standard output has no such method
+            self.output.reconfigure(errors="replace")
+        self.is_terminal = self.output.isatty()
+        self.width = max(60, shutil.get_terminal_size().columns) if self.is_terminal else 80
+        self.colours = self.is_terminal and not os.environ.get("NO_COLOR")
+
+    def print(self, *lines):
+        """Print lines that belong together."""
+        print(*lines, sep="\n", file=self.output, flush=True)
+
+    def paint(self, text, colour):
+        """Return the text as it may be shown, in a colour, if there are any."""
+        text = text.translate(ESCAPES)
+        return f"\033[{colour}m{text}\033[0m" if self.colours and colour else text
+
+    def fold(self, text, head="", colour="", rest="", max_lines=None):
+        """Break a text into lines that fit: the first behind a head, the others below it or behind `rest`."""
+        lines = textwrap.wrap(text, self.width, initial_indent=head, placeholder=" …", max_lines=max_lines,
+                              subsequent_indent=rest or " " * len(head), break_on_hyphens=False)
+        return [self.paint(line, colour) for line in lines]
+
+    def folded(self, text):
+        """Break a text into lines at a terminal; elsewhere it stays one."""
+        return self.fold(text, rest="    ") if self.is_terminal else [text.translate(ESCAPES)]
+
+
+CONTROL = [  # what a terminal obeys, and what is invisible or changes the direction of writing
+    *range(0x20), *range(0x7f, 0xa0), 0xad, 0x61c, *range(0x200b, 0x2010), *range(0x2028, 0x202f),
+    *range(0x2060, 0x2070), 0xfeff, *range(0xfff9, 0xfffc), *range(0xe0000, 0xe0080)]
+ESCAPES = {code: ascii(chr(code))[1:-1] for code in CONTROL}  # names and messages may come from anybody
+BOLD, DIM, RED, GREEN = "1", "2", "91", "1;32"
+
+
+def traceback_in_lines(exc_info):
+    """Return a traceback as lines that cannot be taken for others."""
+    lines = "".join(traceback.format_exception(*exc_info)).split("\n")
+    return "\n".join(f"    {line.translate(ESCAPES)}" for line in lines)
+
+
+def in_digits(score):
+    """Return a score as people write it; None is a dash."""
+    if score is None:
+        return "-"
+    return f"{score:.10g}" if isinstance(score, float) else str(score)
+
+
+def in_units(resource, number, rounded=math.floor):
+    """Return an amount of a resource as people write it."""
+    units = {"cpu": (1, "m"), "memory": (2**20, "Mi"), "ephemeral-storage": (2**20, "Mi")}
+    unit, suffix = units.get(resource, (1, ""))
+    return f"{rounded(number / unit)}{suffix}"
+
+
+def shorten(name, width=21):
+    """Leave out the middle of a long name, not its last 4 characters, in which generated names differ."""
+    return name if len(name) <= width else f"{name[:width - 5]}…{name[-4:]}"
+
+
+def align(rows):
+    """Return rows of cells, of which some may be shorter, as lines with the columns below each other."""
+    rows = [[cell.translate(ESCAPES) for cell in row] for row in rows]
+    columns = itertools.zip_longest(*rows, fillvalue="")
+    widths = [max(map(len, column)) for column in columns]
+    padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=False)] for row in rows]
+    return ["  ".join(row).rstrip() for row in padded]

@@ -1,0 +1,182 @@
+"""What breaks, and what takes long: rules and extenders are other people's code.
+
+All parts use it: to say in a line what has broken and where, to warn once, to wait only so long.
+"""
+
+import contextlib
+import inspect
+import math
+import re
+import threading
+import time
+import traceback
+import types
+from concurrent.futures import Future, wait
+from numbers import Real
+from pathlib import Path
+
+from scheduler import Node, Trouble, Unschedulable, log
+
+
+RULE_OF = {}  # the code of a rule's function -> the rule's name; if several rules share it, the last one's
+
+
+# Rules and extenders are other people's code: they may break, answer nonsense, or take long.
+
+
+# Set once a rule breaks where nobody can return that, as in threads: see LiveCluster.has_failed. Then the
+# exit code is 1, except that of a loop which runs until a signal.
+FAILURE = threading.Event()
+
+
+@contextlib.contextmanager
+def warn_if_broken(text):
+    """If a rule breaks in this block, or calls sys.exit, end the block, warn in these words, and go on."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        FAILURE.set()
+        warn_once(f"{text}: {what_broke(error)}")
+
+
+def what_broke(error):
+    """Describe an unexpected exception in a line: its type, its text, the rule, the line in its file."""
+    place = about = ""
+    rule = file = None
+    if isinstance(error.__cause__, StopIteration):  # a generator has made a RuntimeError of it
+        error = error.__cause__
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if isinstance(frame.f_locals.get("node"), Node):
+            about = f", about node {frame.f_locals['node'].name}"
+        if code in RULE_OF:
+            rule = RULE_OF[code]
+            file = code.co_filename
+        if file == code.co_filename:  # the last line in the rule's own file
+            place = f" ({rule}: {Path(file).name}, line {line})"
+    return f"{type(error).__name__} in a rule: {one_line(error)}{place}{about}"
+
+
+def one_line(error):
+    """Return an error's text on a short line; of a connection's, the cause that requests has wrapped up."""
+    text = ""
+    with contextlib.suppress(Exception):  # a rule may raise what cannot say its text
+        text = str(error)
+    cause = re.search(r"\[(Errno|SSL)[^][]*][^'\"()]*|(?<=')[^']+(?='\)\)$)", text)
+    text = cause.group() if cause else text
+    known = error.strerror if isinstance(error, OSError) else None
+    return known or at_most(1000, " ".join(text.split()))
+
+
+def at_most(size, text):
+    """Return a text of at most so many bytes; a longer one ends with dots. Upstream: truncateMessage."""
+    data = text.encode(errors="surrogatepass")
+    return f"{data[:size - 4].decode(errors='ignore')} ..." if len(data) > size else text
+
+
+def check_points(rule, points):
+    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100.
+
+    The rule is at fault then, even if its score makes no difference, as only one node fits.
+    """
+    scores = points.values()
+    if {*map(type, scores)} == {int} and min(scores) >= 0 and max(scores) <= 100:
+        return  # the usual case, in no time
+    for name, score in points.items():
+        is_number = isinstance(score, Real) and not isinstance(score, bool)
+        if not is_number:
+            raise wrong_answer(rule, "return a number from 0 to 100", score)
+        if not 0 <= score <= 100:
+            FAILURE.set()
+            expected = f"expected 0 to 100, at least by a `reduce` ({place_of(rule, rule.reduce)})"
+            raise Unschedulable(f"{rule.title} gives {name} the score {score}: {expected}")
+
+
+def strings_of(rule, answer, function=None):
+    """Return the strings that a function of a rule yields. Raises TypeError if it gives something else."""
+    strings = list(answer) if isinstance(answer, (list, tuple, types.GeneratorType)) else [None]
+    if not all(isinstance(each, str) and each for each in strings):
+        raise wrong_answer(rule, "yield strings, or return a list of them", answer, function)
+    return strings
+
+
+def wrong_answer(rule, expected, answer, function=None):
+    """Return the error that says what a rule has to answer, what it did answer, and where it is."""
+    return TypeError(f"{expected}, not {at_most(60, repr(answer))} ({place_of(rule, function)})")
+
+
+def place_of(rule, function=None):
+    """Return which rule it is, and where in its file: of its function, or of another one that it has."""
+    function = function or rule.function
+    code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
+    return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
+
+
+WARNED = {}  # what warnings were about -> when they were logged, in monotonic seconds
+
+
+def warn_once(text, about=None):
+    """Log a warning, unless it, or another one `about` the same, was logged in the last ten minutes."""
+    subject = about or text
+    moment = time.monotonic()
+    if moment - WARNED.get(subject, -math.inf) > 600:
+        if len(WARNED) > 10_000:
+            WARNED.clear()
+        WARNED[subject] = moment
+        log.warning("%s", text)
+
+
+SLOW_SECONDS = 5  # after which it is said who does not answer
+STOP = threading.Event()  # set by a signal; it is global, as rules list objects, too
+# When the loop was last seen to go on, in monotonic seconds; for how long it may not come round.
+CAME_ROUND = types.SimpleNamespace(at=0, limit=math.inf)
+
+
+def come_round():
+    """Note that the loop, which runs in the main thread, goes on, or waits on purpose."""
+    if threading.current_thread() is threading.main_thread():
+        CAME_ROUND.at = time.monotonic()
+
+
+def within(seconds, function, *arguments, late=None, whom="", stop=None):
+    """Return what a function returns. Raises `late`, or else ApiError, if that takes longer.
+
+    whom: who is named if no answer comes for a while. stop: an event that ends the wait with an ApiError.
+    """
+    future = in_background(function, *arguments)
+    waited = 0
+    while not future.done():
+        if waited >= seconds:
+            raise late or Trouble(0, f"no answer within {seconds:.3g} s")
+        if stop and stop.is_set():
+            raise Trouble(0, "a signal ended the script")
+        if whom and waited >= SLOW_SECONDS:
+            warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
+        come_round()
+        pause = min(0.1, seconds - waited)
+        wait([future], pause)
+        waited += pause
+    return future.result()
+
+
+def in_background(function, *arguments):
+    """Call a function in a thread, for whose end Python does not wait. Return its Future."""
+    future = Future()
+
+    def call():
+        """Pass on what the function returns or raises."""
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    start_thread(call)
+    return future
+
+
+def start_thread(function):
+    """Start a thread, for whose end Python does not wait. Raises Trouble if this machine has none left."""
+    try:
+        threading.Thread(target=function, daemon=True).start()
+    except (RuntimeError, MemoryError) as error:
+        raise Trouble(0, f"this machine gives the script no more threads: {one_line(error)}") from error

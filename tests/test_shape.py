@@ -1,0 +1,139 @@
+"""What is where: the script and the folder beside it, and who may import whom."""
+
+import ast
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT, run_afresh, table
+
+EXTRAS = ROOT / "scheduler_extras"
+# From the first to the last: a module imports none that comes behind it. Those in a folder are in an order of their own.
+ARROWS = ["scheduler", "trouble", "objects", "memory", "rule", "extension_points", "rules", "policy", "cluster", "show", "command_line",
+          "configuration"]
+
+
+def modules():
+    """All modules by their names, such as rules.spreading, with their trees."""
+    paths = [ROOT / "scheduler.py", *EXTRAS.rglob("*.py")]
+    paths = [path for path in paths if "examples" not in path.parts and path != EXTRAS / "__init__.py"]
+    names = [".".join(path.relative_to(EXTRAS if path.is_relative_to(EXTRAS) else ROOT).with_suffix("").parts) for path in paths]
+    return {name.removesuffix(".__init__"): ast.parse(path.read_text()) for name, path in zip(names, paths)}
+
+
+MODULES = modules()
+
+
+def imported_by(tree):
+    """The modules of ours that one imports, wherever it does so."""
+    for place in ast.walk(tree):
+        if isinstance(place, ast.ImportFrom) and place.module.partition(".")[0] == "scheduler_extras":
+            names = [f"{place.module}.{each.name}".partition(".")[2] for each in place.names]
+            yield from {next((name for name in (each, each.rpartition(".")[0]) if name in MODULES), "__init__") for each in names}
+        elif isinstance(place, ast.ImportFrom) and place.module == "scheduler":
+            yield "scheduler"
+
+
+def test_imports_go_one_way():
+    graph = {name: {*imported_by(tree)} - {name} for name, tree in MODULES.items()}
+    against = [(name, other) for name, others in graph.items() for other in others if other == "__init__"
+               or ARROWS.index(other.partition(".")[0]) > ARROWS.index(name.partition(".")[0])]
+    assert against == []
+    done = set()
+    while rest := {name for name in graph if name not in done and graph[name] <= done}:
+        done |= rest
+    assert graph.keys() == done, "these import one another"
+
+
+def test_no_module_is_long_and_each_says_what_is_in_it():
+    too_long = {name: tree.body[-1].end_lineno for name, tree in MODULES.items() if name != "scheduler" and tree.body[1:]}
+    assert {name: lines for name, lines in too_long.items() if lines > 400} == {}
+    assert [name for name, tree in MODULES.items() if not ast.get_docstring(tree)] == []
+
+
+def test_the_script_names_the_folder_in_one_place():
+    assert (ROOT / "scheduler.py").read_text().count("scheduler_extras") == 1
+
+
+def bound_by(statement):
+    """The names that a statement binds at the top level, imports aside."""
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        return [statement.name]
+    return [each.id for target in getattr(statement, "targets", [])
+            for each in ast.walk(target) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_name_is_bound_twice_at_the_top_level(name):
+    bound = [each for statement in MODULES[name].body for each in bound_by(statement)]
+    assert sorted(bound) == sorted(set(bound))
+
+
+def test_no_method_is_overridden_twice_in_a_line():
+    """What a subclass says otherwise, no subclass of it says otherwise once more; constructors aside."""
+    classes = [place for tree in MODULES.values() for place in tree.body if isinstance(place, ast.ClassDef)]
+    methods = {place.name: {each.name for each in place.body if isinstance(each, ast.FunctionDef)} - {"__init__"} for place in classes}
+    bases = {place.name: [base.id for base in place.bases if isinstance(base, ast.Name) and base.id in methods] for place in classes}
+
+    def line_above(name):
+        """The classes above one, nearest first."""
+        return [each for base in bases[name] for each in (base, *line_above(base))]
+
+    assert len(methods) == len(classes), "two classes have one name"
+    assert {(name, method) for name in methods for method in methods[name]
+            if sum(method in methods[above] for above in line_above(name)) > 1} == set()
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A copy of the script and its extras."""
+    shutil.copy(ROOT / "scheduler.py", tmp_path)
+    shutil.copy(ROOT / "policy.json", tmp_path)
+    shutil.copytree(EXTRAS, tmp_path / "scheduler_extras", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+@table("file, text, said", {
+    "a mistake in it": ("rules/spreading.py", "def", "SyntaxError: "),
+    "a name that it lacks": ("memory.py", "", "ImportError: "),
+    "a file that has gone": ("rule.py", None, "ModuleNotFoundError: "),
+    "an __init__.py that has gone": ("__init__.py", None, "AttributeError: "),
+})
+def test_extras_that_cannot_be_used_are_one_line_and_no_half_of_a_scheduler(project, file, text, said):
+    if text is None:
+        (project / "scheduler_extras" / file).unlink()
+    else:
+        (project / "scheduler_extras" / file).write_text(text)
+    run = run_afresh("--once", "--server", "http://127.0.0.1:1", script=project / "scheduler.py", cwd=project)
+    [line] = run.stderr.splitlines()
+    assert run.returncode == 2 and line.startswith(f"{project}/scheduler_extras cannot be used: {said}")
+
+
+def test_without_the_folder_of_an_extra_none_is_half_there(project):
+    """The folder `configuration` can be deleted, see test_without_configuration.py; all of it can, see test_script.py."""
+    shutil.rmtree(project / "scheduler_extras" / "configuration")
+    run = run_afresh("--cluster", project / "scheduler_extras" / "examples" / "demo.yaml", script=project / "scheduler.py")
+    assert run.returncode == 0 and "default/web-1 -> node-b" in run.stdout
+
+
+@table("arguments", {"run as a program": ["scheduler.py"], "called": ["-c", "import scheduler, sys; sys.exit(scheduler.main())"],
+                     "by a link": ["link.py"]})
+def test_there_is_one_module_of_the_script(project, arguments):
+    """Its rules, its errors: a rule of one's own that imports `scheduler` has those that run."""
+    (project / "link.py").symlink_to("scheduler.py")
+    (project / "rules.py").write_text("""
+import sys
+from scheduler import ApiError, PREDICATES, predicate
+main = sys.modules["__main__"]
+assert getattr(main, "ApiError", ApiError) is ApiError and getattr(main, "PREDICATES", PREDICATES) is PREDICATES
+import scheduler_extras.policy.policy as policy, scheduler
+assert policy.Policy is scheduler.Policy and issubclass(policy.FullPolicy, scheduler.Policy)
+
+@predicate("Mine")
+def mine(pod, node):
+    return []
+""")
+    command = [sys.executable, *arguments, "--plugins", "rules.py", "--cluster", "scheduler_extras/examples/demo.yaml"]
+    run = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0 and "Mine of rules.py: not named here" in run.stderr, run.stderr
