@@ -12,7 +12,9 @@ plugins). The answers are those of kube-scheduler 1.20, one of the last that rea
 means its code. Read it from the top: the loop comes first, then what it calls.
 
 This file is a whole scheduler. A folder beside it has extras: sidecars, claims, affinity of pods, spreading,
-preemption, a cluster that is watched, and more. `--alone` runs this file without them.
+preemption, a cluster that is watched, and more. `--alone` runs this file without them, so that all that you
+edit here counts. Beside them edits of the rules and the loop do; but Cluster, Proxy, the methods of Policy,
+print_decision and what reads the Policy file give way to others there.
 """
 
 from __future__ import annotations

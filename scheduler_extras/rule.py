@@ -93,7 +93,9 @@ def pod_fits_other_resources(pod, node, excepted=()):
     return [reason for reason in reasons if reason.removeprefix("Insufficient ") not in excepted]
 
 
-# All of these are steady, unless they say otherwise. A rule that is not here is not: nobody has said so.
+# All of these are steady: each says the same whenever it looks at the same. Who edits one so that it goes by
+# chance, the clock, a file, or what it has kept, adds "steady": False here, and it is asked each time.
+# A rule of the script that is not here is not steady: nobody has said so.
 SAID_OF_THE_SCRIPTS_RULES = {
     "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True},
     "HostName": {"plugin": "NodeName", **GENERAL},

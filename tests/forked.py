@@ -1,7 +1,7 @@
 """scheduler.py as a command that starts at once: a process that has read it, and what it needs, is forked.
 
-The new process runs the whole file as its main program, has an exit code, signals and streams of its own, and takes
-0.05 s of CPU, where a start from nothing takes 0.3 s. What it cannot show, a test must start for real: what
+The new process runs `scheduler.main`, has an exit code, signals and streams of its own, and takes 0.05 s of CPU, where a
+start from nothing takes 0.3 s. What it cannot show, a test must start for real: what
 depends on the interpreter's start (a package that is missing, `PYTHON...` variables, another order of sets each time)
 and on a terminal.
 """

@@ -13,7 +13,7 @@ import sys
 import textwrap
 
 import pytest
-from conftest import ROOT, node, pod, table, wait_for
+from conftest import ROOT, node, pod, run_afresh, table, wait_for
 from faulty import ApiServer
 
 TEXT = (ROOT / "scheduler.py").read_text()
@@ -174,6 +174,28 @@ def test_whoever_edits_the_script_is_obeyed(tmp_path, text, policy, team):
     places, run = places_by(tmp_path, text, policy, pods)
     assert places == 3 * [expected], run.stderr
     assert re.findall("exit code (.)", run.stdout) == ["0", "0", "0"]
+
+
+PARAGRAPH = re.search(r"^\*\*Change it\*\*.*?\n\n", (ROOT / "README.md").read_text(), re.M | re.S)[0]
+COUNT, ALONE = [re.findall(r"`(\w+)`", part) for part in PARAGRAPH.partition("Beside the extras")[2].split("; not those of")]
+
+
+@table("name, counts", {name: (name, name in COUNT) for name in COUNT + ALONE})
+def test_which_edits_count_beside_the_extras_is_as_the_readme_says(tmp_path, name, counts):
+    """Each function says that it is called."""
+    place = function_of(name)
+    lines = TEXT.splitlines()
+    lines.insert(place.body[0].end_lineno, " " * place.body[0].col_offset + 'print("edited", file=sys.stderr)')
+    (tmp_path / "scheduler.py").write_text("\n".join(lines) + "\n")
+    (tmp_path / "scheduler_extras").symlink_to(ROOT / "scheduler_extras")
+    (tmp_path / "policy.json").write_text(policy_of(["PodFitsResources"], ["LeastRequestedPriority"]))
+    for more, heard in (["--alone"], True), ([], counts):
+        server = ApiServer(*map(node, "ab"), a_pod(1), a_pod(2, requests={"cpu": "9"}))
+        try:
+            run = run_afresh("--server", server.url, "--once", *more, script="scheduler.py", cwd=tmp_path)
+        finally:
+            server.stop()
+        assert ("edited\n" in run.stderr) == heard, run.stderr
 
 
 @pytest.mark.parametrize("name", re.findall(r'^@(?:predicate|priority)\("(\w+)"', TEXT, re.M))

@@ -176,9 +176,9 @@ def everything(decision):
 
 
 def by_the_plain_loops(pod, snapshot, policy):
-    """What Part I's two loops find by a Policy's rules: why nodes do not fit, and the totals of those that do."""
+    """What the script's two loops find by a Policy's rules: why nodes do not fit, and the totals of those that do."""
     def ready(rules, nodes):
-        """The rules, with what they have prepared, as those of Part I."""
+        """The rules, with what they have prepared, as those of the script."""
         return [scheduler.Rule(each.rule.title, each.function, each.rule.reduce, each.rule.weight)
                 for each in scheduler.prepare(rules, pod, nodes, snapshot)]
 
@@ -354,7 +354,7 @@ def golden_cases():
 
 
 def test_what_golden_cases_come_to_is_what_the_plain_loops_find():
-    """Of all rules, whoever keeps their answers; only extenders and alwaysCheckAllPredicates are not Part I's."""
+    """Of all rules, whoever keeps their answers; only extenders and alwaysCheckAllPredicates are not the script's."""
     compared = 0
     for policies, objects, raws in golden_cases():
         [policy] = policies.values()

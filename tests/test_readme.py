@@ -16,7 +16,6 @@ import pytest
 from everything import scheduler
 import yaml
 from conftest import ROOT, free_port, node, on_any_machine, pod, run_afresh, run_scheduler, table, wait_for
-from faulty import ApiServer
 from test_policy import DIFFERENT_ON_PURPOSE
 
 README = (ROOT / "README.md").read_text()
@@ -198,20 +197,6 @@ def test_the_lesson_takes_45_minutes_and_all_that_it_names_is_there():
 def test_the_page_is_made_by_its_command(blocks, tmp_path):
     paste(blocks[0], **{" demo.html": f" {tmp_path}/demo.html"})
     assert (tmp_path / "demo.html").read_text().startswith("<!DOCTYPE html>")
-
-
-@pastes("Its first part is a minimal scheduler")
-def test_the_minimal_script_is_cut_out_by_its_command(blocks, tmp_path):
-    for name in ("scheduler.py", "policy.json"):
-        shutil.copy(ROOT / name, tmp_path)
-    server = ApiServer(node("a"), pod("p"))
-    try:
-        command = blocks[0].strip().replace("python small.py", f"{sys.executable} small.py --once --server {server.url}")
-        run = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-        assert run.returncode == 0 and run.stdout.startswith("default/p -> a "), run
-        assert server.places() == {"default/p": "a"}
-    finally:
-        server.stop()
 
 
 def test_the_shipped_policy_is_for_teaching_and_what_stands_for_the_defaults_is_that():

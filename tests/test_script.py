@@ -600,7 +600,7 @@ def test_an_answer_of_no_api_server_ends_the_pass_only(start, tmp_path, body):
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps(POLICY))
     server = ApiServer(node("n", cpu="1"), pod("there", {"cpu": "1"}, nodeName="n"), pod("p", {"cpu": "1"}))
-    # The script lists the pods on nodes by spec.nodeName!=, the whole file all pods that have not ended.
+    # Alone it lists the pods on nodes by spec.nodeName!=, with its extras all pods that have not ended.
     of_placed = ("/api/v1/pods?fieldSelector=spec.nodeName%21%3D", "/api/v1/pods?fieldSelector=status.phase")
     server.faults["list"] = Choice(
         lambda asked: (lambda request: request.answer(200, body)) if asked.path.startswith(of_placed) else None)

@@ -24,8 +24,8 @@ from scheduler_extras.rules.spreading import (
 from scheduler_extras.trouble import RULE_OF
 
 
-# Under a KubeSchedulerConfiguration, functions of this chapter stand in for those of rules, which are in the
-# order of the chapters above. What is not here is as it was.
+# Under a KubeSchedulerConfiguration, functions of this module stand in for those of rules. All else is as it
+# was.
 #
 # Two bugs that kube-scheduler has from 1.34 to 1.36 are not followed. Where an extender filters that has
 # nodeCacheCapable false, all nodes are scored as if they were empty. And a pod with required anti-affinity

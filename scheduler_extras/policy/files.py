@@ -115,7 +115,7 @@ def in_short(value):
     return text if len(text) <= 60 else f"{text[:60].rpartition(' ')[0] or text[:60]} ..."
 
 
-# Name of a predicate, a priority, a field or a flag -> how that is said today. The last part adds those that
+# Name of a predicate, a priority, a field or a flag -> how that is said today. configuration/ adds those that
 # only a configuration has, and leaves out of these what is said in a Policy.
 NAMES_OF_OLD = {
     **dict.fromkeys(["NodeLabel", "labelsPresence"],
