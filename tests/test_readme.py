@@ -425,6 +425,18 @@ def test_the_demo_can_be_made_on_a_cluster(shell, control_plane):
     assert len(control_plane.places()) == 8 and "default/warehouse" not in control_plane.places()
 
 
+@pastes("## What is where", page=RULES)
+def test_what_is_where_is_there(blocks):
+    words = {line.split(":")[0]: line.split(":")[1] for line in blocks[0].splitlines() if ":" in line}
+    modules = re.findall(r"\w+", words["modules"].partition("(")[0])
+    for name in re.findall(r"\w+", words["functions"].replace("LiveCluster.bind", "LiveCluster")):
+        paths = [ROOT / "scheduler.py", *((ROOT / "scheduler_extras" / "cluster" / f"{module}.py") for module in modules)]
+        assert any(re.search(rf"^ *(def|class) {name}\b", path.read_text(), re.M) for path in paths if path.exists()), name
+    folders = re.findall(r"^\| (`.*?`) \|", RULES.partition("## What is where")[2].partition("\n## ")[0], re.M)
+    there = {path.stem for path in (ROOT / "scheduler_extras").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert {name.strip("/") for names in folders for name in re.findall(r"`(.*?)`", names)} == there - {"__init__"}
+
+
 def test_no_block_is_left_out():
     blocks = [text_of(match) for page in (README, RULES) for match in BLOCK.finditer(page)]
     assert [text for text in blocks if text not in PASTED] == []
