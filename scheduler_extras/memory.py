@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType as read_only
 
-from scheduler import add_to, kept_with_pod, text_at
+from scheduler import add_to, text_at
 
 
 def count_pods(node, is_meant):
@@ -22,7 +22,8 @@ def count_pods(node, is_meant):
     if count_pods not in node.derived:
         alike = node.derived[count_pods] = collections.defaultdict(list)
         for pod in node.pods.values():
-            alike[signature(pod, ("namespace", "labels", "terminating"))].append(pod)
+            like = signature(pod, ("namespace", "labels", "terminating"))
+            alike[like or pod.uid].append(pod)
     return sum([len(pods) for pods in node.derived[count_pods].values() if is_meant(pods[0])])
 
 
@@ -61,16 +62,17 @@ def digest(text):
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-@kept_with_pod
-def is_large(pod):
-    """Whether the pod says more than some thirty others do together."""
-    return len(repr(pod.spec)) > 30_000
-
-
 def signature(pod, names):
-    """Return bytes that pods share in which these attributes are equal; None if no other pod is like it."""
+    """Return bytes that pods share in which these attributes are equal.
+
+    None: no other pod is like it, as it says too much, or it has what is not of JSON's types.
+    """
+    if not names:  # to a rule that looks at nothing of a pod, all are alike
+        return b""
     if names in pod.signatures:
         return pod.signatures[names]
+    if pod.is_large:
+        return None
     values = [dict(value) if type(value := getattr(pod, name, ...)) is read_only else value for name in names]
     try:
         data = marshal.dumps(values, 2)  # in this version, equal values give equal bytes
@@ -193,10 +195,6 @@ class Memory:
         """Return another memory that knows the same."""
         return replace(self, versions=dict(self.versions), findings=dict(self.findings))
 
-    def knows(self, subject, like):
-        """Say whether something was found out on the subject, for pods that share `like`."""
-        return (subject, like) in self.findings
-
     def rename(self, subject, before, now):
         """Have what was found out for pods that share `before` be that for those that share `now`."""
         found = self.findings.pop((subject, before), None)
@@ -216,9 +214,9 @@ class Memory:
 def likeness(pod, rule, metadata):
     """Return what a pod shares with those that are alike to a rule, as far as its metadata are equal.
 
-    None: nothing is to be remembered, as the rule is not steady, the pod says too much, or is like no other.
+    None: nothing is to be remembered, as the rule is not steady, or the pod is like no other.
     """
-    if not rule.steady or is_large(pod):
+    if not rule.steady:
         return None
     names = rule.reads
     if rule.metadata and metadata:  # to save time: these are likely to be equal for pods of one family

@@ -4,6 +4,7 @@ The cache reads pods and nodes by this; rules read selectors by it.
 """
 
 import contextlib
+import functools
 from types import MappingProxyType as read_only
 
 from scheduler import (
@@ -129,6 +130,11 @@ class FullPod(Pod):
         self.signatures = {}  # names of attributes -> see `signature`
         self.record = None  # of a pending pod: its PodRecord
         self.counts_on = ""  # the node on which the cache counts it: where it is, or is assumed to be
+
+    @functools.cached_property
+    def is_large(self):
+        """Whether the pod says more than some thirty others do together."""
+        return len(repr(self.spec)) > 30_000
 
 
 def read_claims(pod):

@@ -175,10 +175,10 @@ class Prepared:
     def ask(self, nodes, snapshot, question, then):
         """Return then(nodes, the answers about them), as `recall` does. Note what the rule has looked at."""
         memory = snapshot.memory
-        if self.like is not None and not memory.knows(self.rule, self.like):
+        if self.like is not None and (self.rule, self.like) not in memory.findings:
             question = self.for_all_if_no_node_is_looked_at(nodes, question)
         result = recall(self.rule, self.like, snapshot, nodes, question, self.metadata, then)
-        if self.like is not None:
+        if self.like is not None and (self.seen._names or self.is_idle):
             self.note_reads(memory)
         return result
 

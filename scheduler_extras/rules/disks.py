@@ -38,6 +38,8 @@ def storage_class_of(claim, snapshot):
 
 def exclusive_claims(pod, nodes, snapshot):
     """Whether a claim of the pod that is for one pod only (ReadWriteOncePod) is in use: True, or None."""
+    if not pod.named_claims:
+        return None
     exclusive = set()
     for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
         if "ReadWriteOncePod" in pick(claim, list, "spec", "accessModes"):
