@@ -1,4 +1,7 @@
-"""The command line: its options, and what each of them has done."""
+"""The command line: its options, and what each of them has done.
+
+The script's `main` calls its `main`.
+"""
 
 import argparse
 import contextlib

@@ -1,4 +1,7 @@
-"""What the API server knows, and how it answers: resources, errors, JSON, and when to try again."""
+"""What the API server knows, and how it answers: resources, errors, JSON, and when to try again.
+
+All that speaks to the API server uses it.
+"""
 
 import contextlib
 import json

@@ -1,4 +1,7 @@
-"""From a decision to a Binding: each method of BindingCycle is a step on this way, or the way back."""
+"""From a decision to a Binding: each method of BindingCycle is a step on this way, or the way back.
+
+live.py calls it in the loop's thread, for each decision.
+"""
 
 import queue
 import time

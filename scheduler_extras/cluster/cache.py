@@ -1,4 +1,7 @@
-"""What follows for nodes and pods from what the API server has said: where each pod counts."""
+"""What follows for nodes and pods from what the API server has said: where each pod counts.
+
+The loop takes in news by it before each decision; rules see its nodes as the snapshot.
+"""
 
 import contextlib
 import difflib

@@ -1,4 +1,7 @@
-"""Several replicas, of which one leads, by a Lease."""
+"""Several replicas, of which one leads, by a Lease.
+
+The command line has the loop run only while it leads.
+"""
 
 import math
 import socket

@@ -1,4 +1,7 @@
-"""What the API server has said: all objects of a resource, brought up to date by news or by lists."""
+"""What the API server has said: all objects of a resource, brought up to date by news or by lists.
+
+The cache is told of each change; rules read it as `snapshot.objects`.
+"""
 
 import gc
 import math

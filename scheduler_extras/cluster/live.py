@@ -1,4 +1,7 @@
-"""The cluster that the loop works with, live or made of manifests, in place of the script's Cluster."""
+"""The cluster that the loop works with, live or made of manifests, in place of the script's Cluster.
+
+The script's loop calls its methods; the command line makes one.
+"""
 
 import math
 import time

@@ -1,4 +1,7 @@
-"""A cluster made of manifests: an API server that there is not, for --cluster."""
+"""A cluster made of manifests: an API server that there is not, for --cluster.
+
+It answers lists and writes as an API server does, so that the same loop runs.
+"""
 
 import contextlib
 import json

@@ -1,4 +1,7 @@
-"""The life of a pending pod: what it waits for, when its backoff ends, and who is tried next."""
+"""The life of a pending pod: what it waits for, when its backoff ends, and who is tried next.
+
+live.py asks it which pods are due, binding.py has pods back off (`PodRecord.back_off`).
+"""
 
 from __future__ import annotations
 

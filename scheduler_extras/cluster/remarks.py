@@ -1,4 +1,7 @@
-"""What is wrong, misplaced or misspelt in a manifest, as an API server would say it, or would not."""
+"""What is wrong, misplaced or misspelt in a manifest, as an API server would say it, or would not.
+
+manifests.py asks it about each object.
+"""
 
 import re
 

@@ -1,4 +1,7 @@
-"""What people are told of a pod: its events, and its condition PodScheduled."""
+"""What people are told of a pod: its events, and its condition PodScheduled.
+
+The binding cycle, and the threads that bind, tell by it.
+"""
 
 import time
 

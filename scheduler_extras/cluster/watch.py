@@ -1,4 +1,7 @@
-"""List and watch: a Reflector for each resource brings the news of what changes."""
+"""List and watch: a Reflector for each resource brings the news of what changes.
+
+known.py starts one for each resource, and takes in what it tells.
+"""
 
 import time
 

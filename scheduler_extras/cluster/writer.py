@@ -1,4 +1,7 @@
-"""What is written, by threads: a Binding is sent here (`bind`), and what rules want sent."""
+"""What is written, by threads: a Binding is sent here (`bind`), and what rules want sent.
+
+The binding cycle hands decisions to it; a dry run, and manifests, have another Writer.
+"""
 
 import functools
 import itertools

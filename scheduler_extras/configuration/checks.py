@@ -1,4 +1,7 @@
-"""What kube-scheduler refuses in a KubeSchedulerConfiguration; a plugin's arguments are checked here."""
+"""What kube-scheduler refuses in a KubeSchedulerConfiguration; a plugin's arguments are checked here.
+
+reading.py calls it before it makes a profile.
+"""
 
 import collections
 

@@ -1,4 +1,7 @@
-"""The fields of a KubeSchedulerConfiguration, and the arguments of its plugins."""
+"""The fields of a KubeSchedulerConfiguration, and the arguments of its plugins.
+
+reading.py and checks.py read a configuration by these tables.
+"""
 
 import collections
 import decimal

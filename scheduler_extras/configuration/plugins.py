@@ -1,4 +1,7 @@
-"""What kube-scheduler 1.36 says otherwise than 1.20, rule by rule; volumes are in volumes.py."""
+"""What kube-scheduler 1.36 says otherwise than 1.20, rule by rule; volumes are in volumes.py.
+
+profile.py puts these in the place of the rules' own functions.
+"""
 
 import collections
 import contextlib

@@ -1,4 +1,7 @@
-"""A profile of a KubeSchedulerConfiguration: a Policy that decides as kube-scheduler 1.36."""
+"""A profile of a KubeSchedulerConfiguration: a Policy that decides as kube-scheduler 1.36.
+
+reading.py makes one for each profile.
+"""
 
 from scheduler_extras.configuration.plugins import NODES_NAMED
 from scheduler_extras.policy.policy import FullPolicy

@@ -1,4 +1,7 @@
-"""How a KubeSchedulerConfiguration is read: each of its profiles becomes a Policy."""
+"""How a KubeSchedulerConfiguration is read: each of its profiles becomes a Policy.
+
+policy/reloading.py calls it (READERS) where a file is of that kind.
+"""
 
 from dataclasses import replace
 

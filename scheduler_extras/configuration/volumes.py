@@ -1,4 +1,7 @@
-"""What kube-scheduler 1.36 says otherwise of volumes."""
+"""What kube-scheduler 1.36 says otherwise of volumes.
+
+They stand in for the rules' own functions, as those of plugins.py.
+"""
 
 import collections
 import functools

@@ -1,4 +1,7 @@
-"""Extenders: HTTP services that filter, prioritize and bind, as a Policy or a configuration names them."""
+"""Extenders: HTTP services that filter, prioritize and bind, as a Policy or a configuration names them.
+
+policy/policy.py asks them after the rules; cluster/writer.py has them bind.
+"""
 
 import base64
 import collections

@@ -1,4 +1,7 @@
-"""Rules of one's own, in files of --plugins: loading them, and checking them as they are written."""
+"""Rules of one's own, in files of --plugins: loading them, and checking them as they are written.
+
+policy/reloading.py loads such files; their decorators are `predicate` and `priority` of this module.
+"""
 
 import collections
 import functools

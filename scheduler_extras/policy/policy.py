@@ -1,4 +1,7 @@
-"""A Policy in force: which rules it asks about a pod, and how their answers are put together."""
+"""A Policy in force: which rules it asks about a pod, and how their answers are put together.
+
+The script's `schedule` calls it in place of the script's own Policy.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How a Policy is read from a document: what its entries mean, and what is wrong with them."""
+"""How a Policy is read from a document: what its entries mean, and what is wrong with them.
+
+policy/reloading.py calls it for each new text; configuration/ sets up its rules likewise.
+"""
 
 import collections
 import functools

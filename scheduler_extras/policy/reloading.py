@@ -1,4 +1,7 @@
-"""The Policy file and plugins as they are edited: read again in each pass if they have changed."""
+"""The Policy file and plugins as they are edited: read again in each pass if they have changed.
+
+The loop asks it for the Policies in force; the command line and --compare make one for each file.
+"""
 
 import contextlib
 import difflib

@@ -1,4 +1,7 @@
-"""Rules of inter-pod affinity and anti-affinity: the predicate MatchInterPodAffinity, and its priority."""
+"""Rules of inter-pod affinity and anti-affinity: the predicate MatchInterPodAffinity, and its priority.
+
+What terms say of the domains is worked out once for each pod (`affinity_around`), for both.
+"""
 
 import collections
 import functools

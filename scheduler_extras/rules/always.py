@@ -1,4 +1,7 @@
-"""What is asked whatever the Policy: claims of devices, and the room that is kept for nominated pods."""
+"""What is asked whatever the Policy: claims of devices, and the room that is kept for nominated pods.
+
+policy/policy.py asks it after the predicates; rules that preempt call `nominate`.
+"""
 
 import collections
 from dataclasses import replace

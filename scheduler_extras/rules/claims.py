@@ -1,4 +1,7 @@
-"""Rules about claims: where their volumes can be used, and which volume each gets once a node is chosen."""
+"""Rules about claims: where their volumes can be used, and which volume each gets once a node is chosen.
+
+The predicates are asked as all others; `bind_volumes` is called before the Binding (pre_bind).
+"""
 
 import collections
 import functools

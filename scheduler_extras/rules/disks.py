@@ -1,4 +1,7 @@
-"""Rules about network disks, and about how many volumes a node can attach."""
+"""Rules about network disks, and about how many volumes a node can attach.
+
+The script's NoDiskConflict learns of claims here; a cloud's predicates are one rule with a table.
+"""
 
 from __future__ import annotations
 

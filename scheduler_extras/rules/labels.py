@@ -1,4 +1,7 @@
-"""Rules about labels and annotations of nodes, and images that they have."""
+"""Rules about labels and annotations of nodes, and images that they have.
+
+A Policy names them, some by an argument under a name of its own.
+"""
 
 import collections
 import contextlib

@@ -1,4 +1,7 @@
-"""What other Policies would decide: --compare."""
+"""What other Policies would decide: --compare.
+
+The command line calls it.
+"""
 
 import copy
 import functools

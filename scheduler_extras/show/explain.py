@@ -1,4 +1,7 @@
-"""Why a pod goes where it goes: the table and the sentences of --explain."""
+"""Why a pod goes where it goes: the table and the sentences of --explain.
+
+report.py prints it, page.py shows it.
+"""
 
 import collections
 import itertools

@@ -1,4 +1,7 @@
-"""The page of --output html: one file with all decisions, to be walked through."""
+"""The page of --output html: one file with all decisions, to be walked through.
+
+It takes the place of the report; its style and its script are page.css and page.js.
+"""
 
 import base64
 import hashlib

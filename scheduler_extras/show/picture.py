@@ -1,4 +1,7 @@
-"""The picture of a cluster: how full its nodes are, the pods on them, and those that have none."""
+"""The picture of a cluster: how full its nodes are, the pods on them, and those that have none.
+
+The command line prints it after a run among manifests.
+"""
 
 import re
 

@@ -1,4 +1,7 @@
-"""What is printed of each decision: a line, the table of --explain, or JSON."""
+"""What is printed of each decision: a line, the table of --explain, or JSON.
+
+The cluster calls it for each decision that is news.
+"""
 
 import itertools
 import json

@@ -1,4 +1,7 @@
-"""Texts for a terminal: as wide as it is, in color if it has any, and without control characters."""
+"""Texts for a terminal: as wide as it is, in color if it has any, and without control characters.
+
+All of show/ writes by it, and what is logged is folded by it.
+"""
 
 import contextlib
 import itertools
