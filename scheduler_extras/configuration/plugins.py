@@ -1,6 +1,6 @@
 """What kube-scheduler 1.36 says otherwise than 1.20, rule by rule; volumes are in volumes.py.
 
-profile.py puts these in the place of the rules' own functions.
+fields.py (`plugins_of_today`) puts these in the place of the rules' own functions.
 """
 
 import collections
