@@ -357,6 +357,7 @@ def test_ten_minutes_beside_kubectl_proxy(blocks, shell, control_plane, tmp_path
     start, greeting, make_hello, hello, make_picky, picky, without, broken, mended, make_anew = blocks
     for name in ("scheduler.py", "policy.json"):
         shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "scheduler_extras").symlink_to(ROOT / "scheduler_extras")
     policy, output = tmp_path / "policy.json", tmp_path / "output"
     shipped = policy.read_text()
     line, typo, name = re.search(r"Delete the\sline `(.*?)`(?s:.*?)write `(.*?)` for\s`(.*?)`", README).groups()
