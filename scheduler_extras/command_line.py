@@ -60,6 +60,7 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("--interval", type=float, default=1, metavar="SECONDS", help="between polls (%(default)s)")
     add("--once", action="store_true", help="make passes until no pod is due, then stop")
     add("--leader-elect", nargs="?", const="true", choices=["true", "false"], help="lead by a Lease")
+    add("--alone", action="store_true", help="run scheduler.py without scheduler_extras")
     add("--dry-run", action="store_true", help="do everything except writing to the cluster")
     add("--cluster", nargs="+", action="extend", default=[], metavar="FILE",
         help="schedule manifests (-: standard input)")

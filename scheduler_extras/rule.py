@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import itertools
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -184,13 +183,14 @@ class Prepared:
 
     def for_all_if_no_node_is_looked_at(self, nodes, question):
         """Ask about the first node. Return what to ask of all: an answer found without it is that of all."""
-        for node in itertools.islice(nodes.values(), 1):
-            seen = Seen(node)
-            answer = question(seen)
-            if not seen._names:
-                self.is_idle = answer == [] and self.metadata is None
-                return lambda node: answer
-        return question
+        first = next(iter(nodes.values()), None)
+        if first is None:
+            return question
+        seen = Seen(first)
+        answer = question(seen)
+        looks_at_nodes = bool(seen._names)
+        self.is_idle = answer == [] and self.metadata is None and not looks_at_nodes
+        return lambda node: question(node) if looks_at_nodes and node is not first else answer
 
     def note_reads(self, memory):
         """Have the rule's answers kept by all that it has looked at, if that is more than it ever was.
