@@ -4,15 +4,15 @@ Rules of one's own import from here what __all__ names, and all else from `sched
 """
 
 import importlib
-import importlib.util
+from pathlib import Path
 
 from scheduler_extras.command_line import main
 from scheduler_extras.objects import label_selector
 from scheduler_extras.rule import SKIP, Rejected
 from scheduler_extras.rules.always import nominate, reasons_supposing
 
-if importlib.util.find_spec("scheduler_extras.configuration"):  # the folder can be deleted
-    importlib.import_module("scheduler_extras.configuration.reading")
+if Path(__file__).with_name("configuration").joinpath("__init__.py").exists():  # it can be deleted
+    importlib.import_module("scheduler_extras.configuration")
 
 __all__ = [
     "SKIP",  # a `metadata` function returns it: the rule has nothing to say about the pod

@@ -73,14 +73,15 @@ def signature(pod, names):
         return pod.signatures[names]
     if pod.is_large:
         return None
-    values = [dict(value) if type(value := getattr(pod, name, ...)) is read_only else value for name in names]
     try:
+        values = [getattr(pod, name, ...) for name in names]
+        values = [dict(value) if type(value) is read_only else value for value in values]
         data = marshal.dumps(values, 2)  # in this version, equal values give equal bytes
         if b"kube-api-access-" in data:
             data = without_token(pod, data)
         if len(data) >= 200:
             data = hashlib.blake2b(data, digest_size=16).digest()
-    except ValueError:  # some value is not of JSON's types
+    except Exception:  # some value is not of JSON's types, or a property raises
         data = None
     pod.signatures[names] = data
     return data
@@ -148,6 +149,10 @@ class Seen:
     def __eq__(self, other):
         """As the thing itself."""
         return self.itself() == other
+
+    def __str__(self):
+        """As the thing itself."""
+        return str(self.itself())
 
     def __reduce_ex__(self, protocol):
         """Have `copy` copy the thing itself."""

@@ -174,7 +174,8 @@ class Prepared:
     def ask(self, nodes, snapshot, question, then):
         """Return then(nodes, the answers about them), as `recall` does. Note what the rule has looked at."""
         memory = snapshot.memory
-        if self.like is not None and (self.rule, self.like) not in memory.findings:
+        is_known = self.like is None or (self.rule, self.like) in memory.findings
+        if not (is_known or self.metadata):  # which may be one of the nodes: to ask `is` leaves no note
             question = self.for_all_if_no_node_is_looked_at(nodes, question)
         result = recall(self.rule, self.like, snapshot, nodes, question, self.metadata, then)
         if self.like is not None and (self.seen._names or self.is_idle):

@@ -1,6 +1,6 @@
 """What breaks, and what takes long: rules and extenders are other people's code.
 
-All parts use it: to say in a line what has broken and where, to warn once, to wait only so long.
+All modules of the extras use it: to say what has broken and where, to warn once, to wait only so long.
 """
 
 import contextlib

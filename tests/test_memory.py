@@ -504,6 +504,45 @@ def test_a_predicate_that_looks_at_no_node_is_asked_once_for_all_of_them_and_all
         scheduler.PREDICATES.pop("Quiet")
 
 
+def test_the_totals_of_other_rules_are_others_even_if_these_look_at_nothing(monkeypatch):
+    """Two priorities, of which each has something to say to one pod; to both of them all pods are alike."""
+    def wants(what):
+        return lambda pod, nodes, snapshot: what if pod.annotations.get("wants") == what else scheduler.SKIP
+
+    for what in ("ssd", "gpu"):
+        monkeypatch.setitem(scheduler.PRIORITIES, what, None)
+        del scheduler.PRIORITIES[what]
+        scheduler.priority(what, metadata=wants(what), steady=True)(lambda pod, node, metadata: 100 if metadata in node.labels else 0)
+    policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
+        {"name": "ssd", "weight": 1}, {"name": "gpu", "weight": 1}]})
+    snapshot = cluster_of(node("a", labels={"ssd": ""}), node("b", labels={"gpu": ""})).look({"my-scheduler": policy})
+    for what, total in (("ssd", {"a": 100, "b": 0}), ("gpu", {"a": 0, "b": 100})) * 2:
+        waiting = scheduler.FullPod(pod("p", metadata={"annotations": {"wants": what}}))
+        assert scheduler.schedule(waiting, snapshot, policy).total == total
+
+
+def test_a_property_that_raises_for_a_pod_that_no_rule_asks_for_it_stops_nobody(monkeypatch):
+    monkeypatch.setattr(scheduler.FullPod, "team", property(lambda pod: pod.raw["metadata"]["labels"]["team"]), raising=False)
+    monkeypatch.setitem(scheduler.PREDICATES, "HostName", dataclasses.replace(
+        scheduler.PREDICATES["HostName"], function=lambda pod, node: [pod.team] if pod.namespace == "teams" else []))
+    policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostName"}], "priorities": []})
+    snapshot = cluster_of(node("a")).look({"my-scheduler": policy})
+    decisions = [scheduler.schedule(scheduler.FullPod(each), snapshot, policy) for each in (
+        pod("p", namespace="teams", labels={"team": "red"}), pod("p"), pod("p", namespace="teams", labels={"team": "blue"}))]
+    assert [decision.failed.message if decision.failed else decision.node for decision in decisions] == [
+        "0/1 nodes are available: 1 red.", "a", "0/1 nodes are available: 1 blue."]
+
+
+def test_a_node_that_metadata_has_chosen_is_told_from_the_others(monkeypatch):
+    monkeypatch.setitem(scheduler.PRIORITIES, "Chosen", None)
+    del scheduler.PRIORITIES["Chosen"]
+    scheduler.priority("Chosen", metadata=lambda pod, nodes, snapshot: nodes[0], steady=True)(
+        lambda pod, node, metadata: 100 * (node is metadata))
+    policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [{"name": "Chosen", "weight": 1}]})
+    snapshot = cluster_of(node("a"), node("b")).look({"my-scheduler": policy})
+    assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).total == {"a": 100, "b": 0}
+
+
 def test_what_a_rule_looks_at_when_it_fails_does_not_count():
     """Here, the pod's name, for the message: pods go on sharing what the rule says to them."""
     asked = []

@@ -33,6 +33,8 @@ def imported_by(tree):
             yield from {next((name for name in (each, each.rpartition(".")[0]) if name in MODULES), "__init__") for each in names}
         elif isinstance(place, ast.ImportFrom) and place.module == "scheduler":
             yield "scheduler"
+        elif isinstance(place, ast.Import):
+            yield from [each.name.partition(".")[2] or "__init__" for each in place.names if each.name.startswith("scheduler_extras")]
 
 
 def test_imports_go_one_way():
@@ -50,6 +52,13 @@ def test_no_module_is_long_and_each_says_what_is_in_it():
     too_long = {name: tree.body[-1].end_lineno for name, tree in MODULES.items() if name != "scheduler" and tree.body[1:]}
     assert {name: lines for name, lines in too_long.items() if lines > 400} == {}
     assert [name for name, tree in MODULES.items() if not ast.get_docstring(tree)] == []
+
+
+def test_the_program_imports_each_module():
+    """What nobody imports, `everything` would: so this is another process."""
+    said = "import scheduler_extras, sys; print(*(name for name in sys.modules if name.startswith('scheduler_extras.')))"
+    run = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {f"scheduler_extras.{name}" for name in MODULES} - {"scheduler_extras.scheduler"} <= {*run.stdout.split()}
 
 
 def test_the_script_names_the_folder_in_one_place():

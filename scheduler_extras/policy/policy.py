@@ -89,7 +89,7 @@ class FullPolicy(Policy):
 
         # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
         reduced = [None if vote.points is vote.raw else vote.points for vote in decision.votes]
-        basis = [rule.metadata for rule in prepared], reduced
+        basis = [(each.rule, each.metadata) for each in prepared], reduced
         return recall(("total", self), likeness_to_all(prepared), decision.snapshot, nodes, total, basis)
 
     def seek_remedy(self, decision, snapshot):
