@@ -6,7 +6,6 @@ Here it is counted how many pods that a constraint means are in each domain (`ma
 from __future__ import annotations
 
 import collections
-import contextlib
 import functools
 import itertools
 import math
@@ -16,32 +15,14 @@ from scheduler import (
     InvalidSelector, Unschedulable, hostile_taints, pick, required_terms, satisfies, wants_node
 )
 from scheduler_extras.memory import count_pods, digest, recall
-from scheduler_extras.objects import NOTHING, label_selector, pod_selector
+from scheduler_extras.objects import NOTHING, pod_selector
 from scheduler_extras.rule import SKIP, predicate, priority
+from scheduler_extras.rules.selectors import OWNERS, selectors_of
 
 
 HOSTNAME = "kubernetes.io/hostname"
 DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
                   for key, skew in ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))]
-OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  # upstream: DefaultSelector
-SELECT_BY_LABELS = ("services", "replicationcontrollers")  # the oldest kinds: their selector has labels only
-
-
-def selectors_of(pod, snapshot, *resources):
-    """Return the selectors of the services, ReplicaSets, ... that select the pod."""
-    selectors = []
-    for resource in resources:
-        raws = [selector_in(owner, resource) for key, owner in snapshot.objects[resource].items()
-                if key.startswith(f"{pod.namespace}/")]
-        with contextlib.suppress(InvalidSelector):  # then the whole kind is passed over, as upstream does
-            selectors += [wanted for wanted in map(label_selector, raws) if satisfies(pod.labels, wanted)]
-    return selectors
-
-
-def selector_in(owner, resource):
-    """Return the selector of a service, a ReplicaSet, ... as a LabelSelector."""
-    selector = pick(owner, dict, "spec").get("selector")
-    return {"matchLabels": selector} if selector and resource in SELECT_BY_LABELS else selector
 
 
 def service_pairs(pod, nodes, snapshot, arguments):
@@ -155,11 +136,11 @@ def matching_pods(pod, requirements, snapshot):
 
     def is_meant(other):
         """Say whether another pod counts."""
-        is_fellow = other.namespace == pod.namespace and not other.terminating
-        return is_fellow and satisfies(other.labels, requirements)
+        return not other.terminating and satisfies(other.labels, requirements)
 
-    like = digest(repr((pod.namespace, requirements)))
-    return recall("matching pods", like, snapshot, snapshot.nodes, lambda node: count_pods(node, is_meant))
+    namespace = pod.namespace
+    return recall("matching pods", digest(repr((namespace, requirements))), snapshot, snapshot.nodes,
+                  lambda node: count_pods(node, is_meant, namespace))
 
 
 def by_domain(numbers, key, nodes):
