@@ -47,7 +47,7 @@ class FullSnapshot:
     memory: Memory = field(default_factory=lambda: Memory())  # what was found out of the nodes
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
-    derived: dict = field(default_factory=dict)  # what was worked out of the objects
+    selectors: dict = field(default_factory=dict)  # resource -> its Selectors; see rules/selectors.py
 
     def put(self, pod, node):
         """Put a pod on a node."""
@@ -279,6 +279,9 @@ def answers_by_now(last, nodes, function, changed, are_same_nodes):
     have changed is forgotten.
     """
     answers = last.answers
+    if not answers:
+        answers = {name: function(node) for name, node in nodes.items()}
+        return answers, answers
     to_ask = changed & nodes.keys()
     if not are_same_nodes:
         to_ask |= nodes.keys() - answers.keys()

@@ -15,9 +15,10 @@ def selectors_of(pod, snapshot, *resources):
     """Return the selectors of the services, ReplicaSets, ... that select the pod."""
     selectors = []
     for resource in resources:
-        known = snapshot.derived.setdefault((Selectors, resource), Selectors(resource))
+        if resource not in snapshot.selectors:
+            snapshot.selectors[resource] = Selectors(resource)
         with contextlib.suppress(InvalidSelector):  # then the whole kind is passed over, as upstream does
-            selectors += known.that_select(pod, snapshot.objects[resource])
+            selectors += snapshot.selectors[resource].that_select(pod, snapshot.objects[resource])
     return selectors
 
 

@@ -87,9 +87,12 @@ class SpreadConstraint:
         self.max_skew = pick(self.raw, int, "maxSkew")
 
     def score(self, node):
-        """Return what a node gets, as pods are in its domain: the fewer, the better."""
-        count = self.counts.get(domain_of(self.key, node), 0)
-        return count * self.weight + (self.max_skew - 1)
+        """Return what a node gets, as pods are in its domain: the fewer, the better.
+
+        By host name, each node is a domain, even if two have the same.
+        """
+        domain = node.name if self.key == HOSTNAME else node.labels.get(self.key)
+        return self.counts.get(domain, 0) * self.weight + (self.max_skew - 1)
 
 
 STAGES = {  # whenUnsatisfiable -> where kube-scheduler reads such constraints
@@ -111,8 +114,7 @@ def spread_constraints(
     owned = default_selector(pod, snapshot) if chosen and not raws else []
     if not raws and not owned:
         return
-    keys = {pick(raw, str, "topologyKey") for raw in chosen if needs_key}
-    complete = [node for node in snapshot.nodes.values() if keys <= node.labels.keys()]
+    complete = nodes_with({pick(raw, str, "topologyKey") for raw in chosen if needs_key}, snapshot)
     for raw in chosen:
         try:
             requirements = owned or pod_selector(raw, pod)
@@ -129,6 +131,13 @@ def spread_constraints(
         itself = satisfies(pod.labels, requirements)
         yield SpreadConstraint(
             raw, requirements, numbers, itself, complete, eligible, needs_key=needs_key)
+
+
+def nodes_with(keys, snapshot):
+    """Return the nodes that have all these labels."""
+    return recall("nodes with labels", frozenset(keys), snapshot, snapshot.nodes,
+                  lambda node: keys <= node.labels.keys(),
+                  then=lambda nodes, have_all: [node for name, node in nodes.items() if have_all[name]])
 
 
 def matching_pods(pod, requirements, snapshot):
@@ -203,17 +212,14 @@ def soft_spread(pod, nodes, snapshot, default_constraints=()):
 
 def with_counts(constraint, nodes):
     """Return a constraint with the numbers of pods in the domains of these nodes; many domains weigh more."""
+    key = constraint.key
     complete = set(constraint.complete)
-    domains = {domain_of(constraint.key, node) for node in nodes if node in complete}
-    counts = constraint.numbers
-    if constraint.key != HOSTNAME:
-        counts = by_domain(counts, constraint.key, constraint.eligible)
+    counted = [node for node in nodes if node in complete]
+    if key == HOSTNAME:
+        return replace(constraint, counts=constraint.numbers, weight=math.log(len(counted) + 2))
+    domains = {node.labels.get(key) for node in counted}
+    counts = by_domain(constraint.numbers, key, constraint.eligible)
     return replace(constraint, counts=counts, weight=math.log(len(domains) + 2))
-
-
-def domain_of(key, node):
-    """Return the node's domain of a topology: each node is one by host name, even if two have the same."""
-    return node.name if key == HOSTNAME else node.labels.get(key)
 
 
 def normalize_spread(points):
