@@ -23,7 +23,9 @@ def count_pods(node, is_meant, namespace=None):
     namespace: the one whose pods may be meant; None: any.
     """
     by_namespace = pods_by_namespace(node)
-    groups = by_namespace.values() if namespace is None else [by_namespace.get(namespace, {})]
+    if namespace is not None and namespace not in by_namespace:  # as on most nodes
+        return 0
+    groups = by_namespace.values() if namespace is None else [by_namespace[namespace]]
     return sum([len(pods) for alike in groups for pods in alike.values() if is_meant(pods[0])])
 
 
