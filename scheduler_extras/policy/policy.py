@@ -95,7 +95,7 @@ class FullPolicy(Policy):
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "none", "controller": True}
         pod = FullPod({"metadata": {"name": "none", "ownerReferences": [owner]}})
         steady = [rule for rule in self.predicates_to_ask() + self.priorities if rule.steady]
-        with contextlib.suppress(Exception):  # what is wrong is said of pods that are there
+        with contextlib.suppress(Exception, SystemExit):  # which is said of pods that are there
             prepare(steady, pod, snapshot.nodes, snapshot)
 
     def seek_remedy(self, decision, snapshot):
