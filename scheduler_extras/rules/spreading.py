@@ -135,7 +135,7 @@ def spread_constraints(
 
 def nodes_with(keys, snapshot):
     """Return the nodes that have all these labels."""
-    return recall("nodes with labels", frozenset(keys), snapshot, snapshot.nodes,
+    return recall("nodes with labels", digest(repr(sorted(keys))), snapshot, snapshot.nodes,
                   lambda node: keys <= node.labels.keys(),
                   then=lambda nodes, have_all: [node for name, node in nodes.items() if have_all[name]])
 
