@@ -17,14 +17,26 @@ from types import MappingProxyType as read_only
 from scheduler import add_to, text_at
 
 
-def count_pods(node, is_meant):
-    """Return how many pods on a node are meant; of those that are alike to selectors, one is asked."""
-    if count_pods not in node.derived:
-        alike = node.derived[count_pods] = collections.defaultdict(list)
+def count_pods(node, is_meant, namespace=None):
+    """Return how many pods on a node are meant; of those that are alike to selectors, one is asked about.
+
+    namespace: the one whose pods may be meant; None: any.
+    """
+    by_namespace = pods_by_namespace(node)
+    if namespace is not None and namespace not in by_namespace:  # as on most nodes
+        return 0
+    groups = by_namespace.values() if namespace is None else [by_namespace[namespace]]
+    return sum([len(pods) for alike in groups for pods in alike.values() if is_meant(pods[0])])
+
+
+def pods_by_namespace(node):
+    """Return the pods on a node, {namespace: {what they share: those that are alike to selectors}}."""
+    if pods_by_namespace not in node.derived:
+        found = node.derived[pods_by_namespace] = {}
         for pod in node.pods.values():
-            like = signature(pod, ("namespace", "labels", "terminating"))
-            alike[like or pod.uid].append(pod)
-    return sum([len(pods) for pods in node.derived[count_pods].values() if is_meant(pods[0])])
+            alike = found.setdefault(pod.namespace, collections.defaultdict(list))
+            alike[signature(pod, ("labels", "terminating")) or pod.uid].append(pod)
+    return node.derived[pods_by_namespace]
 
 
 @dataclass(eq=False)
@@ -37,6 +49,7 @@ class FullSnapshot:
     memory: Memory = field(default_factory=lambda: Memory())  # what was found out of the nodes
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
+    selectors: dict = field(default_factory=dict)  # resource -> its Selectors; see rules/selectors.py
 
     def put(self, pod, node):
         """Put a pod on a node."""
@@ -270,6 +283,9 @@ def answers_by_now(last, nodes, function, changed, are_same_nodes):
     have changed is forgotten.
     """
     answers = last.answers
+    if not answers:
+        answers = {name: function(node) for name, node in nodes.items()}
+        return answers, answers
     to_ask = changed & nodes.keys()
     if not are_same_nodes:
         to_ask |= nodes.keys() - answers.keys()

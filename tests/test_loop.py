@@ -1,11 +1,13 @@
 """The loop against a cluster in memory that misbehaves on purpose: what real ones do seldom, at the worst moment."""
 
 import contextlib
+import dataclasses
 import functools
 import gc
 import itertools
 import json
 import re
+import sys
 import threading
 import time
 import types
@@ -16,7 +18,7 @@ from unittest.mock import Mock
 
 import pytest
 from everything import scheduler
-from conftest import ROOT, a_pass, node, pod, table, wait_for, wait_until_told
+from conftest import ROOT, a_pass, cluster_of, node, pod, table, wait_for, wait_until_told
 
 
 pytestmark = pytest.mark.usefixtures("memory")
@@ -1338,3 +1340,30 @@ def test_a_thread_that_cannot_be_started(running, carried_out, monkeypatch):
         record.retry_at = 0
     make_pass(cluster)
     wait_for("it is bound", server.places)
+
+
+@table("breaks", {
+    "rules that work": (lambda: None,), "a rule that breaks": (lambda: 1 / 0,),
+    "a rule that calls sys.exit": (lambda: sys.exit("no"),),
+})
+def test_what_rules_need_for_a_first_pod_is_listed_while_none_waits(breaks):
+    """Once, not in each rest; and for no pod are rules asked that may say something else each time."""
+    asked = []
+    scheduler.predicate("Own", steady=True, metadata=lambda pod, nodes, snapshot: breaks())(lambda pod, node, metadata: [])
+    scheduler.priority("Moody", metadata=lambda pod, nodes, snapshot: asked.append(pod))(lambda pod, node, metadata: 1)
+    try:
+        policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})
+        policy.priorities.append(scheduler.PRIORITIES["Moody"])
+        cluster = cluster_of(node("n"))
+        cluster.look({"my-scheduler": policy})
+        assert "replicasets" not in cluster.cache.objects
+        cluster.rest(0, threading.Event())
+        assert cluster.cache.objects.keys() >= {*scheduler.OWNERS} and asked == []
+        del cluster.cache.objects["replicasets"]
+        policy.predicates.append(scheduler.PREDICATES["Own"])
+        cluster.rest(0, threading.Event())
+        assert "replicasets" not in cluster.cache.objects
+        cluster.look({"my-scheduler": dataclasses.replace(policy)})
+        cluster.rest(0, threading.Event())
+    finally:
+        del scheduler.PREDICATES["Own"], scheduler.PRIORITIES["Moody"]

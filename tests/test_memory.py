@@ -244,6 +244,138 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
     assert remembered > STEPS / 2
 
 
+SELECTORS = [
+    {"matchLabels": {"app": "x"}}, {"matchLabels": {"app": "y", "team": "a"}}, {"matchLabels": {"team": "b"}}, {}, None,
+    {"matchExpressions": [{"key": "app", "operator": "In", "values": ["x", "y"]}]},
+    {"matchExpressions": [{"key": "team", "operator": "Exists"}], "matchLabels": {"app": "z"}},
+    {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}]
+INVALID = {"matchExpressions": [{"key": "app", "operator": "In", "values": []}]}  # which no API server lets pass
+OWNERS = {"Service": "v1", "ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
+
+
+def random_owner(dice, namespaces="nm", invalid=0.05):
+    """A Service, a ReplicaSet, ... in one of some namespaces."""
+    kind = dice.choice([*OWNERS])
+    selector = INVALID if dice.random() < invalid else dice.choice(SELECTORS)
+    if kind in ("Service", "ReplicationController"):
+        selector = (selector or {}).get("matchLabels")
+    return {"apiVersion": OWNERS[kind], "kind": kind, "metadata": {"name": dice.choice("abcde"), "namespace": dice.choice(namespaces)},
+            "spec": {"selector": selector}, "status": {"replicas": dice.randrange(9)}}
+
+
+def change_owners(dice, server):
+    """Have an owner come, change or go; or all of a namespace, which comes again bit by bit."""
+    there = [thing for resource in scheduler.OWNERS for thing in server.all(resource)]
+    if there and dice.random() < 0.3:
+        server.delete(dice.choice(there))
+    elif there and dice.random() < 0.1:
+        for thing in there:
+            if thing["metadata"]["namespace"] == "n":
+                server.delete(thing)
+    else:
+        server.put(random_owner(dice))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_a_sequence_with_owners_is_decided_as_it_is_without_memory(seed):
+    """Pods of two namespaces spread by what selects them, and by their controllers, which come, change and go."""
+    dice, server = random.Random(seed), Server()
+    for i in range(9):
+        server.put(node(f"n{i}", labels={ZONE: "abc"[i % 3], HOSTNAME: f"n{i}"}))
+    bodies = [{}, {"predicates": [{"name": "services", "argument": {"serviceAffinity": {"labels": [ZONE]}}}], "priorities": [
+        {"name": "apart", "weight": 2, "argument": {"serviceAntiAffinity": {"label": ZONE}}}]}]
+    policies = [{"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **body})} for body in bodies]
+    policies += [scheduler.read_configuration({
+        "kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION, **body}, "my-scheduler")
+        for body in CONFIGURATIONS.values()]
+    cluster, scores = scheduler.ListedCluster(server), set()
+    for step in range(60):
+        for _ in range(dice.choice([0, 1, 1, 2])):
+            change_owners(dice, server)
+        kind = dice.choice([*OWNERS])
+        owner = {"apiVersion": OWNERS[kind], "kind": kind, "name": dice.choice("abcde"), "uid": "u", "controller": True}
+        labels = dice.choice([{"app": dice.choice("xyz")}, {"app": dice.choice("xyz"), "team": dice.choice("ab")}, {}])
+        namespace, policy = dice.choice("nm"), dice.choice(policies)
+        server.put(pod(f"p{step}", namespace=namespace, labels=labels, metadata={"ownerReferences": [owner]}))
+        waiting = server.objects["pods", namespace, f"p{step}"]
+        plain = scheduler.schedule(
+            scheduler.FullPod(waiting), scheduler.ListedCluster(server).look(policy), policy["my-scheduler"])
+        snapshot = cluster.look(policy)
+        thing = cluster.cache.pods[f"{namespace}/p{step}"]
+        thing.record = scheduler.PodRecord(thing)
+        decision = scheduler.schedule(thing, snapshot, policy["my-scheduler"])
+        assert everything(decision) == everything(plain), f"seed {seed}, step {step}"
+        scores.add(json.dumps(decision.raw))
+        if decision.node:
+            cluster.cycle.assume(decision)
+            server.put({**waiting, "spec": {**waiting["spec"], "nodeName": decision.node}})
+    assert len(scores) > 20
+
+
+def selectors_one_by_one(waiting, resource, objects):
+    """What `selectors_of` is said to return: of all objects of the namespace, those that select the pod."""
+    selectors = []
+    for key in sorted(objects):
+        if key.startswith(f"{waiting.namespace}/"):
+            try:
+                selectors.append(scheduler.label_selector(scheduler.selector_in(objects[key], resource)))
+            except scheduler.InvalidSelector:
+                return []
+    return [selector for selector in selectors if scheduler.satisfies(waiting.labels, selector)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_selectors_are_those_of_the_objects_as_they_are_by_now(seed):
+    """Objects come, change and go, one by one as they are told of, or all at once as they are listed."""
+    dice, snapshot = random.Random(seed), scheduler.FullSnapshot({}, {resource: {} for resource in scheduler.OWNERS})
+    found = collections.Counter()
+    for _ in range(200):
+        objects = {resource: dict(known) for resource, known in snapshot.objects.items()}
+        for _ in range(dice.choice([0, 1, 3])):
+            owner = random_owner(dice, namespaces=["n", "m", "nn"], invalid=0.1)
+            of_kind = objects[f"{owner['kind'].lower()}s"]
+            of_kind[f"{owner['metadata']['namespace']}/{owner['metadata']['name']}"] = owner
+            if dice.random() < 0.6:
+                del of_kind[dice.choice([*of_kind])]
+        if dice.random() < 0.05:
+            objects = {resource: copy.deepcopy(dict(sorted(known.items()))) for resource, known in objects.items()}
+        snapshot.objects = objects
+        labels = {key: dice.choice("xyzab") for key in ("app", "team") if dice.random() < 0.7}
+        waiting = scheduler.FullPod(pod("p", namespace=dice.choice(["n", "m", "nn"]), labels=labels))
+        for resource in scheduler.OWNERS:
+            selectors = scheduler.selectors_of(waiting, snapshot, resource)
+            assert selectors == selectors_one_by_one(waiting, resource, objects[resource])
+            found[len(selectors)] += 1
+    assert found[1] > 50 and found[2]
+
+
+def test_a_selector_is_read_once_and_pods_are_asked_for_in_their_namespace_only(monkeypatch):
+    """Of a ReplicaSet that is scaled, too; 40 namespaces with a Service, a ReplicaSet and a pod each."""
+    server, read, asked = Server(), [], []
+    plain_read, plain_meets = scheduler.label_selector, scheduler.satisfies
+    monkeypatch.setattr(scheduler, "label_selector", lambda selector: read.append(selector) or plain_read(selector))
+    monkeypatch.setattr(scheduler, "satisfies", lambda labels, wanted: asked.append(labels) or plain_meets(labels, wanted))
+    of_pods = {"app": "x"}
+    for i in range(40):
+        server.put(node(f"n{i}", labels={HOSTNAME: f"n{i}", ZONE: "abc"[i % 3]}))
+        server.put(pod("there", namespace=f"team-{i}", labels=of_pods, nodeName=f"n{i}"))
+        for kind in ("Service", "ReplicaSet"):
+            selector = of_pods if kind == "Service" else {"matchLabels": of_pods}
+            server.put({"apiVersion": OWNERS[kind], "kind": kind, "metadata": {"name": "x", "namespace": f"team-{i}"},
+                        "spec": {"selector": selector}})
+    policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})
+    cluster = scheduler.ListedCluster(server)
+    for i in range(40):
+        waiting = scheduler.FullPod(pod(f"p{i}", namespace=f"team-{i}", labels=of_pods))
+        asked.clear()
+        assert scheduler.schedule(waiting, cluster.look({"my-scheduler": policy}), policy).node
+        assert len(asked) < 20, "not the pods, nor the selectors, of 40 namespaces"
+    assert len(read) == 80
+    server.put({**server.all("replicasets")[0], "status": {"replicas": 7}})
+    assert scheduler.schedule(waiting, cluster.look({"my-scheduler": policy}), policy).node
+    assert len(read) == 81
+
+
 DRIVERS = ["csi.example.com", "kubernetes.io/gce-pd"]
 
 
@@ -847,28 +979,74 @@ def test_copies_of_one_object_in_manifests_are_all_there():
     assert sorted(each.name for each in cluster.cache.nodes["a"].pods.values()) == ["placed-a", "placed-b"]
 
 
-def test_a_node_that_was_read_anew_has_changed_whatever_has():
-    """Here, one of its conditions, which only a rule of one's own looks at."""
-    server = Server()
+def late_attribute(kind, monkeypatch):
+    """Have pods, or nodes, read an attribute that somebody has added."""
+    plain = kind.__init__
 
-    @scheduler.predicate("CoolNodes", steady=True)
-    def cool_nodes(pod, node):
-        """The node is not too hot."""
-        if node.raw["status"]["conditions"] == [{"type": "TooHot", "status": "True"}]:
-            yield "node(s) were too hot"
+    def read_more(thing, raw):
+        """Read a field of the status, too."""
+        plain(thing, raw)
+        thing.mood = raw.get("status", {}).get("mood")
+
+    monkeypatch.setattr(kind, "__init__", read_more)
+
+
+@table("changes, is_good", {  # what changes on the cluster, JSON of a node or of a pod on it; and what a rule looks at
+    "a condition of a node": (
+        lambda mood: node("n", status={"conditions": [{"type": "TooHot", "status": mood}]}),
+        lambda node: node.raw["status"]["conditions"] == [{"type": "TooHot", "status": "good"}]),
+    "what runs on a node": (
+        lambda mood: node("n", status={"nodeInfo": {"kernelVersion": mood}}),
+        lambda node: node.raw["status"]["nodeInfo"]["kernelVersion"] == "good"),
+    "what an attribute of a node reads": (
+        lambda mood: node("n", status={"mood": mood}), lambda node: node.mood == "good"),
+    "who has to agree before a pod goes": (
+        lambda mood: pod("p", nodeName="n", metadata={"finalizers": [mood]}),
+        lambda node: any(each.raw["metadata"]["finalizers"] == ["good"] for each in node.pods.values())),
+    "a condition of a pod that is not of every pod": (
+        lambda mood: pod("p", nodeName="n", status={"conditions": [{"type": "Mood", "status": mood}]}),
+        lambda node: any(each.raw["status"]["conditions"][0]["status"] == "good" for each in node.pods.values())),
+    "what an attribute of a pod reads": (
+        lambda mood: pod("p", nodeName="n", status={"mood": mood}),
+        lambda node: any(each.mood == "good" for each in node.pods.values())),
+})
+def test_whatever_a_rule_looks_at_a_change_of_it_is_news(changes, is_good, monkeypatch):
+    """Rules of one's own, and attributes: of none of these fields has anybody said that it is looked at."""
+    late_attribute(scheduler.FullNode, monkeypatch)
+    late_attribute(scheduler.FullPod, monkeypatch)
+
+    @scheduler.predicate("Good", steady=True)
+    def good(pod, node):
+        """All is good there."""
+        if not is_good(node):
+            yield "not good"
 
     try:
         policies = {"my-scheduler": scheduler.read_policy(
-            {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "CoolNodes"}]})}
-        cluster, fits = scheduler.ListedCluster(server), []
-        cluster.cache.snapshot.is_live = True
-        for status in ("False", "True", "False"):
-            server.put(node("n", status={"conditions": [{"type": "TooHot", "status": status}]}))
+            {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Good"}]})}
+        server, fits = Server(), []
+        server.put(node("n"))
+        cluster = scheduler.ListedCluster(server)
+        for mood in ("good", "bad", "good"):
+            server.put(changes(mood))
             snapshot = cluster.look(policies)
-            fits.append(scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policies["my-scheduler"]).node)
+            fits.append(scheduler.schedule(scheduler.FullPod(pod("new")), snapshot, policies["my-scheduler"]).node)
         assert fits == ["n", None, "n"]
     finally:
-        scheduler.PREDICATES.pop("CoolNodes", None)
+        scheduler.PREDICATES.pop("Good", None)
+
+
+def test_a_node_that_has_changed_keeps_its_pods_and_what_they_take():
+    server = Server()
+    server.put(node("n", labels={"zone": "a"}))
+    for name in "ab":
+        server.put(pod(name, {"cpu": "1"}, nodeName="n"))
+    cluster = scheduler.ListedCluster(server)
+    before = cluster.look().nodes["n"]
+    server.put(node("n", cpu="8", labels={"zone": "b"}))
+    after = cluster.look().nodes["n"]
+    assert after is before and after.labels == {"zone": "b"} and after.allocatable["cpu"] == 8000
+    assert sorted(each.name for each in after.pods.values()) == ["a", "b"] and after.requested["cpu"] == 2000
 
 
 def test_a_priority_that_falls_silent_has_no_say_any_more():

@@ -40,7 +40,7 @@ class Told:
     def stamp(self, thing, **metadata):
         """An object as the API server shows it."""
         uid = {"uid": f"uid-{thing['metadata']['name']}"}
-        version = {"resourceVersion": str(next(self.version))}
+        version = {"resourceVersion": str(next(self.version)), "creationTimestamp": "2026-01-01T00:00:00Z"}
         return thing | {"metadata": thing["metadata"] | uid | version | metadata}
 
     def put(self, thing, **metadata):

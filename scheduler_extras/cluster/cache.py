@@ -8,7 +8,7 @@ import difflib
 
 from scheduler import ApiError, Malformed, pick, text_at
 from scheduler_extras.memory import FullSnapshot, Memory
-from scheduler_extras.objects import FullNode, FullPod, is_as_in, key_in, scheduling_properties
+from scheduler_extras.objects import FullNode, FullPod, is_as_in, key_in
 from scheduler_extras.trouble import come_round, one_line, warn_once
 
 
@@ -54,17 +54,18 @@ class CachedNodes(dict):
         Return whether pods may fit it that did not before.
         """
         node = self[name]
+        if node.exists and raw and is_as_in(node, raw):  # it is a heartbeat, for example
+            node.raw = raw
+            return False
         read = read_or_warn(FullNode, raw) if raw else None
         if node.exists != bool(read):
             node.exists = bool(read)
             self.snapshot_is_old = True
         if not read:
             return False
-        node.raw = raw
-        said = scheduling_properties(read)
-        if said == scheduling_properties(node):  # it is a heartbeat, for example
-            return False
-        vars(node).update(said)
+        for pod in node.pods.values():
+            read.add(pod)
+        vars(node).update(vars(read))
         self.snapshot.note_change(node)
         return True
 

@@ -94,6 +94,7 @@ class LiveCluster(Cluster):
         self.at_rest = at_rest  # is called when a pass is over
         self.waiting = WaitingPods(api, self.cache)
         self.began_at = 0  # when the last pass began, in monotonic seconds
+        self.looked_ahead_by = {}  # the Policies whose rules have what they need for the first pod
 
     def begin_pass(self, policies):
         """Find out which pods are due. Raises ApiError."""
@@ -191,12 +192,21 @@ class LiveCluster(Cluster):
             super().rest(max(seconds, backoff(self.failed_passes)), stop)
             self.cache.take_news()  # they would pile up while lists fail
             return
+        self.look_ahead()
         nobody_came_before = not self.cache.arrived  # of those, a list is to say that they wait
         until = time.monotonic() + seconds
         while not (self.has_come() or self.pending.could_pop() or stop.is_set()) and time.monotonic() < until:
             self.cache.take_news(patience=0.1)
         if nobody_came_before and self.has_come():
             self.waiting.do_without_a_list(seconds)
+
+    def look_ahead(self):
+        """Have the rules of Policies that are new look up what they need."""
+        policies = self.snapshot.policies
+        if policies != self.looked_ahead_by:
+            self.looked_ahead_by = policies
+            for policy in policies.values():
+                policy.look_ahead(self.snapshot)
 
     def has_failed(self):
         """Say whether a rule has broken, or there was trouble, or something is not written."""

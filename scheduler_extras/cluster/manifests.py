@@ -14,7 +14,7 @@ from scheduler_extras.cluster.writer import WriterOfManifests
 from scheduler_extras.objects import FullNode, FullPod, container_requests, pod_amounts
 from scheduler_extras.policy.files import did_you_mean, parse, text_in
 from scheduler_extras.rules.disks import class_name_of
-from scheduler_extras.rules.spreading import OWNERS, SELECT_BY_LABELS
+from scheduler_extras.rules.selectors import OWNERS, SELECT_BY_LABELS
 from scheduler_extras.trouble import one_line, warn_once
 
 

@@ -21,8 +21,9 @@ from scheduler_extras.rules.affinity import (
 )
 from scheduler_extras.rules.labels import ImageShares, shares_of
 from scheduler_extras.rules.resources import requested_to_capacity_ratio
+from scheduler_extras.rules.selectors import selector_in, selectors_of
 from scheduler_extras.rules.spreading import (
-    DEFAULT_SPREAD, selector_in, selectors_of, spread_constraints, with_counts, with_full_domains
+    DEFAULT_SPREAD, spread_constraints, with_counts, with_full_domains
 )
 from scheduler_extras.trouble import RULE_OF
 

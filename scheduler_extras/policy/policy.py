@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from scheduler import PREDICATES, Policy, Unschedulable
 from scheduler_extras.extension_points import EXTENSION_POINTS, call_hook, with_reason
 from scheduler_extras.memory import likeness_to_all, recall
+from scheduler_extras.objects import FullPod
 from scheduler_extras.rule import FullDecision, prepare, put_together
 from scheduler_extras.rules.always import ALWAYS_ASKED
 from scheduler_extras.rules.resources import CHANCE
@@ -91,6 +92,14 @@ class FullPolicy(Policy):
         reduced = [None if vote.points is vote.raw else vote.points for vote in decision.votes]
         basis = [(each.rule, each.metadata) for each in prepared], reduced
         return recall(("total", self), likeness_to_all(prepared), decision.snapshot, nodes, total, basis)
+
+    def look_ahead(self, snapshot):
+        """Have rules look up what they need for a Deployment's pod: the first is not to wait for lists."""
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "none", "controller": True}
+        pod = FullPod({"metadata": {"name": "none", "ownerReferences": [owner]}})
+        steady = [rule for rule in self.predicates_to_ask() + self.priorities if rule.steady]
+        with contextlib.suppress(Exception, SystemExit):  # which is said of pods that are there
+            prepare(steady, pod, snapshot.nodes, snapshot)
 
     def seek_remedy(self, decision, snapshot):
         """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""

@@ -119,6 +119,8 @@ def affinity_around(pod, snapshot):
     own, _ = affinity_terms(pod)
     of_all = recall("terms", "", snapshot, snapshot.nodes, terms_on, change=gather_anew,
                     then=lambda nodes, on_nodes: gather_anew({}, {}, on_nodes))
+    if not (of_all or pod.is_affine):  # as in most clusters, so that this takes no time
+        return collections.defaultdict(collections.Counter)
     terms = itertools.chain(*own.values(), (term for _, term in of_all))
     namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
     basis = weakref.ref(pod), snapshot.memory.version, namespaces  # the same for predicate and priority
@@ -202,6 +204,8 @@ def affine_scores(pod, nodes, snapshot, hard_weight=1):
     if problem:
         raise Unschedulable(f'running PreScore plugin "InterPodAffinity": {problem}')
     around = affinity_around(pod, snapshot)
+    if not around:
+        return {}
     scores = collections.Counter(around["preferred"])
     for domain, count in around["attached"].items():  # to pods that must be where this one is
         scores[domain] += count * hard_weight

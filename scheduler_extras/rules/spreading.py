@@ -6,7 +6,6 @@ Here it is counted how many pods that a constraint means are in each domain (`ma
 from __future__ import annotations
 
 import collections
-import contextlib
 import functools
 import itertools
 import math
@@ -16,32 +15,14 @@ from scheduler import (
     InvalidSelector, Unschedulable, hostile_taints, pick, required_terms, satisfies, wants_node
 )
 from scheduler_extras.memory import count_pods, digest, recall
-from scheduler_extras.objects import NOTHING, label_selector, pod_selector
+from scheduler_extras.objects import NOTHING, pod_selector
 from scheduler_extras.rule import SKIP, predicate, priority
+from scheduler_extras.rules.selectors import OWNERS, selectors_of
 
 
 HOSTNAME = "kubernetes.io/hostname"
 DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
                   for key, skew in ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))]
-OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  # upstream: DefaultSelector
-SELECT_BY_LABELS = ("services", "replicationcontrollers")  # the oldest kinds: their selector has labels only
-
-
-def selectors_of(pod, snapshot, *resources):
-    """Return the selectors of the services, ReplicaSets, ... that select the pod."""
-    selectors = []
-    for resource in resources:
-        raws = [selector_in(owner, resource) for key, owner in snapshot.objects[resource].items()
-                if key.startswith(f"{pod.namespace}/")]
-        with contextlib.suppress(InvalidSelector):  # then the whole kind is passed over, as upstream does
-            selectors += [wanted for wanted in map(label_selector, raws) if satisfies(pod.labels, wanted)]
-    return selectors
-
-
-def selector_in(owner, resource):
-    """Return the selector of a service, a ReplicaSet, ... as a LabelSelector."""
-    selector = pick(owner, dict, "spec").get("selector")
-    return {"matchLabels": selector} if selector and resource in SELECT_BY_LABELS else selector
 
 
 def service_pairs(pod, nodes, snapshot, arguments):
@@ -106,9 +87,12 @@ class SpreadConstraint:
         self.max_skew = pick(self.raw, int, "maxSkew")
 
     def score(self, node):
-        """Return what a node gets, as pods are in its domain: the fewer, the better."""
-        count = self.counts.get(domain_of(self.key, node), 0)
-        return count * self.weight + (self.max_skew - 1)
+        """Return what a node gets, as pods are in its domain: the fewer, the better.
+
+        By host name, each node is a domain, even if two have the same.
+        """
+        domain = node.name if self.key == HOSTNAME else node.labels.get(self.key)
+        return self.counts.get(domain, 0) * self.weight + (self.max_skew - 1)
 
 
 STAGES = {  # whenUnsatisfiable -> where kube-scheduler reads such constraints
@@ -130,8 +114,7 @@ def spread_constraints(
     owned = default_selector(pod, snapshot) if chosen and not raws else []
     if not raws and not owned:
         return
-    keys = {pick(raw, str, "topologyKey") for raw in chosen if needs_key}
-    complete = [node for node in snapshot.nodes.values() if keys <= node.labels.keys()]
+    complete = nodes_with({pick(raw, str, "topologyKey") for raw in chosen if needs_key}, snapshot)
     for raw in chosen:
         try:
             requirements = owned or pod_selector(raw, pod)
@@ -150,16 +133,23 @@ def spread_constraints(
             raw, requirements, numbers, itself, complete, eligible, needs_key=needs_key)
 
 
+def nodes_with(keys, snapshot):
+    """Return the nodes that have all these labels."""
+    return recall("nodes with labels", digest(repr(sorted(keys))), snapshot, snapshot.nodes,
+                  lambda node: keys <= node.labels.keys(),
+                  then=lambda nodes, have_all: [node for name, node in nodes.items() if have_all[name]])
+
+
 def matching_pods(pod, requirements, snapshot):
     """Return {node: how many pods in the pod's namespace meet the requirements, and are not leaving}."""
 
     def is_meant(other):
         """Say whether another pod counts."""
-        is_fellow = other.namespace == pod.namespace and not other.terminating
-        return is_fellow and satisfies(other.labels, requirements)
+        return not other.terminating and satisfies(other.labels, requirements)
 
-    like = digest(repr((pod.namespace, requirements)))
-    return recall("matching pods", like, snapshot, snapshot.nodes, lambda node: count_pods(node, is_meant))
+    namespace = pod.namespace
+    return recall("matching pods", digest(repr((namespace, requirements))), snapshot, snapshot.nodes,
+                  lambda node: count_pods(node, is_meant, namespace))
 
 
 def by_domain(numbers, key, nodes):
@@ -222,17 +212,14 @@ def soft_spread(pod, nodes, snapshot, default_constraints=()):
 
 def with_counts(constraint, nodes):
     """Return a constraint with the numbers of pods in the domains of these nodes; many domains weigh more."""
+    key = constraint.key
     complete = set(constraint.complete)
-    domains = {domain_of(constraint.key, node) for node in nodes if node in complete}
-    counts = constraint.numbers
-    if constraint.key != HOSTNAME:
-        counts = by_domain(counts, constraint.key, constraint.eligible)
+    counted = [node for node in nodes if node in complete]
+    if key == HOSTNAME:
+        return replace(constraint, counts=constraint.numbers, weight=math.log(len(counted) + 2))
+    domains = {node.labels.get(key) for node in counted}
+    counts = by_domain(constraint.numbers, key, constraint.eligible)
     return replace(constraint, counts=counts, weight=math.log(len(domains) + 2))
-
-
-def domain_of(key, node):
-    """Return the node's domain of a topology: each node is one by host name, even if two have the same."""
-    return node.name if key == HOSTNAME else node.labels.get(key)
 
 
 def normalize_spread(points):
