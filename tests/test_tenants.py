@@ -57,7 +57,13 @@ def container(**more):
 def ports(size, first):
     """A pod with so many host ports."""
     given = [{"containerPort": 80, "hostPort": first + i} for i in range(size)]
-    return pod(f"ports-{first}", containers=[container(ports=given)], **({"nodeName": "n"} if first == 1 else {}))
+    return pod(f"ports-{first}", containers=[container(ports=given)], **({"nodeName": "n"} if first < 20_000 else {}))
+
+
+def ceph(size, name="p", **more):
+    """A pod with a disk of so many monitors."""
+    monitors = [f"{name}-{i}" for i in range(size)]
+    return pod(name, volumes=[{"name": "v", "rbd": {"image": "i", "pool": "p", "monitors": monitors}}], **more)
 
 
 def affine(size, name="p", **more):
@@ -99,6 +105,10 @@ def nodes(count, key="zone"):
 
 @table("scene", {  # a function of a size: the pod that waits, then all others
     "host ports": (lambda size: [ports(size, 20_001), ports(size, 1), node("n")],),
+    "host ports, and pods that have some": (lambda size: [
+        ports(size, 20_001), node("n"), *(ports(1, 1 + i) for i in range(size))],),
+    "monitors of a disk, and pods that have some": (lambda size: [
+        ceph(size), node("n"), *(ceph(1, f"there-{i}", nodeName="n") for i in range(size))],),
     "preferences, and nodes": (lambda size: [affine(size), *nodes(size // 5)],),
     "preferences of a pod that is there, and kinds of pods": (lambda size: [
         *(pod(f"p-{i}", labels={"a": "b", "own": str(i)}) for i in range(size // 5)),
