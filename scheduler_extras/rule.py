@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import time
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +18,9 @@ from scheduler import (
     disks_of, hostile_taints, log, pick
 )
 from scheduler_extras.memory import FullSnapshot, Seen, likeness, recall, signature
-from scheduler_extras.trouble import RULE_OF, check_points, strings_of, what_broke, wrong_answer
+from scheduler_extras.trouble import (
+    RULE_OF, TURN, OutOfTime, check_points, naming, strings_of, what_broke, wrong_answer
+)
 
 
 @dataclass(eq=False)
@@ -175,10 +178,14 @@ class Prepared:
         memory = snapshot.memory
         if self.like is not None and not memory.knows(self.rule, self.like):
             question = self.for_all_if_no_node_is_looked_at(nodes, question)
-        result = recall(self.rule, self.like, snapshot, nodes, question, self.metadata, then)
-        if self.like is not None:
-            self.note_reads(memory)
-        return result
+        so_far = self.pod.so_far if self.like is None else None
+        try:
+            with naming(self.rule):
+                return recall(
+                    self.rule, self.like, snapshot, nodes, question, self.metadata, then, so_far=so_far)
+        finally:
+            if self.like is not None:
+                self.note_reads(memory)
 
     def for_all_if_no_node_is_looked_at(self, nodes, question):
         """Ask about the first node. Return what to ask of all: an answer found without it is that of all."""
@@ -245,11 +252,15 @@ def prepare(rules, pod, nodes, snapshot):
     prepared = []
     node_list = list(nodes.values()) if any(rule.metadata for rule in rules) else []
     for rule in rules:
+        began = time.monotonic()
         try:
-            metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
+            with naming(rule):
+                metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
         except Rejected as error:
             error.title = rule.title
             raise
+        if rule.metadata:  # it has a turn of its own, as it cannot go on in the next one where it was
+            TURN.ends_at += time.monotonic() - began
         is_idle = metadata is None and rule.idle and signature(pod, rule.reads) in rule.idle
         if metadata is not SKIP and not is_idle:
             prepared.append(Prepared(rule, pod, metadata))
@@ -304,8 +315,9 @@ class FullDecision(Decision):
         """Become a decision to leave the pod pending, and say which rule has broken."""
         if isinstance(error, Trouble):
             self.trouble = error
-        if self.node and not isinstance(error, Unschedulable):
-            self.condition_reason = "SchedulerError"  # as kube-scheduler's, once a node is chosen
+        self.pod.is_undecided = isinstance(error, OutOfTime)
+        if self.pod.is_undecided or (self.node and not isinstance(error, Unschedulable)):
+            self.condition_reason = "SchedulerError"  # as kube-scheduler's, if it is not that no node fits
         self.node = None
         self.waits = ""
         is_known = isinstance(error, (Unschedulable, Malformed, ApiError))

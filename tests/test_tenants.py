@@ -6,6 +6,7 @@ take twice as many.
 
 import gc
 import sys
+import time
 import tracemalloc
 import weakref
 
@@ -123,6 +124,9 @@ def nodes(count, key="zone"):
         {"kind": "CSIDriver", "metadata": {"name": "csi"}, "spec": {"storageCapacity": True}},
         *({"kind": "CSIStorageCapacity", "metadata": {"name": f"c-{i}"}, "storageClassName": "local", "capacity": "9Gi",
            "nodeTopology": {"matchLabels": {"own": f"n-{i}"}}} for i in range(size))],),
+    "pods that name the nodes for which they are nominated": (lambda size: [
+        pod("p"), *nodes(size), *(pod(f"q-{i}", schedulerName=f"{['my-scheduler', 'other'][i % 2]}", priority=1, status={
+            "nominatedNodeName": f"n-{i}"}, schedulingGates=[{"name": "held"}]) for i in range(size))],),
     "volumes of one claim, and nodes": (lambda size: [
         *waiting_for(claim(volumeName="v"), size), volume("v", metadata={"labels": {"topology.kubernetes.io/zone": "z"}}),
         *nodes(size // 5, "topology.kubernetes.io/zone")],),
@@ -265,3 +269,50 @@ def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_serve
     cluster.comes(*(using(name, name=name, priority=1) for name in names), pod("victim"))
     cluster.make_pass()
     assert len(asked) == len(names) and cluster.bound() == ["victim"]
+
+
+@table("steady, spec", {
+    "a rule whose answers are remembered": (True, {}),
+    "a rule that is asked each time": (False, {}),
+    "a pod that says much": (True, {"tolerations": [{"key": "a" * 50_000}]}),
+})
+def test_a_decision_that_takes_too_long_goes_on_where_it_was(steady, spec, monkeypatch):
+    asked, questions = [], []
+
+    def mine(pod, node):
+        asked.append(node.name)
+        return ["too small"] if node.name != "n-7" else []
+
+    def has_time():
+        """Of nine questions only the first four are asked in time."""
+        questions.append(None)
+        return len(questions) % 10 < 5
+
+    rule = scheduler.FullRule("Mine", mine, title="Mine", steady=steady)
+    policy = scheduler.FullPolicy([rule], [])
+    cluster = cluster_of(*(node(f"n-{i}") for i in range(9)), pod("p", **spec))
+    [waiting] = pending_pods(cluster, {"my-scheduler": policy})
+    monkeypatch.setattr(scheduler, "has_time", has_time)
+    messages = []
+    for _ in range(3):
+        questions.clear()
+        decision = scheduler.schedule(waiting, cluster.look({"my-scheduler": policy}), policy)
+        messages.append(decision.message)
+        cluster.cycle.end_turn(decision)
+    late = "its decision takes over 2 s, at the rule Mine: it goes on in the next turn"
+    assert messages == [late, late, None] and decision.node == "n-7"
+    assert asked[-9:] == [f"n-{i}" for i in range(9)] and len(asked) <= 9 + steady, "nobody is asked twice"
+    assert waiting.so_far == {}
+
+
+def test_a_pod_whose_decision_is_broken_off_lets_others_have_turns(monkeypatch):
+    """It counts as no pod that fits nowhere: no node is to be added for it."""
+    cluster = Told(monkeypatch, node("n"), policy=PROVIDER["my-scheduler"])
+    cluster.comes(pod("p"))
+    monkeypatch.setattr(scheduler, "has_time", lambda: False)
+    cluster.make_pass()
+    assert cluster.bound() == []
+    [record] = cluster.cluster.pending.values()
+    assert "takes over 2 s, at the rule" in record.written and record.retry_at > time.monotonic()
+    [sent] = [body for *_, body in cluster.server.sent("PATCH", "/p/status")]
+    assert [each["reason"] for each in sent["status"]["conditions"]] == ["SchedulerError"]

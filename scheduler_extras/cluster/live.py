@@ -13,7 +13,7 @@ from scheduler_extras.cluster.telling import Recorder
 from scheduler_extras.cluster.watch import list_all
 from scheduler_extras.cluster.writer import DryRun
 from scheduler_extras.objects import key_in
-from scheduler_extras.trouble import CAME_ROUND, FAILURE, STOP
+from scheduler_extras.trouble import CAME_ROUND, FAILURE, STOP, TURN, TURN_SECONDS
 
 
 class WaitingPods:
@@ -79,6 +79,7 @@ class LiveCluster(Cluster):
     """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
 
     OBJECTS = Objects  # how what there is becomes known
+    turn_seconds = TURN_SECONDS  # in which a decision is broken off
 
     def __init__(self, api, show=lambda decision: None, dry_run=False, at_rest=lambda: None):
         super().__init__(api, show)
@@ -145,6 +146,7 @@ class LiveCluster(Cluster):
             latest = self.cache.still_waiting(pod)
             if latest and not (latest.terminating or latest.gates):  # else it is bound, goes, or is unread
                 pod.record.begin_turn(latest)
+                TURN.ends_at = time.monotonic() + self.turn_seconds
                 return latest
         return None
 
@@ -154,6 +156,7 @@ class LiveCluster(Cluster):
 
     def bind(self, decision):
         """Give the pod its room, ask the rules; if none is against it, have a thread POST the Binding."""
+        TURN.ends_at = math.inf
         self.cycle.assume(decision)
         self.go_on(decision)
 
@@ -167,6 +170,7 @@ class LiveCluster(Cluster):
 
     def put_off(self, decision):
         """Have rules do something about a pod that fits nowhere; it backs off."""
+        TURN.ends_at = math.inf
         decision.policy.seek_remedy(decision, self.snapshot)
         self.cycle.put_off(decision)
 
@@ -210,6 +214,7 @@ class ListedCluster(LiveCluster):
     """One that is listed in each pass, and not watched: manifests, or what is looked at once."""
 
     OBJECTS = ListedObjects
+    turn_seconds = math.inf  # nobody comes meanwhile
 
     def has_come(self):
         """Say that no pod comes between the lists."""
