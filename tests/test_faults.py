@@ -345,6 +345,10 @@ UNREADABLE = {  # a sentence: a file that is neither a Policy nor a manifest
                                                      for i in range(1, 12))]),
     "many aliases of a long text": f"a: &a {'b' * 1000000}\nc: [{', '.join(['*a'] * 1000)}]\n",
     "keys of which the last comes twice, in JSON": "{" + "".join(f'"{i}": 1, ' for i in range(100000)) + '"99999": 1}',
+    "lists within lists, 50,000 deep and closed, in YAML": "a: " + nested(50000, "[", "", "]"),
+    "merges of merges": "a0: &a0 {b: c}\n" + "".join(
+        f"a{i}: &a{i}\n  <<: [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 9)),
+    "a number to the base of sixty": "a: 1" + ":59" * 100000 + "\n",
     "bytes that are no text": b"\xff\xfe\x00\xd8kind\x00",
     "NULs": b"\x00" * 1000,
     "control characters": "kind: \x1b]0;owned\x07\n",

@@ -124,9 +124,6 @@ def nodes(count, key="zone"):
         {"kind": "CSIDriver", "metadata": {"name": "csi"}, "spec": {"storageCapacity": True}},
         *({"kind": "CSIStorageCapacity", "metadata": {"name": f"c-{i}"}, "storageClassName": "local", "capacity": "9Gi",
            "nodeTopology": {"matchLabels": {"own": f"n-{i}"}}} for i in range(size))],),
-    "pods that name the nodes for which they are nominated": (lambda size: [
-        pod("p"), *nodes(size), *(pod(f"q-{i}", schedulerName=f"{['my-scheduler', 'other'][i % 2]}", priority=1, status={
-            "nominatedNodeName": f"n-{i}"}, schedulingGates=[{"name": "held"}]) for i in range(size))],),
     "volumes of one claim, and nodes": (lambda size: [
         *waiting_for(claim(volumeName="v"), size), volume("v", metadata={"labels": {"topology.kubernetes.io/zone": "z"}}),
         *nodes(size // 5, "topology.kubernetes.io/zone")],),
@@ -154,6 +151,19 @@ def test_twice_as_much_takes_twice_as_long(scene):
     steps(decide_all, cluster_of(*scene[0](5)))  # Python 3.12 does not count a function's steps when it first sees it
     taken = [steps(decide_all, cluster_of(*scene[0](size))) for size in (100, 200)]
     assert 0 < taken[1] < 2.5 * taken[0], f"{taken} steps"
+
+
+def test_room_for_nominated_pods_is_added_up_without_a_cluster_for_each(monkeypatch):
+    """Metadata are worked out of all nodes: by each node that a tenant's pods name, they took a square of the time."""
+    held = [{"name": "held"}]
+    cluster = cluster_of(pod("p"), *nodes(9), *(pod(
+        f"q-{i}", priority=1, status={"nominatedNodeName": f"n-{i}"}, schedulingGates=held) for i in range(9)))
+    [waiting] = pending_pods(cluster, PROVIDER)
+    snapshot, prepare, prepared = cluster.look(PROVIDER), scheduler.prepare, []
+    assert len(snapshot.nominated) == 9
+    monkeypatch.setattr(scheduler, "prepare", lambda *things: prepared.append(things) or prepare(*things))
+    decision = scheduler.schedule(waiting, snapshot, PROVIDER["my-scheduler"])
+    assert decision.node and len(prepared) == 3, "predicates, predicates beside nominated pods, priorities"
 
 
 def test_nothing_is_kept_of_pods_that_are_gone():
