@@ -31,6 +31,7 @@ class WaitingPods:
         self.is_to_list = True  # whether they are listed the next time
         self.listed_at = 0  # when they were last listed, in monotonic seconds
         self.unheard = {}  # namespace/name of pods that are listed, and not told -> since when
+        self.behind_since = math.inf  # when a list was first found to be earlier than what was told
 
     def find(self, policies):
         """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError."""
@@ -56,12 +57,22 @@ class WaitingPods:
         keys = {}
         for name in policies:
             selector = f"{Cluster.UNFINISHED},spec.schedulerName={name},spec.nodeName="
-            raws, _ = list_all(self.api, "pods", selector, names_only=True)
+            raws, version = list_all(self.api, "pods", selector, names_only=True)
             keys |= dict.fromkeys(map(key_in, raws))
+            is_behind = self.cache.objects.is_behind("pods", version)
+            self.behind_since = min(self.behind_since, self.listed_at) if is_behind else math.inf
         return keys
 
     def prove_the_watch(self, keys):
-        """List all pods anew if one is listed of which no news has come for long: others may lack, too."""
+        """List all anew if a pod is listed of which no news has come for long: others may lack, too.
+
+        Likewise if lists are earlier than the news for long: etcd was restored from a copy.
+        """
+        if self.listed_at > self.behind_since + self.LAG:
+            self.behind_since = math.inf
+            self.cache.objects.doubt("versions have gone back")
+            self.cache.refresh()
+            return
         unknown = keys.keys() - self.cache.pods.keys()
         self.unheard = {key: self.unheard.get(key, self.listed_at) for key in unknown}
         for key, since in self.unheard.items():
