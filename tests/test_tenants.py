@@ -281,6 +281,24 @@ def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_serve
     assert len(asked) == len(names) and cluster.bound() == ["victim"]
 
 
+def test_terms_of_pods_that_are_there_are_looked_at_by_pods_with_their_labels_only(monkeypatch):
+    """And a pod of many terms is added up once, not with each that comes to its node."""
+    terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": f"v-{i}"}}} for i in range(50)]
+    large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": terms}})
+    few = {"podAntiAffinity": {f"required{scheduler.WHEN}": terms[:1]}}
+    cluster = cluster_of(node("n", labels={"zone": "z"}), node("m", labels={"zone": "y"}), large, *(
+        pod(name, labels={"a": "v-7" if name == "x" else "b"}, affinity=few) for name in "pqx"))
+    plain, asked = scheduler.AffinityTerm.selects, []
+    labels, filed = scheduler.AffinityTerm.labels, []
+    monkeypatch.setattr(scheduler.AffinityTerm, "selects", lambda *what: asked.append(what) or plain(*what))
+    monkeypatch.setattr(scheduler.AffinityTerm, "labels", lambda term: filed.append(term) or labels(term))
+    decide_all(cluster)
+    placed = {each.name: each.record.decision.node for each in pending_pods(cluster, PROVIDER)}
+    assert placed.keys() == {*"pqx"} and placed["x"] == "m"
+    assert len(asked) < 40, "of the large pod's 50 terms, one of them is asked about one of these"
+    assert len(filed) < 60, "the large pod's, once, and one of each"
+
+
 @table("steady, spec", {
     "a rule whose answers are remembered": (True, {}),
     "a rule that is asked each time": (False, {}),
