@@ -230,6 +230,21 @@ def split_nodes(nodes, reasons):
     return passing, refused
 
 
+class SharedFailures(Failures):
+    """Failures of which many are the same object, as for a pod of thousands of resources: it is read once."""
+
+    @functools.cached_property
+    def message(self):
+        """The reasons where no node fits, summed up; see the script."""
+        numbers = collections.Counter(map(id, self.values()))
+        counts = collections.Counter()
+        for key, against in {id(against): against for against in self.values()}.items():
+            for reason in itertools.chain.from_iterable(against.values()):
+                counts[reason] += numbers[key]
+        parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+        return f"0/{len(self)} nodes are available: {parts}."
+
+
 def put_together(nodes, refusals):
     """Return the nodes that no predicate refuses, and the Failures of the others, in the nodes' order.
 
@@ -242,8 +257,13 @@ def put_together(nodes, refusals):
         for name, reasons in refused.items():
             against[name][title] = reasons
     shared = {}  # the text of what is against a node -> that; so equal ones take up the room of one
-    failed = Failures({name: shared.setdefault(repr(against[name]), against[name])
-                       for name in nodes if name in against})
+    by_lists = {}  # the same by which lists these are: to say them as a text for each node takes long
+    failed = SharedFailures()
+    for name in [name for name in nodes if name in against]:
+        lists = tuple((title, id(reasons)) for title, reasons in against[name].items())
+        if lists not in by_lists:
+            by_lists[lists] = shared.setdefault(repr(against[name]), against[name])
+        failed[name] = by_lists[lists]
     return {name: node for name, node in nodes.items() if name not in failed}, failed
 
 
