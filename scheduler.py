@@ -284,6 +284,10 @@ class Attempts:
     met_trouble: bool = False  # its Binding (not with 404, 409), event or condition failed: others come first
 
 
+# What no rule looks at, and anybody may nest deeper than `json` reads it: objects and texts, but no lists.
+MANAGED_FIELDS = re.compile(r'"managedFields":\s*\[[^]["]*("[^"\\]*(\\.[^"\\]*)*"[^]["]*)*]')
+
+
 class Proxy:
     """The API server behind kubectl proxy."""
 
@@ -304,7 +308,7 @@ class Proxy:
         answer.encoding = "utf-8"
         content = None
         with contextlib.suppress(ValueError, RecursionError):  # it is no JSON, or nested too deep
-            content = json.loads(answer.text)
+            content = json.loads(MANAGED_FIELDS.sub('"managedFields":[]', answer.text))
         if not text_at(content, "kind"):  # an API server's JSON has one; kubectl proxy's errors are text
             raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip()!r:.200}")
         if answer.status_code >= 300:
@@ -423,10 +427,10 @@ def host_name(pod, node):
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
     """No pod there uses a host port of this pod: same protocol, number and IP; 0.0.0.0 is any IP."""
-    for port, wanted in pod.host_ports.items():
-        for other in node.pods.values():
-            taken = other.host_ports.get(port)
-            if taken and (wanted & taken or "0.0.0.0" in wanted | taken):
+    for other in node.pods.values() if pod.host_ports else []:
+        for port in pod.host_ports.keys() & other.host_ports.keys():  # in time: the fewer are looked up
+            wanted, taken = pod.host_ports[port], other.host_ports[port]
+            if "0.0.0.0" in wanted or "0.0.0.0" in taken or wanted & taken:
                 yield "node(s) didn't have free ports for the requested pod ports"
                 return
 
@@ -489,12 +493,11 @@ def disks_of(pod):
 @predicate("NoDiskConflict")
 def no_disk_conflict(pod, node):
     """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
-    for disk, is_shared in disks_of(pod).items():
-        for other in node.pods.values():
-            theirs = disks_of(other)
-            if disk in theirs and not (is_shared and theirs[disk]):
-                yield "node(s) had no available disk"
-                return
+    for other in node.pods.values() if disks_of(pod) else []:
+        ours, theirs = disks_of(pod), disks_of(other)
+        if any(not (ours[disk] and theirs[disk]) for disk in ours.keys() & theirs.keys()):
+            yield "node(s) had no available disk"
+            return
 
 
 @predicate("PodToleratesNodeTaints")

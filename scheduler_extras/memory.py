@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType as read_only
 
 from scheduler import add_to, text_at
+from scheduler_extras.trouble import OutOfTime, has_time
 
 
 def count_pods(node, is_meant, namespace=None):
@@ -249,30 +250,37 @@ def likeness_to_all(prepared):
 
 
 def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers,
-           change=None):
+           change=None, so_far=None):
     """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
 
     What is known on the subject, for pods that share `like`, and on this basis, is not asked for again.
     change: a function of (result, answers before, answers now) that returns the result if some are others.
+    so_far: of a decision, where to keep what no pods share: it may be broken off. Raises OutOfTime.
     """
     memory = snapshot.memory
-    last = memory.findings.get((subject, like))
+    last = memory.findings.get((subject, like)) if so_far is None else so_far.get((subject, memory))
     if last is None or last.basis != basis:
         last = Finding(basis, memory.version)  # nothing is known
     are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
     changed = memory.changed_since(last.version)
-    answers, news = answers_by_now(last, nodes, function, changed, are_same_nodes)
+    answers, news, is_over = answers_by_now(last, nodes, function, changed, are_same_nodes)
     result = last.result
-    if news and are_same_nodes and change:
+    if is_over:
+        nodes = None  # the answers are about some of these
+    elif news and are_same_nodes and change:
         result = change(result, {name: last.answers[name] for name in news}, news)
     elif news or not are_same_nodes:  # else it is what it was
         about_these = answers
         if len(answers) > len(nodes):
             about_these = {name: answers[name] for name in nodes}
         result = then(nodes, about_these)
-    if like is not None:
-        finding = Finding(basis, memory.version, nodes, answers, result)
+    finding = Finding(basis, memory.version, nodes, answers, result)
+    if so_far is not None:
+        so_far[subject, memory] = finding
+    elif like is not None:
         memory.keep((subject, like), finding, len(snapshot.nodes))
+    if is_over:
+        raise OutOfTime
     return result
 
 
@@ -280,25 +288,24 @@ def answers_by_now(last, nodes, function, changed, are_same_nodes):
     """Return the answers of a Finding, brought up to date for these nodes; and which of them are others.
 
     Asked are the nodes that have changed, and those that were not asked before. What was said of others that
-    have changed is forgotten.
+    have changed is forgotten. The third that is returned: whether the turn is over, and nodes are left.
     """
     answers = last.answers
-    if not answers:
-        answers = {name: function(node) for name, node in nodes.items()}
-        return answers, answers
     to_ask = changed & nodes.keys()
     if not are_same_nodes:
         to_ask |= nodes.keys() - answers.keys()
     news = {}
-    for name in sorted(to_ask):
+    left = sorted(to_ask, reverse=True)
+    while left and has_time():
+        name = left.pop()
         answer = function(nodes[name])
         if name not in answers or answers[name] != answer:
             news[name] = answer
-    outdated = changed - to_ask
+    outdated = (changed - to_ask).union(left)
     if news or outdated:
         answers = answers | news
         for name in outdated:
             answers.pop(name, None)
-    if not are_same_nodes:
+    if not (are_same_nodes or left):
         answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
-    return answers, news
+    return answers, news, bool(left)

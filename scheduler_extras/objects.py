@@ -128,6 +128,8 @@ class FullPod(Pod):
         if sidecars or statuses or spec.get("resources"):  # one that runs may be resized
             read_requests_of_today(self)
         self.signatures = {}  # names of attributes -> see `signature`
+        self.so_far = {}  # what was found out in its decision, and is for no other pod: see `recall`
+        self.is_undecided = False  # whether that decision was broken off
         self.record = None  # of a pending pod: its PodRecord
         self.counts_on = ""  # the node on which the cache counts it: where it is, or is assumed to be
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
+import time
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +18,9 @@ from scheduler import (
     disks_of, hostile_taints, log, pick
 )
 from scheduler_extras.memory import FullSnapshot, Seen, likeness, recall, signature
-from scheduler_extras.trouble import RULE_OF, check_points, strings_of, what_broke, wrong_answer
+from scheduler_extras.trouble import (
+    RULE_OF, TURN, OutOfTime, check_points, naming, strings_of, what_broke, wrong_answer
+)
 
 
 @dataclass(eq=False)
@@ -177,9 +181,15 @@ class Prepared:
         is_known = self.like is None or (self.rule, self.like) in memory.findings
         if not (is_known or self.metadata):  # which may be one of the nodes: to ask `is` leaves no note
             question = self.for_all_if_no_node_is_looked_at(nodes, question)
-        result = recall(self.rule, self.like, snapshot, nodes, question, self.metadata, then)
-        if self.like is not None and (self.seen._names or self.is_idle):
+        so_far = self.pod.so_far if self.like is None else None
+        try:
+            with naming(self.rule):
+                result = recall(
+                    self.rule, self.like, snapshot, nodes, question, self.metadata, then, so_far=so_far)
+        except OutOfTime:  # what was found by now is kept for the pod's next turn
             self.note_reads(memory)
+            raise
+        self.note_reads(memory)
         return result
 
     def for_all_if_no_node_is_looked_at(self, nodes, question):
@@ -200,6 +210,8 @@ class Prepared:
         """
         rule = self.rule
         before = self.like
+        if before is None:
+            return
         if self.seen._names:
             rule.reads = tuple(dict.fromkeys(rule.reads) | self.seen._names)
             self.like = likeness(self.pod, rule, self.metadata)
@@ -226,6 +238,21 @@ def split_nodes(nodes, reasons):
     return passing, refused
 
 
+class SharedFailures(Failures):
+    """Failures of which many are the same object, as for a pod of thousands of resources: it is read once."""
+
+    @functools.cached_property
+    def message(self):
+        """The reasons where no node fits, summed up; see the script."""
+        numbers = collections.Counter(map(id, self.values()))
+        counts = collections.Counter()
+        for key, against in {id(against): against for against in self.values()}.items():
+            for reason in itertools.chain.from_iterable(against.values()):
+                counts[reason] += numbers[key]
+        parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+        return f"0/{len(self)} nodes are available: {parts}."
+
+
 def put_together(nodes, refusals):
     """Return the nodes that no predicate refuses, and the Failures of the others, in the nodes' order.
 
@@ -238,8 +265,13 @@ def put_together(nodes, refusals):
         for name, reasons in refused.items():
             against[name][title] = reasons
     shared = {}  # the text of what is against a node -> that; so equal ones take up the room of one
-    failed = Failures({name: shared.setdefault(repr(against[name]), against[name])
-                       for name in nodes if name in against})
+    by_lists = {}  # the same by which lists these are: to say them as a text for each node takes long
+    failed = SharedFailures()
+    for name in [name for name in nodes if name in against]:
+        lists = tuple((title, id(reasons)) for title, reasons in against[name].items())
+        if lists not in by_lists:
+            by_lists[lists] = shared.setdefault(repr(against[name]), against[name])
+        failed[name] = by_lists[lists]
     return {name: node for name, node in nodes.items() if name not in failed}, failed
 
 
@@ -248,11 +280,15 @@ def prepare(rules, pod, nodes, snapshot):
     prepared = []
     node_list = list(nodes.values()) if any(rule.metadata for rule in rules) else []
     for rule in rules:
+        began = time.monotonic()
         try:
-            metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
+            with naming(rule):
+                metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
         except Rejected as error:
             error.title = rule.title
             raise
+        if rule.metadata:  # it has a turn of its own, as it cannot go on in the next one where it was
+            TURN.ends_at += time.monotonic() - began
         is_idle = metadata is None and rule.idle and signature(pod, rule.reads) in rule.idle
         if metadata is not SKIP and not is_idle:
             prepared.append(Prepared(rule, pod, metadata))
@@ -307,8 +343,9 @@ class FullDecision(Decision):
         """Become a decision to leave the pod pending, and say which rule has broken."""
         if isinstance(error, Trouble):
             self.trouble = error
-        if self.node and not isinstance(error, Unschedulable):
-            self.condition_reason = "SchedulerError"  # as kube-scheduler's, once a node is chosen
+        self.pod.is_undecided = isinstance(error, OutOfTime)
+        if self.pod.is_undecided or (self.node and not isinstance(error, Unschedulable)):
+            self.condition_reason = "SchedulerError"  # as kube-scheduler's, if it is not that no node fits
         self.node = None
         self.waits = ""
         is_known = isinstance(error, (Unschedulable, Malformed, ApiError))

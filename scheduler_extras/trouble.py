@@ -132,10 +132,37 @@ STOP = threading.Event()  # set by a signal; it is global, as rules list objects
 CAME_ROUND = types.SimpleNamespace(at=0, limit=math.inf)
 
 
-def come_round():
-    """Note that the loop, which runs in the main thread, goes on, or waits on purpose."""
+TURN_SECONDS = 2  # that questions to rules may take at a time, for the other pods' sake
+TURN = types.SimpleNamespace(ends_at=math.inf)  # when that of now is over, in monotonic seconds
+
+
+def come_round(waited=0):
+    """Note that the loop, which runs in the main thread, goes on, or has waited on purpose, for seconds."""
     if threading.current_thread() is threading.main_thread():
         CAME_ROUND.at = time.monotonic()
+        TURN.ends_at += waited
+
+
+def has_time():
+    """Note, between two questions to a rule, that the loop goes on. Say whether the pod's turn does, too."""
+    CAME_ROUND.at = time.monotonic()
+    return CAME_ROUND.at < TURN.ends_at
+
+
+class OutOfTime(Unschedulable):
+    """The pod's turn is over: the decision is broken off, and goes on in its next turn."""
+
+    def __init__(self, where=""):
+        super().__init__(f"its decision takes over {TURN_SECONDS} s{where}: it goes on in the next turn")
+
+
+@contextlib.contextmanager
+def naming(rule):
+    """If the pod's turn is over in this block, say at which rule."""
+    try:
+        yield
+    except OutOfTime:
+        raise OutOfTime(f", at the rule {rule.title or rule.name}") from None
 
 
 def within(seconds, function, *arguments, late=None, whom="", stop=None):
@@ -152,9 +179,9 @@ def within(seconds, function, *arguments, late=None, whom="", stop=None):
             raise Trouble(0, "a signal ended the script")
         if whom and waited >= SLOW_SECONDS:
             warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
-        come_round()
         pause = min(0.1, seconds - waited)
         wait([future], pause)
+        come_round(waited=pause)
         waited += pause
     return future.result()
 

@@ -196,7 +196,8 @@ def table(names, rows):
     return pytest.mark.parametrize(names, rows.values(), ids=rows.keys())
 
 
-def ask_all(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers, change=None):
+def ask_all(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers, change=None,
+            so_far=None):
     """What `recall` says that it is, without memory."""
     return then(nodes, {name: function(node) for name, node in nodes.items()})
 

@@ -176,7 +176,7 @@ def nominated(name="q", node_name="n", priority=10, cpu="3", **more):
 @table("other, node_name", {
     "room is left to a more important pod": (nominated(priority=11), None),
     "... and to one as important": (nominated(), None),
-    "... of any scheduler": (nominated(schedulerName="other"), None),
+    "a pod of another scheduler keeps none": (nominated(schedulerName="other"), "n"),
     "a less important one does not get it": (nominated(priority=9), "n"),
     "a pod does not leave room to itself": (nominated("p"), "n"),
     "who has a node already is there, not to come": (nominated("there"), "n"),

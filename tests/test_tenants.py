@@ -6,6 +6,7 @@ take twice as many.
 
 import gc
 import sys
+import time
 import tracemalloc
 import weakref
 
@@ -57,7 +58,13 @@ def container(**more):
 def ports(size, first):
     """A pod with so many host ports."""
     given = [{"containerPort": 80, "hostPort": first + i} for i in range(size)]
-    return pod(f"ports-{first}", containers=[container(ports=given)], **({"nodeName": "n"} if first == 1 else {}))
+    return pod(f"ports-{first}", containers=[container(ports=given)], **({"nodeName": "n"} if first < 20_000 else {}))
+
+
+def ceph(size, name="p", **more):
+    """A pod with a disk of so many monitors."""
+    monitors = [f"{name}-{i}" for i in range(size)]
+    return pod(name, volumes=[{"name": "v", "rbd": {"image": "i", "pool": "p", "monitors": monitors}}], **more)
 
 
 def affine(size, name="p", **more):
@@ -99,6 +106,10 @@ def nodes(count, key="zone"):
 
 @table("scene", {  # a function of a size: the pod that waits, then all others
     "host ports": (lambda size: [ports(size, 20_001), ports(size, 1), node("n")],),
+    "host ports, and pods that have some": (lambda size: [
+        ports(size, 20_001), node("n"), *(ports(1, 1 + i) for i in range(size))],),
+    "monitors of a disk, and pods that have some": (lambda size: [
+        ceph(size), node("n"), *(ceph(1, f"there-{i}", nodeName="n") for i in range(size))],),
     "preferences, and nodes": (lambda size: [affine(size), *nodes(size // 5)],),
     "preferences of a pod that is there, and kinds of pods": (lambda size: [
         *(pod(f"p-{i}", labels={"a": "b", "own": str(i)}) for i in range(size // 5)),
@@ -140,6 +151,33 @@ def test_twice_as_much_takes_twice_as_long(scene):
     steps(decide_all, cluster_of(*scene[0](5)))  # Python 3.12 does not count a function's steps when it first sees it
     taken = [steps(decide_all, cluster_of(*scene[0](size))) for size in (100, 200)]
     assert 0 < taken[1] < 2.5 * taken[0], f"{taken} steps"
+
+
+def test_reasons_that_many_nodes_share_are_read_once():
+    """Of a pod of 30,000 resources they are said of each of 1,000 nodes."""
+    reasons = [f"Insufficient example.com/{i}" for i in range(1000)]
+
+    def sum_up(count):
+        """Sum up what is against so many nodes."""
+        names = [f"n-{i}" for i in range(count)]
+        _, failed = scheduler.put_together(dict.fromkeys(names), [("Fit", dict.fromkeys(names, reasons))])
+        assert failed.message.startswith(f"0/{count} nodes are available: {count} Insufficient example.com/0, ")
+
+    sum_up(1)
+    assert steps(sum_up, 20) < 1.5 * steps(sum_up, 10)
+
+
+def test_room_for_nominated_pods_is_added_up_without_a_cluster_for_each(monkeypatch):
+    """Metadata are worked out of all nodes: by each node that a tenant's pods name, they took a square of the time."""
+    held = [{"name": "held"}]
+    cluster = cluster_of(pod("p"), *nodes(9), *(pod(
+        f"q-{i}", priority=1, status={"nominatedNodeName": f"n-{i}"}, schedulingGates=held) for i in range(9)))
+    [waiting] = pending_pods(cluster, PROVIDER)
+    snapshot, prepare, prepared = cluster.look(PROVIDER), scheduler.prepare, []
+    assert len(snapshot.nominated) == 9
+    monkeypatch.setattr(scheduler, "prepare", lambda *things: prepared.append(things) or prepare(*things))
+    decision = scheduler.schedule(waiting, snapshot, PROVIDER["my-scheduler"])
+    assert decision.node and len(prepared) == 3, "predicates, predicates beside nominated pods, priorities"
 
 
 def test_nothing_is_kept_of_pods_that_are_gone():
@@ -255,3 +293,68 @@ def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_serve
     cluster.comes(*(using(name, name=name, priority=1) for name in names), pod("victim"))
     cluster.make_pass()
     assert len(asked) == len(names) and cluster.bound() == ["victim"]
+
+
+def test_terms_of_pods_that_are_there_are_looked_at_by_pods_with_their_labels_only(monkeypatch):
+    """And a pod of many terms is added up once, not with each that comes to its node."""
+    terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": f"v-{i}"}}} for i in range(50)]
+    large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": terms}})
+    few = {"podAntiAffinity": {f"required{scheduler.WHEN}": terms[:1]}}
+    cluster = cluster_of(node("n", labels={"zone": "z"}), node("m", labels={"zone": "y"}), large, *(
+        pod(name, labels={"a": "v-7" if name == "x" else "b"}, affinity=few) for name in "pqx"))
+    plain, asked = scheduler.AffinityTerm.selects, []
+    labels, filed = scheduler.AffinityTerm.labels, []
+    monkeypatch.setattr(scheduler.AffinityTerm, "selects", lambda *what: asked.append(what) or plain(*what))
+    monkeypatch.setattr(scheduler.AffinityTerm, "labels", lambda term: filed.append(term) or labels(term))
+    decide_all(cluster)
+    placed = {each.name: each.record.decision.node for each in pending_pods(cluster, PROVIDER)}
+    assert placed.keys() == {*"pqx"} and placed["x"] == "m"
+    assert len(asked) < 40, "of the large pod's 50 terms, one of them is asked about one of these"
+    assert len(filed) < 60, "the large pod's, once, and one of each"
+
+
+@table("steady, spec", {
+    "a rule whose answers are remembered": (True, {}),
+    "a rule that is asked each time": (False, {}),
+    "a pod that says much": (True, {"tolerations": [{"key": "a" * 50_000}]}),
+})
+def test_a_decision_that_takes_too_long_goes_on_where_it_was(steady, spec, monkeypatch):
+    asked, questions = [], []
+
+    def mine(pod, node):
+        asked.append(node.name)
+        return ["too small"] if node.name != "n-7" else []
+
+    def has_time():
+        """Of nine questions only the first four are asked in time."""
+        questions.append(None)
+        return len(questions) % 10 < 5
+
+    rule = scheduler.FullRule("Mine", mine, title="Mine", steady=steady)
+    policy = scheduler.FullPolicy([rule], [])
+    cluster = cluster_of(*(node(f"n-{i}") for i in range(9)), pod("p", **spec))
+    [waiting] = pending_pods(cluster, {"my-scheduler": policy})
+    monkeypatch.setattr(scheduler, "has_time", has_time)
+    messages = []
+    for _ in range(3):
+        questions.clear()
+        decision = scheduler.schedule(waiting, cluster.look({"my-scheduler": policy}), policy)
+        messages.append(decision.message)
+        cluster.cycle.end_turn(decision)
+    late = "its decision takes over 2 s, at the rule Mine: it goes on in the next turn"
+    assert messages == [late, late, None] and decision.node == "n-7"
+    assert asked[-9:] == [f"n-{i}" for i in range(9)] and len(asked) <= 9 + steady, "nobody is asked twice"
+    assert waiting.so_far == {}
+
+
+def test_a_pod_whose_decision_is_broken_off_lets_others_have_turns(monkeypatch):
+    """It counts as no pod that fits nowhere: no node is to be added for it."""
+    cluster = Told(monkeypatch, node("n"), policy=PROVIDER["my-scheduler"])
+    cluster.comes(pod("p"))
+    monkeypatch.setattr(scheduler, "has_time", lambda: False)
+    cluster.make_pass()
+    assert cluster.bound() == []
+    [record] = cluster.cluster.pending.values()
+    assert "takes over 2 s, at the rule" in record.written and record.retry_at > time.monotonic()
+    [sent] = [body for *_, body in cluster.server.sent("PATCH", "/p/status")]
+    assert [each["reason"] for each in sent["status"]["conditions"]] == ["SchedulerError"]

@@ -216,6 +216,28 @@ def test_a_list_that_a_reflector_got_before_the_loop_listed_is_the_older_one(tol
     assert cluster.on("n") == ["a"]
 
 
+def test_after_etcd_was_restored_all_is_listed_again_once(told, monkeypatch):
+    """Versions are given once more, and streams from a later one tell nothing."""
+    clock = Clock(monkeypatch)
+    cluster = told(node("n", cpu="1"), node("m", cpu="1"))
+    cluster.comes(pod("a", ONE, nodeSelector={"kubernetes.io/hostname": "x"}))
+    cluster.make_pass()
+    reflectors = cluster.cache.objects.reflectors
+    for reflector in reflectors.values():
+        reflector.version = "900"
+    cluster.put(pod("there", ONE, nodeName="n"), resourceVersion="3")
+    cluster.put(pod("new", ONE), resourceVersion="4")
+    answers = scheduler.list_all
+    monkeypatch.setattr(scheduler, "list_all", lambda *what, **more: (answers(*what, **more)[0], "7"))
+    decided = []
+    for _ in range(4):
+        decided += cluster.make_pass()
+        cluster.hears(clock)
+        clock.now += 3
+    assert decided[-1:] == [("new", "m")] and cluster.on("n") == ["there"]
+    assert {reflector.version for reflector in reflectors.values()} == {""}, "each lists again"
+
+
 @table("version, lists, on_node", {
     "the loop has listed later": ("1", 1, ["a"]),
     "the loop has listed earlier: the pod has gone by now": ("99", 0, []),
@@ -974,16 +996,18 @@ BREAKS = scheduler.error_of(0, "broken")
 
 
 @table("streams, lists, versions, names", {
-    "a stream that ends is watched on from where it ended": ([[told_of("a", 5)], [told_of("b", 6)]], 1, ["1000", "5", "6"], "ab"),
-    "a bookmark moves on where the next one begins": ([[told_of("", 9, "BOOKMARK")], [told_of("a", 12)]], 1, ["1000", "9", "12"], "a"),
-    "one that breaks, too": ([[told_of("a", 5), BREAKS], [told_of("b", 6)]], 1, ["1000", "5", "6"], "ab"),
-    "after 410 all is listed again": ([[told_of("a", 5), GONE]], 2, ["1000", "2000"], "a"),
+    "a stream that ends is watched on from where it ended": ([[told_of("a", 1005)], [told_of("b", 1006)]], 1, ["1000", "1005", "1006"], "ab"),
+    "a bookmark moves on where the next one begins": ([[told_of("", 1009, "BOOKMARK")], [told_of("a", 1012)]], 1, ["1000", "1009", "1012"], "a"),
+    "one that breaks, too": ([[told_of("a", 1005), BREAKS], [told_of("b", 1006)]], 1, ["1000", "1005", "1006"], "ab"),
+    "after 410 all is listed again": ([[told_of("a", 1005), GONE]], 2, ["1000", "2000"], "a"),
     "and if that is the answer to the watch itself": ([scheduler.error_of(410, "gone")], 2, ["1000", "2000"], ""),
     "what is not there any more: a list says so": ([scheduler.error_of(404, "no")], 2, ["1000", "2000"], ""),
     "what can be listed only": ([scheduler.error_of(405, "no")], 2, ["1000", "2000"], ""),
     "an event that is none": ([[{"type": "ADDED", "object": 7}]], 2, ["1000", "2000"], ""),
     "no right to watch: all is listed again": ([scheduler.error_of(403, "no")], 2, ["1000", "2000"], ""),
-    "no answer: the same once more": ([BREAKS, [told_of("a", 5)]], 1, ["1000", "1000", "5"], "a"),
+    "an event that is earlier than the last one: etcd was restored": (
+        [[told_of("a", 1005), told_of("b", 1004)]], 2, ["1000", "2000"], "a"),
+    "no answer: the same once more": ([BREAKS, [told_of("a", 1005)]], 1, ["1000", "1000", "1005"], "a"),
 })
 def test_a_reflector(streams, lists, versions, names, monkeypatch, caplog):
     monkeypatch.setattr(scheduler, "backoff", lambda attempts: 0)

@@ -3,11 +3,9 @@
 All that speaks to the API server uses it.
 """
 
-import contextlib
 import json
-import re
 
-from scheduler import ApiError, Malformed, Trouble, pick
+from scheduler import MANAGED_FIELDS, ApiError, Trouble
 from scheduler_extras.trouble import warn_once
 
 
@@ -45,35 +43,7 @@ def read_json(data):
     No rule looks at these, and anybody can nest those of an object deeper than `json` reads. Anybody can also
     have an object hold bytes that are no UTF-8, which would hide all others of its list: these are replaced.
     """
-    try:
-        content = json.loads(data.decode(errors="replace"), strict=False)
-    except RecursionError:
-        data = without_managed_fields(data)
-        content = json.loads(data.decode(errors="replace"), strict=False)
-    with contextlib.suppress(Malformed):  # whoever asked for it says so
-        for thing in [pick(content, dict, "object"), *pick(content, list, "items")]:  # of a watch, of a list
-            pick(thing, dict, "metadata").pop("managedFields", None)
-    return content
-
-
-def without_managed_fields(data):
-    """Return JSON with nothing in its lists of that name. It may be nested however deep."""
-    parts = []
-    at = 0
-    while opening := re.compile(rb'"managedFields"\s*:\s*\[').search(data, at):
-        parts.append(data[at:opening.end()])
-        at = end_of_list(data, opening.end())
-    return b"".join([*parts, data[at:]])
-
-
-def end_of_list(data, at):
-    """Return the place of the bracket that closes the list of JSON in which a place is."""
-    depth = 1
-    for token in re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]').finditer(data, at):
-        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(token.group(), 0)
-        if depth == 0:
-            return token.start()
-    return len(data)
+    return json.loads(MANAGED_FIELDS.sub('"managedFields":[]', data.decode(errors="replace")), strict=False)
 
 
 def backoff(attempts, initial=1, most=10):

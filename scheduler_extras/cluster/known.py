@@ -10,7 +10,7 @@ import time
 
 from scheduler import text_at
 from scheduler_extras.cluster.api import GROUPS, NotFound
-from scheduler_extras.cluster.watch import RECONNECT_SECONDS, Reflector, list_all, selector_of
+from scheduler_extras.cluster.watch import RECONNECT_SECONDS, Reflector, is_older, list_all, selector_of
 from scheduler_extras.objects import key_in
 from scheduler_extras.trouble import come_round, in_background, warn_once
 
@@ -66,11 +66,21 @@ class Objects(dict):
         return sorted(name for name, reflector in self.reflectors.items() if not reflector.is_heard())
 
     def doubt(self, why):
-        """Have nodes and pods listed until their watches tell something again."""
+        """Have all listed, until watches that begin with a list, too, tell something again.
+
+        Versions mean nothing any more: if etcd was restored from a copy, they are given once more.
+        """
         self.silent_since = -math.inf
-        for resource in self.reflectors.keys() & {"nodes", "pods"}:
-            self.reflectors[resource].trouble = why
-            self.reflectors[resource].heard_at = -math.inf
+        for reflector in self.reflectors.values():
+            reflector.doubt(why)
+        for resource in self.keys() & {"nodes", "pods"}:
+            self.versions[resource] = ""
+            for thing in self[resource].values():
+                thing["metadata"].pop("resourceVersion", None)
+
+    def is_behind(self, resource, version):
+        """Say whether a version is earlier than what the watch of a resource has told."""
+        return resource in self.reflectors and is_older(version, self.reflectors[resource].version)
 
     def list(self, resource):
         """List a resource, take it in, and have it watched. Raises ApiError."""
@@ -161,8 +171,3 @@ def is_same(thing, other):
     """Say whether the JSON of an object is what it was."""
     version = version_of(thing)
     return thing is other or (version != "" and version == version_of(other))
-
-
-def is_older(version, other):
-    """Say whether a resourceVersion is earlier than another one, as far as both are numbers."""
-    return version.isdecimal() and other.isdecimal() and int(version) < int(other)

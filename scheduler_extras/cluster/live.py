@@ -16,7 +16,7 @@ from scheduler_extras.cluster.telling import Recorder
 from scheduler_extras.cluster.watch import list_all
 from scheduler_extras.cluster.writer import DryRun
 from scheduler_extras.objects import key_in
-from scheduler_extras.trouble import CAME_ROUND, FAILURE, STOP
+from scheduler_extras.trouble import CAME_ROUND, FAILURE, STOP, TURN, TURN_SECONDS
 
 
 class WaitingPods:
@@ -34,6 +34,7 @@ class WaitingPods:
         self.is_to_list = True  # whether they are listed the next time
         self.listed_at = 0  # when they were last listed, in monotonic seconds
         self.unheard = {}  # namespace/name of pods that are listed, and not told -> since when
+        self.behind_since = math.inf  # when a list was first found to be earlier than what was told
 
     def find(self, policies):
         """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError."""
@@ -59,12 +60,22 @@ class WaitingPods:
         keys = {}
         for name in policies:
             selector = f"{Cluster.UNFINISHED},spec.schedulerName={name},spec.nodeName="
-            raws, _ = list_all(self.api, "pods", selector, names_only=True)
+            raws, version = list_all(self.api, "pods", selector, names_only=True)
             keys |= dict.fromkeys(map(key_in, raws))
+            is_behind = self.cache.objects.is_behind("pods", version)
+            self.behind_since = min(self.behind_since, self.listed_at) if is_behind else math.inf
         return keys
 
     def prove_the_watch(self, keys):
-        """List all pods anew if one is listed of which no news has come for long: others may lack, too."""
+        """List all anew if a pod is listed of which no news has come for long: others may lack, too.
+
+        Likewise if lists are earlier than the news for long: etcd was restored from a copy.
+        """
+        if self.listed_at > self.behind_since + self.LAG:
+            self.behind_since = math.inf
+            self.cache.objects.doubt("versions have gone back")
+            self.cache.refresh()
+            return
         unknown = keys.keys() - self.cache.pods.keys()
         self.unheard = {key: self.unheard.get(key, self.listed_at) for key in unknown}
         for key, since in self.unheard.items():
@@ -82,6 +93,7 @@ class LiveCluster(Cluster):
     """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
 
     OBJECTS = Objects  # how what there is becomes known
+    turn_seconds = TURN_SECONDS  # in which a decision is broken off
 
     def __init__(self, api, show=lambda decision: None, dry_run=False, at_rest=lambda: None):
         super().__init__(api, show)
@@ -149,6 +161,7 @@ class LiveCluster(Cluster):
             latest = self.cache.still_waiting(pod)
             if latest and not (latest.terminating or latest.gates):  # else it is bound, goes, or is unread
                 pod.record.begin_turn(latest)
+                TURN.ends_at = time.monotonic() + self.turn_seconds
                 return latest
         return None
 
@@ -158,6 +171,7 @@ class LiveCluster(Cluster):
 
     def bind(self, decision):
         """Give the pod its room, ask the rules; if none is against it, have a thread POST the Binding."""
+        TURN.ends_at = math.inf
         self.cycle.assume(decision)
         self.go_on(decision)
 
@@ -171,6 +185,7 @@ class LiveCluster(Cluster):
 
     def put_off(self, decision):
         """Have rules do something about a pod that fits nowhere; it backs off."""
+        TURN.ends_at = math.inf
         decision.policy.seek_remedy(decision, self.snapshot)
         self.cycle.put_off(decision)
 
@@ -223,6 +238,7 @@ class ListedCluster(LiveCluster):
     """One that is listed in each pass, and not watched: manifests, or what is looked at once."""
 
     OBJECTS = ListedObjects
+    turn_seconds = math.inf  # nobody comes meanwhile
 
     def has_come(self):
         """Say that no pod comes between the lists."""

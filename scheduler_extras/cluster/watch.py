@@ -3,6 +3,7 @@
 known.py starts one for each resource, and takes in what it tells.
 """
 
+import math
 import time
 
 from scheduler import ApiError, Cluster, Malformed, Trouble, pick, text_at
@@ -79,6 +80,11 @@ RECONNECT_SECONDS = 15  # in which watches go on after an outage; if they do not
 SILENCE_SECONDS = 30  # after which what is known of a resource is too old to decide by: it is listed
 
 
+def is_older(version, other):
+    """Say whether a resourceVersion is earlier than another one, as far as both are numbers."""
+    return version.isdecimal() and other.isdecimal() and int(version) < int(other)
+
+
 class Reflector:
     """Lists a resource, then has the API server tell what changes. Upstream: client-go's Reflector.
 
@@ -100,6 +106,12 @@ class Reflector:
         self.heard_at = time.monotonic()
         self.failures = 0
 
+    def doubt(self, why):
+        """Have it list again, and count as silent until it has."""
+        self.trouble = why
+        self.version = ""
+        self.heard_at = -math.inf
+
     def is_heard(self):
         """Say whether what has changed is told: else it is listed in each pass."""
         return time.monotonic() < self.heard_at + SILENCE_SECONDS
@@ -119,7 +131,7 @@ class Reflector:
                 if not self.version:
                     self.list()
                 self.watch()
-                if time.monotonic() > began + STREAM_SECONDS / 2:
+                if self.version and time.monotonic() > began + STREAM_SECONDS / 2:
                     self.hear()
             except Exception as error:
                 if not isinstance(error, Trouble):
@@ -136,13 +148,18 @@ class Reflector:
                   "fieldSelector": selector_of(self.resource), "resourceVersion": self.version}
         stream = self.api.watch(path_of(self.resource), params, silence=STREAM_SECONDS + 5)
         for event in stream:
+            if not self.version:  # it was doubted meanwhile
+                return
             what = pick(event, str, "type")
             thing = pick(event, dict, "object")
             if what not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"):
                 raise Malformed(f"the watch of {self.resource} is answered with something else than events")
             if what == "ERROR":  # in most cases, 410: the versions since the last one are gone
                 raise ApiError(410, f"the watch of {self.resource} ends: {text_at(thing, 'message')}")
+            version = pick(thing, str, "metadata", "resourceVersion")
+            if is_older(version, self.version):
+                raise ApiError(410, f"the watch of {self.resource} ends: versions have gone back")
             self.hear()
             if what != "BOOKMARK":
                 self.news.put((self.resource, what, thing))
-            self.version = pick(thing, str, "metadata", "resourceVersion")
+            self.version = version

@@ -175,17 +175,42 @@ class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         return super().construct_mapping(node, deep)
 
 
-def through_json(document, most):
-    """Return what is read of YAML in JSON's types: dates as strings, and for each alias a copy.
+def read_number(loader, node):
+    """Read a number. One to the base of sixty, such as 1:30, is a text, as in YAML 1.2 and in Kubernetes."""
+    if ":" in node.value:
+        return node.value
+    return yaml.SafeLoader.yaml_constructors[node.tag](loader, node)
 
-    Raises ValueError if that takes more than so many characters of JSON.
+
+for kind in ("int", "float"):
+    YamlLoader.add_constructor(f"tag:yaml.org,2002:{kind}", read_number)
+
+
+def check_yaml(text):
+    """Raise ValueError if YAML is nested too deep to be built, or its aliases stand for too much.
+
+    Else old versions of PyYAML crash, and merges of merges (<<) take for ever.
     """
-    text = ""
-    for part in json.JSONEncoder(default=str).iterencode(document):
-        text += part
-        if len(text) > most:
-            raise ValueError("its aliases stand for too much")
-    return json.loads(text)
+    size = 0  # characters, with what aliases stand for
+    sizes = {}  # anchor -> the size of what its aliases stand for
+    around = []  # of the collections that an event is in: (anchor, the size before it)
+    for event in yaml.parse(text, YamlLoader):
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = around.pop()
+            sizes[anchor] = size - before
+        elif isinstance(event, yaml.CollectionStartEvent):
+            around.append((event.anchor, size))
+            size += 1
+        elif isinstance(event, yaml.ScalarEvent):
+            sizes[event.anchor] = len(event.value) + 1
+            size += sizes[event.anchor]
+        elif isinstance(event, yaml.AliasEvent):
+            size += sizes.get(event.anchor, 0)
+        if len(around) > 100:
+            raise ValueError(f"line {line}: it is nested deeper than 100 levels")
+        if size > 10 * len(text) + 10_000_000:
+            raise ValueError(f"line {line}: its aliases stand for too much")
 
 
 def unique_keys(pairs):
@@ -210,8 +235,9 @@ def parse(text):
         if text.lstrip().startswith("{"):
             yield json.loads(text, object_pairs_hook=unique_keys)
         else:
-            for document in yaml.load_all(text, YamlLoader):
-                yield through_json(document, most=10 * len(text) + 10_000_000)
+            check_yaml(text)
+            for document in yaml.load_all(text, YamlLoader):  # JSON makes strings of dates, copies of aliases
+                yield json.loads(json.dumps(document, default=str))
     except json.JSONDecodeError as error:
         read = text[:error.pos].rstrip().removesuffix(",")
         lines = read.split("\n")

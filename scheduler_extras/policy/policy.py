@@ -40,6 +40,9 @@ class FullPolicy(Policy):
     def new_decision(self, pod, snapshot):
         """Return a decision about a pod, in which nothing is decided yet."""
         pod.signatures.clear()  # since it was tried last, it may have changed
+        if not pod.is_undecided:
+            pod.so_far.clear()
+        pod.is_undecided = False
         return FullDecision(pod, snapshot.nodes, policy=self, snapshot=snapshot)
 
     def nodes_that_fit(self, pod, snapshot):

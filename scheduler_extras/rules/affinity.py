@@ -5,12 +5,13 @@ What terms say of the domains is worked out once for each pod (`affinity_around`
 
 import collections
 import functools
+import hashlib
 import itertools
-import json
+import marshal
 import weakref
 
 from scheduler import Malformed, Unschedulable, kept_with_pod, pick, satisfies
-from scheduler_extras.memory import count_pods, digest, recall
+from scheduler_extras.memory import count_pods, recall
 from scheduler_extras.objects import label_selector, pod_selector
 from scheduler_extras.rule import SKIP, WHEN, Rejected, predicate, priority, requires
 
@@ -25,7 +26,10 @@ from scheduler_extras.rule import SKIP, WHEN, Rejected, predicate, priority, req
 class AffinityTerm:
     """A term of inter-pod affinity or anti-affinity of a pod. Raises InvalidSelector."""
 
-    def __init__(self, pod, term, weight):
+    __slots__ = "__weakref__", "key", "meaning", "namespace_selector", "namespaces", "requirements", "weight"
+
+    def __init__(self, pod, term, weight, meaning):
+        self.meaning = meaning  # that of terms which say the same
         self.weight = weight
         self.key = pick(term, str, "topologyKey")
         self.requirements = pod_selector(term, pod)
@@ -33,7 +37,13 @@ class AffinityTerm:
         self.namespace_selector = None if selector is None else label_selector(selector)
         by_default = [pod.namespace] if selector is None else []
         self.namespaces = pick(term, list, "namespaces", of=str) or by_default
-        self.meaning = digest(repr(vars(self)))  # that of terms which say the same
+
+    def labels(self):
+        """Return labels, (key, value), of which each pod that the term selects has one; else [None]."""
+        for key, operator, values in self.requirements:
+            if operator == "In":
+                return [(key, value) for value in values]
+        return [None]
 
     def selects(self, pod, snapshot):
         """Say whether the term means this pod."""
@@ -50,6 +60,15 @@ class AffinityTerm:
 TERMS = weakref.WeakValueDictionary()  # meaning -> the one AffinityTerm that says it, of whatever pods
 
 
+def affinity_term(pod, term, weight):
+    """Return the one AffinityTerm that says what a term of a pod says."""
+    own_labels = dict(pod.labels) if "matchLabelKeys" in term or "mismatchLabelKeys" in term else None
+    data = marshal.dumps([term, weight, pod.namespace, own_labels], 2)
+    meaning = hashlib.blake2b(data, digest_size=16).digest()
+    known = TERMS.get(meaning)
+    return known or TERMS.setdefault(meaning, AffinityTerm(pod, term, weight, meaning))
+
+
 @kept_with_pod
 def affinity_terms(pod):
     """The pod's {name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
@@ -61,10 +80,10 @@ def affinity_terms(pod):
         weights = collections.Counter()  # terms that are alike count as one that weighs as much as they
         try:
             for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
-                term = raw.get("podAffinityTerm") or raw
-                weights[json.dumps(term)] += pick(raw, int, "weight") or 1
-            terms = [AffinityTerm(pod, json.loads(term), weight) for term, weight in weights.items()]
-            lists[when + side] = [TERMS.setdefault(term.meaning, term) for term in terms]
+                term = marshal.dumps(raw.get("podAffinityTerm") or raw, 2)
+                weights[term] += pick(raw, int, "weight") or 1
+            lists[when + side] = [
+                affinity_term(pod, marshal.loads(term), weight) for term, weight in weights.items()]
         except Malformed as error:
             problem = f"parsing pod: {when}{side}Terms: {error}"  # as upstream, the last one
     return lists, problem
@@ -81,28 +100,49 @@ def selected_by(terms, snapshot):
 
 
 def terms_on(node):
-    """Return [(name of a list, term, domain)] of all affinity terms that pods on a node have."""
-    return [(list_name, term, (term.key, node.labels[term.key]))
-            for pod in node.pods.values() if pod.is_affine
-            for list_name, terms in affinity_terms(pod)[0].items()
-            for term in terms if term.key in node.labels]
+    """Return the node's labels, and for each pod there with affinity its lists of terms; None if none has."""
+    of_pods = [affinity_terms(pod)[0] for pod in node.pods.values() if pod.is_affine]
+    return (node.labels, of_pods) if of_pods else None
+
+
+def entries_of(on_node, other):
+    """Yield (label, (name of a list, term, domain)) of terms on a node, but of pods that the other has, too.
+
+    Each is filed under the labels that it looks for.
+    """
+    labels, of_pods = on_node or ({}, [])
+    known = {id(lists) for lists in other[1]} if other and other[0] is labels else ()
+    domains = {}
+    for list_name, terms in [each for lists in of_pods if id(lists) not in known for each in lists.items()]:
+        for term in [term for term in terms if term.key in labels]:
+            domain = domains.setdefault(term.key, (term.key, labels[term.key]))
+            for label in term.labels():
+                yield label, (list_name, term, domain)
 
 
 def gather_anew(gathered, before, now):
-    """Return {(name of a list, term): {domain: how many pods there have the term}}.
+    """Return {label: {(name of a list, term, domain): how many pods there have the term}}.
 
     That is what was gathered, with the terms that are on some nodes now in place of those before.
     """
-    changes = collections.defaultdict(collections.Counter)
-    for sign, on_nodes in ((-1, before), (1, now)):
-        for list_name, term, domain in itertools.chain.from_iterable(on_nodes.values()):
-            changes[list_name, term][domain] += sign
     gathered = dict(gathered)
-    for what, numbers in changes.items():
-        numbers.update(gathered.pop(what, {}))
-        there = {domain: number for domain, number in numbers.items() if number}
-        if there:  # else no pod has the term any more
-            gathered[what] = there
+    copied = set()
+    for name, on_node in now.items():
+        was_there = before.get(name)
+        entries = itertools.chain(
+            zip(itertools.repeat(1), entries_of(on_node, was_there)),
+            zip(itertools.repeat(-1), entries_of(was_there, on_node)))
+        for change, (label, entry) in entries:
+            if label not in copied:  # what was gathered is not changed
+                copied.add(label)
+                gathered[label] = dict(gathered.get(label, ()))
+            numbers = gathered[label]
+            numbers[entry] = numbers.get(entry, 0) + change
+            if not numbers[entry]:
+                del numbers[entry]
+            if not numbers:
+                del gathered[label]
+                copied.discard(label)
     return gathered
 
 
@@ -121,14 +161,15 @@ def affinity_around(pod, snapshot):
                     then=lambda nodes, on_nodes: gather_anew({}, {}, on_nodes))
     if not (of_all or pod.is_affine):  # as in most clusters, so that this takes no time
         return collections.defaultdict(collections.Counter)
-    terms = itertools.chain(*own.values(), (term for _, term in of_all))
+    near = [each for label in (None, *pod.labels.items()) for each in of_all.get(label, {}).items()]
+    terms = itertools.chain(*own.values(), (term for (_, term, _), _ in near))
     namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
     basis = weakref.ref(pod), snapshot.memory.version, namespaces  # the same for predicate and priority
-    return recall("around", "", snapshot, {}, None, basis, lambda *_: sum_up(own, of_all, pod, snapshot))
+    return recall("around", "", snapshot, {}, None, basis, lambda *_: sum_up(own, near, pod, snapshot))
 
 
-def sum_up(own, of_all, pod, snapshot):
-    """Sum up what a pod's own terms and those of all others say; see `affinity_around`."""
+def sum_up(own, near, pod, snapshot):
+    """Sum up what a pod's own terms say, and those of others that may select it; see `affinity_around`."""
     around = collections.defaultdict(collections.Counter)
     for list_name, (what, _, sign) in SAID_BY_TERMS.items():
         terms = own[list_name]
@@ -142,11 +183,11 @@ def sum_up(own, of_all, pod, snapshot):
                 labels = snapshot.nodes[name].labels
                 for key in keys & labels.keys():
                     around[what][key, labels[key]] += weight * selected[name]
-    for (list_name, term), numbers in of_all.items():
+    selects = functools.cache(lambda term: term.selects(pod, snapshot))
+    for (list_name, term, domain), number in near:
         _, what, sign = SAID_BY_TERMS[list_name]
-        if term.selects(pod, snapshot):
-            for domain, number in numbers.items():
-                around[what][domain] += sign * term.weight * number
+        if selects(term):
+            around[what][domain] += sign * term.weight * number
     return around
 
 

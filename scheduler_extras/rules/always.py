@@ -13,18 +13,24 @@ from scheduler_extras.rule import SKIP, FullRule, Rejected, prepare
 
 def reasons_supposing(pod, node, snapshot, gone=(), there=()):
     """Return why the predicates refuse the node to the pod if some pods were gone and others there."""
+    predicates = snapshot.policies[pod.scheduler].predicates_to_ask()
+    return reasons_in_another_cluster(predicates, pod, node, snapshot, gone, there)
+
+
+def reasons_in_another_cluster(predicates, pod, node, snapshot, gone, there):
+    """Return why these predicates refuse the node to the pod if some pods were gone and others there."""
     changed = with_pods(node, [each for each in [*node.pods.values(), *there] if each not in gone])
     supposed = replace(snapshot, nodes=snapshot.nodes | {node.name: changed}, memory=snapshot.memory.copy())
     supposed.note_change(changed)
     try:
-        predicates = snapshot.policies[pod.scheduler].predicates_to_ask()
-        for rule in prepare(predicates, pod, supposed.nodes, supposed):
-            reasons = rule.reasons(changed)
-            if reasons:
-                return reasons
-        return []
+        return first_reasons(prepare(predicates, pod, supposed.nodes, supposed), changed)
     except Rejected as error:
         return [str(error)]
+
+
+def first_reasons(prepared, node):
+    """Return the reasons of the first of these Prepared predicates that has some against a node, or []."""
+    return next(filter(None, (rule.reasons(node) for rule in prepared)), [])
 
 
 def claims_of_devices(pod, nodes, snapshot):
@@ -34,23 +40,54 @@ def claims_of_devices(pod, nodes, snapshot):
     return SKIP
 
 
+Rivals = collections.namedtuple("Rivals", "on_nodes snapshot predicates prepared")
+
+
 def nominated_elsewhere(pod, nodes, snapshot):
-    """Return {node: the other pods, no less important, for which room is being made there}."""
-    if not snapshot.nominated:
+    """Return for which other pods, no less important, room is being made where; and whom to ask about them.
+
+    They are pods of our schedulers, as kube-scheduler's nominator has those of its own queue.
+    """
+    rivals = [other for other in snapshot.nominated
+              if other.uid != pod.uid and other.priority >= pod.priority and is_ours(other, snapshot)]
+    if not rivals:
         return SKIP
-    others = collections.defaultdict(list)
+    on_nodes = collections.defaultdict(list)
     placed = set().union(*(node.pods for node in nodes))
-    for other in snapshot.nominated:
-        is_done = other.phase in ("Succeeded", "Failed") or other.uid in placed
-        if other.uid != pod.uid and other.priority >= pod.priority and not is_done:
-            others[other.nominated_node].append(other)
-    return (others, snapshot) if others else SKIP
+    for other in rivals:
+        if other.uid not in placed:
+            on_nodes[other.nominated_node].append(other)
+    predicates = snapshot.policies[pod.scheduler].predicates
+    prepared = prepare(predicates, pod, snapshot.nodes, snapshot)
+    concerns_others = pod.is_affine or any(rule.metadata is not None for rule in prepared)
+    if concerns_others or any(map(looks_around, predicates)):
+        prepared = None  # a cluster with those pods is made up
+    return Rivals(on_nodes, snapshot, predicates, prepared)
+
+
+def is_ours(pod, snapshot):
+    """Say whether one of our schedulers still has to place a pod."""
+    return pod.scheduler in snapshot.policies and pod.phase not in ("Succeeded", "Failed")
+
+
+def looks_around(rule):
+    """Say whether a rule may look at other pods though it had nothing to say: one's own, ServiceAffinity."""
+    return rule.metadata and (rule.argument or not rule.steady)
 
 
 def room_for_nominated(pod, node, metadata):
-    """The pod still fits once those are there that are nominated to the node. Upstream: addNominatedPods."""
-    others, snapshot = metadata
-    return reasons_supposing(pod, node, snapshot, there=others[node.name]) if node.name in others else []
+    """The pod still fits once those are there that are nominated to the node. Upstream: addNominatedPods.
+
+    Where none of the pods concerns more than its node, no cluster with them is made up, to be quick.
+    """
+    there = metadata.on_nodes.get(node.name)
+    if not there:
+        return []
+    if metadata.prepared is None or any(other.is_affine or other.named_claims for other in there):
+        return reasons_in_another_cluster(metadata.predicates, pod, node, metadata.snapshot, (), there)
+    if with_pods not in node.derived or node.derived[with_pods][0] != there:
+        node.derived[with_pods] = there, with_pods(node, [*node.pods.values(), *there])
+    return first_reasons(metadata.prepared, node.derived[with_pods][1])
 
 
 def nominate(pod, node_name, snapshot):
