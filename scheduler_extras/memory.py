@@ -36,6 +36,7 @@ class FullSnapshot:
     memory: Memory = field(default_factory=lambda: Memory())  # what was found out of the nodes
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
+    going: set = field(default_factory=set)  # uids of pods that are to be deleted, as this pass has decided
 
     def put(self, pod, node):
         """Put a pod on a node."""

@@ -1,5 +1,4 @@
-"""Preemption, as a rule of one's own (scheduler_extras/examples/tutorial_rules.py): who has to go, and where; by itself, and beside the
-real kube-scheduler."""
+"""Preemption: who has to go, and where; how that is written; beside the real kube-scheduler."""
 
 import contextlib
 import json
@@ -11,12 +10,10 @@ from collections import Counter
 
 import pytest
 from everything import scheduler
-import tutorial_rules
-from conftest import DEFAULT_PREDICATES, MANDATORY_PREDICATES, ROOT, a_pass, cluster_of, free_port, node, pending_pods, pod, run_scheduler, table, wait_for
+from conftest import DEFAULT_PREDICATES, MANDATORY_PREDICATES, ROOT, a_pass, cluster_of, free_port, node, pending_pods, pod, run_scheduler, table, wait_for, wait_until_told
 from test_in_cluster import MANIFESTS
 from test_loop import Server
 
-RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"
 POLICY = {"kind": "Policy", "apiVersion": "v1", "priorities": [],
           "predicates": [{"name": name} for name in [*DEFAULT_PREDICATES, *MANDATORY_PREDICATES, "Preemption"]]}
 
@@ -37,6 +34,13 @@ def incoming(cpu="1", priority=10, nominated=None, name="p", **options):
     return pod(name, {"cpu": cpu}, priority=priority, status={"nominatedNodeName": nominated}, **options)
 
 
+def victim(name, on, **options):
+    """A pod that is on its way out, as it was preempted."""
+    thing = running(name, on, metadata=GOING, **options)
+    thing["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
+    return thing
+
+
 def budget(allowed, app="a", namespace="default", name="budget", **status):
     """A PodDisruptionBudget for the pods of an app, of which some may go; or of a selector."""
     return {"kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": namespace},
@@ -50,15 +54,17 @@ def apart(app, **more):
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app, **more}}}]}}
 
 
-def configured(*plugins):
-    """A KubeSchedulerConfiguration with these plugins beside the default ones, as the loop takes it."""
-    return scheduler.read_configuration(configuration(*plugins), "my-scheduler")
+def configured(**profile):
+    """A KubeSchedulerConfiguration with one profile, as the loop takes it."""
+    return scheduler.read_configuration(configuration(**profile), "my-scheduler")
 
 
-def configuration(*plugins):
-    """A KubeSchedulerConfiguration with these plugins beside the default ones."""
-    return {"apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": [
-        {"plugins": {"multiPoint": {"enabled": [{"name": name} for name in plugins]}}}]}
+def configuration(**profile):
+    """A KubeSchedulerConfiguration with one profile."""
+    return {"apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+
+
+OFF = {"plugins": {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}}
 
 
 def decide(objects, policies=None, name="p"):
@@ -299,32 +305,36 @@ def test_it_says_who_has_to_go_and_why_there(objects, text):
 def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a_cluster(kind, monkeypatch):
     monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     server = Server(node("n", cpu="1"), running("a", "n"), incoming())
-    server.failures["a"] = [403]
+    server.failures["a"] = [None, 403]  # the question whether it may go; and when it should
     cluster = kind[0](server)
     for _ in range(2):
         a_pass(cluster, built())
         cluster.pending.end_backoff()
-    assert len(server.sent("DELETE", "/pods/a")) == 2
+    assert [bool(body.get("dryRun")) for *_, body in server.sent("DELETE", "/pods/a")] == [True, False, True, False]
 
 
 def test_a_victim_is_told_though_a_less_important_pod_that_was_to_go_there_has_gone():
     server = Server(node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="low", priority=5, nominated="n"))
     server.failures["status"] = [None, None, 404]  # the condition of a, who is to go; where p is to go; and low no longer
-    a_pass(scheduler.LiveCluster(server), built())
+    a_pass(cluster := scheduler.LiveCluster(server), built())
+    wait_until_told(cluster)
     assert [body["involvedObject"]["name"] for *_, body in server.sent("POST", "/events")
             if body["reason"] == "Preempted"] == ["a"]
 
 
 def test_in_which_order_the_requests_are_sent():
-    """No room is promised that nobody leaves; what may fail, as a less important pod has gone, comes last."""
+    """Nobody goes before all have been asked for. No room is promised that nobody leaves."""
     decision, _ = decide([node("n", cpu="2"), running("a", "n"), running("b", "n", namespace="red"), incoming("2"),
                           incoming(name="low", priority=5, nominated="n")])
     steps = [(method, path.removeprefix("/api/v1/namespaces/")) for method, path, _ in decision.requests]
     assert steps == [
-        ("PATCH", "default/pods/a/status"), ("DELETE", "default/pods/a"),
-        ("PATCH", "red/pods/b/status"), ("DELETE", "red/pods/b"), ("PATCH", "default/pods/p/status"),
-        ("POST", "default/events"), ("POST", "red/events"), ("PATCH", "default/pods/low/status")]
-    disruption, deletion, *_, event, _, _ = [body for _, _, body in decision.requests]
+        ("GET", "default/pods/p"), ("DELETE", "default/pods/a"), ("DELETE", "red/pods/b"),
+        ("PATCH", "default/pods/a/status"), ("DELETE", "default/pods/a"), ("POST", "default/events"),
+        ("PATCH", "red/pods/b/status"), ("DELETE", "red/pods/b"), ("POST", "red/events"),
+        ("PATCH", "default/pods/p/status"), ("PATCH", "default/pods/low/status")]
+    waits, rehearsal, _, disruption, deletion, event, *_ = [body for _, _, body in decision.requests]
+    assert waits == {"metadata": {"uid": "", "deletionTimestamp": ""}, "spec": {"nodeName": ""}}
+    assert rehearsal == {"preconditions": {"uid": "default/a"}, "dryRun": ["All"]}
     [condition] = disruption["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
         "DisruptionTarget", "True", "PreemptionByScheduler",
@@ -425,7 +435,7 @@ def command_line(folder, *arguments):
     (folder / "policy.json").write_text(json.dumps(POLICY))
     (folder / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
         node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="q", schedulerName="other")]}))
-    run = run_scheduler("--plugins", RULES, "--policy", folder / "policy.json", "--cluster", folder / "cluster.json",
+    run = run_scheduler("--policy", folder / "policy.json", "--cluster", folder / "cluster.json",
                         *arguments)
     said = [line for line in run.stderr.splitlines() if not line.endswith(": not named here, so not asked")]
     assert (run.returncode, said) == (0, ["dry run: nothing is written"] if "--dry-run" in arguments else [])
@@ -435,7 +445,7 @@ def command_line(folder, *arguments):
 @table("arguments, text", {
     "in memory, the victim goes, and the pod gets its room": ([], "default/p -> n"),
     "but not in a dry run": (["--dry-run"], "default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu. default/q is left"),
-    "nor within a single pass": (["--once"], "default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu. default/q is left"),
+    "nor within a single pass": (["--once"], "default/q is left to other default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu."),
     "who would go is shown for one pod": (["--explain", "p"], "It preempts default/a on n"),
     "and for one of another scheduler's": (["--explain", "q"], "It preempts default/a on n"),
     "and to programs": (["--output=json"], '"remedy": "It preempts default/a on n, where that helps."'),
@@ -453,7 +463,7 @@ def test_nobody_preempts_without_the_rule():
 
 @table("policies, victims", {
     "a Policy has those compared who come first, and first are those whose budgets are violated": (built(), ["a", "b"]),
-    "a configuration has the most important ones compared": (configured("Preemption"), ["c", "d"]),
+    "a configuration has the most important ones compared": (configured(), ["c", "d"]),
 })
 def test_the_file_that_names_it_says_which_kube_scheduler_it_follows(policies, victims):
     """Two nodes with a violated budget each. Upstream: SelectVictimsOnNode, which sorts them at its end today."""
@@ -467,22 +477,21 @@ STALE = [node("n", cpu="1"), incoming("2", 20, nominated="n"), incoming(name="q"
 
 
 @table("objects, policies, nominated, places", {
-    "under a configuration its room is free at once": (STALE, configured(), {"p": None}, {"q": "n"}),
+    "under a configuration its room is free at once": (STALE, configured(**OFF), {"p": None}, {"q": "n"}),
     "under a Policy it is kept, as by kube-scheduler 1.20": (
         STALE, built({"kind": "Policy", "apiVersion": "v1"}), {}, {}),
     "room on a node that has gone is no longer kept": (
-        [node("n", cpu="1"), incoming("2", 20, nominated="gone")], configured(), {"p": None}, {}),
+        [node("n", cpu="1"), incoming("2", 20, nominated="gone")], configured(**OFF), {"p": None}, {}),
     "who is nominated to no node has nothing to give": (
-        [node("n", cpu="1"), incoming("2", 20), incoming(name="q")], configured(), {}, {"q": "n"}),
+        [node("n", cpu="1"), incoming("2", 20), incoming(name="q")], configured(**OFF), {}, {"q": "n"}),
     "who fits keeps it until it is bound": (
-        [node("n", cpu="1"), incoming("1", 20, nominated="n"), incoming(name="q")], configured(), {}, {"p": "n"}),
-    "a rule that waits for victims to go keeps it": (
-        [node("n", cpu="1"), running("a", "n", metadata=GOING), incoming("1", 20, nominated="n")],
-        configured("Preemption"), {}, {}),
-    "a rule that makes room elsewhere moves it": (
+        [node("n", cpu="1"), incoming("1", 20, nominated="n"), incoming(name="q")], configured(**OFF), {}, {"p": "n"}),
+    "who waits for victims to go keeps it": (
+        [node("n", cpu="1"), victim("a", "n"), incoming("1", 20, nominated="n")], configured(), {}, {}),
+    "who makes room elsewhere moves it": (
         [node("m", cpu="2"), running("a", "m"), node("n", cpu="1"), incoming("2", 20, nominated="n")],
-        configured("Preemption"), {"p": "m"}, {}),
-    "a rule that finds none does not keep it": (STALE, configured("Preemption"), {"p": None}, {"q": "n"}),
+        configured(), {"p": "m"}, {}),
+    "who finds nobody does not keep it": (STALE, configured(), {"p": None}, {"q": "n"}),
 })
 def test_the_nomination_of_a_pod_that_fits_nowhere(objects, policies, nominated, places):
     cluster = cluster_of(*objects)
@@ -495,7 +504,7 @@ def test_the_nomination_of_a_pod_that_fits_nowhere(objects, policies, nominated,
 
 def test_a_nomination_is_cleared_by_a_request():
     server = Server(*STALE)
-    make_pass(scheduler.ListedCluster(server), configured())
+    make_pass(scheduler.ListedCluster(server), configured(**OFF))
     assert [body for *_, body in server.sent("PATCH", "/pods/p/status") if "nominatedNodeName" in body["status"]] == [
         {"metadata": {"uid": "uid-p"}, "status": {"nominatedNodeName": None}}]
 
@@ -640,7 +649,7 @@ def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
             f"--policy-config-file={theirs}")
 
     def by_us():
-        run = run_scheduler("--server", contested.server, "--plugins", RULES, "--policy", ours, "--once",
+        run = run_scheduler("--server", contested.server, "--policy", ours, "--once",
                             "--output=json")
         said = [line for line in run.stderr.splitlines() if "takes long" not in line]  # as on a busy machine it may
         assert run.returncode == 0 and len(said) == 2, said
@@ -651,8 +660,8 @@ def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
     assert {*answer.pop("events")} <= {*expected.pop("events")}, "which tells those again who are going already"
     assert answer == expected
     assert len(answer["victims"]) > 20 and len(answer["nominated"]) > 15
-    reasons = Counter(why for decision in decisions for why in tutorial_rules.WHY if why in decision["remedy"])
-    assert reasons.keys() == set(tutorial_rules.WHY), "each step has decided somewhere"
+    reasons = Counter(why for decision in decisions for why in scheduler.WHY if why in decision["remedy"])
+    assert reasons.keys() == set(scheduler.WHY), "each step has decided somewhere"
     assert any(not decision["remedy"] for decision in decisions)
 
 
@@ -664,7 +673,7 @@ def test_in_the_end_the_most_important_pods_run(contested, tmp_path, start_sched
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     contested.create(*(node(f"n{i}", cpu="10") for i in range(6)))
     chance, api = random.Random(1), scheduler.PooledProxy(contested.server)
-    start_scheduler("--server", contested.server, "--plugins", RULES, "--policy", tmp_path / "policy.json",
+    start_scheduler("--server", contested.server, "--policy", tmp_path / "policy.json",
                     "--interval=0.1")
     levels = sorted(["low", "middle", "high", "p10"] * 45, key=lambda level: LEVELS[level] + chance.randint(0, 150))
     for i, level in enumerate(levels):
@@ -691,7 +700,7 @@ def test_in_the_end_the_most_important_pods_run(contested, tmp_path, start_sched
 
 def test_the_room_is_kept_until_the_victims_have_gone(contested, tmp_path, start_scheduler):
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
-    arguments = ["--server", contested.server, "--plugins", RULES, "--policy", tmp_path / "policy.json"]
+    arguments = ["--server", contested.server, "--policy", tmp_path / "policy.json"]
     contested.create(node("n", cpu="2"), *(pod(name, {"cpu": "1"}, priorityClassName=name) for name in ("low", "high")))
     run_scheduler(*arguments, "--once")
     contested.create(pod("p30", {"cpu": "1"}, priorityClassName="p30"))
@@ -734,7 +743,7 @@ def test_the_room_of_a_stale_nomination_is_free_again(contested, tmp_path):
 def test_another_replica_goes_on_where_one_has_stopped(contested, tmp_path):
     """All is in the cluster: who is nominated, and who has still to go."""
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
-    arguments = ["--server", contested.server, "--plugins", RULES, "--policy", tmp_path / "policy.json", "--once"]
+    arguments = ["--server", contested.server, "--policy", tmp_path / "policy.json", "--once"]
     contested.create(node("n", cpu="2"), pod("low", {"cpu": "1"}, priorityClassName="low"))
     contested.bind("low", "n")
     contested.create(pod("p30", {"cpu": "2"}, priorityClassName="p30"))
@@ -765,7 +774,7 @@ def test_it_needs_the_two_rights_that_the_readme_names(contested, tmp_path, mani
     port = free_port()
     proxy = contested.start(
         "kubectl", "--kubeconfig", contested.kubeconfig("my-scheduler", token), "proxy", f"--port={port}")
-    arguments = ["--server", f"http://127.0.0.1:{port}", "--plugins", RULES, "--policy", tmp_path / "policy.json"]
+    arguments = ["--server", f"http://127.0.0.1:{port}", "--policy", tmp_path / "policy.json"]
     try:
         wait_for("the proxy answers", lambda: "cannot reach" not in run_scheduler(
             *arguments, "--once", "--dry-run").stderr)
