@@ -235,11 +235,13 @@ A, PORT = {"app": "a"}, [{"name": "main", "image": "nginx", "ports": [{"containe
     "... but it waits if there others have to go, too": (
         [node("n", cpu="2"), node("m", cpu="2"), running("a", "n", metadata=GOING), running("b", "n", 10),
          running("c", "m"), incoming("2", nominated="n")], [], {}),
-    "a nomination ends when all there are as important": (
-        [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n")], [], {"p": None}),
-    "... when no node is any good": (
+    "a nomination lasts while those there are as important": (
+        [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n")], [], {}),
+    "... but not beside that of an equal": (
+        [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n"), incoming(name="q", nominated="n")], [], {"p": None}),
+    "... nor when no node is any good": (
         [node("n", cpu="1", unschedulable=True), running("a", "n"), incoming(nominated="n")], [], {"p": None}),
-    "... or there": (
+    "... nor when there is no such node": (
         [node("n", cpu="1", unschedulable=True), incoming(nominated="gone")], [], {"p": None}),
     "of many nodes the only one where no budget is violated is found": (
         [*(node(f"n{i:03}", cpu="1") for i in range(102)),
@@ -320,6 +322,187 @@ def test_a_victim_is_told_though_a_less_important_pod_that_was_to_go_there_has_g
     wait_until_told(cluster)
     assert [body["involvedObject"]["name"] for *_, body in server.sent("POST", "/events")
             if body["reason"] == "Preempted"] == ["a"]
+
+
+def two_victims():
+    """An API server with a node from which two pods have to go for a third one; a fourth one is nominated there."""
+    return Server(node("n", cpu="2"), running("a", "n"), running("b", "n"), incoming("2"),
+                  incoming(name="low", priority=5, nominated="n", preemptionPolicy="Never"))
+
+
+def preempted(server):
+    """What was asked of a server: whom to delete, whose condition to say so, whom to tell, and where pods are nominated."""
+    patches = [(path.split("/")[-2], body["status"]) for _, path, _, body in server.sent("PATCH", "/status")]
+    return {"deleted": [path.rpartition("/")[2] for method, path, _, body in server.requests
+                        if method == "DELETE" and not body.get("dryRun")],
+            "marked": [name for name, status in patches if status.get("conditions", [{}])[0].get("type") == "DisruptionTarget"],
+            "told": sorted({body["involvedObject"]["name"] for *_, body in server.sent("POST", "/events") if body["reason"] == "Preempted"}),
+            "nominated": {name: status["nominatedNodeName"] for name, status in patches if "nominatedNodeName" in status}}
+
+
+def preempts_once(server, **more):
+    """Make a pass; return what was decided about the pod that needs room, and in memory the nominations after it."""
+    cluster = scheduler.ListedCluster(server, **more)
+    decisions = {decision.pod.name: decision for decision in make_pass(cluster, built())}
+    wait_until_told(cluster)
+    return decisions["p"], {other.name: other.nominated_node for other in cluster.snapshot.nominated}
+
+
+ALL_GO = {"deleted": ["a", "b"], "marked": ["a", "b"], "told": ["a", "b"], "nominated": {"p": "n", "low": None}}
+NOBODY_GOES = {"deleted": [], "marked": [], "told": [], "nominated": {}}
+
+
+@table("failures, done, nominated", {
+    "nothing fails": ({}, ALL_GO, {"p": "n"}),
+    "the pod has gone": ({"p": [404]}, NOBODY_GOES, {"low": "n"}),
+    "the pod is bound by now": ({"p": [{"kind": "Pod", "metadata": {"uid": "uid-p"}, "spec": {"nodeName": "m"}}]}, NOBODY_GOES, {"low": "n"}),
+    "the pod is being deleted": ({"p": [{"kind": "Pod", "metadata": {"uid": "uid-p", **GOING}, "spec": {}}]}, NOBODY_GOES, {"low": "n"}),
+    "another pod has its name": ({"p": [{"kind": "Pod", "metadata": {"uid": "uid-2"}, "spec": {}}]}, NOBODY_GOES, {"low": "n"}),
+    "the answer about it is none": ({"p": [{}]}, NOBODY_GOES, {"low": "n"}),
+    "nobody answers about it": ({"p": [0]}, NOBODY_GOES, {"low": "n"}),
+    "the first victim has changed": ({"a": [409]}, NOBODY_GOES, {"low": "n"}),
+    "the last victim has gone": ({"b": [404]}, NOBODY_GOES, {"low": "n"}),
+    "the last victim may not be deleted": ({"b": [403]}, NOBODY_GOES, {"low": "n"}),
+    "the API server fails twice": ({"b": [500, 500]}, ALL_GO, {"p": "n"}),
+    "it fails three times to say whether the last may go": ({"b": [500] * 3}, NOBODY_GOES, {"low": "n"}),
+    "the condition of the first cannot be written": ({"status": [422]}, NOBODY_GOES | {"marked": ["a"]}, {"low": "n"}),
+    "the first cannot be deleted after all": (
+        {"a": [None, 403]}, NOBODY_GOES | {"deleted": ["a"], "marked": ["a"]}, {"low": "n"}),
+    "the last cannot be deleted after all": (
+        {"b": [None, 500, 500, 500]}, NOBODY_GOES | {"deleted": ["a", "b", "b", "b"], "marked": ["a", "b"], "told": ["a"]}, {"low": "n"}),
+    "the answer to a deletion is lost, and it is deleted": (
+        {"b": [None, (500, True), 404]}, ALL_GO | {"deleted": ["a", "b", "b"]}, {"p": "n"}),
+    "no answer comes to a deletion": (
+        {"b": [None, 0]}, NOBODY_GOES | {"deleted": ["a", "b"], "marked": ["a", "b"], "told": ["a"]}, {"low": "n"}),
+    "another pod has the name of a victim by now": ({"b": [None, 409]}, ALL_GO, {"p": "n"}),
+    "an event cannot be written at first": ({"events": [500] * 3}, ALL_GO, {"p": "n"}),
+    "where the pod is nominated cannot be written: victims are on their way": (
+        {"status": [None, None, 500, 500, 500]}, ALL_GO | {"nominated": {"p": "n"}}, {"p": "n"}),
+})
+def test_what_is_deleted_and_what_is_kept_in_mind_when_a_request_fails(failures, done, nominated, monkeypatch):
+    monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
+    server = two_victims()
+    server.failures |= failures
+    decision, kept = preempts_once(server)
+    assert (preempted(server), kept) == (done, nominated)
+    assert bool(decision.remedy) == (nominated == {"p": "n"})
+
+
+@table("asked", {f"after {count} requests": count for count in range(1, 9)})
+def test_a_replica_that_does_not_lead_any_more_deletes_nobody_else(asked, monkeypatch):
+    server, sent = two_victims(), []
+    cluster = scheduler.ListedCluster(server)
+
+    def may_write():
+        sent.append(len(preempted(server)["deleted"]))
+        return len(sent) <= asked
+
+    cluster.writer.may_write = may_write
+    make_pass(cluster, built())
+    wait_until_told(cluster)
+    deleted = preempted(server)["deleted"]
+    assert len(deleted) == sent[asked], "none after it was deposed"
+    assert (len(deleted) == 2) == (asked >= 7), "the question about the pod, two about victims, then two requests for each"
+
+
+def test_in_a_dry_run_nobody_goes():
+    server = two_victims()
+    decision, kept = preempts_once(server, dry_run=True)
+    assert {method for method, *_ in server.requests} == {"GET"}
+    assert decision.remedy and kept == {"p": "n"}
+
+
+def test_a_nomination_that_could_not_be_written_is_written_by_the_next_attempt():
+    server = Server(node("n", cpu="1"), running("a", "n"), incoming())
+    carry_out = server.request
+
+    def request(method, path, body=None, params=None, **more):
+        """Let the victim end slowly."""
+        if method == "DELETE" and not body.get("dryRun"):
+            slow = server.objects["pods", "default", "a"]
+            server.objects["pods", "default", "a"] = slow | {"metadata": slow["metadata"] | GOING}
+            return {"kind": "Pod"}
+        return carry_out(method, path, body, params, **more)
+
+    server.request = request
+    server.failures["status"] = [None, 500, 500, 500]
+    cluster = scheduler.ListedCluster(server)
+    [first] = make_pass(cluster, built())
+    cluster.pending.end_backoff()
+    [second] = make_pass(cluster, built())
+    assert second.remedy == "It waits until the pods that are being deleted on n have gone."
+    assert sent(second, "PATCH", "/pods/(.*)/status") == {"p": {"metadata": {"uid": "uid-p"}, "status": {"nominatedNodeName": "n"}}}
+
+
+@table("arguments, compared", {
+    "by default a tenth of the nodes, but a hundred at least": ({}, 12),
+    "a number": ({"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 3}, 3),
+    "a share": ({"minCandidateNodesPercentage": 50, "minCandidateNodesAbsolute": 1}, 6),
+    "what is more of the two": ({"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 5}, 5),
+    "all of them": ({"minCandidateNodesPercentage": 100}, 12),
+    "more than there are": ({"minCandidateNodesAbsolute": 1000}, 12)})
+def test_how_many_candidates_are_compared(arguments, compared, monkeypatch):
+    policies = configured(pluginConfig=[{"name": "DefaultPreemption", "args": arguments}])
+    found, plain = [], scheduler.candidates
+    monkeypatch.setattr(scheduler, "candidates", lambda *asked: found.append(plain(*asked)) or found[-1])
+    names = [f"n{i:02}" for i in range(12)]
+    objects = [*(node(name, cpu="1") for name in names), *(running(f"a{i}", name, i) for i, name in enumerate(names))]
+    decision, _ = decide([*objects, node("no", unschedulable=True), incoming(priority=50)], policies)
+    [candidates] = found
+    assert len(candidates) == compared
+    best = min(candidates, key=lambda node: names.index(node.name))
+    assert list(sent(decision, "DELETE", "/pods/(.*)")) == [f"a{names.index(best.name)}"]
+
+
+def test_among_few_candidates_one_violates_no_budget():
+    """It is looked for beyond their number; at which node it begins is up to chance."""
+    policies = configured(pluginConfig=[{"name": "DefaultPreemption", "args": {
+        "minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1}}])
+    objects = [budget(0), incoming()]
+    for i in range(6):
+        objects += [node(f"n{i}", cpu="1"), running(f"a{i}", f"n{i}", labels=A if i != 4 else None)]
+    for _ in range(10):
+        decision, _ = decide(objects, policies)
+        assert list(sent(decision, "DELETE", "/pods/(.*)")) == ["a4"]
+
+
+@table("policies, condition, waits", {
+    "in 1.20 for all that go": (built(), None, True),
+    "today not for those that go anyway": (configured(), None, False),
+    "... nor that are evicted": (configured(), {"status": "True", "reason": "EvictionByEvictionAPI"}, False),
+    "... nor whose condition is no longer true": (configured(), {"status": "False", "reason": "PreemptionByScheduler"}, False),
+    "... but for those that go by a preemption": (configured(), {"status": "True", "reason": "PreemptionByScheduler"}, True)})
+def test_for_whom_a_nominated_pod_waits(policies, condition, waits):
+    leaving = running("a", "n", metadata=GOING)
+    leaving["status"]["conditions"] = [{"type": "DisruptionTarget"} | condition] if condition else []
+    decision, _ = decide([node("n", cpu="2"), leaving, running("b", "n", 5), incoming("2", nominated="n")], policies)
+    assert decision.remedy.startswith("It waits") == waits
+    assert list(sent(decision, "DELETE", "/pods/(.*)")) == ([] if waits else ["b"])
+
+
+@table("policies, text", {"in 1.20": (built(), "Preempted by default/p on node n"),
+                          "today": (configured(), "Preempted by pod default/p on node n")})
+def test_what_a_victim_is_told(policies, text):
+    decision, _ = decide([node("n", cpu="1"), running("a", "n"), incoming()], policies)
+    assert [body["message"] for _, path, body in decision.requests if path.endswith("/events")] == [text]
+
+
+@table("arguments, victims, said", {
+    "a provider": (["--policy", "DefaultProvider", "--preempt"], 1, ""),
+    "a Policy": (["--policy", "{policy}", "--preempt"], 1, ""),
+    "a Policy without it": (["--policy", "{policy}"], 0, "--preempt does it, or Preemption among the predicates"),
+    "a configuration": (["--policy", "{config}"], 1, ""),
+    "a configuration that disables it": (["--policy", "{off}"], 0, ""),
+    "... which the option does not overrule": (["--policy", "{off}", "--preempt"], 0, "--preempt changes nothing")})
+def test_who_preempts_by_which_options(tmp_path, arguments, victims, said):
+    files = {"policy": {"kind": "Policy", "apiVersion": "v1"}, "config": configuration(), "off": configuration(**OFF)}
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    (tmp_path / "cluster").write_text(json.dumps({"kind": "List", "items": [node("n", cpu="1"), running("a", "n"), incoming()]}))
+    paths = {name: tmp_path / name for name in files}
+    run = run_scheduler(*(argument.format(**paths) for argument in arguments), "--cluster", tmp_path / "cluster")
+    assert run.stdout.count("It preempts default/a on n") == victims and ("default/p -> n" in run.stdout) == bool(victims)
+    assert said in run.stderr and bool(said) == bool(run.stderr)
 
 
 def test_in_which_order_the_requests_are_sent():

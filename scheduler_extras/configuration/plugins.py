@@ -287,6 +287,10 @@ class MannerToday(Manner):
         by_preemption = ("True", "PreemptionByScheduler") in reasons[:1]
         return is_going(victim, snapshot) and (by_preemption or victim.uid in snapshot.going)
 
+    def keeps_nomination(self, pod, node_name, failed, snapshot):
+        """Nobody keeps it."""
+        return False
+
     def counted(self, victims):
         """Extenders say how many budgets are violated."""
         return victims

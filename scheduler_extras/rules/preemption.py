@@ -36,6 +36,15 @@ class Manner:
         """Say whether a pod that has made room lets this one go before it makes more."""
         return is_going(victim, snapshot)
 
+    def keeps_nomination(self, pod, node_name, failed, snapshot):
+        """Say whether a pod is still nominated to a node though nobody's going helps it now.
+
+        Otherwise than in 1.20, two of one priority do not keep each other from one room for ever.
+        """
+        rivals = [other for other in snapshot.nominated if other.uid != pod.uid
+                  and other.nominated_node == node_name and other.priority == pod.priority]
+        return not rivals and not all(is_hopeless(failed.get(name, {})) for name in snapshot.nodes)
+
     def counted(self, victims):
         """Return victims as an extender has left them: a bug of 1.20, kept, is that budgets are forgotten."""
         return Victims(victims.pods, 0)
@@ -58,9 +67,10 @@ def preempt(pod, failed, snapshot, percentage=10, absolute=100, manner=Manner())
         requests = [] if is_written else [nominate(pod, nominated, snapshot)]
         return requests, f"It waits until the pods that are being deleted on {nominated} have gone."
     found = candidates(pod, failed, snapshot, percentage, absolute, manner)
-    if not found:  # 1.20 may let it keep its nomination, so that two pods may keep each other from one room
-        is_nominated = nominated or pod.nominated_node
-        return ([nominate(pod, None, snapshot)], "") if is_nominated else None
+    if not found:
+        node_name = nominated or pod.nominated_node
+        is_kept = not node_name or manner.keeps_nomination(pod, node_name, failed, snapshot)
+        return None if is_kept else ([nominate(pod, None, snapshot)], "")
     try:
         found = left_by_extenders(pod, found, snapshot, manner)
     except Unschedulable as error:
