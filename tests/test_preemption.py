@@ -427,7 +427,7 @@ def test_a_nomination_that_could_not_be_written_is_written_by_the_next_attempt()
     server.request = request
     server.failures["status"] = [None, 500, 500, 500]
     cluster = scheduler.ListedCluster(server)
-    [first] = make_pass(cluster, built())
+    make_pass(cluster, built())
     cluster.pending.end_backoff()
     [second] = make_pass(cluster, built())
     assert second.remedy == "It waits until the pods that are being deleted on n have gone."

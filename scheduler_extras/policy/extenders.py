@@ -14,7 +14,7 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 from scheduler import LABEL_VALUE, ApiError, Failures, Malformed, Unschedulable, add_to, pick
 from scheduler_extras.policy.files import NANOSECONDS, Form, decode, in_short
-from scheduler_extras.rule import WHATEVER, Vote
+from scheduler_extras.rule import Vote
 from scheduler_extras.rules.preemption import Victims
 from scheduler_extras.trouble import at_most, one_line, warn_once, within
 
@@ -194,12 +194,9 @@ class Extender:
             if not passing <= nodes.keys():
                 raise Malformed("passes nodes it was not asked about")
             reasons = pick(answer, dict, "FailedNodes", of=str)
-            for_good = pick(answer, dict, "FailedAndUnresolvableNodes", of=str)
-            reasons |= for_good
-            refused = {}
-            for name in [name for name in nodes if name not in passing]:
-                title = f"{self.title}{WHATEVER}goes)" if name in for_good else self.title
-                refused[name] = {title: [at_most(1000, reasons[name])] if name in reasons else []}
+            reasons |= pick(answer, dict, "FailedAndUnresolvableNodes", of=str)
+            refused = {name: {self.title: [at_most(1000, reasons[name])] if name in reasons else []}
+                       for name in nodes if name not in passing}
             return {name: node for name, node in nodes.items() if name in passing}, Failures(failed | refused)
         return nodes, failed
 

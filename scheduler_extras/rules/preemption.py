@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from scheduler import ApiError, InvalidSelector, Unschedulable, event, now, pick, satisfies, text_at
 from scheduler_extras.memory import recall
 from scheduler_extras.objects import label_selector
-from scheduler_extras.rule import WHATEVER, predicate
+from scheduler_extras.rule import WHATEVER_THE_NODE, predicate
 from scheduler_extras.rules.always import nominate, reasons_supposing
 from scheduler_extras.rules.resources import CHANCE
 
@@ -126,8 +126,9 @@ HOLD_WHOEVER_GOES = (
 
 def is_hopeless(against):
     """Say whether what is against a node, {predicate: its reasons}, holds whoever goes from there."""
-    reasons = [reason for title, reasons in against.items() for reason in [title, *reasons]]
-    return any(reason.startswith(HOLD_WHOEVER_GOES) or WHATEVER in reason for reason in reasons)
+    is_rejected = any(title.endswith(WHATEVER_THE_NODE) for title in against)
+    reasons = [reason for reasons in against.values() for reason in reasons]
+    return is_rejected or any(reason.startswith(HOLD_WHOEVER_GOES) for reason in reasons)
 
 
 def candidates(pod, failed, snapshot, percentage, absolute, manner):
@@ -164,6 +165,8 @@ def victims_on(pod, node, snapshot, manner):
         gone.remove(other)
         if reasons_supposing(pod, node, snapshot, gone):
             gone.append(other)
+    if not gone:  # it is an extender that refuses the node
+        return None
     return Victims(manner.in_order(gone), sum(other in protected for other in gone))
 
 
