@@ -291,10 +291,6 @@ class MannerToday(Manner):
         """Nobody keeps it."""
         return False
 
-    def counted(self, victims):
-        """Extenders say how many budgets are violated."""
-        return victims
-
     def words(self, pod, node):
         """The pod is not named."""
         return f"Preempted by pod {pod.uid} on node {node.name}"

@@ -218,7 +218,7 @@ class Extender:
     def preempt(self, pod, found):
         """Return which candidates for a preemption it leaves, {Node: Victims}; maybe others go there.
 
-        None: it is to be passed over. Raises Unschedulable. Upstream: ProcessPreemption.
+        If it fails, and is ignorable, it leaves all. Raises Unschedulable. Upstream: ProcessPreemption.
         """
         kind = "NodeNameToMetaVictims" if self.names_only else "NodeNameToVictims"
         said = {}
@@ -232,7 +232,7 @@ class Extender:
             if not left.keys() <= nodes.keys():
                 raise Malformed("names nodes it was not asked about")
             return {nodes[name]: self.victims_in(thing, nodes[name]) for name, thing in left.items()}
-        return None
+        return found
 
     def victims_in(self, thing, node):
         """Read who is to go from a node. Raises Malformed, InputError."""

@@ -45,10 +45,6 @@ class Manner:
                   and other.nominated_node == node_name and other.priority == pod.priority]
         return not rivals and not all(is_hopeless(failed.get(name, {})) for name in snapshot.nodes)
 
-    def counted(self, victims):
-        """Return victims as an extender has left them: a bug of 1.20, kept, is that budgets are forgotten."""
-        return Victims(victims.pods, 0)
-
     def words(self, pod, node):
         """Return what a victim is told in its event."""
         return f"Preempted by {pod.key} on node {node.name}"
@@ -72,7 +68,7 @@ def preempt(pod, failed, snapshot, percentage=10, absolute=100, manner=Manner())
         is_kept = not node_name or manner.keeps_nomination(pod, node_name, failed, snapshot)
         return None if is_kept else ([nominate(pod, None, snapshot)], "")
     try:
-        found = left_by_extenders(pod, found, snapshot, manner)
+        found = left_by_extenders(pod, found, snapshot)
     except Unschedulable as error:
         return [], f"It preempts nobody: {error}."
     if not found:
@@ -254,13 +250,14 @@ def what_decides(victims, others):
     return differing[0] if differing else "where that helps"
 
 
-def left_by_extenders(pod, found, snapshot, manner):
-    """Return the candidates that extenders leave, maybe with other victims. Raises Unschedulable."""
+def left_by_extenders(pod, found, snapshot):
+    """Return the candidates that extenders leave, maybe with other victims. Raises Unschedulable.
+
+    A bug of 1.20 is not followed: there, none is asked (nobody calls WithExtenders).
+    """
     for extender in snapshot.policies[pod.scheduler].extenders:
         if found and extender.cares("preemptVerb", pod):
-            answer = extender.preempt(pod, found)
-            if answer is not None:  # else it is passed over
-                found = {node: manner.counted(victims) for node, victims in answer.items()}
+            found = extender.preempt(pod, found)
     return found
 
 
