@@ -57,6 +57,8 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
         help="Policy, KubeSchedulerConfiguration, DefaultProvider or ClusterAutoscalerProvider (policy.json)")
     add("--plugins", nargs="+", action="extend", default=[], metavar="FILE",
         help="Python files with rules of your own")
+    add("--preempt", action="store_true",
+        help="delete less important pods for one that fits nowhere, as a configuration does by itself")
     add("--interval", type=float, default=1, metavar="SECONDS", help="between polls (%(default)s)")
     add("--once", action="store_true", help="make passes until no pod is due, then stop")
     add("--leader-elect", nargs="?", const="true", choices=["true", "false"], help="lead by a Lease")
@@ -133,7 +135,7 @@ def command_line(argv=None):
 def run_command(options, screen):
     """Do what the command line asks for; return whether something failed. Raises ApiError, InputError."""
     shipped = str(Path(scheduler.__file__).with_name("policy.json")).removeprefix(os.getcwd() + os.sep)
-    files = [PolicyFile(path, options.scheduler_name, options.plugins)
+    files = [PolicyFile(path, options.scheduler_name, options.plugins, options.preempt)
              for path in (options.policy or shipped, *options.compare) if path]
     policies = files[0].policies
     api = Manifests(options.cluster) if options.cluster else PooledProxy(options.server)

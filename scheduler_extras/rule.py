@@ -132,6 +132,7 @@ for where, catalogue in CATALOGUES.items():
         RULE_OF[rule.function.__code__] = rule.name
 
 
+WHATEVER_THE_NODE = " (whatever the node)"  # ends the title of a rule that has Rejected a pod
 SKIP = object()  # what a `metadata` function returns to have its rule left out for the pod
 
 
@@ -351,7 +352,7 @@ class FullDecision(Decision):
         is_known = isinstance(error, (Unschedulable, Malformed, ApiError))
         self.message = str(error) if is_known else what_broke(error)
         if isinstance(error, Rejected):
-            why = {f"{error.title} (whatever the node)": [str(error)]}
+            why = {f"{error.title}{WHATEVER_THE_NODE}": [str(error)]}
             self.failed = Failures(dict.fromkeys(self.nodes, why))
             self.message = self.policy.rejection(error, self.failed)
         if not is_known:

@@ -951,8 +951,8 @@ def test_what_pods_wait_for_in_vain_among_manifests_is_said(things, said, tmp_pa
 def test_that_nobody_is_preempted_is_said_of_the_first_pod_that_might_preempt():
     things = [node("n"), *(pod(name, {"cpu": "9"}, priority=priority) for name, priority in (("a", 0), ("b", 7), ("c", 8)))]
     _, said = placed(text=yaml.safe_dump_all(things))
-    assert said == ("nobody is preempted for default/c, as kube-scheduler may do; the rule Preemption of "
-                    "scheduler_extras/examples/tutorial_rules.py does it\n")
+    assert said == ("nobody is preempted for default/c, as kube-scheduler may do; --preempt does it, "
+                    "or Preemption among the predicates\n")
 
 
 def tolerating(sign):

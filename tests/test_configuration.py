@@ -189,13 +189,26 @@ def test_what_is_read_without_effect_is_said(profile, more, notices):
     assert policy.notices == notices
 
 
+ALONE = {"multiPoint": {"disabled": [{"name": "*"}], "enabled": [{"name": "PrioritySort"}, {"name": "DefaultBinder"}]}}
+OFF = {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}
+
+
+@table("plugins, active", {
+    "DefaultPreemption runs by default": ({}, ["Preemption"]),
+    "it is enabled": ({"postFilter": {"enabled": [{"name": "DefaultPreemption"}]}}, ["Preemption"]),
+    "it is disabled": (OFF, []),
+    "it is disabled everywhere": ({"multiPoint": {"disabled": [{"name": "DefaultPreemption"}]}}, []),
+    "all is disabled": (ALONE, []),
+    "all is disabled but this": (ALONE | {"postFilter": {"enabled": [{"name": "DefaultPreemption"}]}}, ["Preemption"])})
+def test_a_configuration_preempts_unless_it_says_otherwise(plugins, active):
+    [policy] = load({"plugins": plugins}).values()
+    assert [rule.name for rule in policy.rules_with["post_filter"]] == active
+    assert [rule.name for rule in policy.rules() if rule.name == "Preemption"] == active
+
+
 @table("plugins, said", {
-    "DefaultPreemption runs by default": ({}, True),
-    "it is enabled": ({"postFilter": {"enabled": [{"name": "DefaultPreemption"}]}}, True),
-    "it is disabled": ({"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}, False),
-    "all is disabled": ({"multiPoint": {
-        "disabled": [{"name": "*"}], "enabled": [{"name": "PrioritySort"}, {"name": "DefaultBinder"}]}}, False),
-    "a rule of one's own does it": ({"multiPoint": {"enabled": [{"name": "Helps"}]}}, False)})
+    "a Policy": (None, True), "a Policy with a rule of one's own that does it": ("Helps", False),
+    "a configuration that does it": ({}, False), "a configuration that has disabled it": (OFF, False)})
 def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugins, said, monkeypatch, caplog):
     def helps(pod, node):
         yield "no"
@@ -203,7 +216,11 @@ def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugi
     rule = scheduler.FullRule("Helps", helps, hooks={"post_filter": lambda *_: None}, plugin="Helps")
     monkeypatch.setitem(scheduler.PREDICATES, "Helps", rule)
     monkeypatch.setattr(scheduler, "WARNED", {})
-    policies = load({"plugins": plugins})
+    if isinstance(plugins, dict):
+        policies = load({"plugins": plugins})
+    else:
+        also = [plugins] if plugins else []
+        policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"}, also)}
     cluster = cluster_of(pod("p", priority=7, nodeSelector={"is": "nowhere"}), node("n"))
     [waiting] = pending_pods(cluster, policies)
     snapshot = cluster.look(policies)
@@ -400,7 +417,7 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         assert argument["favorite_number"] == 3 and argument["favorNumber"] is None
         assert len(policy.rules_with["pre_bind"]) == 1 + bound, "VolumeBinding's, and the sample's"
     [policy] = load({"plugins": {"permit": {"enabled": plugins("Coscheduling")}}}).values()
-    assert [rule.name for rule in policy.others] == ["Coscheduling"] and len(policy.rules_with["permit"]) == 1
+    assert [rule.name for rule in policy.others] == ["Preemption", "Coscheduling"] and len(policy.rules_with["permit"]) == 1
     [policy] = load({"plugins": {"preBind": {"disabled": plugins("*")}}}).values()
     assert policy.rules_with["pre_bind"] == []
 
@@ -1049,7 +1066,7 @@ def test_a_predicate_is_added_in_one_place():
         assert rules(load()["my-scheduler"])[0] == [*FILTERS, "FreshNodes"]
         [policy] = load({"plugins": {"multiPoint": {"disabled": plugins("Freshness")},
                                      "permit": {"enabled": plugins("Freshness")}}}).values()
-        assert rules(policy)[0] == FILTERS and [rule.name for rule in policy.others] == ["FreshNodes"]
+        assert rules(policy)[0] == FILTERS and [rule.name for rule in policy.others] == ["Preemption", "FreshNodes"]
         [policy] = scheduler.load_policies("DefaultProvider", "my-scheduler").values()
         assert rules(policy)[0][-1] == "FreshNodes"
     finally:

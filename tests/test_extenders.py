@@ -354,3 +354,96 @@ def test_https(certificate, host, tls, works):
     decision = decide([{"urlPrefix": url, "filterVerb": "filter", "enableHttps": True, "tlsConfig": tls}])
     service.stop()
     assert (decision.node == "a") == works, decision.message
+
+
+A_NODE_EACH = [*(node(name, cpu="1") for name in "abc"), *(
+    pod(f"on-{name}", {"cpu": "1"}, nodeName=name, priority=i, metadata={"uid": f"uid-{name}"}) for i, name in enumerate("abc"))]
+KINDS = {"Policy": lambda document: {"my-scheduler": scheduler.read_policy(document, ["Preemption"])},
+         "KubeSchedulerConfiguration": lambda document: scheduler.read_configuration(document, "my-scheduler")}
+
+
+def remedy(extenders, objects=A_NODE_EACH, kind="Policy"):
+    """What is done, with these extenders, about a pod that fits nowhere."""
+    document = {"kind": kind, "apiVersion": scheduler.CONFIGURATION_VERSION, "extenders": extenders}
+    if kind == "Policy":
+        document |= {"predicates": [{"name": "PodFitsResources"}], "priorities": []}
+    policies = KINDS[kind](document)
+    cluster = conftest.cluster_of(*objects, pod("p", {"cpu": "1"}, priority=9))
+    [waiting] = conftest.pending_pods(cluster, policies)
+    snapshot = cluster.look(policies)
+    decision = scheduler.schedule(waiting, snapshot, policies["my-scheduler"])
+    policies["my-scheduler"].seek_remedy(decision, snapshot)
+    assert any("DELETE" in request for request in decision.requests) == decision.remedy.startswith("It preempts default/")
+    return decision.remedy
+
+
+def victims(*uids, **more):
+    """What an extender says of a node."""
+    return {"Pods": [{"UID": uid} for uid in uids], **more}
+
+
+@pytest.mark.parametrize("names_only", [False, True])
+def test_an_extender_is_asked_who_may_go(service, names_only):
+    service.answers["preempt"] = 200, {"NodeNameToMetaVictims": {"c": victims("uid-c")}}
+    said = remedy([{"urlPrefix": service.url, "preemptVerb": "preempt", "nodeCacheCapable": names_only}])
+    assert said == "It preempts default/on-c on c, where that helps."
+    [(verb, asked)] = service.asked
+    assert verb == "preempt" and asked["Pod"]["metadata"]["name"] == "p"
+    kind = "NodeNameToMetaVictims" if names_only else "NodeNameToVictims"
+    assert asked.keys() == {"Pod", kind} and asked[kind].keys() == {*"abc"}
+    [first] = asked[kind]["a"]["Pods"]
+    assert first == {"UID": "uid-a"} if names_only else first["metadata"]["uid"] == "uid-a" and "spec" in first
+    assert asked[kind]["a"]["NumPDBViolations"] == 0
+
+
+@table("answer, said", {
+    "all": ({"NodeNameToMetaVictims": {name: victims(f"uid-{name}") for name in "abc"}}, "It preempts default/on-a on a"),
+    "fewer nodes, in lower case": ({"nodenametometavictims": {"b": {"pods": [{"uid": "uid-b"}]}}}, "It preempts default/on-b on b"),
+    "no node": ({"NodeNameToMetaVictims": {}}, "It preempts nobody, as extenders leave it no node."),
+    "nothing": ({}, "It preempts nobody, as extenders leave it no node."),
+    "a node that it was not asked about": (
+        {"NodeNameToMetaVictims": {"z": victims("uid-z")}}, "names nodes it was not asked about."),
+    "a pod that is not there": (
+        {"NodeNameToMetaVictims": {"a": victims("uid-b")}}, "names nobody, or others than the pods on a."),
+    "nobody": ({"NodeNameToMetaVictims": {"a": victims()}}, "names nobody, or others than the pods on a."),
+    "what cannot be read": ({"NodeNameToMetaVictims": {"a": []}}, "expected an object, got []."),
+    "an error": ("oops", "Expecting value: line 1 column 1 (char 0)."),
+})
+def test_what_an_extender_says_of_those_who_may_go(service, answer, said):
+    service.answers["preempt"] = 200, answer
+    extender = {"urlPrefix": service.url, "preemptVerb": "preempt"}
+    text = remedy([extender])
+    assert said in text and text.startswith("It preempts")
+    if "nobody: " in text:
+        assert text.startswith(f"It preempts nobody: extender {service.url}: preempt: ")
+        assert remedy([extender | {"ignorable": True}]) == "It preempts default/on-a on a, where those that go matter least."
+
+
+def test_extenders_are_asked_one_after_another_about_what_is_left(service):
+    answers = [{name: victims(f"uid-{name}") for name in "bc"}, {"c": victims("uid-c")}]
+    service.answers["preempt"] = lambda: (200, {"NodeNameToMetaVictims": answers[len(service.asked) - 1]})
+    extender = {"urlPrefix": service.url, "preemptVerb": "preempt", "nodeCacheCapable": True}
+    other = {"urlPrefix": service.url, "preemptVerb": "others", "managedResources": [{"name": "example.com/gpu"}]}
+    assert remedy([extender, other, extender]) == "It preempts default/on-c on c, where that helps."
+    assert [[*asked["NodeNameToMetaVictims"]] for _, asked in service.asked] == [[*"abc"], [*"bc"]]
+
+
+def test_nobody_is_asked_where_no_preemption_helps(service):
+    assert remedy([{"urlPrefix": service.url, "preemptVerb": "preempt"}], [node("a", cpu="0")]) == ""
+    assert service.asked == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_how_many_budgets_an_extender_says_are_violated(service, kind):
+    service.answers["preempt"] = 200, {"NodeNameToMetaVictims": {
+        "a": victims("uid-a", NumPDBViolations=1), "c": victims("uid-c", NumPDBViolations=0)}}
+    said = remedy([{"urlPrefix": service.url, "preemptVerb": "preempt"}], kind=kind)
+    assert said == "It preempts default/on-c on c, where the fewest budgets are violated."
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nobody_goes_from_nodes_that_an_extender_refuses(service, kind, caplog):
+    """Each node has room, were it not for the extender."""
+    roomy = [*(node(name) for name in "abc"), *A_NODE_EACH[3:]]
+    service.answers["filter"] = 200, {"Nodes": {"items": []}, "FailedNodes": dict.fromkeys("abc", "no licence")}
+    assert (remedy([{"urlPrefix": service.url, "filterVerb": "filter"}], roomy, kind), caplog.messages) == ("", [])

@@ -209,6 +209,17 @@ def test_a_pod_that_stays_pending_says_what_it_lacks(browse):
     assert "✗ 2 nodes PodFitsResources: Insufficient cpu\nnode-b (requests cpu 12000m, free 7000m)" in shown(page)
 
 
+def test_a_pod_for_which_others_go_shows_them_where_they_are(browse):
+    page = browse("--cluster", DEMO.with_name("preemption.yaml"), "--preempt")
+    press(page, Keys.ARROW_RIGHT)
+    assert heading(page) == "default/payment It stays pending" and "It preempts default/backup, default/cleanup on right" in shown(page)
+    press(page, Keys.ARROW_RIGHT)
+    assert heading(page) == "default/payment These make room for it"
+    assert box(page, "right").endswith("goes: backup priority 10 goes: cleanup report priority 100") and "goes" not in box(page, "left")
+    press(page, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert heading(page) == "default/payment Now it is on right" and "goes" not in box(page, "right")
+
+
 def test_without_scripts_all_scenes_stand_below_each_other(browse, tmp_path_factory):
     browser = start_chromium(tmp_path_factory.mktemp("chromium"), with_scripts=False)
     try:

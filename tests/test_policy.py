@@ -314,7 +314,7 @@ def test_all_that_is_wrong_is_said_at_once():
 @table("more, notices", {
     "an extender that helps to preempt": (
         {"extenders": [{"urlPrefix": "http://x", "preemptVerb": "preempt"}]},
-        ["extenders[0].preemptVerb: nobody is preempted here, so it is not asked"]),
+        ["extenders[0].preemptVerb: nobody is preempted, so it is not asked; see --preempt"]),
     "a predicate that needs an argument, under its own name": (
         {"predicates": [*({"name": name} for name in MANDATORY_PREDICATES), {"name": "CheckServiceAffinity"}]},
         ["predicates[2]: lets each node pass; it needs another name, and the argument serviceAffinity"]),

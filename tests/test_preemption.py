@@ -1,5 +1,4 @@
-"""Preemption, as a rule of one's own (scheduler_extras/examples/tutorial_rules.py): who has to go, and where; by itself, and beside the
-real kube-scheduler."""
+"""Preemption: who has to go, and where; how that is written; beside the real kube-scheduler."""
 
 import contextlib
 import json
@@ -11,12 +10,10 @@ from collections import Counter
 
 import pytest
 from everything import scheduler
-import tutorial_rules
-from conftest import DEFAULT_PREDICATES, MANDATORY_PREDICATES, ROOT, a_pass, cluster_of, free_port, node, pending_pods, pod, run_scheduler, table, wait_for
+from conftest import DEFAULT_PREDICATES, MANDATORY_PREDICATES, ROOT, a_pass, cluster_of, free_port, node, pending_pods, pod, run_scheduler, table, wait_for, wait_until_told
 from test_in_cluster import MANIFESTS
 from test_loop import Server
 
-RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"
 POLICY = {"kind": "Policy", "apiVersion": "v1", "priorities": [],
           "predicates": [{"name": name} for name in [*DEFAULT_PREDICATES, *MANDATORY_PREDICATES, "Preemption"]]}
 
@@ -37,6 +34,13 @@ def incoming(cpu="1", priority=10, nominated=None, name="p", **options):
     return pod(name, {"cpu": cpu}, priority=priority, status={"nominatedNodeName": nominated}, **options)
 
 
+def victim(name, on, **options):
+    """A pod that is on its way out, as it was preempted."""
+    thing = running(name, on, metadata=GOING, **options)
+    thing["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
+    return thing
+
+
 def budget(allowed, app="a", namespace="default", name="budget", **status):
     """A PodDisruptionBudget for the pods of an app, of which some may go; or of a selector."""
     return {"kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": namespace},
@@ -50,15 +54,17 @@ def apart(app, **more):
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app, **more}}}]}}
 
 
-def configured(*plugins):
-    """A KubeSchedulerConfiguration with these plugins beside the default ones, as the loop takes it."""
-    return scheduler.read_configuration(configuration(*plugins), "my-scheduler")
+def configured(**profile):
+    """A KubeSchedulerConfiguration with one profile, as the loop takes it."""
+    return scheduler.read_configuration(configuration(**profile), "my-scheduler")
 
 
-def configuration(*plugins):
-    """A KubeSchedulerConfiguration with these plugins beside the default ones."""
-    return {"apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": [
-        {"plugins": {"multiPoint": {"enabled": [{"name": name} for name in plugins]}}}]}
+def configuration(**profile):
+    """A KubeSchedulerConfiguration with one profile."""
+    return {"apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+
+
+OFF = {"plugins": {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}}
 
 
 def decide(objects, policies=None, name="p"):
@@ -229,11 +235,13 @@ A, PORT = {"app": "a"}, [{"name": "main", "image": "nginx", "ports": [{"containe
     "... but it waits if there others have to go, too": (
         [node("n", cpu="2"), node("m", cpu="2"), running("a", "n", metadata=GOING), running("b", "n", 10),
          running("c", "m"), incoming("2", nominated="n")], [], {}),
-    "a nomination ends when all there are as important": (
-        [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n")], [], {"p": None}),
-    "... when no node is any good": (
+    "a nomination lasts while those there are as important": (
+        [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n")], [], {}),
+    "... but not beside that of an equal": (
+        [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n"), incoming(name="q", nominated="n")], [], {"p": None}),
+    "... nor when no node is any good": (
         [node("n", cpu="1", unschedulable=True), running("a", "n"), incoming(nominated="n")], [], {"p": None}),
-    "... or there": (
+    "... nor when there is no such node": (
         [node("n", cpu="1", unschedulable=True), incoming(nominated="gone")], [], {"p": None}),
     "of many nodes the only one where no budget is violated is found": (
         [*(node(f"n{i:03}", cpu="1") for i in range(102)),
@@ -299,32 +307,239 @@ def test_it_says_who_has_to_go_and_why_there(objects, text):
 def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a_cluster(kind, monkeypatch):
     monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     server = Server(node("n", cpu="1"), running("a", "n"), incoming())
-    server.failures["a"] = [403]
+    server.failures["a"] = [None, 403]  # the question whether it may go; and when it should
     cluster = kind[0](server)
     for _ in range(2):
         a_pass(cluster, built())
         cluster.pending.end_backoff()
-    assert len(server.sent("DELETE", "/pods/a")) == 2
+    assert [bool(body.get("dryRun")) for *_, body in server.sent("DELETE", "/pods/a")] == [True, False, True, False]
 
 
 def test_a_victim_is_told_though_a_less_important_pod_that_was_to_go_there_has_gone():
     server = Server(node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="low", priority=5, nominated="n"))
     server.failures["status"] = [None, None, 404]  # the condition of a, who is to go; where p is to go; and low no longer
-    a_pass(scheduler.LiveCluster(server), built())
+    a_pass(cluster := scheduler.LiveCluster(server), built())
+    wait_until_told(cluster)
     assert [body["involvedObject"]["name"] for *_, body in server.sent("POST", "/events")
             if body["reason"] == "Preempted"] == ["a"]
 
 
+def two_victims():
+    """An API server with a node from which two pods have to go for a third one; a fourth one is nominated there."""
+    return Server(node("n", cpu="2"), running("a", "n"), running("b", "n"), incoming("2"),
+                  incoming(name="low", priority=5, nominated="n", preemptionPolicy="Never"))
+
+
+def preempted(server):
+    """What was asked of a server: whom to delete, whose condition to say so, whom to tell, and where pods are nominated."""
+    patches = [(path.split("/")[-2], body["status"]) for _, path, _, body in server.sent("PATCH", "/status")]
+    return {"deleted": [path.rpartition("/")[2] for method, path, _, body in server.requests
+                        if method == "DELETE" and not body.get("dryRun")],
+            "marked": [name for name, status in patches if status.get("conditions", [{}])[0].get("type") == "DisruptionTarget"],
+            "told": sorted({body["involvedObject"]["name"] for *_, body in server.sent("POST", "/events") if body["reason"] == "Preempted"}),
+            "nominated": {name: status["nominatedNodeName"] for name, status in patches if "nominatedNodeName" in status}}
+
+
+def preempts_once(server, **more):
+    """Make a pass; return what was decided about the pod that needs room, and in memory the nominations after it."""
+    cluster = scheduler.ListedCluster(server, **more)
+    decisions = {decision.pod.name: decision for decision in make_pass(cluster, built())}
+    wait_until_told(cluster)
+    return decisions["p"], {other.name: other.nominated_node for other in cluster.snapshot.nominated}
+
+
+ALL_GO = {"deleted": ["a", "b"], "marked": ["a", "b"], "told": ["a", "b"], "nominated": {"p": "n", "low": None}}
+NOBODY_GOES = {"deleted": [], "marked": [], "told": [], "nominated": {}}
+
+
+@table("failures, done, nominated", {
+    "nothing fails": ({}, ALL_GO, {"p": "n"}),
+    "the pod has gone": ({"p": [404]}, NOBODY_GOES, {"low": "n"}),
+    "the pod is bound by now": ({"p": [{"kind": "Pod", "metadata": {"uid": "uid-p"}, "spec": {"nodeName": "m"}}]}, NOBODY_GOES, {"low": "n"}),
+    "the pod is being deleted": ({"p": [{"kind": "Pod", "metadata": {"uid": "uid-p", **GOING}, "spec": {}}]}, NOBODY_GOES, {"low": "n"}),
+    "another pod has its name": ({"p": [{"kind": "Pod", "metadata": {"uid": "uid-2"}, "spec": {}}]}, NOBODY_GOES, {"low": "n"}),
+    "the answer about it is none": ({"p": [{}]}, NOBODY_GOES, {"low": "n"}),
+    "nobody answers about it": ({"p": [0]}, NOBODY_GOES, {"low": "n"}),
+    "the first victim has changed": ({"a": [409]}, NOBODY_GOES, {"low": "n"}),
+    "the last victim has gone": ({"b": [404]}, NOBODY_GOES, {"low": "n"}),
+    "the last victim may not be deleted": ({"b": [403]}, NOBODY_GOES, {"low": "n"}),
+    "the API server fails twice": ({"b": [500, 500]}, ALL_GO, {"p": "n"}),
+    "it fails three times to say whether the last may go": ({"b": [500] * 3}, NOBODY_GOES, {"low": "n"}),
+    "the condition of the first cannot be written": ({"status": [422]}, NOBODY_GOES | {"marked": ["a"]}, {"low": "n"}),
+    "the first cannot be deleted after all": (
+        {"a": [None, 403]}, NOBODY_GOES | {"deleted": ["a"], "marked": ["a"]}, {"low": "n"}),
+    "the last cannot be deleted after all": (
+        {"b": [None, 500, 500, 500]}, NOBODY_GOES | {"deleted": ["a", "b", "b", "b"], "marked": ["a", "b"], "told": ["a"]}, {"low": "n"}),
+    "the answer to a deletion is lost, and it is deleted": (
+        {"b": [None, (500, True), 404]}, ALL_GO | {"deleted": ["a", "b", "b"]}, {"p": "n"}),
+    "no answer comes to a deletion": (
+        {"b": [None, 0]}, NOBODY_GOES | {"deleted": ["a", "b"], "marked": ["a", "b"], "told": ["a"]}, {"low": "n"}),
+    "another pod has the name of a victim by now": ({"b": [None, 409]}, ALL_GO, {"p": "n"}),
+    "an event cannot be written at first": ({"events": [500] * 3}, ALL_GO, {"p": "n"}),
+    "where the pod is nominated cannot be written: victims are on their way": (
+        {"status": [None, None, 500, 500, 500]}, ALL_GO | {"nominated": {"p": "n"}}, {"p": "n"}),
+})
+def test_what_is_deleted_and_what_is_kept_in_mind_when_a_request_fails(failures, done, nominated, monkeypatch):
+    monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
+    server = two_victims()
+    server.failures |= failures
+    decision, kept = preempts_once(server)
+    assert (preempted(server), kept) == (done, nominated)
+    assert bool(decision.remedy) == (nominated == {"p": "n"})
+
+
+def test_that_nobody_may_be_deleted_is_one_line(monkeypatch, caplog):
+    monkeypatch.setattr(scheduler, "WARNED", {})
+    server = Server(node("n", cpu="2"), running("a", "n"), running("b", "n"), incoming(), incoming(name="q"))
+    carry_out = server.request
+
+    def request(method, path, *more, **options):
+        """Answer as an API server whose RBAC does not allow it."""
+        if method == "DELETE":
+            raise scheduler.error_of(403, f"DELETE {path}: 403 Forbidden: RBAC does not allow it")
+        return carry_out(method, path, *more, **options)
+
+    server.request = request
+    cluster = scheduler.ListedCluster(server)
+    for _ in range(3):
+        decisions = make_pass(cluster, built())
+        cluster.pending.end_backoff()
+    assert caplog.messages == ["DELETE /api/v1/namespaces/default/pods/a: 403 Forbidden: RBAC does not allow it"] or caplog.messages == [
+        "DELETE /api/v1/namespaces/default/pods/b: 403 Forbidden: RBAC does not allow it"]
+    assert not any(decision.remedy for decision in decisions) and not server.sent("PATCH", "/pods/a/status")
+    assert cluster.snapshot.nominated == [] and cluster.has_failed(), "so that others have the room that there is"
+
+
+@table("asked", {f"after {count} requests": count for count in range(1, 9)})
+def test_a_replica_that_does_not_lead_any_more_deletes_nobody_else(asked, monkeypatch):
+    server, sent = two_victims(), []
+    cluster = scheduler.ListedCluster(server)
+
+    def may_write():
+        sent.append(len(preempted(server)["deleted"]))
+        return len(sent) <= asked
+
+    cluster.writer.may_write = may_write
+    make_pass(cluster, built())
+    wait_until_told(cluster)
+    deleted = preempted(server)["deleted"]
+    assert len(deleted) == sent[asked], "none after it was deposed"
+    assert (len(deleted) == 2) == (asked >= 7), "the question about the pod, two about victims, then two requests for each"
+
+
+def test_in_a_dry_run_nobody_goes():
+    server = two_victims()
+    decision, kept = preempts_once(server, dry_run=True)
+    assert {method for method, *_ in server.requests} == {"GET"}
+    assert decision.remedy and kept == {"p": "n"}
+
+
+def test_a_nomination_that_could_not_be_written_is_written_by_the_next_attempt():
+    server = Server(node("n", cpu="1"), running("a", "n"), incoming())
+    carry_out = server.request
+
+    def request(method, path, body=None, params=None, **more):
+        """Let the victim end slowly."""
+        if method == "DELETE" and not body.get("dryRun"):
+            slow = server.objects["pods", "default", "a"]
+            server.objects["pods", "default", "a"] = slow | {"metadata": slow["metadata"] | GOING}
+            return {"kind": "Pod"}
+        return carry_out(method, path, body, params, **more)
+
+    server.request = request
+    server.failures["status"] = [None, 500, 500, 500]
+    cluster = scheduler.ListedCluster(server)
+    make_pass(cluster, built())
+    cluster.pending.end_backoff()
+    [second] = make_pass(cluster, built())
+    assert second.remedy == "It waits until the pods that are being deleted on n have gone."
+    assert sent(second, "PATCH", "/pods/(.*)/status") == {"p": {"metadata": {"uid": "uid-p"}, "status": {"nominatedNodeName": "n"}}}
+
+
+@table("arguments, compared", {
+    "by default a tenth of the nodes, but a hundred at least": ({}, 12),
+    "a number": ({"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 3}, 3),
+    "a share": ({"minCandidateNodesPercentage": 50, "minCandidateNodesAbsolute": 1}, 6),
+    "what is more of the two": ({"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 5}, 5),
+    "all of them": ({"minCandidateNodesPercentage": 100}, 12),
+    "more than there are": ({"minCandidateNodesAbsolute": 1000}, 12)})
+def test_how_many_candidates_are_compared(arguments, compared, monkeypatch):
+    policies = configured(pluginConfig=[{"name": "DefaultPreemption", "args": arguments}])
+    found, plain = [], scheduler.candidates
+    monkeypatch.setattr(scheduler, "candidates", lambda *asked: found.append(plain(*asked)) or found[-1])
+    names = [f"n{i:02}" for i in range(12)]
+    objects = [*(node(name, cpu="1") for name in names), *(running(f"a{i}", name, i) for i, name in enumerate(names))]
+    decision, _ = decide([*objects, node("no", unschedulable=True), incoming(priority=50)], policies)
+    [candidates] = found
+    assert len(candidates) == compared
+    best = min(candidates, key=lambda node: names.index(node.name))
+    assert list(sent(decision, "DELETE", "/pods/(.*)")) == [f"a{names.index(best.name)}"]
+
+
+def test_among_few_candidates_one_violates_no_budget():
+    """It is looked for beyond their number; at which node it begins is up to chance."""
+    policies = configured(pluginConfig=[{"name": "DefaultPreemption", "args": {
+        "minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1}}])
+    objects = [budget(0), incoming()]
+    for i in range(6):
+        objects += [node(f"n{i}", cpu="1"), running(f"a{i}", f"n{i}", labels=A if i != 4 else None)]
+    for _ in range(10):
+        decision, _ = decide(objects, policies)
+        assert list(sent(decision, "DELETE", "/pods/(.*)")) == ["a4"]
+
+
+@table("policies, condition, waits", {
+    "in 1.20 for all that go": (built(), None, True),
+    "today not for those that go anyway": (configured(), None, False),
+    "... nor that are evicted": (configured(), {"status": "True", "reason": "EvictionByEvictionAPI"}, False),
+    "... nor whose condition is no longer true": (configured(), {"status": "False", "reason": "PreemptionByScheduler"}, False),
+    "... but for those that go by a preemption": (configured(), {"status": "True", "reason": "PreemptionByScheduler"}, True)})
+def test_for_whom_a_nominated_pod_waits(policies, condition, waits):
+    leaving = running("a", "n", metadata=GOING)
+    leaving["status"]["conditions"] = [{"type": "DisruptionTarget"} | condition] if condition else []
+    decision, _ = decide([node("n", cpu="2"), leaving, running("b", "n", 5), incoming("2", nominated="n")], policies)
+    assert decision.remedy.startswith("It waits") == waits
+    assert list(sent(decision, "DELETE", "/pods/(.*)")) == ([] if waits else ["b"])
+
+
+@table("policies, text", {"in 1.20": (built(), "Preempted by default/p on node n"),
+                          "today": (configured(), "Preempted by pod default/p on node n")})
+def test_what_a_victim_is_told(policies, text):
+    decision, _ = decide([node("n", cpu="1"), running("a", "n"), incoming()], policies)
+    assert [body["message"] for _, path, body in decision.requests if path.endswith("/events")] == [text]
+
+
+@table("arguments, victims, said", {
+    "a provider": (["--policy", "DefaultProvider", "--preempt"], 1, ""),
+    "a Policy": (["--policy", "{policy}", "--preempt"], 1, ""),
+    "a Policy without it": (["--policy", "{policy}"], 0, "--preempt does it, or Preemption among the predicates"),
+    "a configuration": (["--policy", "{config}"], 1, ""),
+    "a configuration that disables it": (["--policy", "{off}"], 0, ""),
+    "... which the option does not overrule": (["--policy", "{off}", "--preempt"], 0, "--preempt changes nothing")})
+def test_who_preempts_by_which_options(tmp_path, arguments, victims, said):
+    files = {"policy": {"kind": "Policy", "apiVersion": "v1"}, "config": configuration(), "off": configuration(**OFF)}
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    (tmp_path / "cluster").write_text(json.dumps({"kind": "List", "items": [node("n", cpu="1"), running("a", "n"), incoming()]}))
+    paths = {name: tmp_path / name for name in files}
+    run = run_scheduler(*(argument.format(**paths) for argument in arguments), "--cluster", tmp_path / "cluster")
+    assert run.stdout.count("It preempts default/a on n") == victims and ("default/p -> n" in run.stdout) == bool(victims)
+    assert said in run.stderr and bool(said) == bool(run.stderr)
+
+
 def test_in_which_order_the_requests_are_sent():
-    """No room is promised that nobody leaves; what may fail, as a less important pod has gone, comes last."""
+    """Nobody goes before all have been asked for. No room is promised that nobody leaves."""
     decision, _ = decide([node("n", cpu="2"), running("a", "n"), running("b", "n", namespace="red"), incoming("2"),
                           incoming(name="low", priority=5, nominated="n")])
     steps = [(method, path.removeprefix("/api/v1/namespaces/")) for method, path, _ in decision.requests]
     assert steps == [
-        ("PATCH", "default/pods/a/status"), ("DELETE", "default/pods/a"),
-        ("PATCH", "red/pods/b/status"), ("DELETE", "red/pods/b"), ("PATCH", "default/pods/p/status"),
-        ("POST", "default/events"), ("POST", "red/events"), ("PATCH", "default/pods/low/status")]
-    disruption, deletion, *_, event, _, _ = [body for _, _, body in decision.requests]
+        ("GET", "default/pods/p"), ("DELETE", "default/pods/a"), ("DELETE", "red/pods/b"),
+        ("PATCH", "default/pods/a/status"), ("DELETE", "default/pods/a"), ("POST", "default/events"),
+        ("PATCH", "red/pods/b/status"), ("DELETE", "red/pods/b"), ("POST", "red/events"),
+        ("PATCH", "default/pods/p/status"), ("PATCH", "default/pods/low/status")]
+    waits, rehearsal, _, disruption, deletion, event, *_ = [body for _, _, body in decision.requests]
+    assert waits == {"metadata": {"uid": "", "deletionTimestamp": ""}, "spec": {"nodeName": ""}}
+    assert rehearsal == {"preconditions": {"uid": "default/a"}, "dryRun": ["All"]}
     [condition] = disruption["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
         "DisruptionTarget", "True", "PreemptionByScheduler",
@@ -425,7 +640,7 @@ def command_line(folder, *arguments):
     (folder / "policy.json").write_text(json.dumps(POLICY))
     (folder / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
         node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="q", schedulerName="other")]}))
-    run = run_scheduler("--plugins", RULES, "--policy", folder / "policy.json", "--cluster", folder / "cluster.json",
+    run = run_scheduler("--policy", folder / "policy.json", "--cluster", folder / "cluster.json",
                         *arguments)
     said = [line for line in run.stderr.splitlines() if not line.endswith(": not named here, so not asked")]
     assert (run.returncode, said) == (0, ["dry run: nothing is written"] if "--dry-run" in arguments else [])
@@ -435,7 +650,7 @@ def command_line(folder, *arguments):
 @table("arguments, text", {
     "in memory, the victim goes, and the pod gets its room": ([], "default/p -> n"),
     "but not in a dry run": (["--dry-run"], "default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu. default/q is left"),
-    "nor within a single pass": (["--once"], "default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu. default/q is left"),
+    "nor within a single pass": (["--once"], "default/q is left to other default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu."),
     "who would go is shown for one pod": (["--explain", "p"], "It preempts default/a on n"),
     "and for one of another scheduler's": (["--explain", "q"], "It preempts default/a on n"),
     "and to programs": (["--output=json"], '"remedy": "It preempts default/a on n, where that helps."'),
@@ -453,7 +668,7 @@ def test_nobody_preempts_without_the_rule():
 
 @table("policies, victims", {
     "a Policy has those compared who come first, and first are those whose budgets are violated": (built(), ["a", "b"]),
-    "a configuration has the most important ones compared": (configured("Preemption"), ["c", "d"]),
+    "a configuration has the most important ones compared": (configured(), ["c", "d"]),
 })
 def test_the_file_that_names_it_says_which_kube_scheduler_it_follows(policies, victims):
     """Two nodes with a violated budget each. Upstream: SelectVictimsOnNode, which sorts them at its end today."""
@@ -467,22 +682,21 @@ STALE = [node("n", cpu="1"), incoming("2", 20, nominated="n"), incoming(name="q"
 
 
 @table("objects, policies, nominated, places", {
-    "under a configuration its room is free at once": (STALE, configured(), {"p": None}, {"q": "n"}),
+    "under a configuration its room is free at once": (STALE, configured(**OFF), {"p": None}, {"q": "n"}),
     "under a Policy it is kept, as by kube-scheduler 1.20": (
         STALE, built({"kind": "Policy", "apiVersion": "v1"}), {}, {}),
     "room on a node that has gone is no longer kept": (
-        [node("n", cpu="1"), incoming("2", 20, nominated="gone")], configured(), {"p": None}, {}),
+        [node("n", cpu="1"), incoming("2", 20, nominated="gone")], configured(**OFF), {"p": None}, {}),
     "who is nominated to no node has nothing to give": (
-        [node("n", cpu="1"), incoming("2", 20), incoming(name="q")], configured(), {}, {"q": "n"}),
+        [node("n", cpu="1"), incoming("2", 20), incoming(name="q")], configured(**OFF), {}, {"q": "n"}),
     "who fits keeps it until it is bound": (
-        [node("n", cpu="1"), incoming("1", 20, nominated="n"), incoming(name="q")], configured(), {}, {"p": "n"}),
-    "a rule that waits for victims to go keeps it": (
-        [node("n", cpu="1"), running("a", "n", metadata=GOING), incoming("1", 20, nominated="n")],
-        configured("Preemption"), {}, {}),
-    "a rule that makes room elsewhere moves it": (
+        [node("n", cpu="1"), incoming("1", 20, nominated="n"), incoming(name="q")], configured(**OFF), {}, {"p": "n"}),
+    "who waits for victims to go keeps it": (
+        [node("n", cpu="1"), victim("a", "n"), incoming("1", 20, nominated="n")], configured(), {}, {}),
+    "who makes room elsewhere moves it": (
         [node("m", cpu="2"), running("a", "m"), node("n", cpu="1"), incoming("2", 20, nominated="n")],
-        configured("Preemption"), {"p": "m"}, {}),
-    "a rule that finds none does not keep it": (STALE, configured("Preemption"), {"p": None}, {"q": "n"}),
+        configured(), {"p": "m"}, {}),
+    "who finds nobody does not keep it": (STALE, configured(), {"p": None}, {"q": "n"}),
 })
 def test_the_nomination_of_a_pod_that_fits_nowhere(objects, policies, nominated, places):
     cluster = cluster_of(*objects)
@@ -495,7 +709,7 @@ def test_the_nomination_of_a_pod_that_fits_nowhere(objects, policies, nominated,
 
 def test_a_nomination_is_cleared_by_a_request():
     server = Server(*STALE)
-    make_pass(scheduler.ListedCluster(server), configured())
+    make_pass(scheduler.ListedCluster(server), configured(**OFF))
     assert [body for *_, body in server.sent("PATCH", "/pods/p/status") if "nominatedNodeName" in body["status"]] == [
         {"metadata": {"uid": "uid-p"}, "status": {"nominatedNodeName": None}}]
 
@@ -640,19 +854,18 @@ def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
             f"--policy-config-file={theirs}")
 
     def by_us():
-        run = run_scheduler("--server", contested.server, "--plugins", RULES, "--policy", ours, "--once",
+        run = run_scheduler("--server", contested.server, "--policy", ours, "--once",
                             "--output=json")
         said = [line for line in run.stderr.splitlines() if "takes long" not in line]  # as on a busy machine it may
-        assert run.returncode == 0 and len(said) == 2, said
-        assert said[0].endswith("not named here, so not asked") and said[1].startswith("my-scheduler: polling ")
+        assert run.returncode == 0 and len(said) == 1 and said[0].startswith("my-scheduler: polling "), said
         decisions.extend(map(json.loads, run.stdout.splitlines()))
 
     answer, expected = contest(contested, by_us), contest(contested, by_kube_scheduler)
     assert {*answer.pop("events")} <= {*expected.pop("events")}, "which tells those again who are going already"
     assert answer == expected
     assert len(answer["victims"]) > 20 and len(answer["nominated"]) > 15
-    reasons = Counter(why for decision in decisions for why in tutorial_rules.WHY if why in decision["remedy"])
-    assert reasons.keys() == set(tutorial_rules.WHY), "each step has decided somewhere"
+    reasons = Counter(why for decision in decisions for why in scheduler.WHY if why in decision["remedy"])
+    assert reasons.keys() == set(scheduler.WHY), "each step has decided somewhere"
     assert any(not decision["remedy"] for decision in decisions)
 
 
@@ -664,7 +877,7 @@ def test_in_the_end_the_most_important_pods_run(contested, tmp_path, start_sched
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     contested.create(*(node(f"n{i}", cpu="10") for i in range(6)))
     chance, api = random.Random(1), scheduler.PooledProxy(contested.server)
-    start_scheduler("--server", contested.server, "--plugins", RULES, "--policy", tmp_path / "policy.json",
+    start_scheduler("--server", contested.server, "--policy", tmp_path / "policy.json",
                     "--interval=0.1")
     levels = sorted(["low", "middle", "high", "p10"] * 45, key=lambda level: LEVELS[level] + chance.randint(0, 150))
     for i, level in enumerate(levels):
@@ -691,7 +904,7 @@ def test_in_the_end_the_most_important_pods_run(contested, tmp_path, start_sched
 
 def test_the_room_is_kept_until_the_victims_have_gone(contested, tmp_path, start_scheduler):
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
-    arguments = ["--server", contested.server, "--plugins", RULES, "--policy", tmp_path / "policy.json"]
+    arguments = ["--server", contested.server, "--policy", tmp_path / "policy.json"]
     contested.create(node("n", cpu="2"), *(pod(name, {"cpu": "1"}, priorityClassName=name) for name in ("low", "high")))
     run_scheduler(*arguments, "--once")
     contested.create(pod("p30", {"cpu": "1"}, priorityClassName="p30"))
@@ -734,7 +947,7 @@ def test_the_room_of_a_stale_nomination_is_free_again(contested, tmp_path):
 def test_another_replica_goes_on_where_one_has_stopped(contested, tmp_path):
     """All is in the cluster: who is nominated, and who has still to go."""
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
-    arguments = ["--server", contested.server, "--plugins", RULES, "--policy", tmp_path / "policy.json", "--once"]
+    arguments = ["--server", contested.server, "--policy", tmp_path / "policy.json", "--once"]
     contested.create(node("n", cpu="2"), pod("low", {"cpu": "1"}, priorityClassName="low"))
     contested.bind("low", "n")
     contested.create(pod("p30", {"cpu": "2"}, priorityClassName="p30"))
@@ -765,7 +978,7 @@ def test_it_needs_the_two_rights_that_the_readme_names(contested, tmp_path, mani
     port = free_port()
     proxy = contested.start(
         "kubectl", "--kubeconfig", contested.kubeconfig("my-scheduler", token), "proxy", f"--port={port}")
-    arguments = ["--server", f"http://127.0.0.1:{port}", "--plugins", RULES, "--policy", tmp_path / "policy.json"]
+    arguments = ["--server", f"http://127.0.0.1:{port}", "--policy", tmp_path / "policy.json"]
     try:
         wait_for("the proxy answers", lambda: "cannot reach" not in run_scheduler(
             *arguments, "--once", "--dry-run").stderr)

@@ -75,11 +75,16 @@ GROUPS = {  # resource -> its group and version
 def warn_of_failure(error, text):
     """Say that a write has failed, and return True, unless it came too late.
 
-    That no answer came, is said once for all pods.
+    That no answer came, or that nobody may be deleted, is said once for all pods.
     """
     if isinstance(error, (Conflict, NotFound)):
         return False
-    warn_once(text, about="no answer to a write" if is_answer(error, 0) else None)
+    about = None
+    if is_answer(error, 0):
+        about = "no answer to a write"
+    elif is_answer(error, 403) and text.startswith("DELETE "):
+        about = "the right to delete"
+    warn_once(text, about)
     return True
 
 

@@ -72,11 +72,19 @@ class BindingCycle:
                 decision.give_up(error)
         return requests
 
-    def put_off(self, decision):
-        """Have a pod that has no node back off, and say why it stays pending."""
+    def put_off(self, decision, nominated=None):
+        """Have a pod that has no node back off, and say why it stays pending.
+
+        nominated: the pods that were nominated to nodes before there was a remedy.
+        """
         self.end_turn(decision)
         self.fall_back(decision)
-        self.has_failed |= self.writer.try_to_send(decision.requests)
+        left, is_failure = self.writer.try_to_send(decision.requests)
+        self.has_failed |= is_failure
+        if any(method == "DELETE" for method, *_ in left):  # nobody makes room
+            self.cache.snapshot.nominated = nominated
+            self.cache.snapshot.going.clear()
+            decision.remedy = ""
         reason = decision.condition_reason
         self.recorder.say(decision, "Warning", "FailedScheduling", reason, decision.message)
 
@@ -120,7 +128,8 @@ class BindingCycle:
         record.back_off(decision)
         if had_room:
             self.cache.forget(decision.pod)
-            self.has_failed |= self.writer.try_to_send(unreserve(decision, self.cache.snapshot))
+            _, is_failure = self.writer.try_to_send(unreserve(decision, self.cache.snapshot))
+            self.has_failed |= is_failure
 
     def take_answers(self, patience=0.5):
         """Take in how Bindings have ended; for those under way wait so many seconds."""

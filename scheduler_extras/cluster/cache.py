@@ -120,6 +120,7 @@ class Cache:
 
     def refresh(self):
         """Take in what there is by now: the news, or else lists, which are newer. Raises ApiError."""
+        self.snapshot.going.clear()  # from here on, the news says who is being deleted
         self.take_news()
         self.objects.refresh()
         self.take_news()

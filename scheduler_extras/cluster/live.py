@@ -186,8 +186,9 @@ class LiveCluster(Cluster):
     def put_off(self, decision):
         """Have rules do something about a pod that fits nowhere; it backs off."""
         TURN.ends_at = math.inf
+        nominated = self.snapshot.nominated
         decision.policy.seek_remedy(decision, self.snapshot)
-        self.cycle.put_off(decision)
+        self.cycle.put_off(decision, nominated)
 
     def report(self, decision):
         """Show a decision, unless it says what was last said of the pod."""

@@ -9,8 +9,9 @@ import re
 from types import MappingProxyType as read_only
 
 from scheduler import InputError, Malformed, log, pick, text_at
+from scheduler_extras.cluster.api import NotFound
 from scheduler_extras.cluster.remarks import CLUSTER_WIDE, CONTAINERS, remarks_on
-from scheduler_extras.cluster.writer import WriterOfManifests
+from scheduler_extras.cluster.writer import WriterOfManifests, is_rehearsal
 from scheduler_extras.objects import FullNode, FullPod, container_requests, pod_amounts
 from scheduler_extras.policy.files import did_you_mean, parse, text_in
 from scheduler_extras.rules.disks import class_name_of
@@ -210,7 +211,9 @@ class Manifests:
         return self.request("GET", path, None, params)
 
     def request(self, method, path, body=None, params=None):
-        """Answer a list; carry out a Binding, or a pod's deletion; accept other writes without effect."""
+        """Answer a GET; carry out a Binding, or a pod's deletion; accept other writes without effect."""
+        if method == "GET" and not params:
+            return self.one(path)
         if method == "GET":
             return {"items": self.list(path.rpartition("/")[2], params["fieldSelector"])}
         if path.endswith("/binding"):
@@ -219,12 +222,28 @@ class Manifests:
             self.objects[place] = pod | {"spec": pod["spec"] | {"nodeName": body["target"]["name"]}}
             self.changes += 1
         if method == "PATCH" and "nominatedNodeName" in pick(body, dict, "status"):
-            self.changes += 1  # in the snapshot it stands already: see nominate
-        if method == "DELETE":
+            *_, namespace, resource, name, _ = path.split("/")
+            self.nominate((resource, namespace, name), body["status"]["nominatedNodeName"])
+        if method == "DELETE" and not is_rehearsal(body):
             *_, namespace, resource, name = path.split("/")
             gone = self.objects.pop((resource, namespace, name), None)
             self.changes += gone is not None
         return {"kind": "Status"}
+
+    def nominate(self, place, node_name):
+        """Have a pod that is there say where room is made for it."""
+        pod = self.objects.get(place)
+        if pod:
+            status = pick(pod, dict, "status") | {"nominatedNodeName": node_name}
+            self.objects[place] = pod | {"status": status}
+            self.changes += 1
+
+    def one(self, path):
+        """Return an object. Raises NotFound."""
+        *_, namespace, resource, name = path.split("/")
+        if (resource, namespace, name) not in self.objects:
+            raise NotFound(404, f"{path}: not found")
+        return self.objects[resource, namespace, name]
 
     def list(self, resource, selector):
         """Return the objects that a field selector selects, such as spec.nodeName!=,status.phase!=Failed."""

@@ -52,15 +52,19 @@ class Recorder:
             record.say_anew(message)
 
     def announce(self, pod, message):
-        """Say that a pod is bound, even if this replica does not lead any more.
+        """Say that a pod is bound."""
+        record(self.writer, event(pod, "Normal", "Scheduled", message))
 
-        If the API server is in trouble, say it again after 1, 2 and 4 seconds, unless all threads are needed.
-        """
-        request = event(pod, "Normal", "Scheduled", message)
-        for pause in (0, 1, 2, 4):
-            time.sleep(pause)
-            if write_note(self.writer.api.request, request) or self.writer.is_busy():
-                return
+
+def record(writer, request):
+    """Send an event of what has happened, even if this replica does not lead any more.
+
+    If the API server is in trouble, send it again after 1, 2 and 4 seconds, unless all threads are needed.
+    """
+    for pause in (0, 1, 2, 4):
+        time.sleep(pause)
+        if write_note(writer.api.request, request) or writer.is_busy():
+            return
 
 
 def write_note(send, request):

@@ -12,6 +12,7 @@ from scheduler import ApiError, Trouble, Unschedulable, binding, text_at
 from scheduler_extras.cluster.api import (
     THREADS, Conflict, NotFound, TooLarge, backoff, patiently, warn_of_failure
 )
+from scheduler_extras.cluster.telling import record
 from scheduler_extras.extension_points import call_hook
 from scheduler_extras.policy.policy import unheeded
 from scheduler_extras.trouble import come_round, start_thread, warn_if_broken, warn_once, what_broke, within
@@ -87,24 +88,50 @@ class Writer:
         return self.api.request(*request)
 
     def send(self, requests):
-        """Send what rules want sent, one after another, until one fails. Raises ApiError.
-
-        No pod is tried meanwhile, so it may not take long.
-        """
-        until = time.monotonic() + 10
-        for request in requests:
-            left = until - time.monotonic()
-            if left <= 0:
-                raise Trouble(0, "what was sent before it took too long")
-            within(left, patiently, self.attempt, *request)
+        """Send what rules want sent, one after another. Raises what the first raises that fails."""
+        _, error = self.send_until_one_fails(requests)
+        if error:
+            raise error
 
     def try_to_send(self, requests):
-        """Send what rules want sent, though nothing depends on it. Return whether that has failed."""
+        """Send what rules want sent. Return what is left if a request fails, and whether it should not."""
+        left, error = self.send_until_one_fails(requests)
+        if not error:
+            return [], False
+        text = str(error) if isinstance(error, ApiError) else what_broke(error)
+        return left, warn_of_failure(error, text)
+
+    def send_until_one_fails(self, requests):
+        """Send what rules want sent. Return the first that fails, with those behind it; and its error.
+
+        No pod is tried meanwhile, so it may not take long. Events are left to threads.
+        """
+        until = time.monotonic() + 10
+        for number, request in enumerate(requests):
+            try:
+                left = until - time.monotonic()
+                if left <= 0:
+                    raise Trouble(0, "what was sent before it took too long")
+                if request[1].endswith("/events"):
+                    self.start(record, self, request)
+                else:
+                    within(left, self.carry_out, *request)
+            except Exception as error:  # what a rule wants sent may be anything
+                return requests[number:], error
+        return [], None
+
+    def carry_out(self, method, path, body):
+        """Send a request that a rule wants sent. Raises ApiError."""
+        if method == "GET":  # its body says what has to be so
+            if not is_so(body, patiently(self.attempt, method, path)):
+                raise Conflict(409, f"{path} is not any more what it was")
+            return
         try:
-            self.send(requests)
-            return False
-        except Exception as error:  # what a rule wants sent may be anything
-            return warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
+            patiently(self.attempt, method, path, body)
+        except (Conflict, NotFound):
+            has_gone = method == "DELETE" and not is_rehearsal(body) and self.may_write()
+            if not has_gone:  # as it was to, maybe by an attempt whose answer was lost
+                raise
 
     def bound_by(self, decision):
         """Have a rule or an extender bind the pod. Return which one says that it has, or None."""
@@ -165,8 +192,21 @@ class DryRun(Writer):
     def start(self, function, *arguments):
         """Leave it."""
 
-    def send(self, requests):
+    def send_until_one_fails(self, requests):
         """Leave it."""
+        return [], None
+
+
+def is_rehearsal(body):
+    """Say whether a request is only to be tried by the API server."""
+    return bool(body and body.get("dryRun"))
+
+
+def is_so(expected, thing):
+    """Say whether an object has these fields, with these values; "": it lacks the field."""
+    if not isinstance(expected, dict):
+        return (thing or "") == expected
+    return isinstance(thing, dict) and all(is_so(value, thing.get(key)) for key, value in expected.items())
 
 
 def bind_and_tell(decision, writer, recorder):

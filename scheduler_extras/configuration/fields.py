@@ -65,8 +65,9 @@ DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these
 WITHOUT_EFFECT = EXTENDS.keys() - {*PLUGIN_ORDER, *DONE_ANYWAY}  # those that do nothing here
 GONE = [*VOLUME_LIMITS, "NodeLabel", "ServiceAffinity", "NodePreferAvoidPods", "EvenPodsSpreadPriority"]
 REPLACED = ["SelectorSpread", "DefaultPodTopologySpread", "NodePreferAvoidPods"]  # by plugins that do more
-# Default weights that are no longer 1.
-WEIGHTS_TODAY = {"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
+# Default weights that are no longer 1, or of what does not run by default under a Policy.
+WEIGHTS_TODAY = {"DefaultPreemption": 1, "TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2,
+                 "InterPodAffinity": 2}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
 RULE_POINTS = {"predicates": ["preFilter", "filter"], "priorities": ["preScore", "score"]}

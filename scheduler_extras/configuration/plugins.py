@@ -20,6 +20,7 @@ from scheduler_extras.rules.affinity import (
     affine_scores, affinity_terms, match_inter_pod_affinity, normalize_affinity
 )
 from scheduler_extras.rules.labels import ImageShares, shares_of
+from scheduler_extras.rules.preemption import Manner, importance, is_going, preempt
 from scheduler_extras.rules.resources import requested_to_capacity_ratio
 from scheduler_extras.rules.selectors import selector_in, selectors_of
 from scheduler_extras.rules.spreading import (
@@ -273,3 +274,30 @@ def affine_scores_today(pod, nodes, snapshot, hard_weight=1, ignores_others=Fals
 
 # Scores are normalized without a 0 among them.
 today("InterPodAffinityPriority", "reduce")(functools.partial(normalize_affinity, among=()))
+
+
+class MannerToday(Manner):
+    """How a preemption is done today."""
+
+    def in_order(self, victims):
+        """The most important one stands for all."""
+        return sorted(victims, key=importance)
+
+    def is_waited_for(self, victim, snapshot):
+        """Those only that go by a preemption."""
+        conditions = pick(victim.raw, list, "status", "conditions", of=dict)
+        reasons = [(each.get("status"), each.get("reason")) for each in conditions
+                   if each.get("type") == "DisruptionTarget"]
+        by_preemption = ("True", "PreemptionByScheduler") in reasons[:1]
+        return is_going(victim, snapshot) and (by_preemption or victim.uid in snapshot.going)
+
+    def keeps_nomination(self, pod, node_name, failed, snapshot):
+        """Nobody keeps it."""
+        return False
+
+    def words(self, pod, node):
+        """The pod is not named."""
+        return f"Preempted by pod {pod.uid} on node {node.name}"
+
+
+TODAY["Preemption"]["hooks"] = {"post_filter": functools.partial(preempt, manner=MannerToday())}

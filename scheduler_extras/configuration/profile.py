@@ -12,6 +12,7 @@ class Profile(FullPolicy):
     """What a profile of a KubeSchedulerConfiguration says: a Policy that decides as 1.36 does."""
 
     kind = "KubeSchedulerConfiguration"
+    has_to_ask_for_preemption = False  # DefaultPreemption runs, unless postFilter disables it
     unschedulable_seconds = 300  # upstream: DefaultPodMaxInUnschedulablePodsDuration
     pops_from_backoff = True  # upstream: SchedulerPopFromBackoffQ, since 1.33
 

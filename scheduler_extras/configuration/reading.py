@@ -56,7 +56,8 @@ def read_profile(profile, place, left_out, of_all):
     def rules_at(point, catalogue):
         """Return {name: rule} of the plugins that run at a point, with the hooks at which they run, too."""
         rules = {}
-        for plugin, weight in running[point].items():
+        there = {name: weight for name, weight in running[point].items() if point in known[name].points}
+        for plugin, weight in there.items():
             args = arguments.get(plugin, {})
             for name, settings in settings_of(plugin, known[plugin].rules, args).items():
                 if name in catalogue:
@@ -70,12 +71,15 @@ def read_profile(profile, place, left_out, of_all):
     predicates = rules_at("filter", PREDICATES)
     priorities = rules_at("score", PRIORITIES)
     own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
-           if rule.plugin not in EXTENDS and name not in predicates | priorities}
+           if rule.plugin not in WITH_RULES and name not in predicates | priorities}
     others = {}  # those that neither filter nor score here
     for point in HOOK_POINTS.values():
         others |= rules_at(point, own)
-    return Profile([*predicates.values()], [*priorities.values()], others=[*others.values()],
-                   would_preempt="DefaultPreemption" in running["postFilter"], **of_all)
+    others = [rule for rule in others.values() if rule.hooks]
+    return Profile([*predicates.values()], [*priorities.values()], others=others, **of_all)
+
+
+WITH_RULES = {name for name, points in EXTENDS.items() if {"filter", "score"} & {*points.split()}}
 
 
 def settings_of(plugin, rules, args):
@@ -106,6 +110,9 @@ def settings_of(plugin, rules, args):
     elif plugin == "NodeResourcesBalancedAllocation":
         names = [resource.get("name", "") for resource in args.get("resources", [])]
         settings = {"resources": names} if names else {}
+    elif plugin == "DefaultPreemption":
+        names = {"percentage": "minCandidateNodesPercentage", "absolute": "minCandidateNodesAbsolute"}
+        settings = {name: args[field] for name, field in names.items() if field in args}
     elif plugin == "VolumeBinding":
         settings = {"timeout": args["bindTimeoutSeconds"]} if "bindTimeoutSeconds" in args else {}
     else:

@@ -7,12 +7,9 @@ What is to be worked out once per pod, not once per node, is a function for `met
 the scheduling framework are options too: reserve, permit, pre_bind, ... (see scheduler_extras/extension_points.py).
 """
 
-import collections
-import contextlib
 import logging
 
-from scheduler import ApiError, InvalidSelector, Unschedulable, event, now, pick, predicate, priority, satisfies
-from scheduler_extras import label_selector, nominate, reasons_supposing
+from scheduler import Unschedulable, predicate, priority
 
 log = logging.getLogger("scheduler")
 
@@ -151,117 +148,4 @@ def group_is_complete(pod, node, snapshot):
            permit=group_is_complete)
 def coscheduling(pod, node):
     """Pods of a group are bound together, or not at all."""
-    return []
-
-
-# Preemption: a pod that fits nowhere has less important ones deleted, as by DefaultPreemption of kube-scheduler 1.20, or,
-# under a KubeSchedulerConfiguration, of 1.36. But under both its nomination ends as soon as nobody's going would help it,
-# as since 1.24 (kubernetes#106816).
-
-def budgets_of(pod, snapshot):
-    """Yield the names of the disruption budgets that count the pod, and how many of their pods may go."""
-    path = "apis/policy/{}/poddisruptionbudgets".format
-    try:
-        budgets = snapshot.objects[path("v1")]
-    except ApiError:  # up to Kubernetes 1.20
-        budgets = snapshot.objects[path("v1")] = snapshot.objects[path("v1beta1")]  # for this pass
-    for key, budget in budgets.items():
-        with contextlib.suppress(InvalidSelector):
-            selector = label_selector(pick(budget, dict, "spec").get("selector"))
-            if key.startswith(f"{pod.namespace}/") and selector and pod.labels and satisfies(pod.labels, selector):
-                if pod.name not in pick(budget, dict, "status", "disruptedPods"):  # else its going is counted already
-                    yield key, pick(budget, int, "status", "disruptionsAllowed")
-
-
-def started(pod):
-    """Return when the pod started, as the API writes times; a pod that has not is younger than all that have."""
-    return pick(pod.raw, str, "status", "startTime") or "9"
-
-
-def victims_on(pod, node, snapshot):
-    """Return who has to go for the pod to fit: {pod: whether that violates a budget}; nobody if it does not help."""
-    lower = sorted((other for other in node.pods.values() if other.priority < pod.priority),
-                   key=lambda other: (-other.priority, started(other), other.key))
-    if not lower or reasons_supposing(pod, node, snapshot, lower):
-        return {}
-    gone, taken = {}, collections.Counter()
-    for other in lower:
-        budgets = dict(budgets_of(other, snapshot))
-        taken.update(budgets.keys())
-        gone[other] = any(taken[key] > allowed for key, allowed in budgets.items())
-    for other in sorted(gone, key=lambda other: not gone[other]):  # all are gone; who may come back?
-        violates = gone.pop(other)
-        if reasons_supposing(pod, node, snapshot, gone):
-            gone[other] = violates
-    if snapshot.policies[pod.scheduler].kind == "KubeSchedulerConfiguration":
-        return {other: gone[other] for other in lower if other in gone}  # the most important one first
-    return gone
-
-
-def is_hopeless(pod, node, snapshot):
-    """Say whether the pod does not fit the node even if that were empty."""
-    return bool(reasons_supposing(pod, node, snapshot, gone=node.pods.values()))
-
-
-def is_going(pod, snapshot):
-    """Say whether a pod is being deleted, or is to be by what has been decided in this pass."""
-    return pod.terminating or pod.uid in snapshot.objects.setdefault("going", set())
-
-
-WHY = ["where the fewest budgets are violated", "where those that go matter least", "where their priorities add up to the least",
-       "where they are the fewest", "where they started last"]
-
-
-def merits(victims):
-    """Return what speaks for the node with these victims, what counts most first; the first victim stands for all."""
-    highest = max(victim.priority for victim in victims)
-    return (-sum(victims.values()), -next(iter(victims)).priority, -sum(victim.priority + 2**31 for victim in victims),
-            -len(victims), min(started(victim) for victim in victims if victim.priority == highest))
-
-
-def make_room(pod, node, victims, snapshot):
-    """Yield the requests: the victims go, the pod is nominated to the node, and less important ones no longer."""
-    victims = [victim for victim in victims if not is_going(victim, snapshot)]
-    for victim in victims:
-        snapshot.objects["going"].add(victim.uid)
-        path = f"/api/v1/namespaces/{victim.namespace}/pods/{victim.name}"
-        yield "PATCH", f"{path}/status", {"metadata": {"uid": victim.uid}, "status": {"conditions": [{
-            "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
-            "message": f"{pod.scheduler}: preempting to accommodate a higher priority pod",
-            "lastTransitionTime": now()}]}}  # which tells a Job that its pod has not failed by itself
-        yield "DELETE", path, {"preconditions": {"uid": victim.uid}}
-    yield nominate(pod, node.name, snapshot)
-    for victim in victims:
-        message = f"Preempted by {pod.key} on node {node.name}"
-        method, path, body = event(victim, "Normal", "Preempted", message)
-        by = {"source": {"component": pod.scheduler}, "reportingComponent": pod.scheduler}
-        yield method, path, body | by
-    for other in snapshot.nominated:  # at the end, as one that has gone by now would end what is sent
-        if (other.nominated_node == node.name and other.priority < pod.priority
-                and other.scheduler in snapshot.policies):
-            yield nominate(other, None, snapshot)
-
-
-def preempt(pod, failed, snapshot):
-    """Choose the node where the pods that have to go are missed least. Return the requests, and what they do."""
-    if pod.spec.get("preemptionPolicy") == "Never":
-        return None
-    nominated = next((other.nominated_node for other in snapshot.nominated if other.uid == pod.uid), None)
-    home, nodes = snapshot.nodes.get(nominated), snapshot.nodes.values()
-    if home and not is_hopeless(pod, home, snapshot) and any(
-            is_going(other, snapshot) and other.priority < pod.priority for other in home.pods.values()):
-        return [], f"It waits until the pods that are being deleted on {home.name} have gone."
-    found = {node: victims for node in nodes if (victims := victims_on(pod, node, snapshot))}
-    if not found:  # 1.20 lets it keep its nomination, so that two pods may keep each other from one room for ever
-        return ([nominate(pod, None, snapshot)], "") if nominated else None
-    best, *others = sorted(found, key=lambda node: merits(found[node]), reverse=True)
-    runner_up = merits(found[others[0]]) if others else ()
-    why = next((why for why, ours, its in zip(WHY, merits(found[best]), runner_up) if ours != its), "where that helps")
-    return list(make_room(pod, best, found[best], snapshot)), (
-        f"It preempts {', '.join(victim.key for victim in found[best])} on {best.name}, {why}.")
-
-
-@predicate("Preemption", post_filter=preempt)
-def preemption(pod, node):
-    """Every pod fits every node. That room for nominated pods is left to them is seen to whatever the Policy."""
     return []

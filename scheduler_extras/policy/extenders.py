@@ -18,6 +18,7 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning
 from scheduler import LABEL_VALUE, ApiError, Failures, Malformed, Unschedulable, add_to, pick
 from scheduler_extras.policy.files import NANOSECONDS, Form, decode, in_short
 from scheduler_extras.rule import Vote
+from scheduler_extras.rules.preemption import Victims
 from scheduler_extras.trouble import at_most, one_line, warn_once, within
 
 
@@ -100,6 +101,8 @@ FILTERED = {"Nodes": {"items": [{"metadata": {"name": str}}]}, "NodeNames": [str
             "Error": str}
 SCORED = [{"Host": str, "Score": int}]
 BOUND = {"Error": str}
+PREEMPTED = {"NodeNameToMetaVictims": dict}  # node -> VICTIMS
+VICTIMS = {"Pods": [{"UID": str}], "NumPDBViolations": int}
 
 
 class Extender:
@@ -214,6 +217,33 @@ class Extender:
             points = {name: scores[name] * self.weight * 10 for name in nodes}
             return [Vote(f"{self.title} {self.url}", 1, None, points)]
         return []
+
+    def preempt(self, pod, found):
+        """Return which candidates for a preemption it leaves, {Node: Victims}; maybe others go there.
+
+        If it fails, and is ignorable, it leaves all. Raises Unschedulable. Upstream: ProcessPreemption.
+        """
+        kind = "NodeNameToMetaVictims" if self.names_only else "NodeNameToVictims"
+        said = {}
+        for node, victims in found.items():
+            pods = [{"UID": victim.uid} if self.names_only else victim.raw for victim in victims.pods]
+            said[node.name] = {"Pods": pods, "NumPDBViolations": victims.violations}
+        with self.blamed("preemptVerb", "it is ignorable, so it is passed over" if self.ignorable else ""):
+            answer = within(self.timeout, self.ask, "preemptVerb", {"Pod": pod.raw, kind: said}, PREEMPTED)
+            nodes = {node.name: node for node in found}
+            left = pick(answer, dict, "NodeNameToMetaVictims", of=dict)
+            if not left.keys() <= nodes.keys():
+                raise Malformed("names nodes it was not asked about")
+            return {nodes[name]: self.victims_in(thing, nodes[name]) for name, thing in left.items()}
+        return found
+
+    def victims_in(self, thing, node):
+        """Read who is to go from a node. Raises Malformed, InputError."""
+        said = decode(thing, VICTIMS, f"the victims on {node.name}", passed_over=[])
+        uids = [pod.get("UID", "") for pod in said.get("Pods", [])]
+        if not uids or not node.pods.keys() >= set(uids):
+            raise Malformed(f"names nobody, or others than the pods on {node.name}")
+        return Victims([node.pods[uid] for uid in uids], said.get("NumPDBViolations", 0))
 
     def bind(self, pod, node_name):
         """Have the extender bind the pod. Return True, as a rule does that has bound it."""

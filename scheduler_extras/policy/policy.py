@@ -32,8 +32,8 @@ class FullPolicy(Policy):
     election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
     initial_backoff: int = 1  # seconds that a pod waits after the first attempt; then twice that, and so on
     max_backoff: int = 10  # seconds
-    would_preempt: bool = True  # kube-scheduler would, for its pods
     kind = "Policy"  # of the file that says all this
+    has_to_ask_for_preemption = True  # kube-scheduler preempts by itself
     unschedulable_seconds = 60  # after which a pod that fits nowhere is tried again all the same
     pops_from_backoff = False  # whether a change ends its backoff, if there is nothing else to do
 
@@ -108,9 +108,11 @@ class FullPolicy(Policy):
         """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""
         if not (decision.failed and decision.fits_nowhere):
             return  # there are no nodes; or some fit, and what failed was another rule
-        if self.would_preempt and decision.pod.priority > 0 and not self.rules_with["post_filter"]:
-            warn_once(f"nobody is preempted for {decision.pod.key}, as kube-scheduler may do; the rule "
-                      "Preemption of scheduler_extras/examples/tutorial_rules.py does it", about="preemption")
+        is_silent = self.has_to_ask_for_preemption and not self.rules_with["post_filter"]
+        if is_silent and decision.pod.priority > 0:
+            how = "--preempt does it, or Preemption among the predicates"
+            warn_once(f"nobody is preempted for {decision.pod.key}, as kube-scheduler may do; {how}",
+                      about="preemption")
         with warn_if_broken(decision.pod.key):
             for rule in self.rules_with["post_filter"]:
                 failed = copy.deepcopy(dict(decision.failed))  # the rule may change it

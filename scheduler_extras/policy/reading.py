@@ -72,10 +72,10 @@ POLICY = {
     "hardPodAffinitySymmetricWeight": range(101), "alwaysCheckAllPredicates": bool}
 
 
-def read_policy(document):
+def read_policy(document, also=()):
     """Return the Policy of a document, checked as strictly as kube-scheduler does. Raises InputError.
 
-    Upstream: createFromConfig in pkg/scheduler/factory.go.
+    also: predicates that are asked even if it does not name them. Upstream: createFromConfig in factory.go.
     """
     is_others = text_at(document, "apiVersion") not in ("", "v1", CONFIGURATION_VERSION)
     is_policy = text_at(document, "kind") == "Policy" and not is_others
@@ -91,7 +91,7 @@ def read_policy(document):
     named = {entry.get("name") for entry in predicate_entries}
     has_general = "predicates" not in said or "GeneralPredicates" in named
     predicate_entries += [{"name": rule.name} for rule in PREDICATES.values()
-                          if rule.always and rule.name not in named]
+                          if (rule.always or rule.name in also) and rule.name not in named]
     priority_entries = said.get("priorities", default_entries("priorities"))
     said_elsewhere = {  # rule -> its settings
         "PodFitsResources": {"excepted": left_to_extenders(configs)},
@@ -100,8 +100,9 @@ def read_policy(document):
     priorities = rules_named("priorities", priority_entries, said_elsewhere, notices, problems)
     problems += extender_problems(configs)
     refuse(problems)
-    notices += [f"extenders[{i}].preemptVerb: nobody is preempted here, so it is not asked"
-                for i, config in enumerate(configs) if config.get("preemptVerb")]
+    if not any("post_filter" in rule.hooks for rule in predicates):
+        notices += [f"extenders[{i}].preemptVerb: nobody is preempted, so it is not asked; see --preempt"
+                    for i, config in enumerate(configs) if config.get("preemptVerb")]
     order = [*(GENERAL_FIRST if has_general else []), *PREDICATES]
     predicates.sort(key=lambda rule: order.index(rule.name))
     check_all = said.get("alwaysCheckAllPredicates", False)

@@ -26,18 +26,28 @@ def providers():
 READERS = {}  # kind of a file other than a Policy -> function(its document, a scheduler's name): its Policies
 
 
-def load_policies(path, scheduler_name):
-    """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises InputError."""
+def load_policies(path, scheduler_name, preempt=False):
+    """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises InputError.
+
+    preempt: a Policy names the rule Preemption, even if the file does not.
+    """
+    also = ["Preemption"] if preempt else []
     try:
         documents = iter([providers()[path]]) if path in providers() else parse(text_in(path))
         document = next(documents, None)
         reader = READERS.get(text_at(document, "kind"))
-        policies = reader(document, scheduler_name) if reader else {scheduler_name: read_policy(document)}
+        if reader:
+            policies = reader(document, scheduler_name)
+        else:
+            policies = {scheduler_name: read_policy(document, also)}
     except InputError as error:
         raise InputError(f"{path}: {at_most(10_000, ' '.join(str(error).split()))}") from error
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {one_line(error)}{did_you_mean(path, providers(), '')}") from error
     policy, *_ = policies.values()
+    if preempt and reader:
+        policy.notices.append("--preempt changes nothing: DefaultPreemption of a profile does it, unless its "
+                              "plugins.postFilter disables that")
     with contextlib.suppress(ValueError):
         if any(documents):
             policy.notices.append("only the first document is read, as in kube-scheduler")
@@ -50,10 +60,11 @@ def load_policies(path, scheduler_name):
 class PolicyFile:
     """A Policy file, and plugins, which may be edited at any time. Raises InputError if bad at first."""
 
-    def __init__(self, path, scheduler_name, plugins=()):
+    def __init__(self, path, scheduler_name, plugins=(), preempt=False):
         self.path = path
         self.scheduler_name = scheduler_name
         self.plugins = plugins
+        self.preempt = preempt
         self.policies = {}  # those in force
         self.seen = {}  # when the files were changed, at the last look
         self.current()
@@ -92,7 +103,7 @@ class PolicyFile:
     def load(self, changed):
         """Read the files, some of which have changed, and say what is different. Raises InputError."""
         load_plugins(self.plugins)
-        policies = load_policies(self.path, self.scheduler_name)
+        policies = load_policies(self.path, self.scheduler_name, self.preempt)
         lines = differences(self.policies, policies) if self.policies else []
         lines += [f"{file} has changed" for file in changed if file != Path(self.path).absolute()]
         if lines or not self.policies:

@@ -7,7 +7,7 @@ import importlib
 
 from scheduler import PREDICATES, PRIORITIES
 
-for module in ("resources", "labels", "spreading", "affinity", "disks", "claims", "always"):
+for module in ("resources", "labels", "spreading", "affinity", "disks", "claims", "always", "preemption"):
     importlib.import_module(f"scheduler_extras.rules.{module}")
 
 # The order in which plugins run; those of the user's own come last.
@@ -15,7 +15,8 @@ for module in ("resources", "labels", "spreading", "affinity", "disks", "claims"
 PLUGIN_ORDER = [
     "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
     "VolumeRestrictions", "EBSLimits", "GCEPDLimits", "NodeVolumeLimits", "AzureDiskLimits", "VolumeBinding",
-    "VolumeZone", "PodTopologySpread", "InterPodAffinity", "NodeResourcesBalancedAllocation", "ImageLocality"]
+    "VolumeZone", "PodTopologySpread", "InterPodAffinity", "DefaultPreemption",
+    "NodeResourcesBalancedAllocation", "ImageLocality"]
 # The order in which a Policy has them run; those of the user's own come last.
 # Upstream: predicatesOrdering in pkg/scheduler/framework/plugins/legacy_registry.go.
 PREDICATE_ORDER = [
@@ -23,7 +24,7 @@ PREDICATE_ORDER = [
     "NoDiskConflict", "PodToleratesNodeTaints", "CheckNodeLabelPresence", "CheckServiceAffinity",
     "MaxEBSVolumeCount", "MaxGCEPDVolumeCount", "MaxCSIVolumeCountPred", "MaxAzureDiskVolumeCount",
     "MaxCinderVolumeCount", "CheckVolumeBinding", "NoVolumeZoneConflict", "EvenPodsSpread",
-    "MatchInterPodAffinity"]
+    "MatchInterPodAffinity", "Preemption"]
 # The order in which priorities are asked where a Policy leaves their list out.
 PRIORITY_ORDER = [
     "LeastRequestedPriority", "MostRequestedPriority", "BalancedResourceAllocation", "NodeAffinityPriority",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from scheduler import pick
+from scheduler import pick, text_at
 from scheduler_extras.cluster.remarks import CONTAINERS
 from scheduler_extras.objects import CPU_AND_MEMORY, with_pods
 from scheduler_extras.policy.reloading import lines_of
@@ -66,7 +66,9 @@ class Page:
         pod, node = decision.pod, decision.node
         heading = f"{pod.key} (decision {len(self.scenes) + 1})"
         manifest = f"<pre>{escaped(manifest_of(pod))}</pre>"
-        shown, others = nodes_to_show(decision.nodes.values(), self.new, {node, *ranked(decision)[:4]})
+        leaving = leaving_by(decision)
+        left = [name for name, each in decision.nodes.items() if not leaving.isdisjoint(each.pods)]
+        shown, others = nodes_to_show(decision.nodes.values(), self.new, {node, *left, *ranked(decision)[:4]})
         nodes = []  # without the pod, which may count on its node already
         for each in shown:
             nodes.append(with_pods(each, [other for other in each.pods.values() if other.uid != pod.uid]))
@@ -77,20 +79,26 @@ class Page:
             question += f"<p><small>{escaped(f'{pod.scheduler} asks {rules}')}</small>"
         title = f"It goes to {node}" if node else "It stays pending"
         steps = step(heading, "Where will it go?", question) + step(heading, title, answer(decision, remarks))
+        if leaving:
+            boxes = self.beside(manifest, nodes, others, leaving=leaving)
+            steps += step(heading, "These make room for it", boxes)
         if node:
             chosen = next(each for each in nodes if each.name == node)
             chosen.add(pod)
             steps += step(heading, f"Now it is on {node}", self.beside(manifest, nodes, others, best=node))
         return steps
 
-    def beside(self, left, nodes, others, best=None):
-        """Return what stands at the left, and nodes as boxes beside it. best: the name of the chosen one."""
-        boxes = [self.box(node, "best" if node.name == best else "") for node in nodes]
+    def beside(self, left, nodes, others, best=None, leaving=frozenset()):
+        """Return what stands at the left, and nodes as boxes beside it.
+
+        best: the name of the chosen one. leaving: the uids of pods that go.
+        """
+        boxes = [self.box(node, "best" if node.name == best else "", leaving) for node in nodes]
         if others:
             boxes.append(f"<p>and {others} other nodes")
         return f'<div class="sides">{left}<div class="nodes">{"".join(boxes)}</div></div>'
 
-    def box(self, node, kind):
+    def box(self, node, kind, leaving):
         """Return a node as a box: its cordon, taints and labels, how full it is, its pods."""
         marks = [item("cordoned", "no")] if node.unschedulable else []
         for taint in node.taints:
@@ -105,13 +113,15 @@ class Page:
             meter = f'<meter value="{share:.3f}" aria-hidden="true"></meter>'
             bars.append(f'<tr><th scope="row">{escaped(name)}<td>{meter}<td>{escaped(numbers)}')
         pods = []
-        for pod in sorted(node.pods.values(), key=lambda pod: pod.uid not in self.new)[:MANY]:
+        for pod in sorted(node.pods.values(), key=lambda pod: pod.uid not in self.new | leaving)[:MANY]:
             is_new = pod.uid in self.new
-            words = [("+" if is_new else "") + pod.key.removeprefix("default/")]
+            words = ["goes:"] if pod.uid in leaving else []
+            words += [("+" if is_new else "") + pod.key.removeprefix("default/")]
             words += [f"{key}={pod.labels[key]}" for key in sorted(self.keys & pod.labels.keys())]
             words += [f"port {number}" for _, number in pod.host_ports]
             words += [f"priority {pod.priority}"] if pod.priority else []
-            pods.append(item(" ".join(words), "new" if is_new else ""))
+            kind_of_pod = "no" if pod.uid in leaving else "new" if is_new else ""
+            pods.append(item(" ".join(words), kind_of_pod))
         if len(node.pods) > MANY:
             pods.append(item(f"and {len(node.pods) - MANY} others"))
         return f"""<article class="{kind}"><h4>{escaped(node.name)}</h4>
@@ -146,6 +156,12 @@ class Page:
 def step(heading, title, content):
     """Return a step of a scene."""
     return f'<section><h2>{escaped(heading)}</h2><h3 tabindex="-1">{escaped(title)}</h3>{content}</section>'
+
+
+def leaving_by(decision):
+    """Return the uids of the pods that a remedy deletes."""
+    return {text_at(body, "preconditions", "uid") for method, _, body in decision.requests
+            if method == "DELETE" and decision.remedy}
 
 
 def answer(decision, remarks):

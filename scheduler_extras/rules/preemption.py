@@ -1,0 +1,314 @@
+"""Preemption: a pod that fits nowhere has less important ones deleted, where these are missed least.
+
+Under a Policy it is a rule to be named, as kube-scheduler 1.20 does it; what 1.36 does otherwise is in
+configuration/plugins.py. Upstream: framework/plugins/defaultpreemption.
+"""
+
+import collections
+import contextlib
+import random
+from dataclasses import dataclass
+
+from scheduler import ApiError, InvalidSelector, Unschedulable, event, now, pick, satisfies, text_at
+from scheduler_extras.memory import recall
+from scheduler_extras.objects import label_selector
+from scheduler_extras.rule import WHATEVER_THE_NODE, predicate
+from scheduler_extras.rules.always import nominate, reasons_supposing
+from scheduler_extras.rules.resources import CHANCE
+
+
+@dataclass
+class Victims:
+    """The pods that have to go from a node so that another one fits."""
+
+    pods: list  # the first of them stands for all, when nodes are compared
+    violations: int  # how many of them a budget protects
+
+
+class Manner:
+    """How kube-scheduler 1.20 does what later ones do otherwise."""
+
+    def in_order(self, victims):
+        """Return victims, of whom the first stands for all: those that a budget protects come first."""
+        return victims
+
+    def is_waited_for(self, victim, snapshot):
+        """Say whether a pod that has made room lets this one go before it makes more."""
+        return is_going(victim, snapshot)
+
+    def keeps_nomination(self, pod, node_name, failed, snapshot):
+        """Say whether a pod is still nominated to a node though nobody's going helps it now.
+
+        Otherwise than in 1.20, two of one priority do not keep each other from one room for ever.
+        """
+        rivals = [other for other in snapshot.nominated if other.uid != pod.uid
+                  and other.nominated_node == node_name and other.priority == pod.priority]
+        return not rivals and not all(is_hopeless(failed.get(name, {})) for name in snapshot.nodes)
+
+    def words(self, pod, node):
+        """Return what a victim is told in its event."""
+        return f"Preempted by {pod.key} on node {node.name}"
+
+
+def preempt(pod, failed, snapshot, percentage=10, absolute=100, manner=Manner()):  # noqa: B008
+    """Choose the node where the pods that have to go are missed least. Return the requests, and what they do.
+
+    percentage, absolute: as many candidates are compared, of all nodes and at least, if there are more.
+    """
+    if pod.spec.get("preemptionPolicy") == "Never":
+        return None
+    nominated = nomination_of(pod, snapshot)
+    if waits_for_victims(pod, snapshot.nodes.get(nominated), failed, snapshot, manner):
+        is_written = pod.nominated_node == nominated
+        requests = [] if is_written else [nominate(pod, nominated, snapshot)]
+        return requests, f"It waits until the pods that are being deleted on {nominated} have gone."
+    found = candidates(pod, failed, snapshot, percentage, absolute, manner)
+    if not found:
+        node_name = nominated or pod.nominated_node
+        is_kept = not node_name or manner.keeps_nomination(pod, node_name, failed, snapshot)
+        return None if is_kept else ([nominate(pod, None, snapshot)], "")
+    try:
+        found = left_by_extenders(pod, found, snapshot)
+    except Unschedulable as error:
+        return [], f"It preempts nobody: {error}."
+    if not found:
+        return [], "It preempts nobody, as extenders leave it no node."
+    best, *others = sorted(found, key=lambda node: merits(found[node]), reverse=True)
+    who = ", ".join(victim.key for victim in found[best].pods)
+    why = what_decides(found[best], found[others[0]]) if others else "where that helps"
+    requests = make_room(pod, best, found[best].pods, snapshot, manner)
+    return requests, f"It preempts {who} on {best.name}, {why}."
+
+
+@predicate("Preemption", post_filter=preempt, plugin="DefaultPreemption", steady=True)
+def preemption(pod, node):
+    """Every pod fits every node. Room for nominated pods is left to them whatever the Policy names."""
+    return []
+
+
+# Who waits. A pod that has made room is nominated to the node, until it is bound.
+
+def nomination_of(pod, snapshot):
+    """Return the name of the node where room is being made for the pod, or None."""
+    return next((other.nominated_node for other in snapshot.nominated if other.uid == pod.uid), None)
+
+
+def waits_for_victims(pod, home, failed, snapshot, manner):
+    """Say whether pods are on their way out of the node where room is being made for this one."""
+    if home is None or is_hopeless(failed.get(home.name, {})):
+        return False
+    return any(other.priority < pod.priority and manner.is_waited_for(other, snapshot)
+               for other in home.pods.values())
+
+
+def is_going(pod, snapshot):
+    """Say whether a pod is being deleted, or is to be by what has been decided in this pass."""
+    return pod.terminating or pod.uid in snapshot.going
+
+
+# Where it helps. Reasons that begin like these hold whoever goes. Upstream: UnschedulableAndUnresolvable.
+
+HOLD_WHOEVER_GOES = (
+    "node(s) were unschedulable", "node(s) didn't match the requested ", "node(s) had taint ",
+    "node(s) had untolerated taint", "node(s) didn't match Pod's node affinity",
+    "node(s) didn't match scheduler-enforced node affinity",
+    "node(s) didn't satisfy plugin(s) [NodeAffinity]", "node(s) didn't have the requested labels",
+    "node(s) didn't match pod affinity rules",
+    "node(s) didn't match pod topology spread constraints (missing required label)",
+    "node(s) had volume node affinity conflict", "node(s) didn't match PersistentVolume's node affinity",
+    "node(s) unavailable due to one or more pvc(s)", "node(s) didn't find available persistent volumes",
+    "node(s) did not have enough free storage", "node(s) had no available volume zone")
+
+
+def is_hopeless(against):
+    """Say whether what is against a node, {predicate: its reasons}, holds whoever goes from there."""
+    is_rejected = any(title.endswith(WHATEVER_THE_NODE) for title in against)
+    reasons = [reason for reasons in against.values() for reason in reasons]
+    return is_rejected or any(reason.startswith(HOLD_WHOEVER_GOES) for reason in reasons)
+
+
+def candidates(pod, failed, snapshot, percentage, absolute, manner):
+    """Return {node: its Victims} of nodes that the pod fits once these have gone. Upstream: DryRunPreemption.
+
+    Of many nodes it looks at those from a random one on, until there are enough, of which one violates no
+    budget.
+    """
+    nodes = [node for name, node in snapshot.nodes.items() if not is_hopeless(failed.get(name, {}))]
+    enough = max(len(nodes) * percentage // 100, absolute)
+    if enough < len(nodes):
+        chance = random.Random(None if CHANCE.seed is None else f"{CHANCE.seed} {pod.key}")
+        start = chance.randrange(len(nodes))
+        nodes = nodes[start:] + nodes[:start]
+    found = {}
+    for node in nodes:
+        victims = victims_on(pod, node, snapshot, manner)
+        if victims:
+            found[node] = victims
+        if len(found) >= enough and any(victims.violations == 0 for victims in found.values()):
+            break
+    return found
+
+
+def victims_on(pod, node, snapshot, manner):
+    """Return the Victims for the pod to fit the node; None if nobody's going helps. (SelectVictimsOnNode)"""
+    lower = [other for other in node.pods.values() if other.priority < pod.priority]
+    lower.sort(key=importance)
+    if not lower or reasons_supposing(pod, node, snapshot, lower):
+        return None
+    protected = protected_by_budgets(lower, snapshot)
+    gone = [*lower]
+    for other in sorted(lower, key=lambda other: other not in protected):  # all are gone; who may come back?
+        gone.remove(other)
+        if reasons_supposing(pod, node, snapshot, gone):
+            gone.append(other)
+    if not gone:  # it is an extender that refuses the node
+        return None
+    return Victims(manner.in_order(gone), sum(other in protected for other in gone))
+
+
+def importance(pod):
+    """Return by what pods are sorted: those that matter most come first. Upstream: MoreImportantPod."""
+    return -pod.priority, started(pod), pod.key
+
+
+def started(pod):
+    """Return when the pod started, as the API writes times; one that has not is the youngest."""
+    return pick(pod.raw, str, "status", "startTime") or "9"
+
+
+# Disruption budgets.
+
+def protected_by_budgets(pods, snapshot):
+    """Return those whose going, after those before them, violates a budget. (filterPodsWithPDBViolation)"""
+    taken = collections.Counter()
+    protected = []
+    for pod in pods:
+        allowed = budgets_of(pod, snapshot)
+        taken.update(allowed.keys())
+        if any(taken[key] > allowed[key] for key in allowed):
+            protected.append(pod)
+    return protected
+
+
+def budgets_of(pod, snapshot):
+    """Return {budget that counts the pod: how many of its pods may go}."""
+    allowed = {}
+    for key, budget, selector in budgets_in_namespaces(snapshot)[pod.namespace]:
+        counts_already = pod.name in pick(budget, dict, "status", "disruptedPods")
+        if pod.labels and satisfies(pod.labels, selector) and not counts_already:
+            allowed[key] = pick(budget, int, "status", "disruptionsAllowed")
+    return allowed
+
+
+def budgets_in_namespaces(snapshot):
+    """Return {namespace: [(its name, the API's JSON, its selector)]} of the budgets that select any pods."""
+    budgets = all_budgets(snapshot)
+
+    def sort(*_):
+        """Return them, sorted."""
+        found = collections.defaultdict(list)
+        for key, budget in budgets.items():
+            with contextlib.suppress(InvalidSelector):
+                selector = label_selector(pick(budget, dict, "spec").get("selector"))
+                if selector:  # an empty one selects nobody
+                    found[key.partition("/")[0]].append((key, budget, selector))
+        return found
+
+    return recall("budgets", "", snapshot, {}, None, [budgets], then=sort)
+
+
+def all_budgets(snapshot):
+    """Return all PodDisruptionBudgets, {namespace/name: the API's JSON}. Raises ApiError."""
+    today, of_old = [f"apis/policy/{version}/poddisruptionbudgets" for version in ("v1", "v1beta1")]
+    try:
+        return snapshot.objects[today]
+    except ApiError as error:
+        if error.status != 404:
+            raise
+    snapshot.objects[today] = snapshot.objects[of_old]  # up to Kubernetes 1.20; it holds for this pass
+    return snapshot.objects[today]
+
+
+# Which node. Upstream: pickOneNodeForPreemption.
+
+WHY = ["where the fewest budgets are violated", "where those that go matter least",
+       "where their priorities add up to the least", "where they are the fewest", "where they started last"]
+
+
+def merits(victims):
+    """Return what speaks for the node with these victims, what counts most first: see WHY."""
+    pods = victims.pods
+    highest = max(pod.priority for pod in pods)
+    return (-victims.violations, -pods[0].priority, -sum(pod.priority + 2**31 for pod in pods), -len(pods),
+            min(started(pod) for pod in pods if pod.priority == highest))
+
+
+def what_decides(victims, others):
+    """Return in words why these victims are missed less than those of another node."""
+    compared = zip(WHY, merits(victims), merits(others), strict=True)
+    differing = [why for why, ours, its in compared if ours != its]
+    return differing[0] if differing else "where that helps"
+
+
+def left_by_extenders(pod, found, snapshot):
+    """Return the candidates that extenders leave, maybe with other victims. Raises Unschedulable.
+
+    A bug of 1.20 is not followed: there, none is asked (nobody calls WithExtenders).
+    """
+    for extender in snapshot.policies[pod.scheduler].extenders:
+        if found and extender.cares("preemptVerb", pod):
+            found = extender.preempt(pod, found)
+    return found
+
+
+# What is sent.
+
+def make_room(pod, node, victims, snapshot, manner):
+    """Return the requests: victims go, the pod is nominated to the node, and less important ones no longer.
+
+    Before anybody goes, the API server is asked whether the pod still waits, and whether each victim is as it
+    was, and may be deleted. No room is promised that nobody leaves; what may fail comes last.
+    """
+    leaving = [victim for victim in victims if not is_going(victim, snapshot)]
+    snapshot.going.update(victim.uid for victim in leaving)
+    requests = [still_waits(pod)] if leaving else []
+    requests += [deletion(victim, dryRun=["All"]) for victim in leaving]
+    for victim in leaving:
+        told = {"source": {"component": pod.scheduler}, "reportingComponent": pod.scheduler}
+        method, path, body = event(victim, "Normal", "Preempted", manner.words(pod, node))
+        requests += [disruption(victim, pod), deletion(victim), (method, path, body | told)]
+    requests.append(nominate(pod, node.name, snapshot))
+    for other in snapshot.nominated:
+        is_ours = other.scheduler in snapshot.policies
+        if is_ours and other.nominated_node == node.name and other.priority < pod.priority:
+            requests.append(nominate(other, None, snapshot))
+    return requests
+
+
+def path_of(pod):
+    """Return the path of a pod in the API."""
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+
+
+def still_waits(pod):
+    """Return the request whose answer has to be that the pod is there, and has no node."""
+    uid = text_at(pod.raw, "metadata", "uid")
+    return "GET", path_of(pod), {
+        "metadata": {"uid": uid, "deletionTimestamp": ""}, "spec": {"nodeName": ""}}
+
+
+def deletion(victim, **options):
+    """Return the request that deletes a pod; with dryRun, one that says whether that can be, as it is now."""
+    preconditions = {"uid": victim.uid}
+    version = text_at(victim.raw, "metadata", "resourceVersion")
+    if options and version:  # else its condition, which is written before, is a change, too
+        preconditions["resourceVersion"] = version
+    return "DELETE", path_of(victim), {"preconditions": preconditions} | options
+
+
+def disruption(victim, pod):
+    """Return the request for the condition that tells a Job that its pod has not failed by itself."""
+    return "PATCH", f"{path_of(victim)}/status", {"metadata": {"uid": victim.uid}, "status": {"conditions": [{
+        "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+        "message": f"{pod.scheduler}: preempting to accommodate a higher priority pod",
+        "lastTransitionTime": now()}]}}

@@ -1,0 +1,166 @@
+"""Preemption to its end, beside the real kube-scheduler 1.20: budgets, classes, pods that end slowly, nominations, extenders."""
+
+import json
+import random
+import time
+
+from everything import scheduler
+from conftest import node, pod, wait_for
+from test_extenders import service  # noqa: F401 (a fixture)
+from test_preemption import BUDGETS, LEVELS, POLICY, PORT, apart, budget, contested  # noqa: F401 (a fixture)
+
+SCENARIOS, ASKING, ASKED = range(100, 140), range(100, 120), "example.com/asked"  # an extender is asked about half of them
+WITHOUT = POLICY | {
+    "predicates": [entry for entry in POLICY["predicates"] if entry["name"] != "Preemption"],
+    "priorities": [{"name": "NodeAffinityPriority", "weight": 1}]}
+
+
+class Scenario:
+    """Up to four full nodes, who is on them, who is leaving already, budgets, and up to four pods that need room there."""
+
+    def __init__(self, seed):
+        self.chance, self.seed, self.mine = random.Random(seed), seed, {"scenario": str(seed)}
+        self.nodes, self.pods, self.leaving, self.nominated = [], [], [], {}
+        for i in range(self.chance.randint(2, 4)):
+            self.add_node(f"n{seed}-{i}", self.chance.randint(2, 5))
+        seconds = self.chance.sample(range(10, 60), len(self.pods))
+        self.starts = {thing["metadata"]["name"]: start for thing, start in zip(self.pods, seconds)}
+        self.budgets = [budget(self.chance.randint(0, 2), {"matchLabels": self.mine | {"app": app}}, name=f"b{seed}-{app}")
+                        for app in self.chance.sample("abc", self.chance.randint(1, 3))]
+        levels = self.chance.sample(["middle", "p10", "p30", "p50", "never"], self.chance.randint(2, 4))
+        self.waiting = [self.waiting_pod(f"p{seed}-{level}", level) for level in levels]
+
+    def add_node(self, name, room):
+        """A node, and pods that fill it."""
+        self.nodes.append(node(name, cpu=str(room), labels=self.mine | {"kubernetes.io/hostname": name},
+                               unschedulable=self.chance.random() < 0.1))
+        while room:
+            levels = ["abyss", "low", "low", "middle", "middle", "high", "p10", "p30"]
+            thing = self.pod(f"{name}-{room}", self.chance.choice(levels), room, nodeName=name)
+            if self.chance.random() < 0.1:
+                self.leaving.append(thing["metadata"]["name"])
+            room -= int(thing["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+            self.pods.append(thing)
+
+    def waiting_pod(self, name, level):
+        """A pod that needs room, of which there may be some that is made already; it prefers each node to another degree."""
+        prefers = [{"weight": 10 * i + 1, "preference": {"matchFields": [
+            {"key": "metadata.name", "operator": "In", "values": [thing["metadata"]["name"]]}]}} for i, thing in enumerate(self.nodes)]
+        if self.chance.random() < 0.25:
+            self.nominated[name] = self.chance.choice(self.nodes)["metadata"]["name"]
+        thing = self.pod(name, level, nodeSelector=self.mine)
+        if self.seed in ASKING:
+            thing["spec"]["containers"][0]["resources"] |= {"limits": {ASKED: "0"}}
+        thing["spec"].setdefault("affinity", {})["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": prefers}
+        return thing
+
+    def pod(self, name, level, most=3, **spec):
+        """A pod that may have an app, a host port, or an app that it does not want to be with."""
+        app = self.chance.choice(["a", "b", "c", ""])
+        if self.chance.random() < 0.2:
+            spec["affinity"] = apart(self.chance.choice("abc"), **self.mine)
+        thing = pod(name, {"cpu": str(min(most, self.chance.randint(1, 3)))}, labels=self.mine | ({"app": app} if app else {}),
+                    priorityClassName=level, **spec)
+        if self.chance.random() < 0.1:
+            thing["spec"]["containers"][0]["ports"] = PORT[0]["ports"]
+        return thing
+
+    def set_up(self, api):
+        """Make all that there is."""
+        pods = "/api/v1/namespaces/default/pods"
+        for thing in [*self.nodes, *self.pods, *self.waiting]:
+            api.request("POST", pods if thing["kind"] == "Pod" else "/api/v1/nodes", thing)
+        for name, start in self.starts.items():
+            api.request("PATCH", f"{pods}/{name}/status", {"status": {"phase": "Running", "startTime": f"2020-01-01T00:00:{start}Z"}})
+        for name, node_name in self.nominated.items():
+            api.request("PATCH", f"{pods}/{name}/status", {"status": {"nominatedNodeName": node_name}})
+        for each in self.budgets:
+            api.request("POST", BUDGETS, {"apiVersion": "policy/v1beta1"} | each)
+            api.request("PATCH", f"{BUDGETS}/{each['metadata']['name']}/status", {"status": each["status"]})
+        for name in self.leaving:
+            api.request("DELETE", f"{pods}/{name}")
+
+
+def state_of(control_plane):
+    """Where each pod is, or is to be; and who is leaving."""
+    return {thing["metadata"]["name"]: (
+        thing["spec"].get("nodeName", ""), thing["status"].get("nominatedNodeName", "") if "nodeName" not in thing["spec"] else "",
+        "deletionTimestamp" in thing["metadata"]) for thing in control_plane.pods().values()}
+
+
+def settled(control_plane, seconds):
+    """What there is when nothing has changed for some seconds."""
+    state, since = state_of(control_plane), time.monotonic()
+    while time.monotonic() < since + seconds:
+        time.sleep(0.2)
+        now = state_of(control_plane)
+        if now != state:
+            state, since = now, time.monotonic()
+    return state
+
+
+def contest(control_plane, scenarios, start):
+    """Set scenarios up, side by side, and have them decided to their end: twice all who are leaving have left.
+
+    Nobody schedules meanwhile, so that no chance decides which room is free first.
+    """
+    control_plane.clear()
+    api = scheduler.PooledProxy(control_plane.server)
+    api.request("DELETE", BUDGETS)
+    for scenario in scenarios:
+        scenario.set_up(api)
+    states = []
+    for _ in range(3):
+        for name, (_, _, is_leaving) in states[-1].items() if states else ():
+            if is_leaving:
+                control_plane.request("DELETE", f"namespaces/default/pods/{name}", params={"gracePeriodSeconds": 0})
+        process = start()
+        control_plane.create(pod("last", priorityClassName="abyss", nodeSelector={"is": "nowhere"}))
+        wait_for("all have been decided about", lambda: control_plane.pods()["default/last"]["status"].get("conditions"), 240)
+        control_plane.request("DELETE", "namespaces/default/pods/last")
+        states.append(settled(control_plane, 1.5))
+        process.kill()
+        process.wait()
+    return states
+
+
+def by_scenario(state):
+    """A state, cut into those of the scenarios."""
+    cut = {}
+    for name, where in sorted(state.items()):
+        cut.setdefault(int(name[1:].partition("-")[0]), {})[name] = where
+    return cut
+
+
+def refusing(service):  # noqa: F811
+    """An extender that refuses the first node of a scenario to those pods that it is asked about."""
+    def answer():
+        _, asked = service.asked[-1]
+        return 200, {"NodeNames": [name for name in asked["NodeNames"] if not name.endswith("-0")]}
+    service.answers["filter"] = answer
+    return {"extenders": [{"urlPrefix": service.url, "filterVerb": "filter", "httpTimeout": 10**10, "nodeCacheCapable": True,
+                           "managedResources": [{"name": ASKED, "ignoredByScheduler": True}]}]}
+
+
+def run_both(contested, tmp_path, start_scheduler, scenarios, **more):  # noqa: F811
+    """What becomes of scenarios by this script, and by kube-scheduler."""
+    theirs, ours = tmp_path / "theirs.json", tmp_path / "ours.json"
+    theirs.write_text(json.dumps(WITHOUT | more))
+    ours.write_text(json.dumps(WITHOUT | more))
+    answer = contest(contested, scenarios, lambda: start_scheduler(
+        "--server", contested.server, "--policy", ours, "--preempt", "--interval=0.2"))
+    expected = contest(contested, scenarios, lambda: contested.start(
+        "kube-scheduler", f"--kubeconfig={contested.kubeconfig()}", "--leader-elect=false", "--port=0", "--secure-port=0",
+        "--scheduler-name=my-scheduler", "--kube-api-qps=5000", "--kube-api-burst=5000", f"--policy-config-file={theirs}"))
+    return answer, expected
+
+
+def test_forty_scenarios_end_as_by_kube_scheduler(contested, tmp_path, start_scheduler, service):  # noqa: F811
+    """It takes over 10 s, as it makes some thousand objects, twice."""
+    answer, expected = run_both(contested, tmp_path, start_scheduler, [*map(Scenario, SCENARIOS)], **refusing(service))
+    assert service.asked
+    victims, nominations = (sum(bool(where[part]) for where in expected[0].values()) for part in (2, 1))
+    assert victims > 70 and nominations > 60 and sum(where[2] for where in expected[1].values()) > 3
+    for state, theirs in zip(answer, expected):
+        state, theirs = by_scenario(state), by_scenario(theirs)
+        assert {seed: (state[seed], theirs[seed]) for seed in theirs if state[seed] != theirs[seed]} == {}
