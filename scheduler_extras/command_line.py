@@ -59,7 +59,8 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("--leader-elect", nargs="?", const="true", choices=["true", "false"], help="lead by a Lease")
     add("--dry-run", action="store_true", help="do everything except writing to the cluster")
     add("--cluster", nargs="+", action="extend", default=[], metavar="FILE",
-        help="schedule manifests (-: standard input)")
+        help="schedule manifests (a folder: those in it; -: standard input)")
+    add("--anew", action="store_true", help="with --cluster: place our schedulers' pods anew")
     add("--explain", nargs="?", const=True, metavar="POD", help="show decisions, or where POD would go")
     add("--compare", nargs="+", action="extend", default=[], metavar="FILE",
         help="with --cluster: schedule by these, too; show what differs")
@@ -82,6 +83,8 @@ def read_arguments(argv):
     server = re.fullmatch(r"https?://([\w.-]+|\[[\da-fA-F:.]+])(:(\d{1,5}))?/?", options.server)
     if not server or int(server[3] or 0) > 65535:
         parser.error("--server: expected a URL such as http://127.0.0.1:8001, without a user or a password")
+    if options.anew and not options.cluster:
+        parser.error("--anew needs --cluster: pods of a live cluster stay where they are")
     if not 0 < options.interval < 1e6:
         parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
     if options.compare and (options.explain or options.output == "html" or not options.cluster):
@@ -132,7 +135,8 @@ def run_command(options, screen):
     files = [PolicyFile(path, options.scheduler_name, options.plugins)
              for path in (options.policy or shipped, *options.compare) if path]
     policies = files[0].policies
-    api = Manifests(options.cluster) if options.cluster else PooledProxy(options.server)
+    anew = policies if options.anew else ()
+    api = Manifests(options.cluster, anew) if options.cluster else PooledProxy(options.server)
     stop = stop_on_signals()
     if options.compare:
         return compare(api, files, stop, options, screen)

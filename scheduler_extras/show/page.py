@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from scheduler import pick
-from scheduler_extras.cluster.remarks import CONTAINERS
+from scheduler_extras.cluster.refusals import CONTAINERS
 from scheduler_extras.objects import CPU_AND_MEMORY, with_pods
 from scheduler_extras.policy.reloading import lines_of
 from scheduler_extras.rules.spreading import HOSTNAME
