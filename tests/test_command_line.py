@@ -66,6 +66,9 @@ def test_json_is_a_line_per_decision_with_all_that_it_rests_on():
                    "node-old": ["node(s) were unschedulable"]},
         "failedBy": {"control-plane": ["PodToleratesNodeTaints"], "node-gpu": ["PodToleratesNodeTaints"],
                      "node-old": ["CheckNodeUnschedulable"]},
+        "requests": {"cpu": 250, "memory": 256 * 2**20},
+        "free": {"control-plane": {"cpu": 4000, "memory": 8 * 2**30}, "node-gpu": {"cpu": 16000, "memory": 64 * 2**30},
+                 "node-old": {"cpu": 4000, "memory": 8 * 2**30}},
         "raw": report["raw"], "scores": report["scores"], "total": report["total"], "held": False, "waits": "",
         "message": None, "remedy": ""}
     assert report["raw"]["NodeAffinityPriority"] == {"node-a": 1, "node-b": 0}, "the weight of the one term"
@@ -252,6 +255,7 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
     "an interval of nothing": (["--interval=0"], "--interval 0.0: expected a number of seconds above 0"),
     "an interval that is no number": (["--interval=nan"], "--interval nan: expected a number of seconds above 0"),
     "a server that is no URL": (["--server=localhost:8001"], "expected a URL such as http://127.0.0.1:8001"),
+    "... for want of http://": (["--server=localhost:8001/k8s-api"], "with http:// before the host"),
     "a server at a port that there is not": (["--server=http://127.0.0.1:99999"], "expected a URL such as http://"),
     "a server with a password": (
         ["--server=http://user:secret@localhost:8001"], "http://127.0.0.1:8001, without a user or a password"),
