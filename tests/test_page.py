@@ -318,7 +318,7 @@ def test_a_pod_that_is_explained_has_a_page_of_its_own(browse):
     page = browse("--cluster", DEMO, "--explain", "report")
     assert place(page) == "1 of 3"
     press(page, Keys.ARROW_RIGHT)
-    assert "default/report is pending. If scheduled now, by policy.json" in shown(page)
+    assert "default/report is pending. When the run comes to it, behind 3 others, by policy.json" in shown(page)
 
 
 def test_what_no_rule_looks_at_is_said_on_the_page(browse):

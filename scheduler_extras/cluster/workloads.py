@@ -133,7 +133,8 @@ def pods_of_daemon_set(workload):
             affinity = pick(spec, dict, "affinity", "nodeAffinity") | {
                 f"required{WHEN}": {"nodeSelectorTerms": [term]}}
             whole = pick(spec, dict, "affinity") | {"nodeAffinity": affinity}
-            yield "", {"controller-revision-hash": workload.hash}, changes | {"affinity": whole}
+            labels = {"controller-revision-hash": workload.hash, "pod-template-generation": "1"}
+            yield "", labels, changes | {"affinity": whole}
 
 
 def node_asked_for(pod):
