@@ -91,8 +91,9 @@ def read_arguments(argv):
         parser.error("--anew needs --cluster: pods of a live cluster stay where they are")
     if not 0 < options.interval < 1e6:
         parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
-    if options.compare and (options.explain or options.output == "html" or not options.cluster):
-        parser.error("--compare needs --cluster, and goes without --explain and --output html")
+    is_about_one = options.explain or options.fits
+    if options.compare and (is_about_one or options.output == "html" or not options.cluster):
+        parser.error("--compare needs --cluster, and goes without --explain, --fits and --output html")
     return options
 
 

@@ -29,6 +29,7 @@ BARE = [{name: thing[name] for name in ("metadata", "spec", "status") if name in
     "... one on a line": (json.dumps(NODE) + "\n" + json.dumps(POD) + "\n",),
     "... with --- between them": (json.dumps(NODE) + "\n---\n" + json.dumps(POD) + "\n",),
     "an array": (json.dumps([NODE, POD]),),
+    "a list of nothing": (json.dumps([NODE, POD, {"kind": "EventList", "items": None}]),),
     "lists in an array": (json.dumps([NODES, PODS]),),
     "a list in YAML": (yaml.safe_dump([NODE, POD]),),
     "kubectl cluster-info dump": (json.dumps(NODES) + "\n" + json.dumps({"kind": "EventList", "items": []}) + "\n" + json.dumps(PODS) + "\n" + LOG,),
@@ -310,6 +311,23 @@ def test_a_deployment_goes_on_with_the_replica_set_that_it_has(replicas, existin
 def test_many_pods_of_a_workload_have_names_that_differ(tmp_path):
     pods = made_of(tmp_path, node("a"), workload("ReplicaSet", replicas=1000))
     assert len({thing["metadata"]["name"] for thing in pods}) == 1000
+
+
+@table("fields, said", {
+    "a number that is a text": ({"replicas": "3"}, 'replicas: expected a whole number, got "3"'),
+    "a selector that there cannot be": (
+        {"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}, '"Is" is not a valid node selector operator'),
+})
+@pytest.mark.parametrize("of", ["Deployment", "ReplicaSet"])
+def test_a_workload_that_cannot_be_read_is_left_out(of, fields, said):
+    decisions, err = placed(workload(of, **fields), pod("other"))
+    assert (err, [*decisions]) == (f"-: {of} w{LEFT_OUT}: {said}\n", ["default/other"])
+
+
+def test_of_a_very_large_workload_not_all_pods_are_made(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(scheduler, "MOST", 5)
+    assert len(made_of(tmp_path, node("a"), workload("ReplicaSet", replicas=6), workload("ReplicaSet", "v", replicas=5))) == 10
+    assert caplog.messages == ["ReplicaSet w: only 5 of its pods are made here"]
 
 
 def test_what_a_template_asks_for_in_vain_is_said_once(tmp_path, caplog):

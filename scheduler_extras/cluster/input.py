@@ -38,8 +38,8 @@ def things_in(document, kind=""):
     if isinstance(document, list):
         for each in document:
             yield from things_in(each, kind)
-    elif isinstance(document, dict) and isinstance(document.get("items"), list):
-        yield from things_in(document["items"], text_at(document, "kind").removesuffix("List"))
+    elif isinstance(document, dict) and "items" in document:
+        yield from things_in(pick(document, list, "items"), text_at(document, "kind").removesuffix("List"))
     elif isinstance(document, dict) and not document.get("kind") and {"nodes", "pods"} & document.keys():
         for name, kind_of_all in EXPORTED.items():
             yield from things_in(pick(document, list, name), kind_of_all)

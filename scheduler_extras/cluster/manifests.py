@@ -150,10 +150,9 @@ class Manifests:
                     self.load(file)
             except (OSError, ValueError) as error:
                 raise InputError(f"{file}: {one_line(error)}") from error
-        try:
-            self.check()
-        except Malformed as error:
-            raise InputError(str(error)) from error
+        for place, (_, kind) in self.read_from.items():
+            with self.or_left_out(place):
+                self.leave_out(place, "; ".join(dict.fromkeys(refusals(kind, self.objects[place]))))
         if paths and not self.by_name("nodes"):
             raise InputError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
         self.prepare_pods(anew)
@@ -194,14 +193,13 @@ class Manifests:
             remarks.append("there is one of this name already, which this one replaces")
         return [f"{kind} {name}: {remark}" for remark in remarks]
 
-    def check(self):
-        """Leave out what an API server refuses. Raises Malformed."""
-        for place, (_, kind) in self.read_from.items():
-            thing = self.objects[place]
-            try:
-                self.leave_out(place, "; ".join(dict.fromkeys(refusals(kind, thing))))
-            except (TypeError, ValueError) as error:
-                raise Malformed(f"{kind} {place[-1]}: {error}") from error
+    @contextlib.contextmanager
+    def or_left_out(self, place):
+        """If an object turns out to be malformed in this block, end the block, and leave the object out."""
+        try:
+            yield
+        except (TypeError, ValueError) as error:
+            self.leave_out(place, one_line(error))
 
     def leave_out(self, place, why, reason="as it would be refused"):
         """Leave out an object, and say why, unless that is "". A copied pod with a node takes room there."""

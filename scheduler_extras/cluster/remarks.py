@@ -44,9 +44,10 @@ def remarks_on(kind, thing):
         yield f'kind: did you mean "{meant}"?'
     spec = pick(thing, dict, "spec")
     yield from odd_in(spec, "spec")
-    if kind in NOT_OBEYED:
+    is_copied = "uid" in thing["metadata"]  # then what is to become of it has
+    if kind in NOT_OBEYED and not is_copied:
         yield NOT_OBEYED[kind]
-    if kind not in WORKLOADS and not {"template", "jobTemplate"}.isdisjoint(spec):
+    if not is_copied and kind not in WORKLOADS and not {"template", "jobTemplate"}.isdisjoint(spec):
         yield "no pods are made of its template here: add the pods themselves"
 
 

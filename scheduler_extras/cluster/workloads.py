@@ -194,7 +194,7 @@ def replica_set_of(deployment, manifests, owned):
 
 
 def make_pods(manifests):
-    """Make the pods of all workloads, in the order in which these come. Raises Malformed."""
+    """Make the pods of all workloads, in the order in which these come."""
     owned = collections.defaultdict(list)  # (kind, namespace, name) of a controller -> what it has
     for (resource, namespace, _), thing in manifests.objects.items():
         owners = pick(thing, list, "metadata", "ownerReferences", of=dict)
@@ -203,15 +203,22 @@ def make_pods(manifests):
             owned[text_at(owner, "kind"), namespace, text_at(owner, "name")].append(thing)
     kinds = {f"{kind.lower()}s": kind for kind in WORKLOADS}
     things = {place: thing for place, thing in manifests.objects.items() if place[0] in kinds}
-    sets = {place: replica_set_of(thing, manifests, owned)
-            for place, thing in things.items() if place[0] == "deployments"}
-    for place, thing in things.items():
-        kind = "ReplicaSet" if place in sets else kinds[place[0]]
-        workload = Workload(kind, sets.get(place, thing), manifests, owned)
-        lacking = [*itertools.islice(MAKERS[kind](workload), MOST + 1)]
-        if len(lacking) > MOST:
-            warn_once(f"{kind} {workload.name}: only {MOST} of its pods are made here")
-        for name, labels, spec in lacking[:MOST]:
-            pod = workload.pod(name, labels, spec)
-            manifests.add(pod)
-            owned[kind, workload.namespace, workload.name].append(pod)
+    makers = {place: (kinds[place[0]], thing) for place, thing in things.items() if place[0] != "deployments"}
+    for place in [place for place in things if place[0] == "deployments"]:
+        with manifests.or_left_out(place):
+            makers[place] = "ReplicaSet", replica_set_of(things[place], manifests, owned)
+    for place in [place for place in things if place in makers]:
+        with manifests.or_left_out(place):
+            make_pods_of(Workload(*makers[place], manifests, owned), owned)
+
+
+def make_pods_of(workload, owned):
+    """Make the pods of a workload that lack. Raises Malformed."""
+    kind = workload.reference["kind"]
+    lacking = [*itertools.islice(MAKERS[kind](workload), MOST + 1)]
+    if len(lacking) > MOST:
+        warn_once(f"{kind} {workload.name}: only {MOST} of its pods are made here")
+    for name, labels, spec in lacking[:MOST]:
+        pod = workload.pod(name, labels, spec)
+        workload.manifests.add(pod)
+        owned[kind, workload.namespace, workload.name].append(pod)
