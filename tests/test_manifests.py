@@ -117,6 +117,11 @@ REFUSED = {
     "a name in capital letters": (pod("MyPod"), 'metadata.name: expected a lowercase RFC 1123 subdomain, such as my-pod, got "MyPod"'),
     "a node's name with an underscore": (
         node("worker_3"), 'metadata.name: expected a lowercase RFC 1123 subdomain, such as my-pod, got "worker_3"'),
+    "a container's name with a capital letter": (
+        spec(containers=[{"name": "C", "image": "x"}]),
+        'spec.containers[0].name: expected a lowercase RFC 1123 label, such as my-name, got "C"'),
+    "a namespace that there cannot be": (
+        kind("Namespace", "my_space"), 'metadata.name: expected a lowercase RFC 1123 subdomain, such as my-pod, got "my_space"'),
     "a priority without its class": (
         spec(priority=100), "spec.priority: must not be provided, or be that of its PriorityClass: 0"),
     "a policy of preemption without its class": (
@@ -157,7 +162,7 @@ TODAY = {  # what an API server of 1.20 takes, as it drops the field, and one of
         spec(topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule", "matchLabelKeys": ["app"]}]),
         "spec.topologySpreadConstraints[0].matchLabelKeys: must not be specified when labelSelector is not set"),
 }
-PLACES = {"Node": "nodes", "PersistentVolume": "persistentvolumes", "Pod": "namespaces/default/pods",
+PLACES = {"Node": "nodes", "Namespace": "namespaces", "PersistentVolume": "persistentvolumes", "Pod": "namespaces/default/pods",
           "PersistentVolumeClaim": "namespaces/default/persistentvolumeclaims",
           "Deployment": "../../apis/apps/v1/namespaces/default/deployments"}
 

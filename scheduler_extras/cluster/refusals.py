@@ -31,6 +31,8 @@ LABEL_NAME = Form(
     lambda text: len(text) <= 63 and re.fullmatch(DOMAIN_PART, text), str)
 FIELDS = {  # part -> what its fields may say: schemas, as those of files
     "metadata": {"name": OBJECT_NAME, "namespace": LABEL_NAME},
+    "containers[]": {"name": LABEL_NAME},
+    "initContainers[]": {"name": LABEL_NAME},
     "taints[]": {"key": NAME, "value": VALUE, "effect": EFFECTS},
     "tolerations[]": {"key": NAME, "value": VALUE, "effect": EFFECTS, "tolerationSeconds": int,
                       "operator": {"Equal", "Exists", "Gt", "Lt"}},
@@ -147,7 +149,8 @@ FACTS = {  # part -> what is refused of its fields beside each other: (field, wh
         ("nodeAffinity", "Local volume requires node affinity",
          lambda it: it.get("local") and not pick(it, dict, "nodeAffinity").get("required"))]}
 CHECKED_KINDS = ("Pod", "Node", "PersistentVolume")  # all of whose spec is looked at
-NAMED_KINDS = (*CHECKED_KINDS, *WORKLOADS, "PersistentVolumeClaim", "PriorityClass", "StorageClass")
+NAMED_KINDS = (*CHECKED_KINDS, *WORKLOADS, "PersistentVolumeClaim", "PriorityClass", "StorageClass",
+               "Namespace", "Service")
 
 
 def refusals(kind, thing, place=""):

@@ -96,7 +96,10 @@ def pods_of_replicas(workload):
 
 
 def pods_of_stateful_set(workload):
-    """Yield pods with numbers, and make their claims. Upstream: pkg/controller/statefulset."""
+    """Yield pods with numbers, as if each were ready at once, and make their claims.
+
+    Upstream: pkg/controller/statefulset.
+    """
     objects = workload.manifests.objects
     start = pick(workload.spec, int, "ordinals", "start")
     for ordinal in range(start, start + number_in(workload.spec, "replicas")):

@@ -185,7 +185,7 @@ def spread_of(decision):
         counts = by_domain(constraint.numbers, constraint.key, nodes)
         chosen = decision.nodes.get(decision.node)
         if chosen and constraint.itself and decision.pod.uid in chosen.pods:  # it is assumed there already
-            counts[chosen.labels[constraint.key]] -= 1
+            counts[chosen.labels.get(constraint.key)] -= 1
         yield constraint, counts
 
 
