@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from everything import scheduler
-from conftest import ROOT, decide, node, pod, run_scheduler, table
+from conftest import ROOT, UNCHECKED, decide, node, pod, run_scheduler, table
 from faulty import ApiServer
 from selenium import webdriver
 from selenium.common.exceptions import NoAlertPresentException
@@ -261,13 +261,6 @@ HOSTILE_RULE = """from scheduler import predicate
 def hostile(pod, node):
     if pod.labels: yield "<img src=x onerror=alert(4)> " + pod.labels["evil"]
 """
-
-
-UNCHECKED = """import sys
-sys.path.append("tests")
-from everything import scheduler
-scheduler.refusals = lambda kind, thing: []
-sys.exit(scheduler.main())"""  # as if an API server took any name
 
 
 def test_what_anybody_writes_is_text(browse, tmp_path):
