@@ -514,7 +514,7 @@ def test_piped_output_is_plain_and_does_not_depend_on_the_terminal():
     "a pending pod, for which the run places others first": (
         "default/report", "is pending. When the run comes to it, behind 3 others, by policy.json:"),
     "the namespace default needs no naming": ("report", "is pending. When the run comes to it, behind 3 others, by policy.json:"),
-    "the first one of a run": ("training", "is pending. If scheduled now, by policy.json:"),
+    "the first one of a run": ("web-1", "is pending. If scheduled now, by policy.json:"),
     "one that has a node, as if it had none": (
         "default/database",
         "is on node-a and is left to default-scheduler, as it names no other. If scheduled now, by the default profile of "

@@ -1,12 +1,13 @@
 """Why a pod goes where it goes: the table and the sentences of --explain."""
 
 import collections
+import contextlib
 import itertools
 import math
 import re
 
 from scheduler import (
-    InvalidSelector, Requirement, node_selector_term, pick, required_terms, satisfies, term_matches
+    InvalidSelector, Malformed, Requirement, node_selector_term, pick, required_terms, satisfies, term_matches
 )
 from scheduler_extras.policy.files import in_short
 from scheduler_extras.policy.policy import unheeded
@@ -106,13 +107,14 @@ def sentences_about(decision, shown):
 
 def invalid_terms(pod):
     """Yield which terms of the pod's required node affinity are invalid."""
-    required = pick(pod.node_affinity, dict, f"required{WHEN}")
-    for i, term in enumerate(pick(required, list, "nodeSelectorTerms", of=dict)):
-        try:
-            node_selector_term(term)
-        except InvalidSelector as error:
-            invalid = f"nodeSelectorTerms[{i}] is invalid, and matches no node"
-            yield f"has node affinity of which {invalid}: {error}: {in_short(term)}"
+    with contextlib.suppress(Malformed):  # which the rule says that reads it
+        required = pick(pod.node_affinity, dict, f"required{WHEN}")
+        for i, term in enumerate(pick(required, list, "nodeSelectorTerms", of=dict)):
+            try:
+                node_selector_term(term)
+            except InvalidSelector as error:
+                invalid = f"nodeSelectorTerms[{i}] is invalid, and matches no node"
+                yield f"has node affinity of which {invalid}: {error}: {in_short(term)}"
 
 
 def what_decided(decision, first, second):
