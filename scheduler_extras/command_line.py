@@ -20,7 +20,7 @@ from pathlib import Path
 import scheduler
 from scheduler import ApiError, InputError, log, run, schedule
 from scheduler_extras.cluster.election import LeaderElection
-from scheduler_extras.cluster.live import ListedCluster, LiveCluster, make_passes
+from scheduler_extras.cluster.live import ListedCluster, LiveCluster, come_to, make_passes
 from scheduler_extras.cluster.manifests import Manifests
 from scheduler_extras.cluster.proxy import PooledProxy, share_memory_among_threads
 from scheduler_extras.cluster.queue import PodRecord
@@ -29,6 +29,7 @@ from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reloading import READERS, PolicyFile
 from scheduler_extras.rules.resources import CHANCE
 from scheduler_extras.show.compare import compare
+from scheduler_extras.show.fits import show_fits
 from scheduler_extras.show.page import Page, keys_asked_for
 from scheduler_extras.show.picture import picture, pods_without_node, where_it_stands
 from scheduler_extras.show.report import Reporter
@@ -65,8 +66,10 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("--alone", action="store_true", help="run scheduler.py without scheduler_extras")
     add("--dry-run", action="store_true", help="do everything except writing to the cluster")
     add("--cluster", nargs="+", action="extend", default=[], metavar="FILE",
-        help="schedule manifests (-: standard input)")
+        help="schedule manifests (a folder: those in it; -: standard input)")
+    add("--anew", action="store_true", help="with --cluster: place our schedulers' pods anew")
     add("--explain", nargs="?", const=True, metavar="POD", help="show decisions, or where POD would go")
+    add("--fits", metavar="POD", help="show how many copies of POD the cluster would take")
     add("--compare", nargs="+", action="extend", default=[], metavar="FILE",
         help="with --cluster: schedule by these, too; show what differs")
     add("--seed", help="make the choice among equally good nodes repeatable")
@@ -85,13 +88,18 @@ def read_arguments(argv):
         otherwise = "" if word.startswith("-") else "; manifests are given by --cluster"
         hint = did_you_mean(word, parser._option_string_actions, otherwise)
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-    server = re.fullmatch(r"https?://([\w.-]+|\[[\da-fA-F:.]+])(:(\d{1,5}))?/?", options.server)
+    server = re.fullmatch(r"https?://([\w.-]+|\[[\da-fA-F:.]+])(:(\d{1,5}))?(/[\w./~-]*)?", options.server)
+    if "://" not in options.server:
+        parser.error("--server: expected a URL such as http://127.0.0.1:8001, with http:// before the host")
     if not server or int(server[3] or 0) > 65535:
         parser.error("--server: expected a URL such as http://127.0.0.1:8001, without a user or a password")
+    if options.anew and not options.cluster:
+        parser.error("--anew needs --cluster: pods of a live cluster stay where they are")
     if not 0 < options.interval < 1e6:
         parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
-    if options.compare and (options.explain or options.output == "html" or not options.cluster):
-        parser.error("--compare needs --cluster, and goes without --explain and --output html")
+    is_about_one = options.explain or options.fits
+    if options.compare and (is_about_one or options.output == "html" or not options.cluster):
+        parser.error("--compare needs --cluster, and goes without --explain, --fits and --output html")
     return options
 
 
@@ -138,16 +146,17 @@ def run_command(options, screen):
     files = [PolicyFile(path, options.scheduler_name, options.plugins, options.preempt)
              for path in (options.policy or shipped, *options.compare) if path]
     policies = files[0].policies
-    api = Manifests(options.cluster) if options.cluster else PooledProxy(options.server)
+    anew = policies if options.anew else ()
+    api = Manifests(options.cluster, anew) if options.cluster else PooledProxy(options.server)
     stop = stop_on_signals()
     if options.compare:
         return compare(api, files, stop, options, screen)
     is_explained = isinstance(options.explain, str)
     report = Page(files[0].path) if options.output == "html" else Reporter(options, screen)
-    kind_of_cluster = ListedCluster if options.cluster or is_explained else LiveCluster
+    kind_of_cluster = ListedCluster if options.cluster or is_explained or options.fits else LiveCluster
     cluster = kind_of_cluster(api, report, options.dry_run, at_rest=report.sum_up)
-    if is_explained:
-        return explain_pod(cluster, files[0], options, screen)
+    if is_explained or options.fits:
+        return explain_pod(cluster, files[0], stop, options, screen)
     say_at_start(policies, files[0].path, options)
     with contextlib.suppress(ApiError):  # which the loop will meet, too
         waiting = cluster.waiting_pods(policies)
@@ -269,23 +278,34 @@ def schedule_manifests(cluster, policies, stop, options, screen):
     return cluster.has_failed() or stop.is_set()
 
 
-def explain_pod(cluster, policy_file, options, screen):
-    """Show where a pod would go now, whether or not anybody would try it. Return whether a rule failed."""
+def explain_pod(cluster, policy_file, stop, options, screen):
+    """Show where a pod would go, whether or not anybody would try it, or how many copies of it would fit.
+
+    Of manifests, the pods come first that the run would place before it. Return whether a rule failed.
+    """
     path = policy_file.path
     policies = policy_file.policies
     snapshot = cluster.look(policies)
-    namespace, _, name = options.explain.rpartition("/")
+    namespace, _, name = (options.fits or options.explain).rpartition("/")
     key = f"{namespace or 'default'}/{name}"
     pod = cluster.cache.pods.get(key)
     if not pod:
         hint = "NAMESPACE/NAME of one that has not ended; default/ may be left out"
-        raise ApiError(404, f'pod "{key}" not found ({hint})')
+        meant = did_you_mean(key, [*cluster.cache.pods], "")
+        raise ApiError(404, f'pod "{key}" not found ({hint}){meant}')
     stands = where_it_stands(pod, snapshot)
     read = READERS.get("KubeSchedulerConfiguration")
     if read and pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:
         path = "the default profile of today's kube-scheduler"
         policies = read({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
     policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
+    if options.fits:
+        show_fits(pod, cluster, policy, options, screen)
+        return False
+    is_in_a_run = options.cluster and pod.scheduler in policies
+    others = come_to(pod, cluster, policies, stop) if is_in_a_run else 0
+    when = "If scheduled now" if not others else (
+        f"When the run comes to it, behind {others} other{'s' * (others > 1)}")
     cluster.cache.nodes.place(pod, "")
     pod.node_name = ""
     pod.record = PodRecord(pod)
@@ -295,7 +315,7 @@ def explain_pod(cluster, policy_file, options, screen):
         cluster.cycle.assume(decision)
         cluster.cycle.ask_rules(decision)
     cluster.cycle.end_turn(decision)  # what has gone wrong makes the exit code 1
-    heading = f"{pod.key} {stands}. If scheduled now, by {path}"
+    heading = f"{pod.key} {stands}. {when}, by {path}"
     cluster.show(decision, heading)
     if options.output == "html":
         cluster.show.path = path

@@ -34,10 +34,10 @@ SAID_BY = {
     'pod.spec["containers"][0]["env"][0]["value"]': lambda i: a_pod(i, containers=[
         {"name": "main", "image": "nginx", "env": [{"name": "TEAM", "value": TEAMS[i % 2]}]}]),
     'pod.containers[0]["image"]': lambda i: a_pod(i, containers=[{"name": "main", "image": TEAMS[i % 2]}]),
-    '["red", "blue"][pod.priority]': lambda i: a_pod(i, priority=i % 2),
+    '["red", "blue"][pod.priority]': lambda i: a_pod(i, priority=i % 2, metadata={"uid": f"uid-{i}"}),
     '["red", "blue"][pod.requests["memory"] // 2**20 - 1]': lambda i: a_pod(i, requests={"memory": f"{i % 2 + 1}Mi"}),
     '["red", "blue"][pod.nonzero_incoming["cpu"] % 2]': lambda i: a_pod(i, requests={"cpu": f"{i % 2 + 10}m"}),
-    '["red", "blue"][len(pod.tolerations)]': lambda i: a_pod(i, tolerations=[{"key": "blue"}] * (i % 2)),
+    '["red", "blue"]["blue" in [each.get("key") for each in pod.tolerations]]': lambda i: a_pod(i, tolerations=[{"key": "blue"}] * (i % 2)),
     '["red", "blue"][len(disks_of(pod))]': lambda i: a_pod(i, volumes=[
         {"name": "v", "gcePersistentDisk": {"pdName": f"disk-{i}", "readOnly": True}}] * (i % 2)),
     '["red", "blue"][bool(pod.host_ports)]': lambda i: a_pod(i, containers=[

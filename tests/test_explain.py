@@ -218,7 +218,7 @@ def test_all_failing_nodes_are_there_with_all_that_is_against_them(golden_decisi
             assert who == (short[0] if len(names) == 1 else f"{len(names)} nodes")
             assert text.startswith(why)
             rest = text.removeprefix(why)
-            listed = re.sub(r"\((requests|doesnotsay|[^()]*:has).*?\)", "", rest).split(",")
+            listed = re.sub(r"\((requests|doesnotsay|\d+in|\d+podsof|[^()]*:has).*?\)", "", rest).split(",")
             wanted = short if len(names) > 1 or rest else [""]
             if "(" not in rest:  # what the nodes lack
                 assert ",".join(wanted).startswith(",".join(listed).removesuffix("…"))
@@ -311,12 +311,60 @@ def test_a_score_that_is_too_wide_is_shown_all_the_same():
     assert (head[0], column["NodeAffinityPriority"]) == ("*", f"{10**99}→0×1")
 
 
-def test_the_names_of_failing_nodes_end_where_two_lines_do():
-    lines = shown(decide(policy(), pod("p"), *(node(f"node-{i}", unschedulable=True) for i in range(30))))
-    assert lines[2:] == [
-        "  ✗ 30 nodes  CheckNodeUnschedulable: node(s) were unschedulable",
-        "              node-0, node-1, node-10, node-11, node-12, node-13, node-14,",
-        "              node-15, node-16, node-17, node-18, node-19, node-2, node-20, …", ""]
+@table("count, end", {
+    "all where they fit": (30, "node-4, node-5, node-6, node-7, node-8, node-9"),
+    "of very many, the first ones": (300, "node-109, node-11, node-110, and 285 more"),
+})
+def test_the_names_of_failing_nodes_are_all_there_or_counted(count, end):
+    lines = shown(decide(policy(), pod("p"), *(node(f"node-{i}", unschedulable=True) for i in range(count))))
+    assert lines[2] == f"  ✗ {count} nodes  CheckNodeUnschedulable: node(s) were unschedulable"
+    assert " ".join(" ".join(lines[3:]).split()).endswith(end)
+    assert set(re.findall(r"node-\d+", " ".join(lines[3:]))) == set(sorted(f"node-{i}" for i in range(count))[:15 if count > 30 else 30])
+
+
+@table("of, said", {
+    "cpu that lacks on each of twelve": (pod("p", {"cpu": "5"}), "(requests cpu 5000m, free 4000m)"),
+    "what a selector asks, and what each node has": (
+        pod("p", nodeSelector={"pool": "a-value-that-is-as-long-as-such-values-are-in-earnest"}),
+        "(pool In [a-value-that-is-as-long-as-such-values-are-in-earnest]: has no pool)"),
+})
+def test_all_nodes_behind_a_reason_have_their_numbers(of, said):
+    names = [f"gke-prod-pool-0-5fc70dbf-{i:04}" for i in range(12)]
+    text = " ".join(" ".join(shown(decide(policy(), of, *map(node, names)))).split())
+    assert text.count(said) == 12
+
+
+@table("nodes, of, said", {
+    "pods in a domain, and in the emptiest": (
+        [node("a", labels={"zone": "west"}), node("b", labels={"zone": "east"}, cpu="0")],
+        {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+                                        "labelSelector": {"matchLabels": {"app": "web"}}}]}, "a (2 in zone west, 0 in east, maxSkew 1)"),
+    "pods on a node, and how many it takes": ([node("a", pods="2")], {}, "a (2 pods of 2)"),
+})
+def test_pods_are_counted_as_cpu_is(nodes, of, said):
+    there = [pod(name, labels={"app": "web"}, nodeName="a") for name in "xy"]
+    lines = shown(decide(policy(), pod("p", {"cpu": "1"}, labels={"app": "web"}, **of), *nodes, *there))
+    assert said in " ".join(" ".join(lines).split())
+
+
+def test_a_term_of_node_affinity_that_is_invalid_is_named():
+    term = {"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["150.1"]}]}
+    affinity = {"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [term]}}}
+    text = " ".join(" ".join(shown(decide(policy(), pod("p", affinity=affinity), node("a", labels={"size": "200"})))).split())
+    assert ("! default/p has node affinity of which nodeSelectorTerms[0] is invalid, and matches no node: for 'Gt', 'Lt' operators, "
+            "the value must be an integer") in text
+
+
+@table("names, shown", {
+    "of AWS, which differ in the middle": (
+        [f"ip-192-168-142-{i}.us-west-2.compute.internal" for i in (118, 135, 171)],
+        ["ip-192-168-142-118.u…", "ip-192-168-142-135.u…", "ip-192-168-142-171.u…"]),
+    "... at both ends": (["a" * 30 + "x", "a" * 30 + "y"], ["a" * 16 + "…" + "aaax", "a" * 16 + "…" + "aaay"]),
+    "... deep in the middle": (
+        [f"{'a' * 20}{middle}{'b' * 20}" for middle in "xy"], ["a" * 20 + "x" + "b" * 20, "a" * 20 + "y" + "b" * 20]),
+})
+def test_names_that_are_shortened_still_differ(names, shown):
+    assert [*scheduler.short_names(tuple(names)).values()] == shown
 
 
 @table("name, short", {
@@ -436,7 +484,7 @@ def test_what_matters_is_coloured(capsys):
     assert [re.sub("\033.*?m", "", line) for line in lines] == plain
     bold, dim, red, green = "1", "2", "91", "1;32"
     colours = [re.findall("\033.([1-9;]+)m", line) for line in lines]
-    assert colours == [[bold], [bold], [green], [], [], [], [], [], [], [], [], [], [red], [dim], [dim], []]
+    assert colours == [[bold], [bold], [green], [], [], [], [], [], [], [], [], [], [red], *[[dim]] * (len(lines) - 14), []]
     assert "\033[1;32m* ip-172-" in lines[2]
     decision.node, decision.message = None, "refused"
     assert "\033[1;32m" not in "".join(coloured()), "no node was chosen"
@@ -463,8 +511,10 @@ def test_piped_output_is_plain_and_does_not_depend_on_the_terminal():
 
 
 @table("key, first", {
-    "a pending pod": ("default/report", "is pending. If scheduled now, by policy.json:"),
-    "the namespace default needs no naming": ("report", "is pending. If scheduled now, by policy.json:"),
+    "a pending pod, for which the run places others first": (
+        "default/report", "is pending. When the run comes to it, behind 3 others, by policy.json:"),
+    "the namespace default needs no naming": ("report", "is pending. When the run comes to it, behind 3 others, by policy.json:"),
+    "the first one of a run": ("web-1", "is pending. If scheduled now, by policy.json:"),
     "one that has a node, as if it had none": (
         "default/database",
         "is on node-a and is left to default-scheduler, as it names no other. If scheduled now, by the default profile of "
@@ -965,12 +1015,12 @@ def test_the_labels_that_differ_are_said(spec, said):
 @table("status, said", {
     "none at all": ({"allocatable": None}, "       a (does not say how many pods it takes)"),
     "all but pods": ({"allocatable": {"cpu": "4", "memory": "4Gi"}}, "       a (does not say how many pods it takes)"),
-    "no room for pods": ({"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "0"}}, ""),
+    "no room for pods": ({"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "0"}}, "       a (0 pods of 0)"),
 })
 def test_of_a_node_that_does_not_say_how_many_pods_it_takes_that_is_said(status, said):
     lines = shown(decide(policy(), pod("p"), node("a", status=status)))
     assert lines[0] == "default/p stays pending: 0/1 nodes are available: 1 Too many pods."
-    assert lines[-2] == said or (not said and lines[-2].endswith("Too many pods"))
+    assert lines[-2] == said
 
 
 OWN_RULE = "from scheduler import predicate\n\n@predicate('Mine')\ndef mine(pod, node):\n    return {}\n"

@@ -17,7 +17,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import PATIENT, ROOT, node, pod, run_scheduler, table, wait_for
+from conftest import PATIENT, ROOT, UNCHECKED, node, pod, run_scheduler, table, wait_for
 from faulty import ApiServer, Choice, ExtenderServer, answering, failure, hang, trickle
 
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
@@ -50,9 +50,9 @@ def limits(seconds):
     return [(resource.RLIMIT_AS, 2 << 30), (resource.RLIMIT_CPU, seconds)]
 
 
-def run_limited(*arguments, timeout=300):
+def run_limited(*arguments, timeout=300, **options):
     """Run the script to its end; return its exit code, output, error output, and the seconds of CPU that it took."""
-    run = run_scheduler(*arguments, timeout=timeout, limits=limits(10))
+    run = run_scheduler(*arguments, timeout=timeout, limits=limits(10), **options)
     return run.returncode, run.stdout, run.stderr, run.cpu_seconds
 
 
@@ -494,9 +494,12 @@ def test_control_characters_of_manifests_are_escaped(arguments, tmp_path):
         pod(f"placed-{HOSTILE}"), pod("elsewhere", namespace=HOSTILE), pod("wants", {f"example.com/{HOSTILE}": "1"}),
         pod("claims", volumes=claim), pod("runs", nodeName=f"node-{HOSTILE}"), pod("left", schedulerName=HOSTILE),
         pod("gated", schedulingGates=[{"name": HOSTILE}]), pod("phase", status={"phase": HOSTILE})]}))
-    code, out, err, _ = run_limited("--cluster", tmp_path / "m.json", *arguments[0])
+    code, out, err, _ = run_limited("--cluster", tmp_path / "m.json", *arguments[0], program=UNCHECKED)
     assert code == 0 and ("owned" in out + err or "--compare" in arguments[0]), err
     check_escaped(out)
+    check_escaped(err)
+    _, _, err, _ = run_limited("--cluster", tmp_path / "m.json", *arguments[0])
+    assert "owned" in err
     check_escaped(err)
 
 
@@ -506,7 +509,7 @@ def test_control_characters_in_the_traceback_of_a_rule_are_escaped(tmp_path):
     (tmp_path / "m.json").write_text(json.dumps({"kind": "List", "items": [node("n"), pod(HOSTILE)]}))
     policy = policy_file(tmp_path, predicates=[{"name": "Broken"}])
     _, out, err, _ = run_limited(
-        "--cluster", tmp_path / "m.json", "--policy", policy, "--plugins", tmp_path / "rule.py", "-v")
+        "--cluster", tmp_path / "m.json", "--policy", policy, "--plugins", tmp_path / "rule.py", "-v", program=UNCHECKED)
     assert "Traceback" in err and "owned" in err
     check_escaped(out)
     check_escaped(err)

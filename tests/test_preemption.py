@@ -639,7 +639,8 @@ def command_line(folder, *arguments):
     """Run the command line on manifests: two pods of two schedulers want the room of a third pod."""
     (folder / "policy.json").write_text(json.dumps(POLICY))
     (folder / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
-        node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="q", schedulerName="other")]}))
+        node("n", cpu="1"), running("a", "n", metadata={"uid": "a"}), incoming(metadata={"uid": "p"}),
+        incoming(name="q", schedulerName="other", metadata={"uid": "q"})]}))
     run = run_scheduler("--policy", folder / "policy.json", "--cluster", folder / "cluster.json",
                         *arguments)
     said = [line for line in run.stderr.splitlines() if not line.endswith(": not named here, so not asked")]
@@ -733,7 +734,7 @@ def test_a_nomination_lasts_while_the_api_server_is_in_trouble():
 def test_of_manifests_who_was_tried_before_gets_the_room_that_becomes_free(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(configuration()))
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
-        node("n", cpu="1"), incoming(name="q"), incoming("2", nominated="n")]}))
+        node("n", cpu="1"), incoming(name="q", metadata={"uid": "q"}), incoming("2", nominated="n", metadata={"uid": "p"})]}))
     run = run_scheduler("--config", tmp_path / "config.json", "--cluster", tmp_path / "cluster.json")
     assert run.stdout.splitlines()[:2] == [
         "default/q stays pending: 0/1 nodes are available: 1 Insufficient cpu.",

@@ -190,7 +190,7 @@ class Cache:
             self.arrived[pod.uid] = pod
             return
         for name in difflib.get_close_matches(pod.scheduler, self.snapshot.policies, 1, cutoff=0.9):
-            warn_once(f"{pod.key} names {pod.scheduler}: did you mean {name}?", about=f"nearly {name}")
+            warn_once(f"{pod.key} names {pod.scheduler}: did you mean {name}?", about=f"not {pod.scheduler}")
 
     def note_nomination(self, before, pod):
         """Note whether a pod is nominated to a node.

@@ -6,7 +6,7 @@ The script's loop calls its methods; the command line makes one.
 import math
 import time
 
-from scheduler import Cluster, schedule_pending_pods
+from scheduler import Cluster, schedule, schedule_pending_pods
 from scheduler_extras.cluster.api import backoff
 from scheduler_extras.cluster.binding import BindingCycle
 from scheduler_extras.cluster.cache import Cache
@@ -244,6 +244,20 @@ class ListedCluster(LiveCluster):
     def has_come(self):
         """Say that no pod comes between the lists."""
         return False
+
+
+def come_to(pod, cluster, policies, stop):
+    """Decide about the pods that a run tries before this one. Return how many; 0 if it does not try this."""
+    cluster.begin_pass(policies)
+    if pod.key not in [each.key for each in cluster.due]:
+        return 0
+    count = 0
+    while (other := cluster.next_pod(stop)) and other.key != pod.key:
+        decision = schedule(other, cluster.snapshot, policies[other.scheduler])
+        (cluster.bind if decision.node else cluster.put_off)(decision)
+        count += 1
+    cluster.cycle.finish(cluster.writer.patience, stop)
+    return count
 
 
 def make_passes(cluster, policies, stop, once):

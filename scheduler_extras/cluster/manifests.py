@@ -10,10 +10,13 @@ from types import MappingProxyType as read_only
 
 from scheduler import InputError, Malformed, log, pick, text_at
 from scheduler_extras.cluster.api import NotFound
-from scheduler_extras.cluster.remarks import CLUSTER_WIDE, CONTAINERS, remarks_on
+from scheduler_extras.cluster.input import files_at, objects_in
+from scheduler_extras.cluster.refusals import CONTAINERS, refusals
+from scheduler_extras.cluster.remarks import CLUSTER_WIDE, remarks_on
+from scheduler_extras.cluster.workloads import active, generated, make_pods
 from scheduler_extras.cluster.writer import WriterOfManifests, is_rehearsal
 from scheduler_extras.objects import FullNode, FullPod, container_requests, pod_amounts
-from scheduler_extras.policy.files import did_you_mean, parse, text_in
+from scheduler_extras.policy.files import did_you_mean
 from scheduler_extras.rules.disks import class_name_of
 from scheduler_extras.rules.selectors import OWNERS, SELECT_BY_LABELS
 from scheduler_extras.trouble import one_line, warn_once
@@ -78,19 +81,51 @@ def remark_on_volume(name, volume):
                   "Available")
 
 
-def give_priority(pod, spec, classes):
-    """Give a pod the priority of its PriorityClass."""
-    if spec.get("priority") is not None:
-        return
+def give_priority(pod, thing, classes):
+    """Give a pod the priority of its PriorityClass. Return why admission refuses it, or ""."""
+    spec = thing["spec"]
     default = next((each for each in classes.values() if each.get("globalDefault")), {})
     name = text_at(spec, "priorityClassName")
+    is_copied = "uid" in thing["metadata"]  # admission has seen it, when the classes may have been others
+    if is_copied and spec.get("priority") is not None:
+        return ""
     if name and name not in classes:
         warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'
                   + did_you_mean(name, classes, ""))
     of_pod = classes.get(name, {}) if name else default
-    spec["priority"] = pick(of_pod, int, "value")
+    given = {"priority": pick(of_pod, int, "value"),
+             "preemptionPolicy": of_pod.get("preemptionPolicy") or "PreemptLowerPriority"}
+    for field, value in given.items():
+        if spec.get(field) not in (None, value) and (name in classes or not name):
+            return f"spec.{field}: must not be provided, or be that of its PriorityClass: {value}"
+    spec["priority"] = spec.get("priority") or given["priority"]
     if of_pod.get("preemptionPolicy"):
         spec.setdefault("preemptionPolicy", of_pod["preemptionPolicy"])
+    return ""
+
+
+def give_tolerations(spec):
+    """Have a pod stay for five minutes on a node that fails. Upstream: DefaultTolerationSeconds."""
+    given = pick(spec, list, "tolerations", of=dict)
+    spec["tolerations"] = [*given]
+    for name in ("not-ready", "unreachable"):
+        key = f"node.kubernetes.io/{name}"
+        if not any(each.get("key") in (None, "", key) and each.get("effect") in (None, "", "NoExecute")
+                   for each in given):
+            spec["tolerations"].append({
+                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+
+
+def node_of_mirror(pod):
+    """Return the node whose kubelet runs a static pod, of which this one is the mirror; None: it is none.
+
+    "": nobody can tell.
+    """
+    owners = pick(pod, list, "metadata", "ownerReferences", of=dict)
+    of_node = next((text_at(owner, "name") for owner in owners if owner.get("kind") == "Node"), None)
+    if of_node is None and "kubernetes.io/config.mirror" not in pick(pod, dict, "metadata", "annotations"):
+        return None
+    return text_at(pod, "spec", "nodeName") or of_node or ""
 
 
 def remark_on_runtime(pod, spec, classes):
@@ -106,53 +141,96 @@ class Manifests:
     COMMAND = ("kubectl get nodes,pods,ns,svc,rc,rs,sts,pv,pvc,sc,csinodes,csidrivers,csistoragecapacities,"
                "volumeattachments,pdb,pc -A -o yaml")  # copies a live cluster
 
-    def __init__(self, paths=()):
+    def __init__(self, paths=(), anew=()):
+        """Read these files and folders. anew: schedulers of which pods that have a node wait anew."""
         self.objects = {}  # (resource, namespace, name) -> object
+        self.read_from = {}  # the same of what is read from a file -> (the file, the kind)
         self.uids = {}  # uid of a pod -> its namespace/name
         self.changes = 0  # Bindings, deletions, nominations
         for path in paths:
+            file = path
             try:
-                self.load(path)
+                for file in files_at(path):
+                    self.load(file)
             except (OSError, ValueError) as error:
-                raise InputError(f"{path}: {one_line(error)}") from error
+                raise InputError(f"{file}: {one_line(error)}") from error
+        for place, (_, kind) in self.read_from.items():
+            with self.or_left_out(place):
+                self.leave_out(place, "; ".join(dict.fromkeys(refusals(kind, self.objects[place]))))
         if paths and not self.by_name("nodes"):
             raise InputError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
+        self.prepare_pods(anew)
+        make_pods(self)
         self.admit()
 
     def load(self, path):
         """Read a file, or standard input for -; say what is odd in it. Raises OSError, ValueError."""
-        for document in parse(text_in(path)):
-            if document is None:
-                continue
-            kind = text_at(document, "kind").removesuffix("List")  # the API server gives items none
-            is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
-            for thing in document["items"] if is_list else [document]:
-                for remark in self.add(thing, kind):
-                    log.warning("%s: %s", path, remark)
+        for thing, kind in objects_in(path):
+            for remark in self.add(thing, kind, path):
+                log.warning("%s: %s", path, remark)
 
-    def add(self, thing, kind=""):
+    def add(self, thing, kind="", path=None):
         """Take in an object, of this kind if it does not say. Return what is odd in it. Raises Malformed."""
         kind = pick(thing, str, "kind") or kind
-        name = pick(thing, str, "metadata", "name")
-        if not kind or not name:
+        metadata = pick(thing, dict, "metadata")
+        name = pick(metadata, str, "name")
+        prefix = pick(metadata, str, "generateName")
+        if not kind or not (name or prefix):
             got = json.dumps(thing)[:60]
             raise Malformed(f"expected a Kubernetes object with kind and metadata.name, got {got}")
         resource = re.sub("y$", "ie", kind.lower()) + ("es" if kind.endswith("s") else "s")
-        metadata = thing["metadata"]
-        is_copied = "uid" in metadata  # it has passed an API server, maybe a newer one
         try:
             if kind.lower() not in map(str.lower, CLUSTER_WIDE):
                 metadata["namespace"] = pick(metadata, str, "namespace") or "default"
-            place = resource, metadata.get("namespace"), name
+            namespace = metadata.get("namespace")
+            name = metadata["name"] = name or generated(prefix, resource, namespace, self.objects)
+            place = resource, namespace, name
             is_second = place in self.objects
             self.objects[place] = thing
             self.complete(resource, thing)
-            remarks = [] if is_copied else [*remarks_on(kind, thing)]
+            remarks = [*remarks_on(kind, thing)]
         except (TypeError, ValueError) as error:
             raise Malformed(f"{kind} {name}: {error}") from error
+        if path:
+            self.read_from[place] = path, kind
         if is_second:
             remarks.append("there is one of this name already, which this one replaces")
         return [f"{kind} {name}: {remark}" for remark in remarks]
+
+    @contextlib.contextmanager
+    def or_left_out(self, place):
+        """If an object turns out to be malformed in this block, end the block, and leave the object out."""
+        try:
+            yield
+        except (TypeError, ValueError) as error:
+            self.leave_out(place, one_line(error))
+
+    def leave_out(self, place, why, reason="as it would be refused"):
+        """Leave out an object, and say why, unless that is "". A copied pod with a node takes room there."""
+        if not why:
+            return
+        thing = self.objects[place]
+        path, kind = self.read_from.get(place, ("of a template", "Pod"))
+        is_there = "uid" in thing["metadata"] and text_at(thing, "spec", "nodeName")
+        if not is_there:
+            del self.objects[place]
+        what = "" if is_there else f" is left out, {reason}"
+        owners = thing["metadata"].get("ownerReferences")  # of many pods of a template, one is named
+        warn_once(f"{path}: {kind} {place[-1]}{what}: {why}", about=f"{why} {owners}" if owners else None)
+
+    def prepare_pods(self, anew):
+        """Have mirrors of static pods stay on their nodes, and pods of these schedulers wait anew."""
+        for place, pod in [*self.objects.items()]:
+            if place[0] != "pods":
+                continue
+            node = node_of_mirror(pod)
+            if node == "":
+                self.leave_out(place, "nothing says on which node it is", "a static pod's mirror")
+            elif node:
+                pod["spec"]["nodeName"] = node
+            elif pod["spec"]["schedulerName"] in anew and active([pod]):
+                pod["spec"]["nodeName"] = ""
+                pod["status"] = {}
 
     def complete(self, resource, thing):
         """Complete an object as the API server does by itself. Raises TypeError, ValueError."""
@@ -188,7 +266,8 @@ class Manifests:
                    if resource == "persistentvolumeclaims"}
         priority_classes = SYSTEM_CLASSES | self.by_name("priorityclasses")
         runtime_classes = self.by_name("runtimeclasses")
-        for (resource, _, name), thing in self.objects.items():
+        for place, thing in [*self.objects.items()]:
+            resource, _, name = place
             with contextlib.suppress(Malformed):  # which rules will say that look at it
                 if resource == "namespaces":
                     labels = pick(thing, dict, "metadata", "labels")
@@ -198,8 +277,9 @@ class Manifests:
                 elif resource == "persistentvolumes" and name not in claimed:
                     remark_on_volume(name, thing)
                 elif resource == "pods":
-                    give_priority(name, thing["spec"], priority_classes)
-                    if "uid" not in thing["metadata"]:  # else it is a live cluster's, which has the class
+                    self.leave_out(place, give_priority(name, thing, priority_classes))
+                    if "uid" not in thing["metadata"]:  # else it is a live cluster's, which has done this
+                        give_tolerations(thing["spec"])
                         remark_on_runtime(name, thing["spec"], runtime_classes)
 
     def writer(self):

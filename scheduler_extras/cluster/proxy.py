@@ -9,7 +9,7 @@ import errno
 import json
 import os
 import re
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import urllib3
 from urllib3.exceptions import HTTPError
@@ -25,6 +25,7 @@ class PooledProxy(Proxy):
 
     def __init__(self, server):
         self.server = server.rstrip("/")
+        self.prefix = urlsplit(self.server).path  # `kubectl proxy --api-prefix` serves there
         timeout = urllib3.Timeout(connect=5, read=60)
         # One for each thread that writes, for each resource that is watched, for lists, and for the Lease.
         most = THREADS + len(GROUPS) + 2
@@ -68,7 +69,7 @@ class PooledProxy(Proxy):
         """Send a request and return the answer. Raises ApiError if none comes."""
         kind = "application/strategic-merge-patch+json" if method == "PATCH" else JSON
         headers = {"Content-Type": kind, "Accept": accept}
-        url = f"{path}?{urlencode(params)}" if params else path
+        url = self.prefix + (f"{path}?{urlencode(params)}" if params else path)
         data = body and json.dumps(body)
         try:
             answer = self.pool.urlopen(method, url, data, headers, redirect=False, **options)

@@ -232,8 +232,8 @@ def text_in(path):
 def parse(text):
     """Yield the documents of a JSON or YAML text, made of JSON's types only. Raises ValueError."""
     try:
-        if text.lstrip().startswith("{"):
-            yield json.loads(text, object_pairs_hook=unique_keys)
+        if text.lstrip().startswith(("{", "[")):
+            yield from [*json_documents(text)]  # so that none is taken before what is wrong
         else:
             check_yaml(text)
             for document in yaml.load_all(text, YamlLoader):  # JSON makes strings of dates, copies of aliases
@@ -248,9 +248,25 @@ def parse(text):
         mark = error.problem_mark
         line = "".join(text.split("\n")[mark.line:mark.line + 1]).lstrip(" ")
         what = "a tab; YAML is indented by spaces" if line.startswith("\t") else error.problem
+        if mark.column == 0 and what.startswith("duplicate") and "\nmetadata:" in text:
+            what += ", as of a second object; is the line --- missing above it?"
         raise mistake(text, mark.line, mark.column, what) from None
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
         raise ValueError(f"it cannot be read: {one_line(error)}") from None
+
+
+def json_documents(text):
+    """Yield JSON documents that stand one after another, maybe with --- between them. Raises ValueError."""
+    between = re.compile(r"\s*(?:---\s+)*")
+    decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
+    at = between.match(text).end()
+    while at < len(text):
+        if text[at] not in "{[":
+            lines = text[:at].split("\n")
+            raise mistake(text, len(lines) - 1, len(lines[-1]), "expected { or [, as in what comes before it")
+        document, at = decoder.raw_decode(text, at)
+        yield document
+        at = between.match(text, at).end()
 
 
 def mistake(text, line, column, what):

@@ -60,11 +60,12 @@ def what_it_is(document):
                 f"{name.removesuffix(' -n ')} -o jsonpath='{{.data.{escaped}}}' > policy.json")
     if kind in ("Pod", "Deployment") or version.startswith("kubeadm.k8s.io/"):
         return f"a {kind}; what --policy reads is the file that its config or policy-config-file names"
-    if document and isinstance(document, dict) and POLICY.keys().isdisjoint(document):
+    if document and isinstance(document, dict) and LEADS_ELSEWHERE.isdisjoint(document):
         return f"{in_short(document)}; of Helm values: what belongs here is in a ConfigMap of `helm template`"
     return "nothing" if document is None else in_short(document)
 
 
+LEADS_ELSEWHERE = {"kind", "apiVersion", "metadata", "profiles", "predicates", "priorities", "extenders"}
 POLICY = {
     "kind": str, "apiVersion": str, "extenders": list,
     "predicates": [{"name": str, "argument": dict}],

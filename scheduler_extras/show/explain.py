@@ -4,13 +4,22 @@ report.py prints it, page.py shows it.
 """
 
 import collections
+import contextlib
 import itertools
 import math
 import re
 
-from scheduler import Requirement, pick, required_terms, satisfies, term_matches
+from scheduler import (
+    InvalidSelector, Malformed, Requirement, node_selector_term, pick, required_terms, satisfies, term_matches
+)
+from scheduler_extras.policy.files import in_short
 from scheduler_extras.policy.policy import unheeded
-from scheduler_extras.show.text import BOLD, DIM, GREEN, RED, align, in_digits, in_units, shorten
+from scheduler_extras.rule import WHEN
+from scheduler_extras.rules.spreading import by_domain, spread_constraints
+from scheduler_extras.show.picture import MANY
+from scheduler_extras.show.text import (
+    BOLD, DIM, GREEN, RED, align, in_digits, in_units, short_names, shorten
+)
 from scheduler_extras.trouble import at_most
 
 
@@ -53,10 +62,11 @@ def marks_of(decision):
 def scores_in_rows(decision, names):
     """Return what these nodes get, as a table: a row of titles, and one for each node."""
     marks = marks_of(decision)
+    short = short_names(tuple(decision.nodes))
     rows = [["", *(vote.title for vote in decision.votes), "Total"]]
     for name in names:
         cells = [score_cell(vote, name) for vote in decision.votes]
-        rows.append([marks.get(name, "") + shorten(name), *cells, in_digits(decision.total[name])])
+        rows.append([marks.get(name, "") + short[name], *cells, in_digits(decision.total[name])])
     return rows
 
 
@@ -94,8 +104,20 @@ def sentences_about(decision, shown):
         yield "no priority is active: each node that fits has a total of 1"
     if len(ties) > 1:
         yield f"{len(ties)} nodes (* and =) tie: any of them is taken, at random"
-    for what in unheeded(decision):
+    for what in [*unheeded(decision), *invalid_terms(decision.pod)]:
         yield f"! {decision.pod.key} {what}"
+
+
+def invalid_terms(pod):
+    """Yield which terms of the pod's required node affinity are invalid."""
+    with contextlib.suppress(Malformed):  # which the rule says that reads it
+        required = pick(pod.node_affinity, dict, f"required{WHEN}")
+        for i, term in enumerate(pick(required, list, "nodeSelectorTerms", of=dict)):
+            try:
+                node_selector_term(term)
+            except InvalidSelector as error:
+                invalid = f"nodeSelectorTerms[{i}] is invalid, and matches no node"
+                yield f"has node affinity of which {invalid}: {error}: {in_short(term)}"
 
 
 def what_decided(decision, first, second):
@@ -107,7 +129,8 @@ def what_decided(decision, first, second):
             sign = "+" if leads[title] > 0 else ""
             parts.append(f"{title} {sign}{in_digits(leads[title])}")
     ahead = in_digits(decision.total[first] - decision.total[second])
-    return f"{shorten(first)} is {ahead} ahead of {shorten(second)}: {', '.join(parts)}"
+    short = short_names(tuple(decision.nodes))
+    return f"{short[first]} is {ahead} ahead of {short[second]}: {', '.join(parts)}"
 
 
 def score_cell(vote, name):
@@ -127,7 +150,16 @@ def failing_nodes(decision, screen):
         for sentence in sentences:
             yield from screen.fold(sentence, head, RED)
             head = " " * len(head)
-        yield from screen.fold(", ".join(nodes), head, DIM, max_lines=2)
+        text = ", ".join(nodes)
+        if len(text) > MANY * (screen.width - len(head)):  # more lines than one wants to read
+            text = first_of(nodes)
+        yield from screen.fold(text, head, DIM)
+
+
+def first_of(nodes):
+    """Return the first of many nodes, and how many others there are, in words."""
+    others = f", and {len(nodes) - MANY} more" if nodes[MANY:] else ""
+    return ", ".join(nodes[:MANY]) + others
 
 
 def groups_of_failing(decision):
@@ -135,18 +167,46 @@ def groups_of_failing(decision):
 
     Of each node it is said what the pod lacks there. In a group, the one that nearly fits comes first.
     """
+    short = short_names(tuple(decision.nodes))
+    is_spread = "topology spread constraints" in repr([*decision.failed.values()])
+    spread = [*spread_of(decision)] if is_spread else []
     names_by_reasons = collections.defaultdict(list)
     for name, against in decision.failed.items():
         said = [f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items()]
         names_by_reasons[tuple(said)].append(name)
     for sentences, names in sorted(names_by_reasons.items(), key=lambda group: -len(group[1])):
-        label = shorten(names[0]) if len(names) == 1 else f"{len(names)} nodes"
-        misses = sorted([shortage(decision, name) for name in names], key=lambda miss: miss[0])
-        yield label, sentences, [words for _, words in misses if words != label]
+        label = short[names[0]] if len(names) == 1 else f"{len(names)} nodes"
+        misses = [(*shortage(decision, name, spread), short[name]) for name in names]
+        misses.sort(key=lambda miss: miss[0])
+        nodes = [node + (f" ({'; '.join(words)})" if words else "") for _, words, node in misses]
+        yield label, sentences, [node for node in nodes if node != label]
 
 
-def shortage(decision, name):
-    """Return what share of its requests a pod lacks on a node, and the node with this in words."""
+def spread_of(decision):
+    """Yield the pod's DoNotSchedule constraints, each with {domain: how many of its pods are there}."""
+    for constraint in spread_constraints(decision.pod, "DoNotSchedule", decision.snapshot):
+        domains = {node.labels[constraint.key] for node in constraint.eligible}
+        nodes = [node for node in decision.nodes.values() if node.labels.get(constraint.key) in domains]
+        counts = by_domain(constraint.numbers, constraint.key, nodes)
+        chosen = decision.nodes.get(decision.node)
+        if chosen and constraint.itself and decision.pod.uid in chosen.pods:  # it is assumed there already
+            counts[chosen.labels.get(constraint.key)] -= 1
+        yield constraint, counts
+
+
+def skews(node, spread):
+    """Yield in words which constraints are against a node, with the numbers of pods."""
+    for constraint, counts in spread:
+        domain = node.labels.get(constraint.key)
+        least = min(counts, key=counts.get, default=None)
+        if counts[domain] + constraint.itself - counts[least] > constraint.max_skew:
+            key = constraint.key.rpartition("/")[2]
+            numbers = f"{counts[domain]} in {key} {domain}, {counts[least]} in {least}"
+            yield f"{numbers}, maxSkew {constraint.max_skew}"
+
+
+def shortage(decision, name, spread):
+    """Return what share of its requests a pod lacks on a node, and all that it lacks there in words."""
     node = decision.nodes[name]
     share = 0
     words = []
@@ -161,9 +221,13 @@ def shortage(decision, name):
     room = status.get("allocatable") or status.get("capacity") or {}
     if "Too many pods" in reasons and "pods" not in room:
         words.append("does not say how many pods it takes")
+    elif "Too many pods" in reasons:
+        words.append(f"{len(node.pods)} pods of {node.max_pods}")
+    if any("topology spread constraints" in reason for reason in reasons):
+        words += skews(node, spread)
     if any("didn't match Pod's node affinity" in reason for reason in reasons):
         words += labels_amiss(decision.pod, node)
-    return share, shorten(name) + (f" ({'; '.join(words)})" if words else "")
+    return share, words
 
 
 def labels_amiss(pod, node):

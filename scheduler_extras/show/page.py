@@ -13,11 +13,13 @@ from pathlib import Path
 import yaml
 
 from scheduler import pick, text_at
-from scheduler_extras.cluster.remarks import CONTAINERS
+from scheduler_extras.cluster.refusals import CONTAINERS
 from scheduler_extras.objects import CPU_AND_MEMORY, with_pods
 from scheduler_extras.policy.reloading import lines_of
 from scheduler_extras.rules.spreading import HOSTNAME
-from scheduler_extras.show.explain import groups_of_failing, in_words, ranked, scores_in_rows, sentences_about
+from scheduler_extras.show.explain import (
+    first_of, groups_of_failing, in_words, ranked, scores_in_rows, sentences_about
+)
 from scheduler_extras.show.picture import MANY, nodes_to_show, share_in_use, used_of_all
 from scheduler_extras.show.text import ESCAPES
 
@@ -176,10 +178,7 @@ def answer(decision, remarks):
         parts.append(table_in_html("Nodes by rules: raw score → points × weight", heads, rows))
     failing = []
     for label, reasons, nodes in groups_of_failing(decision):
-        names = ", ".join(nodes[:5])
-        if nodes[5:]:
-            names += f", and {len(nodes) - 5} more"
-        failing.append([f"✗ {label}", "\n".join([*reasons, names])])
+        failing.append([f"✗ {label}", "\n".join([*reasons, first_of(nodes)])])
     if failing:
         parts.append(table_in_html("Nodes that do not fit", ["Node", "Why"], failing))
     return "".join(parts)

@@ -9,7 +9,7 @@ from scheduler import pick, text_at
 from scheduler_extras.extension_points import why_not_yet
 from scheduler_extras.objects import CPU_AND_MEMORY
 from scheduler_extras.policy.files import nearly
-from scheduler_extras.show.text import GREEN, align, in_digits, shorten
+from scheduler_extras.show.text import GREEN, align, in_digits, short_names
 
 
 MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
@@ -21,9 +21,10 @@ def picture(nodes, pods, screen, new):
     requested = {name for pod in pods for name, wanted in pod.requests.items() if wanted}
     resources = [*CPU_AND_MEMORY, *sorted(requested - {*CPU_AND_MEMORY})]
     rows = [["NODE", "PODS", *(resource.rpartition("/")[2].upper() for resource in resources)]]
+    short = short_names(tuple(node.name for node in nodes))
     for node in nodes:
         bars = [fill(node, resource) for resource in resources]
-        rows.append([shorten(node.name), f"{len(node.pods)}/{node.max_pods}", *bars])
+        rows.append([short[node.name], f"{len(node.pods)}/{node.max_pods}", *bars])
     head, *lines = align(rows)
     yield from ["", head]
     for node, line in zip(nodes, lines, strict=True):
@@ -72,10 +73,14 @@ def pods_without_node(pods, snapshot, screen, reasons):
     others = [pod for pod in pods if pod.uid not in placed]
     if others:
         yield ""
-    for pod in others[:MANY]:
+    stands = {}
+    for pod in others:
         reason = reasons.get(pod.uid)
-        stands = f"stays pending: {reason}" if reason else where_it_stands(pod, snapshot)
-        yield from screen.fold(f"{pod.key} {stands}", rest="    ", max_lines=3)
+        stands[pod.key] = f"stays pending: {reason}" if reason else where_it_stands(pod, snapshot)
+    first = {words: key for key, words in reversed(stands.items())}  # of each kind, one is shown
+    shown = sorted(stands, key=lambda key: key != first[stands[key]])[:MANY]
+    for key in sorted(shown, key=[*stands].index):
+        yield from screen.fold(f"{key} {stands[key]}", rest="    ", max_lines=3)
     if others[MANY:]:
         yield f"and {len(others) - MANY} other pods without a node"
 

@@ -60,8 +60,11 @@ def in_json(decision):
     failed = decision.failed.items()
     record = decision.pod.record  # None of a pod that no queue has
     is_held = bool(record and decision.node) and record.waits_for is WaitsFor.PERMIT
+    requests = {name: amount for name, amount in decision.pod.requests.items() if amount}
+    free = {name: {each: node.allocatable.get(each, 0) - node.requested.get(each, 0) for each in requests}
+            for name, node in decision.nodes.items() if name in decision.failed}
     return {"pod": decision.pod.key, "node": decision.node, "feasible": list(decision.total),
             "failed": {node: [*itertools.chain(*against.values())] for node, against in failed},
-            "failedBy": {node: list(against) for node, against in failed},
+            "failedBy": {node: list(against) for node, against in failed}, "requests": requests, "free": free,
             "raw": decision.raw, "scores": decision.scores, "total": decision.total,
             "held": is_held, "waits": decision.waits, "message": decision.message, "remedy": decision.remedy}

@@ -4,6 +4,7 @@ All of show/ writes by it, and what is logged is folded by it.
 """
 
 import contextlib
+import functools
 import itertools
 import math
 import os
@@ -71,9 +72,20 @@ def in_units(resource, number, rounded=math.floor):
     return f"{rounded(number / unit)}{suffix}"
 
 
-def shorten(name, width=21):
-    """Leave out the middle of a long name, not its last 4 characters, in which generated names differ."""
-    return name if len(name) <= width else f"{name[:width - 5]}…{name[-4:]}"
+def shorten(name, width=21, last=4):
+    """Leave out the middle of a long name, not its last characters, in which generated names differ."""
+    return name if len(name) <= width else f"{name[:width - 1 - last]}…{name[len(name) - last:]}"
+
+
+@functools.lru_cache(maxsize=100)  # of the same nodes, each decision is shown
+def short_names(names):
+    """Return {name: what is shown of it}, for a tuple of names: long ones are shortened, if all still differ.
+    """
+    for last in (4, 0, *range(5, 21)):  # in the last characters, in the first ones, or in both
+        short = {name: shorten(name, last=last) for name in names}
+        if len({*short.values()}) == len(short):
+            return short
+    return {name: name for name in names}
 
 
 def align(rows):

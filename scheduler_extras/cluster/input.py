@@ -1,0 +1,47 @@
+"""Manifests as they come: files, folders, standard input; lists, several documents, what kubectl dumps."""
+
+import re
+from pathlib import Path
+
+from scheduler import InputError, pick, text_at
+from scheduler_extras.policy.files import parse, text_in
+
+
+SUFFIXES = (".yaml", ".yml", ".json")  # of the files of a folder that are read
+LOGS = re.compile("^==== START logs for .*?^==== END logs for [^\n]*", re.MULTILINE | re.DOTALL)
+EXPORTED = {  # what an export of kube-scheduler-simulator has -> the kind
+    "namespaces": "Namespace", "priorityClasses": "PriorityClass", "storageClasses": "StorageClass",
+    "pvs": "PersistentVolume", "pvcs": "PersistentVolumeClaim", "nodes": "Node", "pods": "Pod"}
+
+
+def files_at(path):
+    """Return the files that a path means: one, or those of a folder. Raises InputError, OSError."""
+    if str(path) == "-" or not Path(path).is_dir():
+        return [path]
+    files = sorted(each for each in Path(path).iterdir() if each.suffix in SUFFIXES)
+    if not files:
+        raise InputError(f"there is no file {', '.join(SUFFIXES)} in this folder")
+    return files
+
+
+def objects_in(path):
+    """Yield the objects of a file, each with its kind if it does not say one. Raises OSError, ValueError."""
+    text = LOGS.sub(lambda logs: "\n" * logs[0].count("\n"), text_in(path))  # of `kubectl cluster-info dump`
+    for document in parse(text):
+        yield from things_in(document)
+
+
+def things_in(document, kind=""):
+    """Yield the objects of a document, each with the kind of its list. Raises Malformed."""
+    if document is None:
+        return
+    if isinstance(document, list):
+        for each in document:
+            yield from things_in(each, kind)
+    elif isinstance(document, dict) and "items" in document:
+        yield from things_in(pick(document, list, "items"), text_at(document, "kind").removesuffix("List"))
+    elif isinstance(document, dict) and not document.get("kind") and {"nodes", "pods"} & document.keys():
+        for name, kind_of_all in EXPORTED.items():
+            yield from things_in(pick(document, list, name), kind_of_all)
+    else:
+        yield document, kind

@@ -1,0 +1,227 @@
+"""The pods that controllers would make of Deployments, Jobs and so on. Upstream: pkg/controller.
+
+Manifests have them made once all are read; pods that are there already count.
+"""
+
+import collections
+import hashlib
+import itertools
+import json
+
+from scheduler import hostile_taints, pick, satisfies, text_at, wants_node
+from scheduler_extras.objects import FullNode, FullPod, label_selector
+from scheduler_extras.rule import WHEN
+from scheduler_extras.rules.spreading import SELECT_BY_LABELS, selector_in
+from scheduler_extras.trouble import warn_once
+
+
+MOST = 10_000  # pods that are made of one workload
+LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # of which generated names are made
+DAEMON_TAINTS = {  # what the pods of a DaemonSet tolerate -> its effect
+    "not-ready": "NoExecute", "unreachable": "NoExecute", "disk-pressure": "NoSchedule",
+    "memory-pressure": "NoSchedule", "pid-pressure": "NoSchedule", "unschedulable": "NoSchedule"}
+
+
+def letters_of(text, length=5):
+    """Return letters as in generated names, always the same for a text."""
+    number = int.from_bytes(hashlib.sha256(text.encode(errors="replace")).digest()[:8], "big")
+    return "".join(LETTERS[number // len(LETTERS) ** i % len(LETTERS)] for i in range(length))
+
+
+def generated(prefix, resource, namespace, objects):
+    """Return a name as API servers generate it for a prefix; in each run it is the same."""
+    names = (prefix + letters_of(f"{prefix} {i}") for i in itertools.count(len(objects)))
+    return next(name for name in names if (resource, namespace, name) not in objects)
+
+
+def number_in(spec, name):
+    """Return a number of a workload's spec; what is not said is 1. Raises Malformed."""
+    return 1 if spec.get(name) is None else pick(spec, int, name)
+
+
+class Workload:
+    """A workload as its controller sees it: what it says, and the pods that it has. Raises Malformed."""
+
+    def __init__(self, kind, thing, manifests, owned):
+        self.manifests = manifests
+        self.name = text_at(thing, "metadata", "name")
+        self.namespace = text_at(thing, "metadata", "namespace")
+        self.spec = pick(thing, dict, "spec")
+        self.template = pick(self.spec, dict, "template")
+        self.labels = pick(self.template, dict, "metadata", "labels", of=str)
+        self.hash = letters_of(json.dumps(self.template, default=str), 10)  # upstream's is another one
+        self.reference = {
+            "apiVersion": text_at(thing, "apiVersion"), "kind": kind, "name": self.name, "controller": True,
+            "uid": text_at(thing, "metadata", "uid") or f"{kind} {self.namespace}/{self.name}"}
+        resource = f"{kind.lower()}s"
+        selector = selector_in(thing, resource)
+        if resource in SELECT_BY_LABELS and not selector:
+            selector = {"matchLabels": self.labels}
+        meant = label_selector(selector)
+        orphans = owned["", self.namespace, ""] if kind != "Job" else ()  # others adopt these
+        self.pods = owned[kind, self.namespace, self.name] + [
+            pod for pod in orphans if satisfies(pick(pod, dict, "metadata", "labels"), meant)]
+
+    def template_without_hash(self):
+        """Return its template, without the label that a Deployment adds for its ReplicaSet."""
+        labels = {key: value for key, value in self.labels.items() if key != "pod-template-hash"}
+        spec = pick(self.template, dict, "spec")
+        return labels, spec
+
+    def pod(self, name, labels, spec):
+        """Return a pod of its template with these labels and fields, too. Without a name it gets one."""
+        objects = self.manifests.objects
+        metadata = pick(self.template, dict, "metadata")
+        metadata = {
+            "name": name or generated(f"{self.name}-", "pods", self.namespace, objects),
+            "namespace": self.namespace, "labels": self.labels | labels,
+            "annotations": metadata.get("annotations"), "ownerReferences": [self.reference]}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+                "spec": pick(self.template, dict, "spec") | spec}
+
+
+def active(pods):
+    """Return which pods have not ended, and are not being deleted: for these a controller makes no others."""
+    return [pod for pod in pods if not text_at(pod, "metadata", "deletionTimestamp")
+            and text_at(pod, "status", "phase") not in ("Succeeded", "Failed")]
+
+
+# How many pods a controller makes: functions of a Workload that yield, for each pod that lacks, its name ("":
+# a generated one), and labels and fields of its spec that are not in the template.
+
+def pods_of_replicas(workload):
+    """Yield as many pods as lack. Upstream: pkg/controller/replicaset."""
+    missing = number_in(workload.spec, "replicas") - len(active(workload.pods))
+    yield from itertools.repeat(("", {}, {}), max(missing, 0))
+
+
+def pods_of_stateful_set(workload):
+    """Yield pods with numbers, as if each were ready at once, and make their claims.
+
+    Upstream: pkg/controller/statefulset.
+    """
+    objects = workload.manifests.objects
+    start = pick(workload.spec, int, "ordinals", "start")
+    for ordinal in range(start, start + number_in(workload.spec, "replicas")):
+        name = f"{workload.name}-{ordinal}"
+        if ("pods", workload.namespace, name) in objects:
+            continue
+        volumes = {text_at(each, "name"): each
+                   for each in pick(workload.template, list, "spec", "volumes", of=dict)}
+        for template in pick(workload.spec, list, "volumeClaimTemplates", of=dict):
+            volume = text_at(template, "metadata", "name")
+            claim = f"{volume}-{name}"
+            volumes[volume] = {"name": volume, "persistentVolumeClaim": {"claimName": claim}}
+            if ("persistentvolumeclaims", workload.namespace, claim) not in objects:
+                metadata = pick(template, dict, "metadata") | {"name": claim, "namespace": workload.namespace}
+                workload.manifests.add(template | {"metadata": metadata}, "PersistentVolumeClaim")
+        labels = {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(ordinal),
+                  "controller-revision-hash": f"{workload.name}-{workload.hash}"}
+        yield name, labels, {"volumes": [*volumes.values()]}
+
+
+def pods_of_daemon_set(workload):
+    """Yield a pod for each node that it may be on, and that has none. Upstream: pkg/controller/daemon."""
+    spec = pick(workload.template, dict, "spec")
+    names = [*DAEMON_TAINTS, *(["network-unavailable"] if pick(spec, bool, "hostNetwork") else [])]
+    tolerations = [{"key": f"node.kubernetes.io/{name}", "operator": "Exists",
+                    "effect": DAEMON_TAINTS.get(name, "NoSchedule")} for name in names]
+    changes = {"tolerations": pick(spec, list, "tolerations", of=dict) + tolerations}
+    pod = FullPod(workload.pod(workload.name, {}, changes))
+    theirs = {text_at(each, "spec", "nodeName") or node_asked_for(each) for each in active(workload.pods)}
+    for node in map(FullNode, workload.manifests.by_name("nodes").values()):
+        is_meant = pod.node_name in ("", node.name) and wants_node(pod, node)
+        if is_meant and node.name not in theirs and not hostile_taints(pod, node):
+            term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node.name]}]}
+            affinity = pick(spec, dict, "affinity", "nodeAffinity") | {
+                f"required{WHEN}": {"nodeSelectorTerms": [term]}}
+            whole = pick(spec, dict, "affinity") | {"nodeAffinity": affinity}
+            labels = {"controller-revision-hash": workload.hash, "pod-template-generation": "1"}
+            yield "", labels, changes | {"affinity": whole}
+
+
+def node_asked_for(pod):
+    """Return the name of the node that the affinity of a DaemonSet's pod asks for, or ""."""
+    affinity = pick(pod, dict, "spec", "affinity", "nodeAffinity", f"required{WHEN}")
+    fields = [field for term in pick(affinity, list, "nodeSelectorTerms", of=dict)
+              for field in pick(term, list, "matchFields", of=dict)]
+    return next((name for field in fields for name in pick(field, list, "values", of=str)), "")
+
+
+def pods_of_job(workload):
+    """Yield the pods that run at first. Upstream: pkg/controller/job."""
+    spec = workload.spec
+    succeeded = [pod for pod in workload.pods if text_at(pod, "status", "phase") == "Succeeded"]
+    wanted = number_in(spec, "parallelism")
+    if spec.get("completions") is not None:
+        wanted = min(wanted, pick(spec, int, "completions") - len(succeeded))
+    elif succeeded:
+        wanted = 0
+    if pick(spec, bool, "suspend"):
+        wanted = 0
+    labels = {"job-name": workload.name, "controller-uid": workload.reference["uid"]}
+    yield from itertools.repeat(("", labels, {}), max(wanted - len(active(workload.pods)), 0))
+
+
+MAKERS = {"ReplicaSet": pods_of_replicas, "ReplicationController": pods_of_replicas,
+          "StatefulSet": pods_of_stateful_set, "DaemonSet": pods_of_daemon_set, "Job": pods_of_job}
+WORKLOADS = [*MAKERS, "Deployment"]  # which has a ReplicaSet make its pods
+
+
+def replica_set_of(deployment, manifests, owned):
+    """Return the ReplicaSet that makes a Deployment's pods, and have it count those of the others."""
+    workload = Workload("Deployment", deployment, manifests, owned)
+    name, namespace = workload.name, workload.namespace
+    missing = number_in(workload.spec, "replicas")
+    chosen = None
+    for each in owned["Deployment", namespace, name]:
+        theirs = Workload("ReplicaSet", each, manifests, owned)
+        if not chosen and theirs.template_without_hash() == workload.template_without_hash():
+            chosen = each
+        else:
+            each["spec"]["replicas"] = len(active(theirs.pods))
+            missing -= each["spec"]["replicas"]
+    if not chosen:
+        label = {"pod-template-hash": workload.hash}
+        selector = pick(workload.spec, dict, "selector")
+        metadata = pick(workload.template, dict, "metadata") | {"labels": workload.labels | label}
+        chosen = {
+            "apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "metadata": {"name": f"{name}-{workload.hash}", "namespace": namespace,
+                         "labels": workload.labels | label, "ownerReferences": [workload.reference]},
+            "spec": {"selector": selector | {"matchLabels": pick(selector, dict, "matchLabels") | label},
+                     "template": workload.template | {"metadata": metadata}}}
+        manifests.add(chosen)
+    chosen["spec"]["replicas"] = max(missing, 0)
+    return chosen
+
+
+def make_pods(manifests):
+    """Make the pods of all workloads, in the order in which these come."""
+    owned = collections.defaultdict(list)  # (kind, namespace, name) of a controller -> what it has
+    for (resource, namespace, _), thing in manifests.objects.items():
+        owners = pick(thing, list, "metadata", "ownerReferences", of=dict)
+        owner = next((owner for owner in owners if owner.get("controller")), {})
+        if resource == "pods" or (resource == "replicasets" and owner):
+            owned[text_at(owner, "kind"), namespace, text_at(owner, "name")].append(thing)
+    kinds = {f"{kind.lower()}s": kind for kind in WORKLOADS}
+    things = {place: thing for place, thing in manifests.objects.items() if place[0] in kinds}
+    makers = {place: (kinds[place[0]], thing) for place, thing in things.items() if place[0] != "deployments"}
+    for place in [place for place in things if place[0] == "deployments"]:
+        with manifests.or_left_out(place):
+            makers[place] = "ReplicaSet", replica_set_of(things[place], manifests, owned)
+    for place in [place for place in things if place in makers]:
+        with manifests.or_left_out(place):
+            make_pods_of(Workload(*makers[place], manifests, owned), owned)
+
+
+def make_pods_of(workload, owned):
+    """Make the pods of a workload that lack. Raises Malformed."""
+    kind = workload.reference["kind"]
+    lacking = [*itertools.islice(MAKERS[kind](workload), MOST + 1)]
+    if len(lacking) > MOST:
+        warn_once(f"{kind} {workload.name}: only {MOST} of its pods are made here")
+    for name, labels, spec in lacking[:MOST]:
+        pod = workload.pod(name, labels, spec)
+        workload.manifests.add(pod)
+        owned[kind, workload.namespace, workload.name].append(pod)
