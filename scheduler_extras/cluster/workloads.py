@@ -11,7 +11,7 @@ import json
 from scheduler import hostile_taints, pick, satisfies, text_at, wants_node
 from scheduler_extras.objects import FullNode, FullPod, label_selector
 from scheduler_extras.rule import WHEN
-from scheduler_extras.rules.spreading import SELECT_BY_LABELS, selector_in
+from scheduler_extras.rules.selectors import SELECT_BY_LABELS, selector_in
 from scheduler_extras.trouble import warn_once
 
 
