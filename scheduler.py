@@ -13,8 +13,8 @@ means its code. Read it from the top: the loop comes first, then what it calls.
 
 This file is a whole scheduler. A folder beside it has extras: sidecars, claims, affinity of pods, spreading,
 preemption, a cluster that is watched, and more. `--alone` runs this file without them, so that all that you
-edit here counts. Beside them edits of the rules and the loop do; but Cluster, Proxy, the methods of Policy,
-print_decision and what reads the Policy file give way to others there.
+edit here counts. Beside them, edits of the rules and of the loop still count. Those of Cluster, Proxy,
+Policy, print_decision and what reads the Policy file do not: the extras have their own.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class Cluster:
                 yield pod
 
     def turn(self, pod):
-        """Return by what pods are sorted: the highest priority is first, then who is due the longest."""
+        """Return what pods are sorted by: those without trouble first, then by priority, then by wait."""
         attempts = self.attempts[pod.uid]
         return attempts.met_trouble, -pod.priority, attempts.retry_at, pod.created, pod.key
 
@@ -198,7 +198,7 @@ class Cluster:
     def read(self, kind, resource, selector=""):
         """Yield what is listed, as Pods or Nodes; what cannot be read is named, and left out.
 
-        A node that has such a pod is left out, too: nobody knows how much room is free there.
+        A node that has such a pod is left out, too: it goes from `snapshot`, as its free room is not known.
         """
         for raw in self.api.list(resource, selector):
             try:
@@ -224,7 +224,7 @@ class Cluster:
         attempts = self.attempts[decision.pod.uid]
         attempts.met_trouble = error.status not in (404, 409)
         if not attempts.met_trouble:  # the pod has gone, or somebody else has bound it
-            attempts.told = decision.message  # so that `report` is silent
+            attempts.told = decision.message  # as if it were told by now: so `report` says nothing of it
             self.ends_at = 0  # the pass ends: LIST again, to see where the pod is
         elif error.status in (0, 429):  # the next Binding would fail, too: this ends the pass
             raise Trouble(error.status, f"{decision.pod.key}: {error}") from error
@@ -253,7 +253,7 @@ class Cluster:
             self.show(decision)
 
     def write(self, request):
-        """Send an event or a condition, if possible. Return False if it is to be sent again."""
+        """Send an event or a condition. Return whether it is settled: sent, or refused for good."""
         try:
             self.api.request(*request)
         except ApiError as error:
@@ -323,7 +323,7 @@ class Proxy:
         things = []
         while params:
             answer = self.request("GET", f"/api/v1/{resource}", params=params)
-            # Without `items`, a string stands there, so that `pick` raises: an empty list would overcommit.
+            # No `items`: an error, never an empty list, which would overcommit. (A string is no list.)
             things += pick({"items": "missing"} | answer, list, "items", of=dict)
             token = pick(answer, str, "metadata", "continue")
             params = first | {"continue": token} if token else None
@@ -909,7 +909,7 @@ def policies_in_file(path, scheduler_name):
         named = {where: rules_named(document, where) for where in CATALOGUES}
         given = {key for key, value in document.items() if value is not None} - {"kind", "apiVersion"}
         if given != named.keys():
-            raise InputError(f"scheduler.py alone reads predicates and priorities, got {sorted(given)}")
+            raise InputError(f"scheduler.py alone reads predicates and priorities, both; got {sorted(given)}")
     except Exception as error:  # a YAML tag may raise any exception
         raise InputError(f"{path}: {' '.join(str(error).split())}") from error
     always = {"CheckNodeUnschedulable", "PodToleratesNodeTaints"}  # even where the Policy does not name them
@@ -946,7 +946,7 @@ def print_decision(decision):
 def run_script():
     """Run this file alone, until Ctrl-C. Return the exit code: 1 if --once fails or is ended; 2: bad usage.
     """
-    parser = argparse.ArgumentParser("scheduler.py alone", argparse.SUPPRESS, allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="scheduler.py alone", usage=argparse.SUPPRESS, allow_abbrev=False)
     parser.add_argument("--server", default="http://127.0.0.1:8001", help="kubectl proxy's URL (%(default)s)")
     parser.add_argument("--policy", default="policy.json", help="a Policy file (%(default)s)")
     parser.add_argument("--scheduler-name", default="my-scheduler", help="schedule its pods (%(default)s)")
@@ -977,9 +977,9 @@ def run_script():
 
 def main():
     """Run the command line, by the extras if they are there; return the exit code."""
-    sys.modules["scheduler"] = sys.modules[__name__]  # what the extras, and rules of your own, import
+    sys.modules["scheduler"] = sys.modules[__name__]  # else extras and rules of your own import a second one
     folder = pathlib.Path(__file__).resolve().with_name("scheduler_extras")
-    if "--alone" in sys.argv or not folder.exists():
+    if "--alone" in sys.argv or not any(folder.glob("*.py")):
         return run_script()
     try:
         run_with_extras = importlib.import_module(folder.name).main

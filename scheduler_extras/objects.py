@@ -124,8 +124,7 @@ class FullPod(Pod):
         sidecars = [container for container in self.init_containers if is_sidecar(container)]
         if sidecars:
             self.host_ports = read_only(host_ports_of([*self.containers, *sidecars]))
-        statuses = pick(raw, list, "status", "containerStatuses", of=dict)
-        if sidecars or statuses or spec.get("resources"):  # one that runs may be resized
+        if sidecars or spec.get("resources") or is_resized(self):
             read_requests_of_today(self)
         self.signatures = {}  # names of attributes -> see `signature`
         self.so_far = {}  # what was found out in its decision, and is for no other pod: see `recall`
@@ -152,6 +151,15 @@ def read_claims(pod):
             named_claims.append(f"{pod.namespace}/{name}")
     pod.claims = tuple(claims)
     pod.named_claims = tuple(named_claims)
+
+
+def is_resized(pod):
+    """Say whether a container of the pod counts for something else than it asks for."""
+    if not pick(pod.raw, list, "status", "containerStatuses", of=dict):  # as before it runs
+        return False
+    asked_for = [amounts(container, "resources", "requests")
+                 for container in [*pod.init_containers, *pod.containers]]
+    return [wanted for wanted, _ in container_requests(pod.raw)] != asked_for
 
 
 def read_requests_of_today(pod):

@@ -199,7 +199,7 @@ def test_it_schedules_alone_as_it_does_with_its_extras(control_plane, start, tmp
     proxy.wait()
 
 
-BOTH = "scheduler.py alone reads predicates and priorities, got "
+BOTH = "scheduler.py alone reads predicates and priorities, both; got "
 
 
 @table("policy, line", {
@@ -630,7 +630,7 @@ FIRST = "my-scheduler: scheduler.py alone, polling http://127.0.0.1:1 by policy.
     "it says first that it is alone": (["--server", "http://127.0.0.1:1", "--once"], 1, FIRST),
     "an option of the extras": (["--cluster", "x.yaml"], 2, "scheduler.py alone: error: unrecognized arguments: --cluster x.yaml"),
     "a rule of the extras": (["--policy", "affinity.json"], 2, 'no "MatchInterPodAffinity" in scheduler.py alone; it has '),
-    "a field of the extras": (["--policy", "extenders.json"], 2, "scheduler.py alone reads predicates and priorities, got ['extenders'"),
+    "a field of the extras": (["--policy", "extenders.json"], 2, "scheduler.py alone reads predicates and priorities, both; got ['extenders'"),
 })
 @pytest.mark.parametrize("option", [[], ["--alone"]], ids=["without the folder", "--alone"])
 def test_what_only_the_extras_have_is_one_line(alone, tmp_path, arguments, code, said, option):

@@ -32,7 +32,10 @@ class BindingCycle:
 
     def assume(self, decision):
         """Put the pod on its node, and have the rules take note of that (reserve)."""
-        node = self.cache.snapshot.nodes[decision.node]
+        node = self.cache.snapshot.nodes.get(decision.node)
+        if node is None:  # somebody has edited `select_host`
+            decision.give_up(Unschedulable(f"there is no node {decision.node}"))
+            return
         self.cache.nodes.place(decision.pod, node.name)
         decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
         try:

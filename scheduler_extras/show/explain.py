@@ -30,8 +30,10 @@ def in_words(decision):
     if node_name is None:
         return f"{pod} stays pending: {at_most(1024, decision.message)} {decision.remedy}".rstrip()
     fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
+    if node_name in decision.total:  # else somebody has edited `schedule`, so that it asks for no scores
+        fit += f", score {in_digits(decision.total[node_name])}"
     waits = f" waits: {decision.waits}" if decision.waits else ""
-    return f"{pod} -> {node_name}  ({fit}, score {in_digits(decision.total[node_name])}){waits}"
+    return f"{pod} -> {node_name}  ({fit}){waits}"
 
 
 def explain(decision, screen):
