@@ -180,6 +180,7 @@ def test_first_of_all_it_says_by_which_rules(browse):
     assert [(each[0], each[1]) for each in lists] == [
         ("Predicates: each may rule a node out", "CheckNodeUnschedulable"),
         ("Priorities: each gives points to the others", "LeastRequestedPriority, times 1")]
+    assert "SelectorSpreadPriority+EvenPodsSpreadPriority: these entries of the Policy make one rule with one" in shown(page)
     assert "NodePreferAvoidPodsPriority, times 10000" in lists[1] and len(lists[0]) == 16
     press(page, *[Keys.ARROW_RIGHT] * 4)
     assert heading(page) == "Where does web-2 go?", "it is said once"

@@ -84,8 +84,9 @@ class Page:
         shown, others = nodes_to_show(decision.nodes.values(), self.new, first, MOST_BOXES)
         nodes = {}  # without the pod, which may count on its node already
         for each in shown:
-            pods = [other for other in each.pods.values() if other.uid != pod.uid]
-            nodes[each.name] = with_pods(each, pods)
+            others = [other for other in each.pods.values() if other.uid != pod.uid]
+            before = [other for other in others if not self.comes_later(other)]
+            nodes[each.name] = with_pods(each, before)
         question = f"Where does {marked(name_of(pod))} go?"
         answered = f"<em>To {escaped(node)}</em>" if node else '<em class="no">Nowhere yet</em>'
         steps += step(question, self.beside(manifest, nodes.values(), others, pod))
@@ -95,6 +96,11 @@ class Page:
             now = f"{marked(name_of(pod))} is <em>on {escaped(node)}</em> now"
             steps += step(now, self.beside(manifest, nodes.values(), others, pod))
         return steps
+
+    def comes_later(self, pod):
+        """Say whether a pod is being bound: then the decision about it comes later on the page."""
+        is_under_way = pod.record and pod.record.may_be_bound()
+        return is_under_way and pod.uid not in self.new
 
     def answer(self, decision, nodes, remarks):
         """Return what was decided, and from what: all nodes; beside them scores by rules, and sentences.
@@ -206,7 +212,10 @@ def rules_of(policy):
         if rules:
             rows = "".join(f"<li>{escaped(rule.replace(' ×', ', times '))}" for rule in rules)
             lists.append(f"<div><h3>{heading}</h3><ol>{rows}</ol></div>")
-    return f'<div class="sides">{"".join(lists)}</div>'
+    merged = [rule.title for rule in policy.rules() if "+" in rule.title]
+    what = "these entries of the Policy make one rule with one weight, as in kube-scheduler."
+    note = f"{', '.join(merged)}: {what}"
+    return f'<div class="sides">{"".join(lists)}</div>' + (f"<p>{escaped(note)}" if merged else "")
 
 
 def wishes_of(pod):
@@ -234,7 +243,8 @@ def strip(decision, nodes, best):
     if others:
         names = ", ".join(f"{name} {in_digits(decision.total[name])}" for name in others[:6])
         more = f", and {len(others) - 6} more" if others[6:] else ""
-        tiles.append(f"<li><h3>{len(others)} others fit</h3><small>{escaped(names)}{more}</small>")
+        fit = "1 other fits" if len(others) == 1 else f"{len(others)} others fit"
+        tiles.append(f"<li><h3>{fit}</h3><small>{escaped(names)}{more}</small>")
     for label, reasons, names in groups_of_failing(decision):
         first = ", ".join(names[:2])
         more = f", and {len(names) - 2} more" if names[2:] else ""
