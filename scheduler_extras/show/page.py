@@ -84,8 +84,8 @@ class Page:
         shown, others = nodes_to_show(decision.nodes.values(), self.new, first, MOST_BOXES)
         nodes = {}  # without the pod, which may count on its node already
         for each in shown:
-            others = [other for other in each.pods.values() if other.uid != pod.uid]
-            before = [other for other in others if not self.comes_later(other)]
+            there = [other for other in each.pods.values() if other.uid != pod.uid]
+            before = [other for other in there if not self.comes_later(other)]
             nodes[each.name] = with_pods(each, before)
         question = f"Where does {marked(name_of(pod))} go?"
         answered = f"<em>To {escaped(node)}</em>" if node else '<em class="no">Nowhere yet</em>'
