@@ -121,9 +121,15 @@ def test_a_pod_that_somebody_else_binds_or_deletes_during_the_pass_is_no_error(c
         if decision.pod.name == "a-mine":
             control_plane.bind("b-taken", "node-b")
             control_plane.request("DELETE", "namespaces/default/pods/c-gone", params={"gracePeriodSeconds": 0})
+        bind(decision)
 
     cluster = live_cluster(control_plane)
-    make_pass(cluster, meddle)
+    bind, cluster.bind = cluster.bind, meddle
+    shown = []
+    make_pass(cluster, shown.append)
+    cluster.bind = bind
+    told = {decision.pod.key: decision.node for decision in shown}
+    assert told.keys() >= {"default/a-mine", "default/d-mine"} and told.items() <= control_plane.places().items()
     assert control_plane.places().keys() == {"default/a-mine", "default/b-taken", "default/d-mine"}
     assert control_plane.places()["default/b-taken"] == "node-b"
     assert caplog.messages in ([], [

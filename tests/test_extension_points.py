@@ -1060,7 +1060,8 @@ def test_many_bindings_that_break_at_a_time_are_no_trouble_of_the_api_server(spy
     spy.answers["bind"] = RuntimeError("oops")
     server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(40)))
     cluster, decisions = make_pass(server, spy, live_cluster(server))
-    assert len(decisions) == 40 and {record.attempts for record in cluster.pending.values()} == {1}
+    assert [record.attempts for record in cluster.pending.values()] == [1] * 40
+    assert not decisions, "none is shown that was not carried out"
 
 
 @table("point, answer", {

@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import PATIENT, ROOT, UNCHECKED, node, pod, run_scheduler, table, wait_for
@@ -258,6 +259,47 @@ def test_pods_that_are_made_again_are_not_bound_by_the_decision_about_those_befo
     crowds = Counter(server.places().values())
     assert max(crowds.values()) <= 2, f"nodes with room for two have {sorted(crowds.values())}"
     assert not stale, f"{len(stale)} pods were bound by the decision about their predecessors"
+
+
+def told_that_they_are_placed(running):
+    """Where pods go, by the lines that were printed: {namespace/name: node}."""
+    lines = re.findall("^(default/\\S+) -> (\\S+) ", running.out, re.M)
+    assert len(dict(lines)) == len(lines)
+    return dict(lines)
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_no_line_says_that_a_pod_goes_where_somebody_else_has_not_let_it_go(output, serve, start):
+    """Each third pod is bound elsewhere before its Binding comes, and each other third is deleted."""
+    server = serve(ApiServer(*(node(f"n-{i}", pods="1000") for i in range(5)), node("else", unschedulable=True), *many(60)))
+
+    def meddle(request):
+        """Be faster than a Binding."""
+        number = int(request.asked.pod.rpartition("-")[2])
+        if number % 3 == 1:
+            server.delete(request.asked.pod.partition("/")[2])
+        if number % 3 == 2 and request.asked.pod not in server.places():
+            server.answer_binding(SimpleNamespace(pod=request.asked.pod, json={"metadata": {}, "target": {"name": "else"}}))
+        request.answer(*request.carry_out())
+
+    server.faults["binding"] = meddle
+    running = start(server, f"--output={output}")
+    wait_for("all are bound, or have gone", lambda: len(server.places()) == len(server.pods) == 40)
+    ours = {key: name for key, name in server.places().items() if name != "else"}
+    if output == "json":
+        wait_for("all are told", lambda: len(running.out.splitlines()) >= 20)
+        told = {each["pod"]: each["node"] for each in map(json.loads, running.out.splitlines())}
+    else:
+        wait_for("all are told", lambda: len(told_that_they_are_placed(running)) >= 20)
+        told = told_that_they_are_placed(running)
+    assert len(ours) == 20 and told == ours
+
+
+def test_that_a_pod_is_bound_is_said_between_passes_too(serve, start):
+    server = serve(ApiServer(node("n"), pod("slow")))
+    server.delays["binding"] = 1.5  # longer than a pass waits for answers
+    running = start(server, "--interval=1000")
+    wait_for("it is told", lambda: told_that_they_are_placed(running) == {"default/slow": "n"}, 20)
 
 
 # --- People are told

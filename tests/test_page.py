@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import time
 from pathlib import Path
@@ -81,9 +82,9 @@ def shown(browser):
 
 
 def heading(browser):
-    """The pod of the step that is shown, and what is said of it."""
-    [pod], [said] = (browser.find_elements(By.CSS_SELECTOR, f"{STEP} > {kind}") for kind in ("h2", "h3"))
-    return f"{pod.text.partition(' ')[0]} {said.text}"
+    """The title of the step that is shown."""
+    [title] = browser.find_elements(By.CSS_SELECTOR, f"{STEP} > h2")
+    return title.text
 
 
 def place(browser):
@@ -100,86 +101,99 @@ def box(browser, name):
 
 def test_the_demo_is_walked_through_by_keys(browse):
     page = browse("--cluster", DEMO, "--seed=1")
-    assert heading(page) == "default/web-1 Where will it go?" and place(page) == "1 of 24"
+    assert heading(page) == "By which rules does my-scheduler decide?" and place(page) == "1 of 25"
+    press(page, Keys.ARROW_RIGHT)
+    assert heading(page) == "Where does web-1 go?" and place(page) == "2 of 25"
     assert "requests: {cpu: 500m,\n        memory: 512Mi}" in shown(page) and "cordoned" in box(page, "node-old")
-    assert box(page, "node-a") == "node-a disk=ssd zone=east pods 1/110 cpu 2.5/4 memory 4/8Gi database"
+    assert box(page, "node-a") == "node-a pods 1/110 cpu 2.5/4 memory 4/8Gi disk=ssd zone=east database"
     headings = [heading(page)]
-    while place(page) != "24 of 24":
+    while place(page) != "25 of 25":
         press(page, Keys.ARROW_RIGHT)
         headings.append(heading(page))
-    assert headings[9:13] == ["default/report Where will it go?", "default/report It goes to node-a",
-                              "default/report Now it is on node-a", "default/training Where will it go?"]
-    assert headings[-3:] == ["default/warehouse Where will it go?", "default/warehouse It stays pending",
-                             "Summary Where the pods are now"]
+    assert headings[9:13] == ["Where does report go?", "Where does report go? To node-a", "report is on node-a now",
+                              "Where does training go?"]
+    assert headings[-3:] == ["Where does warehouse go?", "Where does warehouse go? Nowhere yet", "Where the pods are now"]
     press(page, Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.SPACE)
-    assert heading(page) == "default/warehouse It stays pending"
+    assert heading(page) == "Where does warehouse go? Nowhere yet"
     press(page, Keys.HOME, Keys.ARROW_LEFT)
-    assert place(page) == "1 of 24"
+    assert place(page) == "1 of 25"
     press(page, Keys.END, Keys.PAGE_DOWN, Keys.PAGE_UP)
-    assert place(page) == "23 of 24"
+    assert place(page) == "24 of 25"
 
 
 def test_buttons_do_what_keys_do(browse):
     page = browse("--cluster", DEMO)
     back, following = (page.find_element(By.ID, name) for name in ("back", "next"))
     following.click()
-    assert heading(page) == "default/web-1 It goes to node-b"
+    assert heading(page) == "Where does web-1 go?"
     back.send_keys(Keys.SPACE)
-    assert place(page) == "1 of 24", "a button that has the focus gets the space"
+    assert place(page) == "1 of 25", "a button that has the focus gets the space"
 
 
-def test_the_answer_is_a_table_of_nodes_by_rules(browse):
+def answers(browser):
+    """The tiles of the nodes in the answer that is shown, each in a line."""
+    tiles = browser.find_elements(By.CSS_SELECTOR, f"{STEP} .strip > li")
+    return [" ".join(tile.text.split()) for tile in tiles]
+
+
+def test_the_answer_shows_all_nodes_beside_a_table_of_rules_by_nodes(browse):
     page = browse("--cluster", DEMO)
-    press(page, *[Keys.ARROW_RIGHT] * 10)
-    tables = [each for each in page.find_elements(By.CSS_SELECTOR, ".wide table") if each.is_displayed()]
-    rows, failing = [[[cell.text.replace("\n", " ") for cell in row.find_elements(By.CSS_SELECTOR, "th, td")]
-                      for row in each.find_elements(By.TAG_NAME, "tr")] for each in tables]
-    assert [cell.replace(" ", "") for cell in rows[0]] == [
-        "Node", "Total", "LeastRequestedPriority", "BalancedResourceAllocation", "NodeAffinityPriority",
-        "TaintTolerationPriority"]
-    assert rows[1:3] == [["* node-a", "419", "29×1", "90×1", "1→100×2", "0→100×1"],
-                         ["node-b", "280", "88×1", "92×1", "0→0×2", "0→100×1"]]
-    assert (len(rows), len(failing)) == (3, 4)
-    assert failing[3] == ["✗ node-old", "CheckNodeUnschedulable: node(s) were unschedulable"]
+    press(page, *[Keys.ARROW_RIGHT] * 11)
+    [table] = [each for each in page.find_elements(By.CSS_SELECTOR, ".wide table") if each.is_displayed()]
+    rows = [[cell.text for cell in row.find_elements(By.CSS_SELECTOR, "th, td")]
+            for row in table.find_elements(By.TAG_NAME, "tr")]
+    assert rows == [
+        ["Points", "", "* node-a", "node-b"],
+        ["Total", "", "419", "280"],
+        ["LeastRequestedPriority", "times 1", "29", "88"],
+        ["BalancedResourceAllocation", "times 1", "90", "92"],
+        ["NodeAffinityPriority", "times 2", "1, as the best: 100", "0"],
+        ["TaintTolerationPriority", "times 1", "0, as the best: 100", "0, as the best: 100"]]
+    chosen, fits, *failing = answers(page)
+    assert chosen == "node-a chosen, 419 points cpu 2.75/4 memory 5/8Gi", "as it was before"
+    assert fits == "node-b fits, 280 points cpu 1/8 memory 1/16Gi"
+    assert len(failing) == 3 and failing[2] == "✗ node-old CheckNodeUnschedulable: node(s) were unschedulable"
+    assert "It requests cpu 250m, memory 256Mi; has affinity." in shown(page)
     assert "node-a is 139 ahead of node-b: NodeAffinityPriority +200," in shown(page)
-    assert [each.find_element(By.TAG_NAME, "caption").text for each in tables] == [
-        "Nodes by rules: raw score → points × weight", "Nodes that do not fit"]
-    for each in tables:
-        assert {head.get_attribute("scope") for head in each.find_elements(By.TAG_NAME, "th")} == {"row", "col"}
+    assert {head.get_attribute("scope") for head in table.find_elements(By.TAG_NAME, "th")} == {"row", "col"}
+
+
+def test_a_score_that_is_not_the_best_is_said_beside_it():
+    vote = scheduler.Vote("TaintTolerationPriority", 1, {"a": 0, "b": 1, "c": 0}, {"a": 100, "b": 0, "c": 100})
+    assert [scheduler.points_in_words(vote, name) for name in "abc"] == [
+        "0, as the best: 100", "1, beside the best: 0", "0, as the best: 100"]
+    extender = scheduler.Vote("http://127.0.0.1", 1, None, {"a": 7})
+    assert scheduler.points_in_words(extender, "a") == "7"
 
 
 def test_on_a_phone_why_a_node_does_not_fit_is_in_sight(browse):
     page = browse("--cluster", DEMO)
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True})
-    press(page, *[Keys.ARROW_RIGHT] * 10)
-    cells = [each for each in page.find_elements(By.CSS_SELECTOR, ".no td") if each.is_displayed()]
-    assert len(cells) == 3 and all(each.rect["x"] + each.rect["width"] <= 390 for each in cells)
+    press(page, *[Keys.ARROW_RIGHT] * 11)
+    tiles = [each for each in page.find_elements(By.CSS_SELECTOR, ".strip .no") if each.is_displayed()]
+    assert len(tiles) == 3 and all(each.rect["x"] + each.rect["width"] <= 390 for each in tiles)
 
 
-def test_the_first_question_says_by_which_rules(browse):
-    page = browse("--cluster", DEMO)
-    asked = [shown(page)]
-    press(page, *[Keys.ARROW_RIGHT] * 3)
-    asked.append(shown(page))
-    assert ["my-scheduler asks CheckNodeUnschedulable; " in each and "; NodeAffinityPriority ×2" in each for each in asked] == [True, False]
-
-
-@table("options, step", {"of few rules": ((), 1), "of all default ones": (("--policy", "DefaultProvider"), 1)})
-def test_the_total_is_in_sight(options, step, browse):
-    page = browse("--cluster", DEMO, *options)
-    press(page, *[Keys.ARROW_RIGHT] * step)
-    [total] = [each for each in page.find_elements(By.TAG_NAME, "th") if each.text == "Total" and each.is_displayed()]
-    assert total.rect["x"] + total.rect["width"] < page.execute_script("return innerWidth")
+def test_first_of_all_it_says_by_which_rules(browse):
+    page = browse("--cluster", DEMO, "--policy", "DefaultProvider")
+    lists = [each.text.splitlines() for each in page.find_elements(By.CSS_SELECTOR, f"{STEP} .sides > div")]
+    assert [(each[0], each[1]) for each in lists] == [
+        ("Predicates: each may rule a node out", "CheckNodeUnschedulable"),
+        ("Priorities: each gives points to the others", "LeastRequestedPriority, times 1")]
+    assert "SelectorSpreadPriority+EvenPodsSpreadPriority: these entries of the Policy make one rule with one" in shown(page)
+    assert "NodePreferAvoidPodsPriority, times 10000" in lists[1] and len(lists[0]) == 16
+    press(page, *[Keys.ARROW_RIGHT] * 4)
+    assert heading(page) == "Where does web-2 go?", "it is said once"
 
 
 def test_a_step_has_an_address(browse):
     page = browse("--cluster", DEMO)
     press(page, *[Keys.ARROW_RIGHT] * 4)
     page.refresh()
-    assert page.current_url.endswith("#5") and page.find_element(By.ID, "where").text == "5 of 24"
-    for address, step in {"#17": 17, "#nowhere": 1, "#2.5": 2, "#-1": 1, "#99": 24}.items():
+    assert page.current_url.endswith("#5") and page.find_element(By.ID, "where").text == "5 of 25"
+    for address, step in {"#17": 17, "#nowhere": 1, "#2.5": 2, "#-1": 1, "#99": 25}.items():
         page.get(page.current_url.partition("#")[0] + address)  # which loads nothing
-        assert page.find_element(By.ID, "where").text == f"{step} of 24", address
+        assert page.find_element(By.ID, "where").text == f"{step} of 25", address
 
 
 def test_ports_and_priorities_of_placed_pods_are_said(browse, tmp_path):
@@ -187,17 +201,18 @@ def test_ports_and_priorities_of_placed_pods_are_said(browse, tmp_path):
         node("n"), pod("waits"), pod("grand", nodeName="n", priority=7, metadata={"uid": "1"}, containers=[
             {"name": "c", "ports": [{"hostPort": 80}, {"hostPort": 53, "protocol": "UDP"}]}])]}))
     page = browse("--cluster", tmp_path / "cluster.json")
+    press(page, Keys.ARROW_RIGHT)
     assert box(page, "n").endswith(" grand port 80 port 53 priority 7")
 
 
 def test_a_pod_counts_on_its_node_from_its_third_step_on(browse):
     page = browse("--cluster", DEMO)
-    press(page, *[Keys.ARROW_RIGHT] * 12)
+    press(page, *[Keys.ARROW_RIGHT] * 13)
     assert "gpu 0/2" in box(page, "node-gpu") and "training" not in box(page, "node-gpu")
     press(page, *[Keys.ARROW_RIGHT] * 2)
-    assert "gpu 1/2 +training" in box(page, "node-gpu") and "cpu 4/16" in box(page, "node-gpu")
+    assert box(page, "node-gpu").endswith("gpu 1/2 taint gpu=true:NoSchedule zone=west +training") and "cpu 4/16" in box(page, "node-gpu")
     press(page, Keys.ARROW_RIGHT)
-    assert "gpu 1/2 +training" in box(page, "node-gpu")
+    assert "gpu 1/2 taint gpu=true:NoSchedule zone=west +training" in box(page, "node-gpu")
     press(page, Keys.END)
     assert "warehouse ✗ 0/5 nodes are available" in shown(page) and "cache → node-a" in shown(page)
     assert box(page, "node-a").endswith(" +cache +report +ingress-2 port 80 database")
@@ -206,18 +221,19 @@ def test_a_pod_counts_on_its_node_from_its_third_step_on(browse):
 def test_a_pod_that_stays_pending_says_what_it_lacks(browse):
     page = browse("--cluster", DEMO)
     press(page, Keys.END, Keys.ARROW_LEFT)
-    assert "✗ 2 nodes PodFitsResources: Insufficient cpu\nnode-b (requests cpu 12000m, free 7000m)" in shown(page)
+    assert "✗ 2 nodes\nPodFitsResources: Insufficient cpu\nnode-b (requests cpu 12000m, free 7000m)" in shown(page)
 
 
 def test_a_pod_for_which_others_go_shows_them_where_they_are(browse):
     page = browse("--cluster", DEMO.with_name("preemption.yaml"), "--preempt")
+    press(page, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert heading(page) == "Where does payment go? Nowhere yet"
+    assert "It preempts default/backup, default/cleanup on right" in shown(page)
     press(page, Keys.ARROW_RIGHT)
-    assert heading(page) == "default/payment It stays pending" and "It preempts default/backup, default/cleanup on right" in shown(page)
-    press(page, Keys.ARROW_RIGHT)
-    assert heading(page) == "default/payment These make room for it"
-    assert box(page, "right").endswith("goes: backup priority 10 goes: cleanup report priority 100") and "goes" not in box(page, "left")
+    assert heading(page) == "These make room for payment"
+    assert "goes: backup" in box(page, "right") and "goes: cleanup" in box(page, "right") and "goes" not in box(page, "left")
     press(page, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
-    assert heading(page) == "default/payment Now it is on right" and "goes" not in box(page, "right")
+    assert heading(page) == "payment is on right now" and "goes" not in box(page, "right")
 
 
 def test_without_scripts_all_scenes_stand_below_each_other(browse, tmp_path_factory):
@@ -225,8 +241,8 @@ def test_without_scripts_all_scenes_stand_below_each_other(browse, tmp_path_fact
     try:
         page = browse("--cluster", DEMO, browser=browser)
         text = shown(page)
-        assert text.count("Where will it go?") == 8 and text.count("It goes to ") == 7
-        assert text.index("It stays pending") < text.index("Where the pods are now")
+        assert text.count("go?") == 16 and len(re.findall("go[?] To node-", text)) == 7
+        assert text.index("go? Nowhere yet") < text.index("Where the pods are now")
         assert not page.find_element(By.TAG_NAME, "nav").is_displayed()
     finally:
         browser.quit()
@@ -237,33 +253,99 @@ def test_on_paper_all_scenes_are_there(browse):
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
         text = page.find_element(By.TAG_NAME, "main").text
-        assert text.count("Where will it go?") == 8 and not page.find_element(By.TAG_NAME, "nav").is_displayed()
+        assert text.count("go?") == 16 and not page.find_element(By.TAG_NAME, "nav").is_displayed()
     finally:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-@table("width, height", {"a projector": (1280, 720), "a telephone": (390, 844)})
-@pytest.mark.parametrize("colours", ["light", "dark"])
-def test_each_step_fits_the_width_of_the_screen_and_can_be_told_from_its_background(width, height, colours, browse):
-    page = browse("--cluster", DEMO)
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-        "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 800})
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {
-        "features": [{"name": "prefers-color-scheme", "value": colours}]})
+EXAMPLES = ROOT / "scheduler_extras/examples"
+LONG = "x" * 56
+NODES = [node(f"n{i}", cpu=str(2 + i % 7), taints=[{"key": "gpu", "effect": "NoSchedule"}] if i % 4 else []) for i in range(300)]
+RULES = "from scheduler import predicate, priority\n" + "".join(f"""
+@predicate("TeachingPredicateNumber{i}")
+def fits_{i}(pod, node):
+    if pod.name == "{i}": yield "node(s) were not for this one"
+@priority("TeachingPriorityNumber{i}")
+def points_{i}(pod, node):
+    return len(pod.name + node.name) * {i} % 101
+""" for i in range(20))
+NAMED = {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": f"TeachingPredicateNumber{i}"} for i in range(20)],
+         "priorities": [{"name": f"TeachingPriorityNumber{i}", "weight": i + 1} for i in range(20)]}
+PAGES = {  # what is shown: the options; whether each step fits the height of a projector's screen, too
+    "the demo": (["--cluster", DEMO], True),
+    "the demo, by all rules": (["--cluster", DEMO, "--policy=DefaultProvider"], True),
+    **{f"{name}{', by all rules' if more else ''}": (["--cluster", EXAMPLES / f"{name}.yaml", *more], True)
+       for name in ("taints", "resources", "affinity", "spreading", "space", "preemption")
+       for more in ((), ("--policy=DefaultProvider",))},
+    "300 nodes": (["--cluster", "300"], True),
+    "300 nodes, by all rules": (["--cluster", "300", "--policy=DefaultProvider"], True),
+    "40 rules": (["--cluster", "40", "--plugins", "rules.py", "--policy", "rules.json"], True),
+    "names of 60 characters": (["--cluster", "long"], False)}
+
+
+@pytest.fixture(scope="module")
+def lesson(tmp_path_factory):
+    """A folder with what is too many, or too long, for a screen."""
+    folder = tmp_path_factory.mktemp("lesson")
+    of_few = [node(f"n{i}") for i in range(5)]
+    clusters = {"300": [*NODES, pod("p", {"cpu": "6"}), pod("q", {"cpu": "9"})], "40": [*of_few, pod("p"), pod("web")],
+                "long": [*(node(f"{LONG}-{i}", labels={f"{LONG}/{LONG}": LONG}) for i in "abc"),
+                         *(pod(f"{LONG}-{i}", {"cpu": "3"}, nodeSelector={f"{LONG}/{LONG}": LONG}) for i in "abcd")]}
+    for name, objects in clusters.items():
+        (folder / name).write_text(json.dumps({"kind": "List", "items": objects}))
+    (folder / "rules.py").write_text(RULES)
+    (folder / "rules.json").write_text(json.dumps(NAMED))
+    return folder
+
+
+SCREENS = {"a projector": (1280, 720), "a telephone": (390, 844)}
+MEASURE = """return [...document.querySelectorAll("section")].map((step, i) => {
+    show(i);
+    const page = document.documentElement;
+    return [step.querySelector("h2").innerText, page.scrollWidth, page.scrollHeight, parseFloat(getComputedStyle(page).fontSize)];
+})"""
+
+
+@table("options, fits", PAGES)
+def test_each_step_fits_the_screen_and_can_be_told_from_its_background(options, fits, browse, lesson):
+    page = browse(*[lesson / each if (lesson / str(each)).exists() else each for each in options], "--seed=1")
     try:
-        for _ in range(24):
-            wide, high, size = page.execute_script(
-                "return [document.documentElement.scrollWidth, document.documentElement.scrollHeight,"
-                " parseFloat(getComputedStyle(document.documentElement).fontSize)]")
-            assert wide <= width and size >= (20 if width > 1000 else 16)
-            assert high <= height or width < 800, heading(page)
-            press(page, Keys.ARROW_RIGHT)
-        ink, paper = page.execute_script(
-            "const style = getComputedStyle(document.documentElement); return [style.color, style.backgroundColor]")
-        assert (sum(map(int, ink[4:-1].split(", "))) > sum(map(int, paper[4:-1].split(", ")))) == (colours == "dark")
+        for width, height in SCREENS.values():
+            page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+                "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 800})
+            for title, wide, high, size in page.execute_script(MEASURE):
+                assert wide <= width and size >= (20 if width > 1000 else 16), title
+                assert high <= height or width < 800 or not fits, title
+        for colours in ("light", "dark"):
+            page.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+                "features": [{"name": "prefers-color-scheme", "value": colours}]})
+            ink, paper = page.execute_script(
+                "const style = getComputedStyle(document.documentElement); return [style.color, style.backgroundColor]")
+            assert (sum(map(int, ink[4:-1].split(", "))) > sum(map(int, paper[4:-1].split(", ")))) == (colours == "dark")
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def rects(browser, selector):
+    """Where things of the step that is shown are, and how wide: (x, y, width), rounded."""
+    return [tuple(round(each.rect[part]) for part in ("x", "y", "width"))
+            for each in browser.find_elements(By.CSS_SELECTOR, f"{STEP} {selector}")]
+
+
+def test_bars_have_one_length_and_stay_where_they_are_from_the_question_to_the_end(browse):
+    page = browse("--cluster", DEMO, "--seed=1")
+    for _ in range(7):
+        press(page, Keys.ARROW_RIGHT)
+        before = rects(page, ".bars li")
+        assert len({width for _, _, width in before}) == 1 and len(before) == 16, heading(page)
+        press(page, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+        assert " now" in heading(page) and rects(page, ".bars li") == before
+
+
+def test_long_words_are_broken_where_they_have_parts():
+    assert scheduler.escaped("node-role.kubernetes.io/control-plane: <b>") == (
+        "node-role.<wbr>kubernetes.<wbr>io/<wbr>control-plane: &lt;b&gt;")
 
 
 SCRIPT, HANDLER = "<script>alert(1)</script>", '"onload="alert(2)'
@@ -284,6 +366,7 @@ def test_what_anybody_writes_is_text(browse, tmp_path):
                     pod("r", labels={"app": "</pre></style></script>"}, nodeName=f"n{HANDLER}"))
     page = browse("--cluster", path, "--plugins", tmp_path / "rules.py", "--policy", tmp_path / "policy.json",
                   program=UNCHECKED)
+    press(page, Keys.ARROW_RIGHT)
     assert SCRIPT in shown(page) and HANDLER in shown(page), "it is there, to be read"
     text = ""
     while place(page).split()[0] != place(page).split()[-1]:
@@ -310,24 +393,25 @@ def test_of_1000_nodes_those_that_matter_are_shown_so_that_the_page_stays_small(
     pods = [pod(f"p{i}", {"cpu": "100m" if i else "7"}) for i in range(120)]
     page = browse("--cluster", manifest(tmp_path, *nodes, *pods), "--seed=1")
     assert Path(page.current_url.removeprefix("file://").partition("#")[0]).stat().st_size < 5_000_000
-    assert "and 985 other nodes" in shown(page) and "cpu 0/8" in box(page, "n777"), "the node that it goes to is there"
     press(page, Keys.ARROW_RIGHT)
-    assert "✗ 999 nodes PodFitsResources: Insufficient cpu\nn0 (requests cpu 7000m, free 4000m)," in shown(page)
-    assert "and 984 more" in shown(page)
+    assert "and 988 other nodes" in shown(page) and "cpu 0/8" in box(page, "n777"), "the node that it goes to is there"
+    press(page, Keys.ARROW_RIGHT)
+    assert "✗ 999 nodes\nPodFitsResources: Insufficient cpu\nn0 (requests cpu 7000m, free 4000m)," in shown(page)
+    assert "and 997 more" in shown(page)
     press(page, Keys.END)
     assert "(the first 100 decisions have scenes)" in shown(page) and "p119 → n" in shown(page)
 
 
 def test_a_pod_that_is_explained_has_a_page_of_its_own(browse):
     page = browse("--cluster", DEMO, "--explain", "report")
-    assert place(page) == "1 of 3"
-    press(page, Keys.ARROW_RIGHT)
+    assert place(page) == "1 of 4"
+    press(page, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     assert "default/report is pending. When the run comes to it, behind 3 others, by policy.json" in shown(page)
 
 
 def test_what_no_rule_looks_at_is_said_on_the_page(browse):
     page = browse("--cluster", ROOT / "scheduler_extras/examples/affinity.yaml")
-    press(page, Keys.ARROW_RIGHT)
+    press(page, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     assert "! default/web-1 has required pod anti-affinity, and MatchInterPodAffinity, which looks at that, is not" in shown(page)
 
 
@@ -338,14 +422,15 @@ def test_a_run_on_a_cluster_ends_with_its_page(browse):
         assert server.places() == {"default/p": "a"}
     finally:
         server.stop()
-    assert place(page) == "1 of 6" and "cpu 0/4" in box(page, "a")
+    press(page, Keys.ARROW_RIGHT)
+    assert place(page) == "2 of 7" and "cpu 0/4" in box(page, "a")
     press(page, Keys.END)
     assert "p → a" in shown(page) and "cpu 1/4" in box(page, "a")
 
 
 def test_a_page_without_a_decision_shows_the_cluster(browse, tmp_path):
     page = browse("--cluster", manifest(tmp_path, node("a")))
-    assert heading(page) == "Summary Where the pods are now" and "cpu 0/4" in box(page, "a")
+    assert heading(page) == "Where the pods are now" and "cpu 0/4" in box(page, "a")
 
 
 def test_it_is_the_same_page_if_the_pod_counts_on_its_node_before_it_is_told():

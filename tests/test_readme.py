@@ -53,7 +53,7 @@ def paste(commands, said=NOTICES, **elsewhere):
     return run.stdout
 
 
-EDIT = r"In\s`([^`]+)`,\schange\s`([^`]+)`\sto\s`([^`]+)`\.\sRun\sit\sagain"  # file, what is there, what is to be there
+EDIT = r"In\s`([^`]+)`,\schange\s`([^`]+)`\sto\s`([^`]+)`(?:\sin\sall\sfour\spods)?\.\sRun\sit\sagain"  # file, what is there, what is to be there
 
 
 def run_exercise(number, command, folder):

@@ -22,10 +22,11 @@ class BindingCycle:
     It runs in the loop's thread. Upstream: schedule_one.go.
     """
 
-    def __init__(self, cache, writer, recorder):
+    def __init__(self, cache, writer, recorder, show_bound):
         self.cache = cache
         self.writer = writer
         self.recorder = recorder
+        self.show_bound = show_bound  # is called with each decision by which a pod has been bound
         self.under_way = 0  # how many Bindings are being written
         self.failing = []  # the Trouble that pods have met in this pass, since one was bound
         self.has_failed = False  # whether a rule has broken, there was trouble, or a write has failed
@@ -148,6 +149,7 @@ class BindingCycle:
             else:
                 decision.pod.record.wait_for(WaitsFor.NEWS)
                 self.failing.clear()
+                self.show_bound(decision)
 
     def take_failure(self, decision, error, heading=""):
         """Have a pod fall back for which something could not be written."""

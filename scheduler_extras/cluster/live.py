@@ -101,7 +101,7 @@ class LiveCluster(Cluster):
         self.writer = DryRun(api) if dry_run else api.writer()
         self.cache = Cache(api, self.writer.is_live, self.OBJECTS)
         self.snapshot = self.cache.snapshot
-        self.cycle = BindingCycle(self.cache, self.writer, Recorder(self.writer))
+        self.cycle = BindingCycle(self.cache, self.writer, Recorder(self.writer), self.show_news)
         self.pending = SchedulingQueue(self.cache, self.cycle)
         self.at_rest = at_rest  # is called when a pass is over
         self.waiting = WaitingPods(api, self.cache)
@@ -191,6 +191,15 @@ class LiveCluster(Cluster):
         self.cycle.put_off(decision, nominated)
 
     def report(self, decision):
+        """Show a decision; but one by which the pod is to be bound only once it is: see `take_answers`.
+
+        Somebody else may bind it first, or delete it; then nothing is shown that was not so.
+        """
+        waits_for_rules = decision.pod.record.decision
+        if waits_for_rules or not decision.node or not self.writer.is_live:
+            self.show_news(decision)
+
+    def show_news(self, decision):
         """Show a decision, unless it says what was last said of the pod."""
         if decision.pod.record.take_note(decision):
             self.show(decision)
@@ -213,6 +222,7 @@ class LiveCluster(Cluster):
         until = time.monotonic() + seconds
         while not (self.has_come() or self.pending.could_pop() or stop.is_set()) and time.monotonic() < until:
             self.cache.take_news(patience=0.1)
+            self.cycle.take_answers(patience=0)
         if nobody_came_before and self.has_come():
             self.waiting.do_without_a_list(seconds)
 

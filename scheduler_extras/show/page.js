@@ -8,7 +8,7 @@ function show(number) {
   document.getElementById('where').textContent = `${at + 1} of ${steps.length}`;
   scrollTo(0, 0);
   steps[at].querySelector('article.best')?.scrollIntoView({block: 'nearest'});
-  steps[at].querySelector('h3').focus({preventScroll: true});
+  steps[at].querySelector('h2').focus({preventScroll: true});
   history.replaceState(null, '', `#${at + 1}`);
 }
 
