@@ -262,11 +262,14 @@ def come_to(pod, cluster, policies, stop):
     if pod.key not in [each.key for each in cluster.due]:
         return 0
     count = 0
+    show = cluster.show
+    cluster.show = lambda decision: None
     while (other := cluster.next_pod(stop)) and other.key != pod.key:
         decision = schedule(other, cluster.snapshot, policies[other.scheduler])
         (cluster.bind if decision.node else cluster.put_off)(decision)
         count += 1
     cluster.cycle.finish(cluster.writer.patience, stop)
+    cluster.show = show
     return count
 
 

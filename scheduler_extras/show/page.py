@@ -239,7 +239,7 @@ def wishes_of(pod):
     amounts = [f"{name} {in_units(name, amount, math.ceil)}" for name, amount in wanted.items()]
     parts = [f"requests {', '.join(amounts) or 'nothing'}"]
     parts += [f"port {number} of its node" for _, number in pod.host_ports]
-    parts += [f"has {field}" for field, value in shown_of(pod.spec).items() if field in WISHES and value]
+    parts += [f"has {field}" for field, value in shown_of(as_written(pod)).items() if field in WISHES and value]
     return f"It {'; '.join(parts)}."
 
 
@@ -331,11 +331,16 @@ SHOWN_OF_PODS = [  # fields; others come from the API server, or no rule looks a
     *CONTAINERS]
 
 
-def manifest_of(pod):
-    """Return what rules look at of a pod's manifest, as people write it."""
-    spec = pod.spec | {
+def as_written(pod):
+    """Return a pod's spec without the tolerations and the volume that admission adds."""
+    return pod.spec | {
         "tolerations": [each for each in pod.tolerations if each.get("tolerationSeconds") != 300],
         "volumes": [volume for volume in pod.volumes if "projected" not in volume]}
+
+
+def manifest_of(pod):
+    """Return what rules look at of a pod's manifest, as people write it."""
+    spec = as_written(pod)
     for kind in CONTAINERS:
         spec[kind] = [*map(shown_of, pick(pod.spec, list, kind, of=dict))]
     thing = {"kind": "Pod", "metadata": shown_of(pod.raw["metadata"]), "spec": shown_of(spec)}
