@@ -239,7 +239,8 @@ def wishes_of(pod):
     amounts = [f"{name} {in_units(name, amount, math.ceil)}" for name, amount in wanted.items()]
     parts = [f"requests {', '.join(amounts) or 'nothing'}"]
     parts += [f"port {number} of its node" for _, number in pod.host_ports]
-    parts += [f"has {field}" for field, value in shown_of(as_written(pod)).items() if field in WISHES and value]
+    wishes = shown_of(as_written(pod))
+    parts += [f"has {field}" for field in wishes if field in WISHES]
     return f"It {'; '.join(parts)}."
 
 
