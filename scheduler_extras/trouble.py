@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import math
 import re
+import sys
 import threading
 import time
 import traceback
@@ -39,17 +40,14 @@ def warn_if_broken(text):
         warn_once(f"{text}: {what_broke(error)}")
 
 
-HERE = Path(__file__).parent.parent  # the folder of the script and of its extras
-
-
 def what_broke(error):
     """Describe an unexpected exception in a line: its type, its text, the rule, the line in its file.
 
-    If it was in no rule: the function, and the line in its file.
+    If it was in a function of the script that is no rule: that function, and the line.
     """
     place = about = ""
     function = "a rule"
-    rule = file = None
+    rule = file = code = None
     if isinstance(error.__cause__, StopIteration):  # a generator has made a RuntimeError of it
         error = error.__cause__
     for frame, line in traceback.walk_tb(error.__traceback__):
@@ -61,10 +59,10 @@ def what_broke(error):
             file = code.co_filename
         if file == code.co_filename:  # the last line in the rule's own file
             place = f" ({rule}: {Path(file).name}, line {line})"
-        if not rule and Path(code.co_filename).is_relative_to(HERE):
-            function = code.co_name
-            place = f" ({Path(code.co_filename).name}, line {line})"
-    return f"{type(error).__name__} in {'a rule' if rule else function}: {one_line(error)}{place}{about}"
+    if not rule and code and code.co_filename == sys.modules["scheduler"].__file__:
+        function = code.co_name
+        place = f" ({Path(code.co_filename).name}, line {line})"
+    return f"{type(error).__name__} in {function}: {one_line(error)}{place}{about}"
 
 
 def one_line(error):

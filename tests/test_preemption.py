@@ -520,7 +520,8 @@ def test_who_preempts_by_which_options(tmp_path, arguments, victims, said):
     files = {"policy": {"kind": "Policy", "apiVersion": "v1"}, "config": configuration(), "off": configuration(**OFF)}
     for name, content in files.items():
         (tmp_path / name).write_text(json.dumps(content))
-    (tmp_path / "cluster").write_text(json.dumps({"kind": "List", "items": [node("n", cpu="1"), running("a", "n"), incoming()]}))
+    (tmp_path / "cluster").write_text(json.dumps({"kind": "List", "items": [
+        node("n", cpu="1"), running("a", "n", metadata={"uid": "a"}), incoming(metadata={"uid": "p"})]}))
     paths = {name: tmp_path / name for name in files}
     run = run_scheduler(*(argument.format(**paths) for argument in arguments), "--cluster", tmp_path / "cluster")
     assert run.stdout.count("It preempts default/a on n") == victims and ("default/p -> n" in run.stdout) == bool(victims)
