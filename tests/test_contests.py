@@ -1,4 +1,8 @@
-"""Preemption to its end, beside the real kube-scheduler 1.20: budgets, classes, pods that end slowly, nominations, extenders."""
+"""Preemption to its end, beside the real kube-scheduler 1.20: budgets, classes, pods that end slowly, nominations.
+
+Not with extenders that refuse nodes: kube-scheduler 1.20.2 ends with a panic (index out of range in pickOneNodeForPreemption)
+once one of them refuses a node where the pod fits and nobody has to go.
+"""
 
 import json
 import random
@@ -6,10 +10,9 @@ import time
 
 from everything import scheduler
 from conftest import node, pod, wait_for
-from test_extenders import service  # noqa: F401 (a fixture)
 from test_preemption import BUDGETS, LEVELS, POLICY, PORT, apart, budget, contested  # noqa: F401 (a fixture)
 
-SCENARIOS, ASKING, ASKED = range(100, 140), range(100, 120), "example.com/asked"  # an extender is asked about half of them
+SCENARIOS = range(100, 140)
 WITHOUT = POLICY | {
     "predicates": [entry for entry in POLICY["predicates"] if entry["name"] != "Preemption"],
     "priorities": [{"name": "NodeAffinityPriority", "weight": 1}]}
@@ -49,8 +52,6 @@ class Scenario:
         if self.chance.random() < 0.25:
             self.nominated[name] = self.chance.choice(self.nodes)["metadata"]["name"]
         thing = self.pod(name, level, nodeSelector=self.mine)
-        if self.seed in ASKING:
-            thing["spec"]["containers"][0]["resources"] |= {"limits": {ASKED: "0"}}
         thing["spec"].setdefault("affinity", {})["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": prefers}
         return thing
 
@@ -132,21 +133,11 @@ def by_scenario(state):
     return cut
 
 
-def refusing(service):  # noqa: F811
-    """An extender that refuses the first node of a scenario to those pods that it is asked about."""
-    def answer():
-        _, asked = service.asked[-1]
-        return 200, {"NodeNames": [name for name in asked["NodeNames"] if not name.endswith("-0")]}
-    service.answers["filter"] = answer
-    return {"extenders": [{"urlPrefix": service.url, "filterVerb": "filter", "httpTimeout": 10**10, "nodeCacheCapable": True,
-                           "managedResources": [{"name": ASKED, "ignoredByScheduler": True}]}]}
-
-
-def run_both(contested, tmp_path, start_scheduler, scenarios, **more):  # noqa: F811
+def run_both(contested, tmp_path, start_scheduler, scenarios):  # noqa: F811
     """What becomes of scenarios by this script, and by kube-scheduler."""
     theirs, ours = tmp_path / "theirs.json", tmp_path / "ours.json"
-    theirs.write_text(json.dumps(WITHOUT | more))
-    ours.write_text(json.dumps(WITHOUT | more))
+    theirs.write_text(json.dumps(WITHOUT))
+    ours.write_text(json.dumps(WITHOUT))
     answer = contest(contested, scenarios, lambda: start_scheduler(
         "--server", contested.server, "--policy", ours, "--preempt", "--interval=0.2"))
     expected = contest(contested, scenarios, lambda: contested.start(
@@ -155,10 +146,9 @@ def run_both(contested, tmp_path, start_scheduler, scenarios, **more):  # noqa: 
     return answer, expected
 
 
-def test_forty_scenarios_end_as_by_kube_scheduler(contested, tmp_path, start_scheduler, service):  # noqa: F811
+def test_forty_scenarios_end_as_by_kube_scheduler(contested, tmp_path, start_scheduler):  # noqa: F811
     """It takes over 10 s, as it makes some thousand objects, twice."""
-    answer, expected = run_both(contested, tmp_path, start_scheduler, [*map(Scenario, SCENARIOS)], **refusing(service))
-    assert service.asked
+    answer, expected = run_both(contested, tmp_path, start_scheduler, [*map(Scenario, SCENARIOS)])
     victims, nominations = (sum(bool(where[part]) for where in expected[0].values()) for part in (2, 1))
     assert victims > 70 and nominations > 60 and sum(where[2] for where in expected[1].values()) > 3
     for state, theirs in zip(answer, expected):
