@@ -158,8 +158,8 @@ def run_command(options, screen):
     if is_explained or options.fits:
         return explain_pod(cluster, files[0], stop, options, screen)
     say_at_start(policies, files[0].path, options)
-    with contextlib.suppress(ApiError):  # which the loop will meet, too
-        waiting = cluster.waiting_pods(policies)
+    waiting = waiting_at_start(cluster, policies, stop, options)
+    if waiting is not None:
         if options.output == "html":
             report.keys.update(*map(keys_asked_for, waiting))
         if not cluster.pending.renew(waiting, policies):
@@ -184,6 +184,20 @@ def say_at_start(policies, path, options):
         if policy.not_looked_at():
             what = ", ".join(policy.not_looked_at())
             log.info("%s: its rules do not ask about %s; those of --policy DefaultProvider do", name, what)
+
+
+def waiting_at_start(cluster, policies, stop, options):
+    """Return the pods that wait; None if the API server does not tell, which the loop will meet, too.
+
+    A kubectl proxy that was started at the same time may need a second.
+    """
+    pauses = [] if options.once else [0.5, 0.3, 0.2]
+    while True:
+        try:
+            return cluster.waiting_pods(policies)
+        except ApiError:
+            if not pauses or stop.wait(pauses.pop()):
+                return None
 
 
 def say_that_none_waits(policies, waiting):

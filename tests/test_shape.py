@@ -126,6 +126,23 @@ def test_without_the_folder_of_an_extra_none_is_half_there(project):
     assert run.returncode == 0 and "default/web-1 -> node-b" in run.stdout
 
 
+@table("imports", {
+    "the script first": "from scheduler import main, predicate\nfrom scheduler_extras import label_selector",
+    "the extras first": "from scheduler_extras import label_selector\nfrom scheduler import main, predicate"})
+def test_a_script_of_ones_own_may_import_them_in_any_order(project, imports):
+    (project / "mine.py").write_text(f"""
+import sys
+{imports}
+@predicate("Mine", steady=True)
+def mine(pod, node):
+    yield "node(s) were not mine"
+sys.exit(main())
+""")
+    (project / "policy.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}]}')
+    run = run_afresh("--cluster", "scheduler_extras/examples/taints.yaml", script="mine.py", cwd=project)
+    assert run.returncode == 0 and "1 node(s) were not mine" in run.stdout, run.stderr
+
+
 @table("arguments", {"run as a program": ["scheduler.py"], "called": ["-c", "import scheduler, sys; sys.exit(scheduler.main())"],
                      "by a link": ["link.py"]})
 def test_there_is_one_module_of_the_script(project, arguments):

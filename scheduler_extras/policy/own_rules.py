@@ -4,7 +4,6 @@ policy/reloading.py loads such files; their decorators are `predicate` and `prio
 """
 
 import collections
-import functools
 import inspect
 import runpy
 import sys
@@ -55,9 +54,9 @@ def own_rule(where, name=None, **options):
     return register(where, name, make=checked_rule, **options)
 
 
-# What files of rules import from the script says more than the script's own.
-scheduler.predicate = functools.partial(own_rule, "predicates")
-scheduler.priority = functools.partial(own_rule, "priorities")
+# The script's decorators say more from here on: the same objects, so that who has imported them has these.
+for decorator, where in ((scheduler.predicate, "predicates"), (scheduler.priority, "priorities")):
+    decorator.__setstate__((own_rule, (where,), {}, {}))
 
 
 def check_function(name, option, function, options):
