@@ -70,7 +70,8 @@ def one_line(error):
     text = ""
     with contextlib.suppress(Exception):  # a rule may raise what cannot say its text
         text = str(error)
-    cause = re.search(r"\[(Errno|SSL)[^][]*][^'\"()]*|(?<=')[^']+(?='\)\)$)", text)
+    of_system = re.search(r"\[(Errno|SSL)[^][]*][^'\"()]*", text)  # wherever urllib3 puts it
+    cause = of_system or re.search(r"(?<=')[^']+(?='\)\)$)", text)
     text = cause.group() if cause else text
     known = error.strerror if isinstance(error, OSError) else None
     return known or at_most(1000, " ".join(text.split()))
