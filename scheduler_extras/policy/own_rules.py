@@ -1,6 +1,6 @@
 """Rules of one's own, in files of --plugins: loading them, and checking them as they are written.
 
-policy/reloading.py loads such files; their decorators are `predicate` and `priority` of this module.
+policy/reloading.py loads such files; the decorators that these import from the script register by `own_rule`.
 """
 
 import collections
