@@ -84,10 +84,11 @@ class Trial:
         assert self.running.wait(10) == 0, self.running.err
 
 
+OLD_BOOKMARK = b'{"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": {"resourceVersion": "1"}}}\n'
+
+
 class Disordered(ApiServer):
     """It tells everything twice, some of it once more later on, and bookmarks of old."""
-
-    BOOKMARK = {"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": {"resourceVersion": "1"}}}
 
     def handle(self, request):
         """Answer a request."""
@@ -100,7 +101,7 @@ class Disordered(ApiServer):
                 told.append(content)
                 send_chunk(content)
                 send_chunk(told[len(told) // 2])
-                send_chunk(json.dumps(self.BOOKMARK).encode() + b"\n")
+                send_chunk(OLD_BOOKMARK)
 
         request.send_chunk = send_out_of_order
         super().handle(request)
