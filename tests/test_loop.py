@@ -1346,8 +1346,8 @@ def test_a_thread_that_cannot_be_started(running, carried_out, monkeypatch):
     "rules that work": (lambda: None,), "a rule that breaks": (lambda: 1 / 0,),
     "a rule that calls sys.exit": (lambda: sys.exit("no"),),
 })
-def test_what_rules_need_for_a_first_pod_is_listed_while_none_waits(breaks):
-    """Once, not in each rest; and for no pod are rules asked that may say something else each time."""
+def test_what_rules_need_for_a_first_pod_is_looked_up_before_its_turn(breaks):
+    """Once, not in each pass; and for no pod are rules asked that may say something else each time."""
     asked = []
     scheduler.predicate("Own", steady=True, metadata=lambda pod, nodes, snapshot: breaks())(lambda pod, node, metadata: [])
     scheduler.priority("Moody", metadata=lambda pod, nodes, snapshot: asked.append(pod))(lambda pod, node, metadata: 1)
@@ -1355,15 +1355,12 @@ def test_what_rules_need_for_a_first_pod_is_listed_while_none_waits(breaks):
         policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})
         policy.priorities.append(scheduler.PRIORITIES["Moody"])
         cluster = cluster_of(node("n"))
-        cluster.look({"my-scheduler": policy})
-        assert "replicasets" not in cluster.cache.objects
-        cluster.rest(0, threading.Event())
+        cluster.begin_pass({"my-scheduler": policy})
         assert cluster.cache.objects.keys() >= {*scheduler.OWNERS} and asked == []
         del cluster.cache.objects["replicasets"]
         policy.predicates.append(scheduler.PREDICATES["Own"])
-        cluster.rest(0, threading.Event())
+        cluster.begin_pass({"my-scheduler": policy})
         assert "replicasets" not in cluster.cache.objects
-        cluster.look({"my-scheduler": dataclasses.replace(policy)})
-        cluster.rest(0, threading.Event())
+        cluster.begin_pass({"my-scheduler": dataclasses.replace(policy)})
     finally:
         del scheduler.PREDICATES["Own"], scheduler.PRIORITIES["Moody"]

@@ -116,6 +116,7 @@ class LiveCluster(Cluster):
             for record in self.pending.values():
                 record.retry_after_backoff()
         self.cycle.failing.clear()
+        self.look_ahead()
         self.due = self.pending.due(pods)
         ready_at = time.monotonic()
         self.ends_at = ready_at + max(1, ready_at - self.began_at)
@@ -217,7 +218,6 @@ class LiveCluster(Cluster):
             super().rest(max(seconds, backoff(self.failed_passes)), stop)
             self.cache.take_news()  # they would pile up while lists fail
             return
-        self.look_ahead()
         nobody_came_before = not self.cache.arrived  # of those, a list is to say that they wait
         until = time.monotonic() + seconds
         while not (self.has_come() or self.pending.could_pop() or stop.is_set()) and time.monotonic() < until:
@@ -227,7 +227,7 @@ class LiveCluster(Cluster):
             self.waiting.do_without_a_list(seconds)
 
     def look_ahead(self):
-        """Have the rules of Policies that are new look up what they need."""
+        """Have the rules of new Policies look up what they need: it is not to cost a pod its turn."""
         policies = self.snapshot.policies
         if policies != self.looked_ahead_by:
             self.looked_ahead_by = policies
