@@ -30,6 +30,21 @@ def count_pods(node, is_meant, namespace=None):
     return sum([len(pods) for alike in groups for pods in alike.values() if is_meant(pods[0])])
 
 
+def nodes_by_namespace(snapshot):
+    """Return {namespace: the names of the nodes on which it has pods}."""
+    return recall("namespaces", "", snapshot, snapshot.nodes, lambda node: frozenset(pods_by_namespace(node)),
+                  then=lambda nodes, on_nodes: regroup({}, {}, on_nodes), change=regroup)
+
+
+def regroup(names, before, now):
+    """Return {namespace: names of nodes}, as some nodes have pods of other namespaces now than before."""
+    names = dict(names)
+    for name, namespaces in now.items():
+        for namespace in namespaces ^ before.get(name, frozenset()):
+            names[namespace] = names.get(namespace, frozenset()) ^ {name}
+    return names
+
+
 def pods_by_namespace(node):
     """Return the pods on a node, {namespace: {what they share: those that are alike to selectors}}."""
     if pods_by_namespace not in node.derived:
@@ -251,10 +266,11 @@ def likeness_to_all(prepared):
 
 
 def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers,
-           change=None, so_far=None):
+           change=None, at_once=None, so_far=None):
     """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
 
     What is known on the subject, for pods that share `like`, and on this basis, is not asked for again.
+    at_once: a function that returns the answers about all nodes, where that is quicker than one by one.
     change: a function of (result, answers before, answers now) that returns the result if some are others.
     so_far: of a decision, where to keep what no pods share: it may be broken off. Raises OutOfTime.
     """
@@ -262,6 +278,9 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
     last = memory.findings.get((subject, like)) if so_far is None else so_far.get((subject, memory))
     if last is None or last.basis != basis:
         last = Finding(basis, memory.version)  # nothing is known
+        if at_once:
+            answers = at_once(nodes)
+            last = Finding(basis, memory.version, nodes, answers, then(nodes, answers))
     are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
     changed = memory.changed_since(last.version)
     answers, news, is_over = answers_by_now(last, nodes, function, changed, are_same_nodes)

@@ -204,7 +204,7 @@ def table(names, rows):
 
 
 def ask_all(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers, change=None,
-            so_far=None):
+            at_once=None, so_far=None):
     """What `recall` says that it is, without memory."""
     return then(nodes, {name: function(node) for name, node in nodes.items()})
 

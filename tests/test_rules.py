@@ -389,8 +389,8 @@ def test_an_annotation_that_cannot_be_read_avoids_nobody(annotation):
     target = node("n")
     target["metadata"]["annotations"] = {"scheduler.alpha.kubernetes.io/preferAvoidPods": annotation}
     owned = pod("p", metadata={"ownerReferences": [{"kind": "ReplicaSet", "uid": "u", "controller": True}]})
-    rule = scheduler.PRIORITIES["NodePreferAvoidPodsPriority"]
-    assert rule.function(scheduler.FullPod(owned), scheduler.FullNode(target)) == 100
+    decision = decide([], owned, [target, node("m")], priorities=["NodePreferAvoidPodsPriority"])
+    assert decision.total == {"n": 100, "m": 100}
 
 
 def test_kube_max_pd_vols_sets_the_limit_of_cloud_disks(monkeypatch):

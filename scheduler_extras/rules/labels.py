@@ -43,14 +43,23 @@ def node_label(pod, node, arguments):
     return 100 * met // len(arguments)
 
 
-@priority("NodePreferAvoidPodsPriority", plugin="NodePreferAvoidPods", by_default=10000, steady=True)
-def node_prefer_avoid_pods(pod, node):
+def avoiding_nodes(pod, nodes, snapshot):
+    """What the nodes say of pods that they would rather not have, {node: JSON}: few nodes do."""
+    return recall("avoiding", "", snapshot, snapshot.nodes,
+                  lambda node: node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods"),
+                  then=lambda nodes, said: {name: said[name] for name in nodes if said[name]})
+
+
+@priority("NodePreferAvoidPodsPriority", metadata=avoiding_nodes, plugin="NodePreferAvoidPods",
+          by_default=10000, steady=True)
+def node_prefer_avoid_pods(pod, node, metadata):
     """0 where an annotation names the pod's ReplicationController or ReplicaSet as one to avoid; else 100."""
-    annotation = node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")
+    if not (metadata and node.name in metadata):  # with nothing in it, no node is looked at
+        return 100
     kind, uid = pod.controller.get("kind"), pod.controller.get("uid")
-    if annotation and kind in ("ReplicationController", "ReplicaSet"):
+    if kind in ("ReplicationController", "ReplicaSet"):
         with contextlib.suppress(ValueError, RecursionError):  # one that cannot be read avoids nobody
-            for avoid in pick(json.loads(annotation), list, "preferAvoidPods", of=dict):
+            for avoid in pick(json.loads(metadata[node.name]), list, "preferAvoidPods", of=dict):
                 owner = pick(avoid, dict, "podSignature", "podController")
                 if (kind, uid) == (owner.get("kind"), owner.get("uid")):
                     return 0

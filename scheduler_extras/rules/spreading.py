@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from scheduler import (
     InvalidSelector, Unschedulable, hostile_taints, pick, required_terms, satisfies, wants_node
 )
-from scheduler_extras.memory import count_pods, digest, recall
+from scheduler_extras.memory import count_pods, digest, nodes_by_namespace, recall
 from scheduler_extras.objects import NOTHING, pod_selector
 from scheduler_extras.rule import SKIP, predicate, priority
 from scheduler_extras.rules.selectors import OWNERS, selectors_of
@@ -147,9 +147,18 @@ def matching_pods(pod, requirements, snapshot):
         """Say whether another pod counts."""
         return not other.terminating and satisfies(other.labels, requirements)
 
+    def count(node):
+        """Return how many pods count on a node."""
+        return count_pods(node, is_meant, namespace)
+
+    def count_all(nodes):
+        """Return {node: how many pods count there}; asked are only those that have pods of the namespace."""
+        here = nodes_by_namespace(snapshot).get(namespace, ())
+        return dict.fromkeys(nodes, 0) | {name: count(nodes[name]) for name in here}
+
     namespace = pod.namespace
-    return recall("matching pods", digest(repr((namespace, requirements))), snapshot, snapshot.nodes,
-                  lambda node: count_pods(node, is_meant, namespace))
+    like = digest(repr((namespace, requirements)))
+    return recall("matching pods", like, snapshot, snapshot.nodes, count, at_once=count_all)
 
 
 def by_domain(numbers, key, nodes):
