@@ -10,7 +10,7 @@ from conftest import ROOT, run_afresh, table
 
 EXTRAS = ROOT / "scheduler_extras"
 # From the first to the last: a module imports none that comes behind it. Those in a folder are in an order of their own.
-ARROWS = ["scheduler", "trouble", "objects", "memory", "rule", "extension_points", "rules", "policy", "cluster", "show", "command_line",
+ARROWS = ["scheduler", "trouble", "objects", "seen", "memory", "rule", "asking", "extension_points", "rules", "policy", "cluster", "show", "command_line",
           "configuration"]
 
 

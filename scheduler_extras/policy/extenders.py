@@ -16,8 +16,8 @@ import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 from scheduler import LABEL_VALUE, ApiError, Failures, Malformed, Unschedulable, add_to, pick
+from scheduler_extras.asking import Vote
 from scheduler_extras.policy.files import NANOSECONDS, Form, decode, in_short
-from scheduler_extras.rule import Vote
 from scheduler_extras.rules.preemption import Victims
 from scheduler_extras.trouble import at_most, one_line, warn_once, within
 

@@ -12,12 +12,13 @@ import random
 from dataclasses import dataclass, field
 
 from scheduler import PREDICATES, Policy, Unschedulable
+from scheduler_extras.asking import FullDecision, prepare, put_together
 from scheduler_extras.extension_points import EXTENSION_POINTS, call_hook, with_reason
-from scheduler_extras.memory import likeness_to_all, recall
+from scheduler_extras.memory import recall
 from scheduler_extras.objects import FullPod
-from scheduler_extras.rule import FullDecision, prepare, put_together
 from scheduler_extras.rules.always import ALWAYS_ASKED
 from scheduler_extras.rules.resources import CHANCE
+from scheduler_extras.seen import likeness_to_all
 from scheduler_extras.trouble import warn_if_broken, warn_once
 
 

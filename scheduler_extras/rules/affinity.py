@@ -11,9 +11,10 @@ import marshal
 import weakref
 
 from scheduler import Malformed, Unschedulable, kept_with_pod, pick, satisfies
-from scheduler_extras.memory import count_pods, recall
+from scheduler_extras.memory import recall
 from scheduler_extras.objects import label_selector, pod_selector
 from scheduler_extras.rule import SKIP, WHEN, Rejected, predicate, priority, requires
+from scheduler_extras.rules.counting import count_pods
 
 
 # Terms say where a pod is welcome: its own ones do, and those of all pods that are placed. `affinity_around`

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from scheduler import pick
 from scheduler_extras.objects import FullPod, with_pods
-from scheduler_extras.rule import SKIP, FullRule, Rejected, prepare
+from scheduler_extras.asking import prepare
+from scheduler_extras.rule import SKIP, FullRule, Rejected
 
 
 def reasons_supposing(pod, node, snapshot, gone=(), there=()):

@@ -1,0 +1,237 @@
+"""How rules are asked about the nodes for a pod, and what becomes of their answers.
+
+policy/policy.py asks Prepared rules, those that have their metadata for a pod; a FullDecision comes of it.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import time
+import types
+from dataclasses import dataclass, field
+
+from scheduler import ApiError, Decision, Failures, Malformed, Trouble, Unschedulable, log
+from scheduler_extras.memory import FullSnapshot, recall
+from scheduler_extras.rule import SKIP, WHATEVER_THE_NODE, Rejected
+from scheduler_extras.seen import Seen, likeness, looked_at, signature
+from scheduler_extras.trouble import (
+    TURN, OutOfTime, check_points, naming, strings_of, what_broke, wrong_answer
+)
+
+
+class Prepared:
+    """A rule that is ready to be asked about nodes: its metadata for a pod, or pods alike, is worked out."""
+
+    def __init__(self, rule, pod, metadata):
+        self.rule = rule
+        self.pod = pod
+        self.metadata = metadata
+        self.function = rule.function
+        if rule.metadata:
+            self.function = functools.partial(rule.function, metadata=metadata)
+        self.like = likeness(pod, rule, metadata)  # the pods for which answers are kept, if any
+        self.seen = pod if self.like is None else Seen(pod, rule.reads)  # what the rule is given
+        self.lets_all_pass = False  # whether it was seen to: it has no reasons, and looks at no node
+        self.shared = {}  # the text of reasons -> these; so equal ones take up the room of one
+
+    def reasons(self, node):
+        """Return the reasons that a predicate has against a node."""
+        reasons = self.function(self.seen, node)
+        if isinstance(reasons, types.GeneratorType):
+            reasons = list(reasons)
+        if reasons == []:  # the usual answer, so that this is to be fast
+            return reasons
+        reasons = strings_of(self.rule, reasons)
+        return self.shared.setdefault(repr(reasons), reasons)
+
+    def score(self, node):
+        """Return the score that a priority gives a node."""
+        score = self.function(self.seen, node)
+        if not self.rule.reduce and not (type(score) is int and 0 <= score <= 100):
+            check_points(self.rule, {node.name: score})
+        return score
+
+    def split(self, nodes, snapshot):
+        """Return those of these nodes that a predicate lets pass; and its reasons against the others."""
+        return self.ask(nodes, snapshot, self.reasons, split_nodes)
+
+    def vote(self, nodes, snapshot):
+        """Return what a priority gives to these nodes, {name: Node}: a Vote."""
+        return self.ask(nodes, snapshot, self.score, self.make_vote)
+
+    def ask(self, nodes, snapshot, question, then):
+        """Return then(nodes, the answers about them), as `recall` does. Note what the rule has looked at."""
+        memory = snapshot.memory
+        is_known = self.like is None or (self.rule, self.like) in memory.findings
+        # Metadata may have nodes in it: a rule that asks whether the node `is` one of these leaves no note.
+        if not (is_known or self.metadata):
+            question = self.for_all_if_no_node_is_looked_at(nodes, question)
+        so_far = self.pod.so_far if self.like is None else None
+        try:
+            with naming(self.rule):
+                return recall(
+                    self.rule, self.like, snapshot, nodes, question, self.metadata, then, so_far=so_far)
+        finally:  # also if the turn is over: what was found by now is kept for the pod's next one
+            self.note_reads(memory)
+
+    def for_all_if_no_node_is_looked_at(self, nodes, question):
+        """Ask about the first node. Return what to ask of all: an answer found without it is that of all."""
+        first = next(iter(nodes.values()), None)
+        if first is None:
+            return question
+        seen = Seen(first)
+        answer = question(seen)
+        looks_at_nodes = bool(looked_at(seen))
+        self.lets_all_pass = answer == [] and self.metadata is None and not looks_at_nodes
+        return lambda node: question(node) if looks_at_nodes and node is not first else answer
+
+    def note_reads(self, memory):
+        """Have the rule's answers kept by all that it has looked at, if that is more than it ever was.
+
+        What was found until now is right for this pod, and so for all that are like it in more.
+        """
+        rule = self.rule
+        before = self.like
+        if before is None:
+            return
+        if looked_at(self.seen):
+            rule.reads = tuple(dict.fromkeys(rule.reads) | looked_at(self.seen))
+            self.like = likeness(self.pod, rule, self.metadata)
+            memory.rename(rule, before, self.like)
+        if self.lets_all_pass and self.like is not None and len(rule.not_to_ask) < 1000:
+            rule.not_to_ask.add(self.like)
+
+    def make_vote(self, nodes, raw):
+        """Make a Vote of raw scores. They may be of any size: `reduce` makes points from 0 to 100 of them."""
+        rule = self.rule
+        points = raw
+        if rule.reduce:
+            points = rule.reduce(dict(raw))
+            if not isinstance(points, dict) or points.keys() != raw.keys():
+                raise wrong_answer(rule, "reduce: return {name: score} of all nodes", points, rule.reduce)
+            check_points(rule, points)
+        return Vote(rule.title, rule.weight, raw, points)
+
+
+def split_nodes(nodes, reasons):
+    """Return the nodes that a predicate has no reasons against, {name: Node}; and the reasons that it has."""
+    refused = {name: against for name, against in reasons.items() if against}
+    passing = {name: node for name, node in nodes.items() if name not in refused} if refused else nodes
+    return passing, refused
+
+
+class SharedFailures(Failures):
+    """Failures of which many are the same object, as for a pod of thousands of resources: it is read once."""
+
+    @functools.cached_property
+    def message(self):
+        """The reasons where no node fits, summed up; see the script."""
+        numbers = collections.Counter(map(id, self.values()))
+        counts = collections.Counter()
+        for key, against in {id(against): against for against in self.values()}.items():
+            for reason in itertools.chain.from_iterable(against.values()):
+                counts[reason] += numbers[key]
+        parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+        return f"0/{len(self)} nodes are available: {parts}."
+
+
+def put_together(nodes, refusals):
+    """Return the nodes that no predicate refuses, and the Failures of the others, in the nodes' order.
+
+    refusals: [(title of a predicate, {node: its reasons})].
+    """
+    if not refusals:
+        return nodes, Failures()
+    against = collections.defaultdict(dict)
+    for title, refused in refusals:
+        for name, reasons in refused.items():
+            against[name][title] = reasons
+    shared = {}  # the text of what is against a node -> that; so equal ones take up the room of one
+    by_lists = {}  # the same by which lists these are: to say them as a text for each node takes long
+    failed = SharedFailures()
+    for name in [name for name in nodes if name in against]:
+        lists = tuple((title, id(reasons)) for title, reasons in against[name].items())
+        if lists not in by_lists:
+            by_lists[lists] = shared.setdefault(repr(against[name]), against[name])
+        failed[name] = by_lists[lists]
+    return {name: node for name, node in nodes.items() if name not in failed}, failed
+
+
+def prepare(rules, pod, nodes, snapshot):
+    """Return the rules as Prepared ones, without those that have nothing to say. Raises Unschedulable."""
+    prepared = []
+    node_list = list(nodes.values()) if any(rule.metadata for rule in rules) else []
+    for rule in rules:
+        began = time.monotonic()
+        try:
+            with naming(rule):
+                metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
+        except Rejected as error:
+            error.title = rule.title
+            raise
+        if rule.metadata:  # it has a turn of its own, as it cannot go on in the next one where it was
+            TURN.ends_at += time.monotonic() - began
+        lets_all_pass = metadata is None and rule.not_to_ask and signature(pod, rule.reads) in rule.not_to_ask
+        if metadata is not SKIP and not lets_all_pass:
+            prepared.append(Prepared(rule, pod, metadata))
+    return prepared
+
+
+@dataclass
+class Vote:
+    """What a priority, or an extender, gives to the nodes that fit."""
+
+    title: str
+    weight: int
+    raw: dict  # node -> its score, as the function of the priority gave it; None for an extender
+    points: dict  # node -> 0 to 100, after `reduce`; an extender's are weighted already (weight: 1)
+
+
+@dataclass(eq=False)
+class FullDecision(Decision):
+    """A decision, with what the other extension points and the extenders add."""
+
+    snapshot: FullSnapshot | None = None  # what they look at
+    votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
+    remedy: str = ""  # without a node: what a rule does about that
+    trouble: Trouble | None = None  # what was the matter with the API server
+    rule_has_broken: bool = False
+    waits: str = ""  # with a node: why the pod is not bound to it yet
+    requests: list = field(default_factory=list)  # without a node: to be sent, as a remedy
+
+    @property
+    def raw(self):
+        """The scores as the priorities gave them, {priority: {node: score}}."""
+        return {vote.title: vote.raw for vote in self.votes if vote.raw is not None}
+
+    @property
+    def scores(self):
+        """The points times the weights, {priority or extender: {node: score}}."""
+        return {vote.title: {name: vote.weight * points for name, points in vote.points.items()}
+                for vote in self.votes}
+
+    @property
+    def fits_nowhere(self):
+        """Whether each node has been ruled out, or there is none."""
+        return self.node is None and len(self.failed) == len(self.nodes)
+
+    def give_up(self, error):
+        """Become a decision to leave the pod pending, and say which rule has broken."""
+        if isinstance(error, Trouble):
+            self.trouble = error
+        self.pod.is_undecided = isinstance(error, OutOfTime)
+        if self.pod.is_undecided or (self.node and not isinstance(error, Unschedulable)):
+            self.condition_reason = "SchedulerError"  # as kube-scheduler's, if it is not that no node fits
+        self.node = None
+        self.waits = ""
+        is_known = isinstance(error, (Unschedulable, Malformed, ApiError))
+        self.message = str(error) if is_known else what_broke(error)
+        if isinstance(error, Rejected):
+            why = {f"{error.title}{WHATEVER_THE_NODE}": [str(error)]}
+            self.failed = Failures(dict.fromkeys(self.nodes, why))
+            self.message = self.policy.rejection(error, self.failed)
+        if not is_known:
+            self.rule_has_broken = True
+            log.debug("%s", self.pod.key, exc_info=error)
