@@ -28,11 +28,15 @@ BARE = [{name: thing[name] for name in ("metadata", "spec", "status") if name in
     "JSON documents one after another": (json.dumps(NODES, indent=1) + "\n" + json.dumps(PODS, indent=1),),
     "... one on a line": (json.dumps(NODE) + "\n" + json.dumps(POD) + "\n",),
     "... with --- between them": (json.dumps(NODE) + "\n---\n" + json.dumps(POD) + "\n",),
+    "... and YAML behind it": (json.dumps(NODE, indent=1) + "\n---\n" + yaml.safe_dump(POD),),
     "an array": (json.dumps([NODE, POD]),),
     "a list of nothing": (json.dumps([NODE, POD, {"kind": "EventList", "items": None}]),),
     "lists in an array": (json.dumps([NODES, PODS]),),
     "a list in YAML": (yaml.safe_dump([NODE, POD]),),
     "kubectl cluster-info dump": (json.dumps(NODES) + "\n" + json.dumps({"kind": "EventList", "items": []}) + "\n" + json.dumps(PODS) + "\n" + LOG,),
+    "... with logs that end without a new line": (json.dumps(NODES) + json.dumps(PODS) + "\n" + LOG.replace("[\n", "==== END logs for ") + LOG,),
+    "a List in a List": (json.dumps({"kind": "List", "items": [{"kind": "List", "items": [NODE]}, POD]}),),
+    "Windows' lines, and a mark of Unicode": ("\ufeff" + json.dumps(NODE) + "\r\n" + json.dumps(POD) + "\r\n",),
     "an export of kube-scheduler-simulator": (yaml.safe_dump({
         "pods": BARE[1:], "nodes": BARE[:1], "pvs": [], "pvcs": None, "schedulerConfig": {"kind": "KubeSchedulerConfiguration"}}),),
 })
@@ -42,9 +46,10 @@ def test_what_kubectl_and_others_write_is_read(text):
 
 
 def test_a_folder_means_the_manifests_in_it(tmp_path):
-    for name, content in {"a.json": json.dumps(NODES), "b.yaml": yaml.safe_dump(POD), "c.yml": yaml.safe_dump(pod("p2")),
-                          "notes.txt": "nothing: [", "deeper/d.yaml": "nothing: ["}.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    """Also what `kubectl cluster-info dump --output-directory` puts into folders; a ConfigMap's volume has a hidden copy of each file."""
+    for name, content in {"a.json": json.dumps(NODES), "b.yaml": yaml.safe_dump(POD), "default/c.yml": yaml.safe_dump(pod("p2")),
+                          "README.md": "nothing: [", "default/web/logs.txt": "nothing: [", "..2024/b.yaml": yaml.safe_dump(POD)}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(content)
     run = run_scheduler("--cluster", tmp_path)
     assert run.stderr == "" and re.findall(r"^default/(\w+) -> n1 ", run.stdout, re.M) == ["p1", "p2"]
@@ -66,6 +71,7 @@ def test_pods_with_generate_name_get_names_that_differ():
     "words behind a document": ('{"kind": "Node"}\nwords\n', "line 2: expected { or [, as in what comes before it: words"),
     "a mistake in the second document": (
         json.dumps(NODE) + '\n{"kind": "Pod",\n "metadata": {"name" "p"}}\n', """line 3: Expecting ':' delimiter: "metadata": {"name" "p"}}"""),
+    "a mistake in YAML behind JSON": ('{"kind": "Node"}\n---\na: b: c\n', "line 3: mapping values are not allowed in this context: a: b: c"),
     "--- is missing": (
         "apiVersion: v1\nmetadata: {name: a}\napiVersion: v1\n",
         'line 3: duplicate key "apiVersion", as of a second object; is the line --- missing above it?: apiVersion: v1'),
@@ -148,6 +154,24 @@ REFUSED = {
             {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}]}}}),
         f"spec.affinity.nodeAffinity.required{scheduler.WHEN}.nodeSelectorTerms[0].matchExpressions[0].values: may not be specified "
         "when `operator` is 'Exists' or 'DoesNotExist'"),
+    "a value without quotes": (
+        spec(affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "a", "operator": "Gt", "values": [5]}]}]}}}),
+        f"spec.affinity.nodeAffinity.required{scheduler.WHEN}.nodeSelectorTerms[0].matchExpressions[0].values[0]: expected a string, got 5"),
+    "a resource of a name with two slashes": (
+        spec(containers=[{"name": "c", "image": "x", "resources": {"limits": {"example.com/gpu/big": "1"}}}]),
+        "spec.containers[0].resources.limits.example.com/gpu/big: expected a name, such as example.com/gpu; "
+        "spec.containers[0].resources.requests.example.com/gpu/big: expected a name, such as example.com/gpu"),
+    "two volumes of one name": (
+        spec(volumes=[{"name": "v", "emptyDir": {}}] * 2), "spec.volumes: Duplicate value of {name}"),
+    "one taint twice": (
+        node("m", taints=[{"key": "a", "value": value, "effect": "NoSchedule"} for value in "bc"]),
+        "spec.taints: Duplicate value of {key, effect}"),
+    "a Deployment that selects others' pods": (
+        kind("Deployment", "d", "default", apiVersion="apps/v1", spec={
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}}),
+        "spec.template.metadata.labels: `selector` does not match template `labels`"),
     "a Deployment that selects nothing": (
         kind("Deployment", "d", "default", apiVersion="apps/v1", spec={
             "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}}),
@@ -224,6 +248,14 @@ def test_a_copied_pod_with_a_mistake_is_told(metadata, spec, is_there):
             "matchExpressions": [{"key": "a", "operator": "Lt", "values": ["x"]}]}}]}}},
         f"-: Pod p: spec.affinity.nodeAffinity.preferred{scheduler.WHEN}[0].preference.matchExpressions[0]: for 'Gt', 'Lt' "
         "operators, the value must be an integer\n"),
+    "a field that is misspelt": ({"nodeselector": {"a": "b"}}, '-: Pod p: spec.nodeselector: did you mean "nodeSelector"?\n'),
+    "... of a container": (
+        {"containers": [{"name": "c", "resource": {}}]}, '-: Pod p: spec.containers[0].resource: did you mean "resources"?\n'),
+    "... of an affinity": (
+        {"affinity": {"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+            {"matchExpression": [{"key": "a", "operator": "Exists"}]}]}}}},
+        f"-: Pod p: spec.affinity.nodeAffinity.required{scheduler.WHEN}.nodeSelectorTerms[0].matchExpression: "
+        'did you mean "matchExpressions"?\n'),
     "a priority that its class had once": ({"priority": 7}, ""),
 })
 def test_of_an_edited_copy_it_is_said_what_is_odd(fields, said):

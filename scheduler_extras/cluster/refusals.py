@@ -6,7 +6,7 @@ Manifests are checked by it. For all else there is `kubectl apply --dry-run=serv
 import re
 
 from scheduler import (
-    LABEL_VALUE, NO_REQUESTS, OPERATORS, Malformed, node_selector_term, pick, quantity
+    LABEL_VALUE, NO_REQUESTS, OPERATORS, Malformed, node_selector_term, pick, quantity, satisfies
 )
 from scheduler_extras.cluster.workloads import WORKLOADS
 from scheduler_extras.objects import label_selector
@@ -19,6 +19,7 @@ from scheduler_extras.rules.resources import WEIGHT
 # A part of an object goes by the name of its field, or by the object's kind; [] is any entry of a list.
 
 CONTAINERS = ("initContainers", "containers")
+SELECTING = ("Deployment spec", "ReplicaSet spec", "StatefulSet spec", "DaemonSet spec")
 DOMAIN_PART = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 EFFECTS = {"NoSchedule", "PreferNoSchedule", "NoExecute"}
 POLICIES = {"Never", "PreemptLowerPriority"}
@@ -37,7 +38,7 @@ FIELDS = {  # part -> what its fields may say: schemas, as those of files
     "tolerations[]": {"key": NAME, "value": VALUE, "effect": EFFECTS, "tolerationSeconds": int,
                       "operator": {"Equal", "Exists", "Gt", "Lt"}},
     "ports[]": {"hostPort": range(65536), "protocol": {"TCP", "UDP", "SCTP"}},
-    "matchExpressions[]": {"operator": {*OPERATORS}, "key": NAME},
+    "matchExpressions[]": {"operator": {*OPERATORS}, "key": NAME, "values": [str]},
     "matchFields[]": {"operator": {*OPERATORS}, "key": {"metadata.name"}},
     "nodeAffinity": {f"required{WHEN}": dict, f"preferred{WHEN}": list},
     "podAffinity": {f"required{WHEN}": list, f"preferred{WHEN}": list},
@@ -64,8 +65,7 @@ NEEDED = {  # part -> the fields without which it is refused
     "Pod spec": ["containers"],
     "PersistentVolume spec": ["accessModes"],
     "PersistentVolumeClaim spec": ["accessModes"],
-    "Deployment spec": ["selector"], "ReplicaSet spec": ["selector"],
-    "StatefulSet spec": ["selector"], "DaemonSet spec": ["selector"]}
+    **{part: ["selector"] for part in SELECTING}}
 
 
 def comes_twice(things):
@@ -105,9 +105,19 @@ def exists(toleration):
     return toleration.get("operator") == "Exists"
 
 
-def keys_of(constraint):
-    """Return by which spread constraints of a pod are to differ."""
-    return repr((constraint.get("topologyKey"), constraint.get("whenUnsatisfiable")))
+def selects_others(spec):
+    """Say whether a workload's selector does not select the pods of its template."""
+    labels = pick(spec, dict, "template", "metadata", "labels", of=str)
+    return not satisfies(labels, label_selector(spec.get("selector") or {}))
+
+
+def twice(field, *names):
+    """Return the fact that two entries of a list are alike in what is said by these names."""
+    def is_so(part):
+        entries = pick(part, list, field, of=dict)
+        return comes_twice(repr([entry.get(name) for name in names]) for entry in entries)
+
+    return field, f"Duplicate value of {{{', '.join(names)}}}", is_so
 
 
 def lacks_selector(term):
@@ -143,8 +153,10 @@ FACTS = {  # part -> what is refused of its fields beside each other: (field, wh
         ("containers", "Duplicate value: a hostPort comes twice",
          lambda it: comes_twice(ports_of(pick(it, list, "containers", of=dict)))),
         ("containers", "containerPort must match `hostPort` when `hostNetwork` is true", ports_differ),
-        ("topologySpreadConstraints", "Duplicate value of {topologyKey, whenUnsatisfiable}",
-         lambda it: comes_twice(map(keys_of, pick(it, list, "topologySpreadConstraints", of=dict))))],
+        twice("topologySpreadConstraints", "topologyKey", "whenUnsatisfiable"), twice("volumes", "name")],
+    "Node spec": [twice("taints", "key", "effect")],
+    **{part: [("template.metadata.labels", "`selector` does not match template `labels`", selects_others)]
+       for part in SELECTING},
     "PersistentVolume spec": [
         ("nodeAffinity", "Local volume requires node affinity",
          lambda it: it.get("local") and not pick(it, dict, "nodeAffinity").get("required"))]}
@@ -227,6 +239,8 @@ def problems_of_amounts(amounts):
     for name in amounts.keys() - NO_REQUESTS.keys():
         if "/" not in name and not name.startswith("hugepages-"):
             yield f"{name}: no such resource; expected {', '.join(NO_REQUESTS)}, or example.com/{name}"
+        elif not is_qualified(name):
+            yield f"{name}: expected a name, such as example.com/gpu"
 
 
 def problems_of_selector(selector):
