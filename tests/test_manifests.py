@@ -345,6 +345,17 @@ def test_a_deployment_goes_on_with_the_replica_set_that_it_has(replicas, existin
     assert collections.Counter(name if name == "w-1" else "w-*" for name in names) == made
 
 
+def test_pods_of_an_indexed_job_have_the_numbers_that_lack(tmp_path):
+    number = "batch.kubernetes.io/job-completion-index"
+    there = [owned("w-1-abcde", "Job", nodeName="a"), owned("w-0-abcde", "Job", status={"phase": "Succeeded"})]
+    for i, each in zip("10", there):
+        each["metadata"]["annotations"] = {number: i}
+    made = made_of(tmp_path, node("a"), *there, workload("Job", completionMode="Indexed", completions=5, parallelism=3))[2:]
+    assert [each["metadata"]["name"][:-5] for each in made] == ["w-2-", "w-3-"]
+    assert [each["metadata"]["labels"][number] for each in made] == ["2", "3"]
+    assert made[0]["metadata"]["labels"]["job-name"] == made[0]["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "w"
+
+
 def test_many_pods_of_a_workload_have_names_that_differ(tmp_path):
     pods = made_of(tmp_path, node("a"), workload("ReplicaSet", replicas=1000))
     assert len({thing["metadata"]["name"] for thing in pods}) == 1000
@@ -390,7 +401,7 @@ def what_it_is(thing):
     [owner] = metadata["ownerReferences"]
     made_up = ("pod-template-hash", "controller-revision-hash", "controller-uid", "apps.kubernetes.io/pod-index")
     name = re.sub("-[a-z0-9]{5}$", "", metadata["name"])
-    labels = {key: "" if key in made_up else value for key, value in metadata["labels"].items() if not key.startswith("apps.")}
+    labels = {key: "" if key in made_up else value for key, value in metadata["labels"].items() if not key.startswith(("apps.", "batch."))}
     claims = [each["persistentVolumeClaim"]["claimName"] for each in spec.get("volumes", []) if "persistentVolumeClaim" in each]
     tolerations = sorted(json.dumps(each, sort_keys=True) for each in spec["tolerations"])
     hashed = owner["kind"] == "ReplicaSet" and owner["name"] != "rs"

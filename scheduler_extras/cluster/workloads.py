@@ -16,6 +16,7 @@ from scheduler_extras.trouble import warn_once
 
 
 MOST = 10_000  # pods that are made of one workload
+INDEX = "batch.kubernetes.io/job-completion-index"  # of a pod of an Indexed Job: a label, and an annotation
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # of which generated names are made
 DAEMON_TAINTS = {  # what the pods of a DaemonSet tolerate -> its effect
     "not-ready": "NoExecute", "unreachable": "NoExecute", "disk-pressure": "NoSchedule",
@@ -69,13 +70,12 @@ class Workload:
         return labels, spec
 
     def pod(self, name, labels, spec):
-        """Return a pod of its template with these labels and fields, too. Without a name it gets one."""
-        objects = self.manifests.objects
-        metadata = pick(self.template, dict, "metadata")
+        """Return a pod of its template with these labels and fields, too; a name may be the begin of one."""
         metadata = {
-            "name": name or generated(f"{self.name}-", "pods", self.namespace, objects),
+            "generateName" if name.endswith("-") else "name": name,
             "namespace": self.namespace, "labels": self.labels | labels,
-            "annotations": metadata.get("annotations"), "ownerReferences": [self.reference]}
+            "annotations": pick(self.template, dict, "metadata", "annotations"),
+            "ownerReferences": [self.reference]}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
                 "spec": pick(self.template, dict, "spec") | spec}
 
@@ -86,13 +86,13 @@ def active(pods):
             and text_at(pod, "status", "phase") not in ("Succeeded", "Failed")]
 
 
-# How many pods a controller makes: functions of a Workload that yield, for each pod that lacks, its name ("":
-# a generated one), and labels and fields of its spec that are not in the template.
+# How many pods a controller makes: functions of a Workload that yield, for each pod that lacks, its name (if it
+# ends with a hyphen, letters are added), and labels and fields of its spec that are not in the template.
 
 def pods_of_replicas(workload):
     """Yield as many pods as lack. Upstream: pkg/controller/replicaset."""
     missing = number_in(workload.spec, "replicas") - len(active(workload.pods))
-    yield from itertools.repeat(("", {}, {}), max(missing, 0))
+    yield from itertools.repeat((f"{workload.name}-", {}, {}), max(missing, 0))
 
 
 def pods_of_stateful_set(workload):
@@ -137,7 +137,7 @@ def pods_of_daemon_set(workload):
                 f"required{WHEN}": {"nodeSelectorTerms": [term]}}
             whole = pick(spec, dict, "affinity") | {"nodeAffinity": affinity}
             labels = {"controller-revision-hash": workload.hash, "pod-template-generation": "1"}
-            yield "", labels, changes | {"affinity": whole}
+            yield f"{workload.name}-", labels, changes | {"affinity": whole}
 
 
 def node_asked_for(pod):
@@ -160,7 +160,16 @@ def pods_of_job(workload):
     if pick(spec, bool, "suspend"):
         wanted = 0
     labels = {"job-name": workload.name, "controller-uid": workload.reference["uid"]}
-    yield from itertools.repeat(("", labels, {}), max(wanted - len(active(workload.pods)), 0))
+    labels |= {f"batch.kubernetes.io/{key}": value for key, value in labels.items()}
+    missing = max(wanted - len(active(workload.pods)), 0)
+    if text_at(spec, "completionMode") != "Indexed":
+        yield from itertools.repeat((f"{workload.name}-", labels, {}), missing)
+        return
+    there = succeeded + active(workload.pods)
+    taken = {text_at(pod, "metadata", "annotations", INDEX) for pod in there}
+    free = [str(i) for i in range(min(pick(spec, int, "completions"), MOST)) if str(i) not in taken]
+    for index in free[:missing]:
+        yield f"{workload.name}-{index}-", labels | {INDEX: index}, {}
 
 
 MAKERS = {"ReplicaSet": pods_of_replicas, "ReplicationController": pods_of_replicas,
