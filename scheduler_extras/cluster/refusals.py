@@ -182,19 +182,26 @@ def refusals(kind, thing, place=""):
 
 
 def refused_in(part, place, name=None):
-    """Yield what an API server refuses in a part of a spec that rules look at."""
-    name = name or re.sub("[0-9]+", "", place.rpartition(".")[2])
-    inner = []
+    """Yield what an API server refuses in a part of an object, but not within what it refuses as a whole."""
+    refused = ()  # places
+    for where, name_of_each, each in parts_of(part, place, name):
+        if not where.startswith(refused):
+            problems = problems_with(name_of_each, each, where)
+            yield from problems
+            refused += tuple(problem.partition(": ")[0] for problem in problems)
+
+
+def parts_of(part, place, name=None):
+    """Yield an object at a place, and those in it: (place, name of the part, object)."""
     if isinstance(part, list):
-        inner = [(f"{place}[{i}]", each) for i, each in enumerate(part)]
+        for i, each in enumerate(part):
+            yield from parts_of(each, f"{place}[{i}]")
     elif isinstance(part, dict):
-        problems = problems_with(name, part, place)
-        yield from problems
-        inner = [(f"{place}.{field}", each) for field, each in part.items()
-                 if (name != "volumes[]" or field in NEEDED)  # of a volume, its claim is looked at
-                 and not any(problem.startswith(f"{place}.{field}: ") for problem in problems)]
-    for where, each in inner:
-        yield from refused_in(each, where)
+        name = name or re.sub("[0-9]+", "", place.rpartition(".")[2])
+        yield place, name, part
+        for field, each in part.items():
+            if name != "volumes[]" or field in NEEDED:  # of a volume, its claim is looked at
+                yield from parts_of(each, f"{place}.{field}")
 
 
 def problems_with(part, thing, place):

@@ -5,10 +5,9 @@ manifests.py asks it about each object.
 """
 
 import functools
-import re
 
 from scheduler import Malformed, pick, read_requirement, text_at
-from scheduler_extras.cluster.refusals import CONTAINERS, FIELDS
+from scheduler_extras.cluster.refusals import CONTAINERS, FIELDS, parts_of
 from scheduler_extras.cluster.workloads import WORKLOADS
 from scheduler_extras.policy.files import nearly
 from scheduler_extras.rule import WHEN
@@ -62,7 +61,7 @@ def remarks_on(kind, thing):
     if meant:
         yield f'kind: did you mean "{meant}"?'
     spec = pick(thing, dict, "spec")
-    yield from odd_in(spec, "spec")
+    yield from odd_in(spec)
     is_copied = "uid" in thing["metadata"]  # then what is to become of it has
     if kind in NOT_OBEYED and not is_copied:
         yield NOT_OBEYED[kind]
@@ -71,16 +70,11 @@ def remarks_on(kind, thing):
         yield "no pods are made of its template here: add the pods themselves"
 
 
-def odd_in(part, place):
-    """Yield what is odd in a part of a spec: fields that belong elsewhere, values that no label can have."""
-    if isinstance(part, list):
-        for i, each in enumerate(part):
-            yield from odd_in(each, f"{place}[{i}]")
-    elif isinstance(part, dict):
-        name = re.sub("[0-9]+", "", place.rpartition(".")[2])
-        if name == "spec" and "containers" in part:
-            name = "Pod spec"
-        for field, why in odd_fields(name, part):
+def odd_in(spec):
+    """Yield what is odd in a spec: fields that are misplaced or misspelt, values that no label can have."""
+    for place, name, part in parts_of(spec, "spec"):
+        is_of_pod = name == "spec" and "containers" in part  # or of a pod's template
+        for field, why in odd_fields("Pod spec" if is_of_pod else name, part):
             yield f"{place}.{field}: {why}"
         if name == "matchExpressions[]":
             try:
@@ -88,8 +82,6 @@ def odd_in(part, place):
             except Malformed as error:
                 if "label value" in str(error) or "must be an integer" in str(error):
                     yield f"{place}: {error}"
-        for field, each in part.items():
-            yield from odd_in(each, f"{place}.{field}")
 
 
 def odd_fields(name, part):

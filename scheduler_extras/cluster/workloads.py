@@ -86,8 +86,8 @@ def active(pods):
             and text_at(pod, "status", "phase") not in ("Succeeded", "Failed")]
 
 
-# How many pods a controller makes: functions of a Workload that yield, for each pod that lacks, its name (if it
-# ends with a hyphen, letters are added), and labels and fields of its spec that are not in the template.
+# How many pods a controller makes: functions of a Workload that yield, for each pod that lacks, its name (one
+# that ends with a hyphen gets letters), and labels and fields of its spec that are not in the template.
 
 def pods_of_replicas(workload):
     """Yield as many pods as lack. Upstream: pkg/controller/replicaset."""
