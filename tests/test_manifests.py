@@ -332,9 +332,16 @@ def test_workloads_make_pods(things, count, tmp_path):
 OF_DEPLOYMENT = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "w", "uid": "1", "controller": True}]}
 
 
+def annotated(thing):
+    """The workload, with an annotation in its template."""
+    thing["spec"]["template"]["metadata"]["annotations"] = {"kubectl.kubernetes.io/restartedAt": "2024-01-01T00:00:00Z"}
+    return thing
+
+
 @table("replicas, existing, made", {
     "a ReplicaSet of the same template makes them": (3, workload("ReplicaSet", "w-1", replicas=1), {"w-1": 3}),
     "pods of an older template count": (3, workload("ReplicaSet", "w-1", template={"hostPID": True}, replicas=2), {"w-1": 1, "w-*": 2}),
+    "... as before `kubectl rollout restart`": (3, annotated(workload("ReplicaSet", "w-1", replicas=2)), {"w-1": 1, "w-*": 2}),
 })
 def test_a_deployment_goes_on_with_the_replica_set_that_it_has(replicas, existing, made, tmp_path):
     existing["metadata"] |= OF_DEPLOYMENT

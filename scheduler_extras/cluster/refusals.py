@@ -74,23 +74,28 @@ def comes_twice(things):
     return len({*things}) < len(things)
 
 
-def containers_of(spec):
-    """Return the containers of a pod, also those that run before the others."""
-    return [container for kind in CONTAINERS for container in pick(spec, list, kind, of=dict)]
+def ports_in(spec, kinds):
+    """Return the ports of a pod's containers of these kinds."""
+    return [port for kind in kinds for container in pick(spec, list, kind, of=dict)
+            for port in pick(container, list, "ports", of=dict)]
 
 
-def ports_of(containers):
-    """Return the host ports of containers, one after another."""
-    ports = [port for container in containers for port in pick(container, list, "ports", of=dict)]
-    return [(port.get("protocol") or "TCP", port.get("hostIP") or "", port["hostPort"])
-            for port in ports if port.get("hostPort")]
+def takes_a_port_twice(spec):
+    """Say whether containers of a pod take one port of the host twice."""
+    return comes_twice((port.get("protocol") or "TCP", port.get("hostIP") or "", port["hostPort"])
+                       for port in ports_in(spec, ["containers"]) if port.get("hostPort"))
 
 
 def ports_differ(spec):
     """Say whether a pod on the host's network names a host port that differs from the container's."""
-    ports = [port for container in containers_of(spec) for port in pick(container, list, "ports", of=dict)]
     return pick(spec, bool, "hostNetwork") and any(
-        port.get("hostPort") not in (None, port.get("containerPort")) for port in ports)
+        port.get("hostPort") not in (None, port.get("containerPort")) for port in ports_in(spec, CONTAINERS))
+
+
+def names_of_containers(spec):
+    """Return the names of a pod's containers that have one."""
+    containers = [each for kind in CONTAINERS for each in pick(spec, list, kind, of=dict)]
+    return [each["name"] for each in containers if each.get("name")]
 
 
 def lacks_cpu_and_memory(resources):
@@ -149,9 +154,8 @@ FACTS = {  # part -> what is refused of its fields beside each other: (field, wh
     "resources": [("", "HugePages require cpu or memory", lacks_cpu_and_memory)],
     "Pod spec": [
         ("containers", "Duplicate value: two have one name",
-         lambda it: comes_twice(filter(None, [each.get("name") for each in containers_of(it)]))),
-        ("containers", "Duplicate value: a hostPort comes twice",
-         lambda it: comes_twice(ports_of(pick(it, list, "containers", of=dict)))),
+         lambda it: comes_twice(names_of_containers(it))),
+        ("containers", "Duplicate value: a hostPort comes twice", takes_a_port_twice),
         ("containers", "containerPort must match `hostPort` when `hostNetwork` is true", ports_differ),
         twice("topologySpreadConstraints", "topologyKey", "whenUnsatisfiable"), twice("volumes", "name")],
     "Node spec": [twice("taints", "key", "effect")],

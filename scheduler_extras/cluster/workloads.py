@@ -50,6 +50,7 @@ class Workload:
         self.spec = pick(thing, dict, "spec")
         self.template = pick(self.spec, dict, "template")
         self.labels = pick(self.template, dict, "metadata", "labels", of=str)
+        self.annotations = pick(self.template, dict, "metadata", "annotations")
         self.hash = letters_of(json.dumps(self.template, default=str), 10)  # upstream's is another one
         self.reference = {
             "apiVersion": text_at(thing, "apiVersion"), "kind": kind, "name": self.name, "controller": True,
@@ -66,16 +67,14 @@ class Workload:
     def template_without_hash(self):
         """Return its template, without the label that a Deployment adds for its ReplicaSet."""
         labels = {key: value for key, value in self.labels.items() if key != "pod-template-hash"}
-        spec = pick(self.template, dict, "spec")
-        return labels, spec
+        return labels, self.annotations, pick(self.template, dict, "spec")
 
     def pod(self, name, labels, spec):
         """Return a pod of its template with these labels and fields, too; a name may be the begin of one."""
         metadata = {
             "generateName" if name.endswith("-") else "name": name,
             "namespace": self.namespace, "labels": self.labels | labels,
-            "annotations": pick(self.template, dict, "metadata", "annotations"),
-            "ownerReferences": [self.reference]}
+            "annotations": self.annotations, "ownerReferences": [self.reference]}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
                 "spec": pick(self.template, dict, "spec") | spec}
 
