@@ -32,6 +32,7 @@ BARE = [{name: thing[name] for name in ("metadata", "spec", "status") if name in
     "... and YAML behind it": (json.dumps(NODE, indent=1) + "\n---\n" + yaml.safe_dump(POD),),
     "an array": (json.dumps([NODE, POD]),),
     "a list of nothing": (json.dumps([NODE, POD, {"kind": "EventList", "items": None}]),),
+    "lists whose items do not say their kind": (json.dumps(NODES | {"items": BARE[:1]}) + json.dumps(PODS | {"items": BARE[1:]}),),
     "lists in an array": (json.dumps([NODES, PODS]),),
     "a list in YAML": (yaml.safe_dump([NODE, POD]),),
     "kubectl cluster-info dump": (json.dumps(NODES) + "\n" + json.dumps({"kind": "EventList", "items": []}) + "\n" + json.dumps(PODS) + "\n" + LOG,),
@@ -513,6 +514,8 @@ def test_a_static_pod_whose_node_was_taken_away_is_where_its_kubelet_is(metadata
 
 @table("of, is_placed", {
     "one of ours": (pod("p", nodeName="a", status={"phase": "Running"}), True),
+    "... as large as it asks to be, not as it was": (
+        pod("p", nodeName="a", status={"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "9"}}}]}), True),
     "another scheduler's": (pod("p", nodeName="a", schedulerName="other"), False),
     "one that has ended": (pod("p", nodeName="a", status={"phase": "Succeeded"}), False),
     "one that is being deleted": (pod("p", nodeName="a", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}), False),
