@@ -306,6 +306,11 @@ def owned(name, by, number=0, **more):
 ENDED = {"phase": "Failed"}
 
 
+def going(thing):
+    """The object, which is being deleted."""
+    return thing | {"metadata": thing["metadata"] | {"deletionTimestamp": "2024-01-01T00:00:00Z"}}
+
+
 @table("things, count", {
     "a Deployment of three": ([workload("Deployment", replicas=3)], 3),
     "one unless it says how many": ([workload("ReplicaSet")], 1),
@@ -315,6 +320,9 @@ ENDED = {"phase": "Failed"}
     "... also without an owner": ([workload("ReplicaSet", replicas=3), pod("x", labels={"app": "w"})], 3),
     "... but not those of others": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet", "v")], 4),
     "... nor those that have ended": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet", status=ENDED)], 4),
+    "... and not while it is being deleted": ([going(workload("ReplicaSet", replicas=3))], 0),
+    "a Deployment in a copy without ReplicaSets": (
+        [workload("Deployment", replicas=3), owned("x", "ReplicaSet", "w-1"), owned("y", "ReplicaSet", "w-1")], 3),
     "a StatefulSet makes the numbers that lack": ([workload("StatefulSet", replicas=3), pod("w-1")], 3),
     "a DaemonSet, on each node that it tolerates": (
         [workload("DaemonSet"), node("b"), node("c", taints=[{"key": "a", "effect": "NoSchedule"}]), node("d", unschedulable=True)], 3),
@@ -324,6 +332,8 @@ ENDED = {"phase": "Failed"}
     "... as many as run at a time": ([workload("Job", parallelism=3, completions=5)], 3),
     "... as many as lack": ([workload("Job", parallelism=3, completions=2, suspend=False)], 2),
     "... none while it is suspended": ([workload("Job", suspend=True)], 0),
+    "... whose pods have gone since it ended": (
+        [workload("Job") | {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}], 0),
     "... one that has succeeded": ([workload("Job", completions=1), owned("x", "Job", status={"phase": "Succeeded"})], 1),
 })
 def test_workloads_make_pods(things, count, tmp_path):

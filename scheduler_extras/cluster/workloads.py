@@ -18,6 +18,8 @@ from scheduler_extras.trouble import warn_once
 MOST = 10_000  # pods that are made of one workload
 INDEX = "batch.kubernetes.io/job-completion-index"  # of a pod of an Indexed Job: a label, and an annotation
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # of which generated names are made
+LOST = "a ReplicaSet that is not among the manifests"
+ADOPTED_FROM = {"Deployment": LOST, "Job": None}  # kind -> of which owner it adopts pods; else of none, ""
 DAEMON_TAINTS = {  # what the pods of a DaemonSet tolerate -> its effect
     "not-ready": "NoExecute", "unreachable": "NoExecute", "disk-pressure": "NoSchedule",
     "memory-pressure": "NoSchedule", "pid-pressure": "NoSchedule", "unschedulable": "NoSchedule"}
@@ -48,6 +50,7 @@ class Workload:
         self.name = text_at(thing, "metadata", "name")
         self.namespace = text_at(thing, "metadata", "namespace")
         self.spec = pick(thing, dict, "spec")
+        self.status = pick(thing, dict, "status")
         self.template = pick(self.spec, dict, "template")
         self.labels = pick(self.template, dict, "metadata", "labels", of=str)
         self.annotations = pick(self.template, dict, "metadata", "annotations")
@@ -60,9 +63,9 @@ class Workload:
         if resource in SELECT_BY_LABELS and not selector:
             selector = {"matchLabels": self.labels}
         meant = label_selector(selector)
-        orphans = owned["", self.namespace, ""] if kind != "Job" else ()  # others adopt these
-        self.pods = owned[kind, self.namespace, self.name] + [
-            pod for pod in orphans if satisfies(pick(pod, dict, "metadata", "labels"), meant)]
+        orphans = owned[ADOPTED_FROM.get(kind, ""), self.namespace, ""]
+        self.adopted = [pod for pod in orphans if satisfies(pick(pod, dict, "metadata", "labels"), meant)]
+        self.pods = owned[kind, self.namespace, self.name] + self.adopted
 
     def template_without_hash(self):
         """Return its template, without the label that a Deployment adds for its ReplicaSet."""
@@ -151,12 +154,14 @@ def pods_of_job(workload):
     """Yield the pods that run at first. Upstream: pkg/controller/job."""
     spec = workload.spec
     succeeded = [pod for pod in workload.pods if text_at(pod, "status", "phase") == "Succeeded"]
+    has_ended = any(each.get("type") in ("Complete", "Failed") and each.get("status") == "True"
+                    for each in pick(workload.status, list, "conditions", of=dict))
     wanted = number_in(spec, "parallelism")
     if spec.get("completions") is not None:
         wanted = min(wanted, pick(spec, int, "completions") - len(succeeded))
     elif succeeded:
         wanted = 0
-    if pick(spec, bool, "suspend"):
+    if pick(spec, bool, "suspend") or has_ended:
         wanted = 0
     labels = {"job-name": workload.name, "controller-uid": workload.reference["uid"]}
     labels |= {f"batch.kubernetes.io/{key}": value for key, value in labels.items()}
@@ -180,7 +185,7 @@ def replica_set_of(deployment, manifests, owned):
     """Return the ReplicaSet that makes a Deployment's pods, and have it count those of the others."""
     workload = Workload("Deployment", deployment, manifests, owned)
     name, namespace = workload.name, workload.namespace
-    missing = number_in(workload.spec, "replicas")
+    missing = number_in(workload.spec, "replicas") - len(active(workload.adopted))
     chosen = None
     for each in owned["Deployment", namespace, name]:
         theirs = Workload("ReplicaSet", each, manifests, owned)
@@ -204,16 +209,26 @@ def replica_set_of(deployment, manifests, owned):
     return chosen
 
 
-def make_pods(manifests):
-    """Make the pods of all workloads, in the order in which these come."""
-    owned = collections.defaultdict(list)  # (kind, namespace, name) of a controller -> what it has
+def owned_by_controllers(manifests):
+    """Return which pods and ReplicaSets controllers have: {(kind, namespace, name): objects}."""
+    owned = collections.defaultdict(list)
     for (resource, namespace, _), thing in manifests.objects.items():
         owners = pick(thing, list, "metadata", "ownerReferences", of=dict)
         owner = next((owner for owner in owners if owner.get("controller")), {})
+        kind, name = text_at(owner, "kind"), text_at(owner, "name")
+        if kind == "ReplicaSet" and ("replicasets", namespace, name) not in manifests.objects:
+            kind, name = LOST, ""
         if resource == "pods" or (resource == "replicasets" and owner):
-            owned[text_at(owner, "kind"), namespace, text_at(owner, "name")].append(thing)
+            owned[kind, namespace, name].append(thing)
+    return owned
+
+
+def make_pods(manifests):
+    """Make the pods of all workloads, in the order in which these come."""
+    owned = owned_by_controllers(manifests)
     kinds = {f"{kind.lower()}s": kind for kind in WORKLOADS}
-    things = {place: thing for place, thing in manifests.objects.items() if place[0] in kinds}
+    things = {place: thing for place, thing in manifests.objects.items()
+              if place[0] in kinds and not text_at(thing, "metadata", "deletionTimestamp")}
     makers = {place: (kinds[place[0]], thing) for place, thing in things.items() if place[0] != "deployments"}
     for place in [place for place in things if place[0] == "deployments"]:
         with manifests.or_left_out(place):
