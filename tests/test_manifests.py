@@ -62,6 +62,17 @@ def test_a_folder_means_the_manifests_in_it(tmp_path):
         f"{tmp_path}/empty: there is no file .yaml, .yml, .json in this folder\n")
 
 
+@table("options, names_a_folder", {"one text": ([], False), "a folder": (["--output-directory"], True), "YAML": (["--output=yaml"], False)})
+def test_what_kubectl_dumps_of_a_cluster_is_read(options, names_a_folder, control_plane, tmp_path):
+    control_plane.create(node("a"), pod("there", nodeName="a"), pod("p"))
+    options = [*options, *[tmp_path / "dump"] * names_a_folder]
+    dump = subprocess.run([control_plane.assets / "kubectl", "--kubeconfig", control_plane.kubeconfig(), "cluster-info", "dump", "-A", *options],
+                          capture_output=True, text=True)
+    assert dump.returncode == 0, dump.stderr
+    run = run_scheduler("--cluster", tmp_path / "dump" if names_a_folder else "-", input=dump.stdout)
+    assert (run.returncode, run.stderr) == (0, "") and "default/p -> a " in run.stdout and "+p, there" in run.stdout
+
+
 def test_pods_with_generate_name_get_names_that_differ():
     prefixed = [pod("x", metadata={"name": None, "generateName": "job-"}) for _ in range(3)]
     decisions, said = placed(*prefixed)
