@@ -326,15 +326,17 @@ def going(thing):
     "a Deployment of three": ([workload("Deployment", replicas=3)], 3),
     "one unless it says how many": ([workload("ReplicaSet")], 1),
     "none": ([workload("ReplicaSet", replicas=0)], 0),
-    "a ReplicationController, which needs no selector": ([workload("ReplicationController", replicas=2, selector=None)], 2),
+    "a ReplicationController, which needs no selector": (
+        [workload("ReplicationController", replicas=2, selector=None), pod("x", labels={"app": "w"})], 2),
     "those that are there count": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet"), owned("y", "ReplicaSet")], 3),
     "... also without an owner": ([workload("ReplicaSet", replicas=3), pod("x", labels={"app": "w"})], 3),
+    "... unless it has other labels": ([workload("ReplicaSet", replicas=3), pod("x", labels={"app": "v"})], 4),
     "... but not those of others": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet", "v")], 4),
     "... nor those that have ended": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet", status=ENDED)], 4),
     "... and not while it is being deleted": ([going(workload("ReplicaSet", replicas=3))], 0),
     "a Deployment in a copy without ReplicaSets": (
         [workload("Deployment", replicas=3), owned("x", "ReplicaSet", "w-1"), owned("y", "ReplicaSet", "w-1")], 3),
-    "a StatefulSet makes the numbers that lack": ([workload("StatefulSet", replicas=3), pod("w-1")], 3),
+    "a StatefulSet makes the numbers that lack": ([workload("StatefulSet", replicas=3), pod("w-1"), pod("w-7")], 4),
     "a DaemonSet, on each node that it tolerates": (
         [workload("DaemonSet"), node("b"), node("c", taints=[{"key": "a", "effect": "NoSchedule"}]), node("d", unschedulable=True)], 3),
     "... and selects": ([workload("DaemonSet", template={"nodeSelector": {"disk": "ssd"}}), node("b", labels={"disk": "ssd"})], 1),
@@ -384,6 +386,22 @@ def test_pods_of_an_indexed_job_have_the_numbers_that_lack(tmp_path):
     assert [each["metadata"]["name"][:-5] for each in made] == ["w-2-", "w-3-"]
     assert [each["metadata"]["labels"][number] for each in made] == ["2", "3"]
     assert made[0]["metadata"]["labels"]["job-name"] == made[0]["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "w"
+
+
+def test_what_a_stateful_set_has_stays_as_it_is(tmp_path):
+    template = {"metadata": {"name": "data"}, "spec": claim()["spec"]}
+    of_set = workload("StatefulSet", replicas=3, volumeClaimTemplates=[template])
+    there = [node("a"), pod("w-1", nodeName="a"), claim("data-w-0", volumeName="v")]
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([of_set, *there]))
+    objects = scheduler.Manifests([tmp_path / "cluster.yaml"]).objects
+    assert [objects["pods", "default", f"w-{i}"]["spec"].get("nodeName") for i in range(3)] == [None, "a", None]
+    claims = {name: thing["spec"].get("volumeName") for (resource, _, name), thing in objects.items() if "claim" in resource}
+    assert claims == {"data-w-0": "v", "data-w-2": None}
+
+
+def test_a_generated_name_is_that_of_no_other():
+    first = scheduler.generated("job-", "pods", "default", {"another": {}})
+    assert scheduler.generated("job-", "pods", "default", {("pods", "default", first): {}}) != first
 
 
 def test_many_pods_of_a_workload_have_names_that_differ(tmp_path):
@@ -533,18 +551,18 @@ def test_a_static_pod_whose_node_was_taken_away_is_where_its_kubelet_is(metadata
     assert ("kube-system/etcd" in run.stdout) == (where is not None)
 
 
-@table("of, is_placed", {
-    "one of ours": (pod("p", nodeName="a", status={"phase": "Running"}), True),
+@table("of, shown", {
+    "one of ours": (pod("p", nodeName="a", status={"phase": "Running"}), ["1/110", "+p"]),
     "... as large as it asks to be, not as it was": (
-        pod("p", nodeName="a", status={"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "9"}}}]}), True),
-    "another scheduler's": (pod("p", nodeName="a", schedulerName="other"), False),
-    "one that has ended": (pod("p", nodeName="a", status={"phase": "Succeeded"}), False),
-    "one that is being deleted": (pod("p", nodeName="a", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}), False),
-    "a static one": (pod("p", nodeName="a", metadata=OF_NODE), False),
+        pod("p", nodeName="a", status={"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "9"}}}]}), ["1/110", "+p"]),
+    "another scheduler's": (pod("p", nodeName="a", schedulerName="other"), ["1/110", "p"]),
+    "one that has ended": (pod("p", nodeName="a", status={"phase": "Succeeded"}), ["0/110"]),
+    "one that is being deleted": (pod("p", nodeName="a", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}), ["1/110", "p"]),
+    "a static one": (pod("p", nodeName="a", metadata=OF_NODE), ["1/110", "p"]),
 })
-def test_anew_are_placed(of, is_placed):
+def test_anew_are_placed(of, shown):
     run = run_scheduler("--cluster", "-", "--anew", input=yaml.safe_dump_all([node("a"), of]))
-    assert ("default/p -> a" in run.stdout) == is_placed
+    assert re.findall(r"\d/110|(?<=    )\+?p$", run.stdout, re.M) == shown
 
 
 def test_anew_is_for_manifests_only():

@@ -18,8 +18,7 @@ from scheduler_extras.trouble import warn_once
 MOST = 10_000  # pods that are made of one workload
 INDEX = "batch.kubernetes.io/job-completion-index"  # of a pod of an Indexed Job: a label, and an annotation
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # of which generated names are made
-LOST = "a ReplicaSet that is not among the manifests"
-ADOPTED_FROM = {"Deployment": LOST, "Job": None}  # kind -> of which owner it adopts pods; else of none, ""
+LOST = "a ReplicaSet that is not there"  # as the owner of pods
 DAEMON_TAINTS = {  # what the pods of a DaemonSet tolerate -> its effect
     "not-ready": "NoExecute", "unreachable": "NoExecute", "disk-pressure": "NoSchedule",
     "memory-pressure": "NoSchedule", "pid-pressure": "NoSchedule", "unschedulable": "NoSchedule"}
@@ -63,7 +62,7 @@ class Workload:
         if resource in SELECT_BY_LABELS and not selector:
             selector = {"matchLabels": self.labels}
         meant = label_selector(selector)
-        orphans = owned[ADOPTED_FROM.get(kind, ""), self.namespace, ""]
+        orphans = owned[LOST if kind == "Deployment" else "", self.namespace, ""]
         self.adopted = [pod for pod in orphans if satisfies(pick(pod, dict, "metadata", "labels"), meant)]
         self.pods = owned[kind, self.namespace, self.name] + self.adopted
 
