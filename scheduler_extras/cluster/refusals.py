@@ -169,23 +169,23 @@ NAMED_KINDS = (*CHECKED_KINDS, *WORKLOADS, "PersistentVolumeClaim", "PriorityCla
                "Namespace", "Service")
 
 
-def refusals(kind, thing, place=""):
-    """Yield why an API server would refuse an object of this kind. place: of a template, where it is."""
-    yield from problems_with(kind, thing, place)
+def refusals(kind, thing, prefix=""):
+    """Yield why an API server would refuse an object of this kind. prefix: of places in a template."""
     metadata = pick(thing, dict, "metadata")
-    if kind in NAMED_KINDS and not place:
-        yield from problems_with("metadata", metadata, "metadata")
     spec = pick(thing, dict, "spec")
+    yield from problems_with(kind, thing, "")
+    if kind in NAMED_KINDS and not prefix:
+        yield from problems_with("metadata", metadata, "metadata")
     if kind in CHECKED_KINDS:
-        yield from refused_in(spec, f"{place}.spec".lstrip("."), f"{kind} spec")
-        yield from refused_in(pick(metadata, dict, "labels"), f"{place}.metadata.labels".lstrip("."))
+        yield from refused_in(spec, f"{prefix}spec", f"{kind} spec")
+        yield from problems_with("labels", pick(metadata, dict, "labels"), f"{prefix}metadata.labels")
     else:
         yield from problems_with(f"{kind} spec", spec, "spec")
     if kind in WORKLOADS:
-        yield from refusals("Pod", pick(spec, dict, "template"), "spec.template")
+        yield from refusals("Pod", pick(spec, dict, "template"), "spec.template.")
 
 
-def refused_in(part, place, name=None):
+def refused_in(part, place, name):
     """Yield what an API server refuses in a part of an object, but not within what it refuses as a whole."""
     refused = ()  # places
     for where, name_of_each, each in parts_of(part, place, name):

@@ -150,29 +150,32 @@ def node_asked_for(pod):
 
 
 def pods_of_job(workload):
-    """Yield the pods that run at first. Upstream: pkg/controller/job."""
-    spec = workload.spec
-    succeeded = [pod for pod in workload.pods if text_at(pod, "status", "phase") == "Succeeded"]
-    has_ended = any(each.get("type") in ("Complete", "Failed") and each.get("status") == "True"
-                    for each in pick(workload.status, list, "conditions", of=dict))
-    wanted = number_in(spec, "parallelism")
-    if spec.get("completions") is not None:
-        wanted = min(wanted, pick(spec, int, "completions") - len(succeeded))
-    elif succeeded:
-        wanted = 0
-    if pick(spec, bool, "suspend") or has_ended:
-        wanted = 0
+    """Yield the pods that run at first; an Indexed Job's have numbers. Upstream: pkg/controller/job."""
     labels = {"job-name": workload.name, "controller-uid": workload.reference["uid"]}
     labels |= {f"batch.kubernetes.io/{key}": value for key, value in labels.items()}
-    missing = max(wanted - len(active(workload.pods)), 0)
-    if text_at(spec, "completionMode") != "Indexed":
+    there = active(workload.pods)
+    succeeded = [pod for pod in workload.pods if text_at(pod, "status", "phase") == "Succeeded"]
+    missing = max(pods_at_a_time(workload, len(succeeded)) - len(there), 0)
+    if text_at(workload.spec, "completionMode") != "Indexed":
         yield from itertools.repeat((f"{workload.name}-", labels, {}), missing)
         return
-    there = succeeded + active(workload.pods)
-    taken = {text_at(pod, "metadata", "annotations", INDEX) for pod in there}
-    free = [str(i) for i in range(min(pick(spec, int, "completions"), MOST)) if str(i) not in taken]
-    for index in free[:missing]:
-        yield f"{workload.name}-{index}-", labels | {INDEX: index}, {}
+    taken = {text_at(pod, "metadata", "annotations", INDEX) for pod in there + succeeded}
+    numbers = map(str, range(pick(workload.spec, int, "completions")))
+    free = (number for number in numbers if number not in taken)
+    for number in itertools.islice(free, missing):
+        yield f"{workload.name}-{number}-", labels | {INDEX: number}, {}
+
+
+def pods_at_a_time(job, succeeded):
+    """Return how many pods of a Job are to run beside each other, after so many have succeeded."""
+    has_ended = any(each.get("type") in ("Complete", "Failed") and each.get("status") == "True"
+                    for each in pick(job.status, list, "conditions", of=dict))
+    if has_ended or pick(job.spec, bool, "suspend"):
+        return 0
+    wanted = number_in(job.spec, "parallelism")
+    if job.spec.get("completions") is not None:
+        return min(wanted, pick(job.spec, int, "completions") - succeeded)
+    return 0 if succeeded else wanted
 
 
 MAKERS = {"ReplicaSet": pods_of_replicas, "ReplicationController": pods_of_replicas,
