@@ -396,6 +396,8 @@ def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, said)
         {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.example.com"}}, ""),
     "... and of a group whose kinds are read": ({"apiVersion": "apps/v1", "kind": "StatefulSets", "metadata": {"name": "x"}},
                                                 '-: StatefulSets x: kind: did you mean "StatefulSet"?\n'),
+    "a schema in which a field is named as one of pods": (
+        {"kind": "CustomResourceDefinition", "metadata": {"name": "x"}, "spec": {"resources": {"type": "object"}, "ports": [{"appProtocol": "x"}]}}, ""),
     "a kind that no rule reads": ({"kind": "ConfigMap", "metadata": {"name": "x"}}, ""),
 })
 def test_what_is_odd_in_a_manifest_is_said(thing, said):

@@ -7,7 +7,7 @@ manifests.py asks it about each object.
 import functools
 
 from scheduler import Malformed, pick, read_requirement, text_at
-from scheduler_extras.cluster.refusals import CONTAINERS, FIELDS, parts_of
+from scheduler_extras.cluster.refusals import CHECKED_KINDS, CONTAINERS, FIELDS, parts_of
 from scheduler_extras.cluster.workloads import WORKLOADS
 from scheduler_extras.policy.files import nearly
 from scheduler_extras.rule import WHEN
@@ -33,9 +33,11 @@ SPELT = {  # part -> fields that rules look at: of what is nearly one of these, 
     f"preferred{WHEN}[]": ("weight", "preference", "podAffinityTerm"),
     **dict.fromkeys(["nodeSelectorTerms[]", "preference"], ("matchExpressions", "matchFields")),
     **dict.fromkeys(["labelSelector", "namespaceSelector"], ("matchLabels", "matchExpressions")),
+    **dict.fromkeys([f"required{WHEN}[]", "podAffinityTerm"],
+                    ("topologyKey", "labelSelector", "namespaces", "namespaceSelector")),
     **{part: tuple(FIELDS[part]) for part in (
-        "tolerations[]", "ports[]", "matchExpressions[]", "matchFields[]", "nodeAffinity", "podAffinity",
-        "podAntiAffinity", "podAffinityTerm", f"required{WHEN}[]", "topologySpreadConstraints[]")}}
+        "tolerations[]", "ports[]", "matchExpressions[]", "nodeAffinity", "podAffinity", "podAntiAffinity",
+        "topologySpreadConstraints[]")}}
 CLUSTER_WIDE = [  # kinds of objects that have no namespace
     "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
     "PriorityClass"]
@@ -61,7 +63,8 @@ def remarks_on(kind, thing):
     if meant:
         yield f'kind: did you mean "{meant}"?'
     spec = pick(thing, dict, "spec")
-    yield from odd_in(spec)
+    if kind in (*CHECKED_KINDS, *WORKLOADS, "CronJob"):  # elsewhere, a field of such a name may be anything
+        yield from odd_in(spec)
     is_copied = "uid" in thing["metadata"]  # then what is to become of it has
     if kind in NOT_OBEYED and not is_copied:
         yield NOT_OBEYED[kind]
