@@ -27,7 +27,7 @@ def complete(resource, thing, age):
         metadata["creationTimestamp"] = f"{age:09}"
     spec = pick(thing, dict, "spec")
     if resource == "pods":
-        thing["spec"] = completed(spec)
+        thing["spec"] = with_defaults(spec)
     elif resource in READ_BY:
         READ_BY[resource](thing)
 
@@ -46,7 +46,7 @@ READ_BY = {  # resource -> a function that raises Malformed if the object cannot
     **dict.fromkeys(SELECT_BY_LABELS, lambda thing: pick(thing, dict, "spec", "selector", of=str))}
 
 
-def completed(spec):
+def with_defaults(spec):
     """Return a pod's spec as the API server completes it. Upstream: pkg/apis/core/v1/defaults.go."""
     spec = spec | {"schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
     on_host_network = pick(spec, bool, "hostNetwork")
