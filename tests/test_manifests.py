@@ -41,6 +41,7 @@ BARE = [{name: thing[name] for name in ("metadata", "spec", "status") if name in
     "Windows' lines, and a mark of Unicode": ("\ufeff" + json.dumps(NODE) + "\r\n" + json.dumps(POD) + "\r\n",),
     "an export of kube-scheduler-simulator": (yaml.safe_dump({
         "pods": BARE[1:], "nodes": BARE[:1], "pvs": [], "pvcs": None, "schedulerConfig": {"kind": "KubeSchedulerConfiguration"}}),),
+    "... as its first versions wrote it": (json.dumps({"podList": BARE[1:], "nodeList": BARE[:1], "pvList": [], "schedulerConfig": None}),),
 })
 def test_what_kubectl_and_others_write_is_read(text):
     run = run_scheduler("--cluster", "-", input=text[0])

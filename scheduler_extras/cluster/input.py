@@ -9,9 +9,11 @@ from scheduler_extras.policy.files import parse, text_in
 
 SUFFIXES = (".yaml", ".yml", ".json")  # of the files of a folder that are read
 LOGS = re.compile(r"^==== START (logs for [^\n]*) ====$.*?==== END \1 ====", re.MULTILINE | re.DOTALL)
-EXPORTED = {  # what an export of kube-scheduler-simulator has -> the kind
+EXPORTED = {  # what an export of kube-scheduler-simulator has, today and at first -> the kind
     "namespaces": "Namespace", "priorityClasses": "PriorityClass", "storageClasses": "StorageClass",
-    "pvs": "PersistentVolume", "pvcs": "PersistentVolumeClaim", "nodes": "Node", "pods": "Pod"}
+    "pvs": "PersistentVolume", "pvcs": "PersistentVolumeClaim", "nodes": "Node", "pods": "Pod",
+    "storageClassList": "StorageClass", "pvList": "PersistentVolume", "pvcList": "PersistentVolumeClaim",
+    "nodeList": "Node", "podList": "Pod"}
 
 
 def files_at(path):
@@ -45,7 +47,7 @@ def things_in(document, kind=""):
             yield from things_in(each, kind)
     elif isinstance(document, dict) and "items" in document:
         yield from things_in(pick(document, list, "items"), text_at(document, "kind").removesuffix("List"))
-    elif isinstance(document, dict) and not document.get("kind") and {"nodes", "pods"} & document.keys():
+    elif isinstance(document, dict) and not document.get("kind") and EXPORTED.keys() & document.keys():
         for name, kind_of_all in EXPORTED.items():
             yield from things_in(pick(document, list, name), kind_of_all)
     else:
