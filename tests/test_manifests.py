@@ -585,9 +585,15 @@ def test_explain_answers_for_the_state_that_the_run_has_when_it_comes_to_the_pod
     assert run.returncode == 0 and re.search(r"[ab] \(1 in hostname [ab], 0 in full, maxSkew 1\)", text)
 
 
-def test_explain_hints_at_the_pod_that_is_meant():
-    run = run_scheduler("--cluster", "-", "--explain", "w1", input=yaml.safe_dump_all(FULL))
-    assert run.returncode == 1 and run.stderr.endswith('; did you mean "default/w-1"?\n')
+@table("asked, said", {
+    "a name that is nearly one": ("w1", '; did you mean "default/w-1"?'),
+    "the name of a workload": ("of-workload", '; did you mean "default/of-workload-'),
+    "a name that is near none": ("zzz", "default/ may be left out)\n"),
+})
+@pytest.mark.parametrize("option", ["--explain", "--fits"])
+def test_a_hint_names_the_pod_that_is_meant(asked, said, option):
+    run = run_scheduler("--cluster", "-", option, asked, input=yaml.safe_dump_all([*FULL, workload("Deployment", "of-workload")]))
+    assert run.returncode == 1 and said in run.stderr
 
 
 @table("of, said", {

@@ -47,7 +47,9 @@ def find_pod(asked, pods):
     key = f"{namespace or 'default'}/{name}"
     if key not in pods:
         hint = "NAMESPACE/NAME of one that has not ended; default/ may be left out"
-        raise ApiError(404, f'pod "{key}" not found ({hint}){did_you_mean(key, [*pods], "")}')
+        of_workload = next((each for each in pods if each.startswith(f"{key}-")), None)
+        meant = f'; did you mean "{of_workload}"?' if of_workload else did_you_mean(key, [*pods], "")
+        raise ApiError(404, f'pod "{key}" not found ({hint}){meant}')
     return pods[key]
 
 
