@@ -381,6 +381,11 @@ def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, said)
                   "-: CronJob c: no pods are made of its template here: add the pods themselves\n"),
     "a workload of somebody else's": ({"kind": "Rollout", "metadata": {"name": "c"}, "spec": {"template": {}}},
                                       "-: Rollout c: no pods are made of its template here: add the pods themselves\n"),
+    "a template of pods that no controller makes": (
+        {"kind": "PodTemplate", "metadata": {"name": "c"}, "template": {"spec": {"containers": []}}},
+        "-: PodTemplate c: no pods are made of its template here: add the pods themselves\n"),
+    "a template of nodes": ({"kind": "NodePool", "metadata": {"name": "c"}, "spec": {"template": {"spec": {"taints": []}}}}, ""),
+    "a template of texts": ({"kind": "SealedSecret", "metadata": {"name": "c"}, "spec": {"template": {"type": "Opaque"}}}, ""),
     "what admission obeys": (
         {"kind": "LimitRange", "metadata": {"name": "x"}},
         "-: LimitRange x: pods do not get its requests and limits here: add these to the pods themselves\n"),

@@ -68,9 +68,16 @@ def remarks_on(kind, thing):
     is_copied = "uid" in thing["metadata"]  # then what is to become of it has
     if kind in NOT_OBEYED and not is_copied:
         yield NOT_OBEYED[kind]
-    has_template = not {"template", "jobTemplate"}.isdisjoint([*thing, *spec])
+    has_template = "jobTemplate" in spec or any(
+        is_of_pods(part["template"]) for part in (thing, spec) if "template" in part)
     if has_template and not is_copied and kind not in WORKLOADS:
         yield "no pods are made of its template here: add the pods themselves"
+
+
+def is_of_pods(template):
+    """Say whether a template is one of pods, or does not say what it is of."""
+    spec = template.get("spec") if isinstance(template, dict) else None
+    return not template or (isinstance(spec, dict) and "containers" in spec)
 
 
 def odd_in(spec):
