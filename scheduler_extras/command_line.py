@@ -18,20 +18,18 @@ from concurrent.futures import wait
 from pathlib import Path
 
 import scheduler
-from scheduler import ApiError, InputError, log, run, schedule
+from scheduler import ApiError, InputError, log, run
 from scheduler_extras.cluster.election import LeaderElection
-from scheduler_extras.cluster.live import ListedCluster, LiveCluster, come_to, make_passes
+from scheduler_extras.cluster.live import ListedCluster, LiveCluster, make_passes
 from scheduler_extras.cluster.manifests import Manifests
 from scheduler_extras.cluster.proxy import PooledProxy, share_memory_among_threads
-from scheduler_extras.cluster.queue import PodRecord
 from scheduler_extras.policy.files import did_you_mean
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.reloading import READERS, PolicyFile
+from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.rules.resources import CHANCE
 from scheduler_extras.show.compare import compare
-from scheduler_extras.show.fits import show_fits
+from scheduler_extras.show.one_pod import show_one_pod
 from scheduler_extras.show.page import Page, keys_asked_for
-from scheduler_extras.show.picture import picture, pods_without_node, where_it_stands
+from scheduler_extras.show.picture import picture, pods_without_node
 from scheduler_extras.show.report import Reporter
 from scheduler_extras.show.text import Screen, traceback_in_lines
 from scheduler_extras.trouble import CAME_ROUND, FAILURE, RULE_OF, STOP, in_background, one_line, warn_once
@@ -156,7 +154,7 @@ def run_command(options, screen):
     kind_of_cluster = ListedCluster if options.cluster or is_explained or options.fits else LiveCluster
     cluster = kind_of_cluster(api, report, options.dry_run, at_rest=report.sum_up)
     if is_explained or options.fits:
-        return explain_pod(cluster, files[0], stop, options, screen)
+        return show_one_pod(cluster, files[0], stop, options, screen)
     say_at_start(policies, files[0].path, options)
     waiting = waiting_at_start(cluster, policies, stop, options)
     if waiting is not None:
@@ -290,51 +288,6 @@ def schedule_manifests(cluster, policies, stop, options, screen):
         screen.print(*picture(snapshot.nodes.values(), pods, screen, waiting),
                      *pods_without_node(pods, snapshot, screen, reasons))
     return cluster.has_failed() or stop.is_set()
-
-
-def explain_pod(cluster, policy_file, stop, options, screen):
-    """Show where a pod would go, whether or not anybody would try it, or how many copies of it would fit.
-
-    Of manifests, the pods come first that the run would place before it. Return whether a rule failed.
-    """
-    path = policy_file.path
-    policies = policy_file.policies
-    snapshot = cluster.look(policies)
-    namespace, _, name = (options.fits or options.explain).rpartition("/")
-    key = f"{namespace or 'default'}/{name}"
-    pod = cluster.cache.pods.get(key)
-    if not pod:
-        hint = "NAMESPACE/NAME of one that has not ended; default/ may be left out"
-        meant = did_you_mean(key, [*cluster.cache.pods], "")
-        raise ApiError(404, f'pod "{key}" not found ({hint}){meant}')
-    stands = where_it_stands(pod, snapshot)
-    read = READERS.get("KubeSchedulerConfiguration")
-    if read and pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:
-        path = "the default profile of today's kube-scheduler"
-        policies = read({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
-    policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
-    if options.fits:
-        show_fits(pod, cluster, policy, options, screen)
-        return False
-    is_in_a_run = options.cluster and pod.scheduler in policies
-    others = come_to(pod, cluster, policies, stop) if is_in_a_run else 0
-    when = "If scheduled now" if not others else (
-        f"When the run comes to it, behind {others} other{'s' * (others > 1)}")
-    cluster.cache.nodes.place(pod, "")
-    pod.node_name = ""
-    pod.record = PodRecord(pod)
-    decision = schedule(pod, snapshot, policy)
-    policy.seek_remedy(decision, snapshot)
-    if decision.node:  # rules are asked what they say before the binding; nothing is sent
-        cluster.cycle.assume(decision)
-        cluster.cycle.ask_rules(decision)
-    cluster.cycle.end_turn(decision)  # what has gone wrong makes the exit code 1
-    heading = f"{pod.key} {stands}. {when}, by {path}"
-    cluster.show(decision, heading)
-    if options.output == "html":
-        cluster.show.path = path
-        screen.print(cluster.show.document(nodes=()))
-    return cluster.has_failed()
 
 
 def main(argv=None):

@@ -381,6 +381,11 @@ def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, said)
                   "-: CronJob c: no pods are made of its template here: add the pods themselves\n"),
     "a workload of somebody else's": ({"kind": "Rollout", "metadata": {"name": "c"}, "spec": {"template": {}}},
                                       "-: Rollout c: no pods are made of its template here: add the pods themselves\n"),
+    "a template of pods that no controller makes": (
+        {"kind": "PodTemplate", "metadata": {"name": "c"}, "template": {"spec": {"containers": []}}},
+        "-: PodTemplate c: no pods are made of its template here: add the pods themselves\n"),
+    "a template of nodes": ({"kind": "NodePool", "metadata": {"name": "c"}, "spec": {"template": {"spec": {"taints": []}}}}, ""),
+    "a template of texts": ({"kind": "SealedSecret", "metadata": {"name": "c"}, "spec": {"template": {"type": "Opaque"}}}, ""),
     "what admission obeys": (
         {"kind": "LimitRange", "metadata": {"name": "x"}},
         "-: LimitRange x: pods do not get its requests and limits here: add these to the pods themselves\n"),
@@ -396,6 +401,8 @@ def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, said)
         {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.example.com"}}, ""),
     "... and of a group whose kinds are read": ({"apiVersion": "apps/v1", "kind": "StatefulSets", "metadata": {"name": "x"}},
                                                 '-: StatefulSets x: kind: did you mean "StatefulSet"?\n'),
+    "a schema in which a field is named as one of pods": (
+        {"kind": "CustomResourceDefinition", "metadata": {"name": "x"}, "spec": {"resources": {"type": "object"}, "ports": [{"appProtocol": "x"}]}}, ""),
     "a kind that no rule reads": ({"kind": "ConfigMap", "metadata": {"name": "x"}}, ""),
 })
 def test_what_is_odd_in_a_manifest_is_said(thing, said):

@@ -348,11 +348,12 @@ def test_pods_are_counted_as_cpu_is(nodes, of, said):
 
 
 def test_a_term_of_node_affinity_that_is_invalid_is_named():
-    term = {"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["150.1"]}]}
+    term = {"matchExpressions": [{"key": f"example.com/{each}", "operator": "Exists"} for each in ("a-long-name", "another-one")]
+            + [{"key": "size", "operator": "Gt", "values": ["150.1"]}]}
     affinity = {"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [term]}}}
     text = " ".join(" ".join(shown(decide(policy(), pod("p", affinity=affinity), node("a", labels={"size": "200"})))).split())
     assert ("! default/p has node affinity of which nodeSelectorTerms[0] is invalid, and matches no node: for 'Gt', 'Lt' operators, "
-            "the value must be an integer") in text
+            "the value must be an integer: ") in text and '"values": ["150.1"]' in text
 
 
 @table("names, shown", {

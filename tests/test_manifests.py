@@ -6,6 +6,7 @@ Where a control plane is there, its API server refuses the same, and its control
 import collections
 import json
 import re
+import subprocess
 
 import pytest
 import yaml
@@ -28,13 +29,19 @@ BARE = [{name: thing[name] for name in ("metadata", "spec", "status") if name in
     "JSON documents one after another": (json.dumps(NODES, indent=1) + "\n" + json.dumps(PODS, indent=1),),
     "... one on a line": (json.dumps(NODE) + "\n" + json.dumps(POD) + "\n",),
     "... with --- between them": (json.dumps(NODE) + "\n---\n" + json.dumps(POD) + "\n",),
+    "... and YAML behind it": (json.dumps(NODE, indent=1) + "\n---\n" + yaml.safe_dump(POD),),
     "an array": (json.dumps([NODE, POD]),),
     "a list of nothing": (json.dumps([NODE, POD, {"kind": "EventList", "items": None}]),),
+    "lists whose items do not say their kind": (json.dumps(NODES | {"items": BARE[:1]}) + json.dumps(PODS | {"items": BARE[1:]}),),
     "lists in an array": (json.dumps([NODES, PODS]),),
     "a list in YAML": (yaml.safe_dump([NODE, POD]),),
     "kubectl cluster-info dump": (json.dumps(NODES) + "\n" + json.dumps({"kind": "EventList", "items": []}) + "\n" + json.dumps(PODS) + "\n" + LOG,),
+    "... with logs that end without a new line": (json.dumps(NODES) + json.dumps(PODS) + "\n" + LOG.replace("[\n", "==== END logs for ") + LOG,),
+    "a List in a List": (json.dumps({"kind": "List", "items": [{"kind": "List", "items": [NODE]}, POD]}),),
+    "Windows' lines, and a mark of Unicode": ("\ufeff" + json.dumps(NODE) + "\r\n" + json.dumps(POD) + "\r\n",),
     "an export of kube-scheduler-simulator": (yaml.safe_dump({
         "pods": BARE[1:], "nodes": BARE[:1], "pvs": [], "pvcs": None, "schedulerConfig": {"kind": "KubeSchedulerConfiguration"}}),),
+    "... as its first versions wrote it": (json.dumps({"podList": BARE[1:], "nodeList": BARE[:1], "pvList": [], "schedulerConfig": None}),),
 })
 def test_what_kubectl_and_others_write_is_read(text):
     run = run_scheduler("--cluster", "-", input=text[0])
@@ -42,9 +49,10 @@ def test_what_kubectl_and_others_write_is_read(text):
 
 
 def test_a_folder_means_the_manifests_in_it(tmp_path):
-    for name, content in {"a.json": json.dumps(NODES), "b.yaml": yaml.safe_dump(POD), "c.yml": yaml.safe_dump(pod("p2")),
-                          "notes.txt": "nothing: [", "deeper/d.yaml": "nothing: ["}.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    """Also what `kubectl cluster-info dump --output-directory` puts into folders; a ConfigMap's volume has a hidden copy of each file."""
+    for name, content in {"a.json": json.dumps(NODES), "b.yaml": yaml.safe_dump(POD), "default/c.yml": yaml.safe_dump(pod("p2")),
+                          "README.md": "nothing: [", "default/web/logs.txt": "nothing: [", "..2024/b.yaml": yaml.safe_dump(POD)}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(content)
     run = run_scheduler("--cluster", tmp_path)
     assert run.stderr == "" and re.findall(r"^default/(\w+) -> n1 ", run.stdout, re.M) == ["p1", "p2"]
@@ -53,6 +61,17 @@ def test_a_folder_means_the_manifests_in_it(tmp_path):
     (tmp_path / "empty").mkdir()
     assert run_scheduler("--cluster", tmp_path / "empty").stderr == (
         f"{tmp_path}/empty: there is no file .yaml, .yml, .json in this folder\n")
+
+
+@table("options, names_a_folder", {"one text": ([], False), "a folder": (["--output-directory"], True), "YAML": (["--output=yaml"], False)})
+def test_what_kubectl_dumps_of_a_cluster_is_read(options, names_a_folder, control_plane, tmp_path):
+    control_plane.create(node("a"), pod("there", nodeName="a"), pod("p"))
+    options = [*options, *[tmp_path / "dump"] * names_a_folder]
+    dump = subprocess.run([control_plane.assets / "kubectl", "--kubeconfig", control_plane.kubeconfig(), "cluster-info", "dump", "-A", *options],
+                          capture_output=True, text=True)
+    assert dump.returncode == 0, dump.stderr
+    run = run_scheduler("--cluster", tmp_path / "dump" if names_a_folder else "-", input=dump.stdout)
+    assert (run.returncode, run.stderr) == (0, "") and "default/p -> a " in run.stdout and "+p, there" in run.stdout
 
 
 def test_pods_with_generate_name_get_names_that_differ():
@@ -66,6 +85,7 @@ def test_pods_with_generate_name_get_names_that_differ():
     "words behind a document": ('{"kind": "Node"}\nwords\n', "line 2: expected { or [, as in what comes before it: words"),
     "a mistake in the second document": (
         json.dumps(NODE) + '\n{"kind": "Pod",\n "metadata": {"name" "p"}}\n', """line 3: Expecting ':' delimiter: "metadata": {"name" "p"}}"""),
+    "a mistake in YAML behind JSON": ('{"kind": "Node"}\n---\na: b: c\n', "line 3: mapping values are not allowed in this context: a: b: c"),
     "--- is missing": (
         "apiVersion: v1\nmetadata: {name: a}\napiVersion: v1\n",
         'line 3: duplicate key "apiVersion", as of a second object; is the line --- missing above it?: apiVersion: v1'),
@@ -148,6 +168,24 @@ REFUSED = {
             {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}]}}}),
         f"spec.affinity.nodeAffinity.required{scheduler.WHEN}.nodeSelectorTerms[0].matchExpressions[0].values: may not be specified "
         "when `operator` is 'Exists' or 'DoesNotExist'"),
+    "a value without quotes": (
+        spec(affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "a", "operator": "Gt", "values": [5]}]}]}}}),
+        f"spec.affinity.nodeAffinity.required{scheduler.WHEN}.nodeSelectorTerms[0].matchExpressions[0].values[0]: expected a string, got 5"),
+    "a resource of a name with two slashes": (
+        spec(containers=[{"name": "c", "image": "x", "resources": {"limits": {"example.com/gpu/big": "1"}}}]),
+        "spec.containers[0].resources.limits.example.com/gpu/big: expected a name, such as example.com/gpu; "
+        "spec.containers[0].resources.requests.example.com/gpu/big: expected a name, such as example.com/gpu"),
+    "two volumes of one name": (
+        spec(volumes=[{"name": "v", "emptyDir": {}}] * 2), "spec.volumes: Duplicate value of {name}"),
+    "one taint twice": (
+        node("m", taints=[{"key": "a", "value": value, "effect": "NoSchedule"} for value in "bc"]),
+        "spec.taints: Duplicate value of {key, effect}"),
+    "a Deployment that selects others' pods": (
+        kind("Deployment", "d", "default", apiVersion="apps/v1", spec={
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}}),
+        "spec.template.metadata.labels: `selector` does not match template `labels`"),
     "a Deployment that selects nothing": (
         kind("Deployment", "d", "default", apiVersion="apps/v1", spec={
             "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}}),
@@ -178,7 +216,7 @@ def test_what_an_api_server_refuses_is_named_and_left_out(thing, said):
 def test_an_api_server_refuses_it(thing, said, control_plane):
     url = f"{control_plane.server}/api/v1/{PLACES[thing['kind']]}"
     answer = control_plane.session.post(url, json=thing, timeout=60)
-    assert answer.status_code in (403, 422), answer.text
+    assert answer.status_code in (400, 403, 422), answer.text
 
 
 @table("thing", {
@@ -224,6 +262,14 @@ def test_a_copied_pod_with_a_mistake_is_told(metadata, spec, is_there):
             "matchExpressions": [{"key": "a", "operator": "Lt", "values": ["x"]}]}}]}}},
         f"-: Pod p: spec.affinity.nodeAffinity.preferred{scheduler.WHEN}[0].preference.matchExpressions[0]: for 'Gt', 'Lt' "
         "operators, the value must be an integer\n"),
+    "a field that is misspelt": ({"nodeselector": {"a": "b"}}, '-: Pod p: spec.nodeselector: did you mean "nodeSelector"?\n'),
+    "... of a container": (
+        {"containers": [{"name": "c", "resource": {}}]}, '-: Pod p: spec.containers[0].resource: did you mean "resources"?\n'),
+    "... of an affinity": (
+        {"affinity": {"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+            {"matchExpression": [{"key": "a", "operator": "Exists"}]}]}}}},
+        f"-: Pod p: spec.affinity.nodeAffinity.required{scheduler.WHEN}.nodeSelectorTerms[0].matchExpression: "
+        'did you mean "matchExpressions"?\n'),
     "a priority that its class had once": ({"priority": 7}, ""),
 })
 def test_of_an_edited_copy_it_is_said_what_is_odd(fields, said):
@@ -272,16 +318,26 @@ def owned(name, by, number=0, **more):
 ENDED = {"phase": "Failed"}
 
 
+def going(thing):
+    """The object, which is being deleted."""
+    return thing | {"metadata": thing["metadata"] | {"deletionTimestamp": "2024-01-01T00:00:00Z"}}
+
+
 @table("things, count", {
     "a Deployment of three": ([workload("Deployment", replicas=3)], 3),
     "one unless it says how many": ([workload("ReplicaSet")], 1),
     "none": ([workload("ReplicaSet", replicas=0)], 0),
-    "a ReplicationController, which needs no selector": ([workload("ReplicationController", replicas=2, selector=None)], 2),
+    "a ReplicationController, which needs no selector": (
+        [workload("ReplicationController", replicas=2, selector=None), pod("x", labels={"app": "w"})], 2),
     "those that are there count": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet"), owned("y", "ReplicaSet")], 3),
     "... also without an owner": ([workload("ReplicaSet", replicas=3), pod("x", labels={"app": "w"})], 3),
+    "... unless it has other labels": ([workload("ReplicaSet", replicas=3), pod("x", labels={"app": "v"})], 4),
     "... but not those of others": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet", "v")], 4),
     "... nor those that have ended": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet", status=ENDED)], 4),
-    "a StatefulSet makes the numbers that lack": ([workload("StatefulSet", replicas=3), pod("w-1")], 3),
+    "... and not while it is being deleted": ([going(workload("ReplicaSet", replicas=3))], 0),
+    "a Deployment in a copy without ReplicaSets": (
+        [workload("Deployment", replicas=3), owned("x", "ReplicaSet", "w-1"), owned("y", "ReplicaSet", "w-1")], 3),
+    "a StatefulSet makes the numbers that lack": ([workload("StatefulSet", replicas=3), pod("w-1"), pod("w-7")], 4),
     "a DaemonSet, on each node that it tolerates": (
         [workload("DaemonSet"), node("b"), node("c", taints=[{"key": "a", "effect": "NoSchedule"}]), node("d", unschedulable=True)], 3),
     "... and selects": ([workload("DaemonSet", template={"nodeSelector": {"disk": "ssd"}}), node("b", labels={"disk": "ssd"})], 1),
@@ -290,6 +346,8 @@ ENDED = {"phase": "Failed"}
     "... as many as run at a time": ([workload("Job", parallelism=3, completions=5)], 3),
     "... as many as lack": ([workload("Job", parallelism=3, completions=2, suspend=False)], 2),
     "... none while it is suspended": ([workload("Job", suspend=True)], 0),
+    "... whose pods have gone since it ended": (
+        [workload("Job") | {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}], 0),
     "... one that has succeeded": ([workload("Job", completions=1), owned("x", "Job", status={"phase": "Succeeded"})], 1),
 })
 def test_workloads_make_pods(things, count, tmp_path):
@@ -299,9 +357,16 @@ def test_workloads_make_pods(things, count, tmp_path):
 OF_DEPLOYMENT = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "w", "uid": "1", "controller": True}]}
 
 
+def annotated(thing):
+    """The workload, with an annotation in its template."""
+    thing["spec"]["template"]["metadata"]["annotations"] = {"kubectl.kubernetes.io/restartedAt": "2024-01-01T00:00:00Z"}
+    return thing
+
+
 @table("replicas, existing, made", {
     "a ReplicaSet of the same template makes them": (3, workload("ReplicaSet", "w-1", replicas=1), {"w-1": 3}),
     "pods of an older template count": (3, workload("ReplicaSet", "w-1", template={"hostPID": True}, replicas=2), {"w-1": 1, "w-*": 2}),
+    "... as before `kubectl rollout restart`": (3, annotated(workload("ReplicaSet", "w-1", replicas=2)), {"w-1": 1, "w-*": 2}),
 })
 def test_a_deployment_goes_on_with_the_replica_set_that_it_has(replicas, existing, made, tmp_path):
     existing["metadata"] |= OF_DEPLOYMENT
@@ -311,6 +376,33 @@ def test_a_deployment_goes_on_with_the_replica_set_that_it_has(replicas, existin
     pods = made_of(tmp_path, node("a"), existing, workload("Deployment", replicas=replicas), there)
     names = [thing["metadata"]["ownerReferences"][0]["name"] for thing in pods]
     assert collections.Counter(name if name == "w-1" else "w-*" for name in names) == made
+
+
+def test_pods_of_an_indexed_job_have_the_numbers_that_lack(tmp_path):
+    number = "batch.kubernetes.io/job-completion-index"
+    there = [owned("w-1-abcde", "Job", nodeName="a"), owned("w-0-abcde", "Job", status={"phase": "Succeeded"})]
+    for i, each in zip("10", there):
+        each["metadata"]["annotations"] = {number: i}
+    made = made_of(tmp_path, node("a"), *there, workload("Job", completionMode="Indexed", completions=5, parallelism=3))[2:]
+    assert [each["metadata"]["name"][:-5] for each in made] == ["w-2-", "w-3-"]
+    assert [each["metadata"]["labels"][number] for each in made] == ["2", "3"]
+    assert made[0]["metadata"]["labels"]["job-name"] == made[0]["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "w"
+
+
+def test_what_a_stateful_set_has_stays_as_it_is(tmp_path):
+    template = {"metadata": {"name": "data"}, "spec": claim()["spec"]}
+    of_set = workload("StatefulSet", replicas=3, volumeClaimTemplates=[template])
+    there = [node("a"), pod("w-1", nodeName="a"), claim("data-w-0", volumeName="v")]
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([of_set, *there]))
+    objects = scheduler.Manifests([tmp_path / "cluster.yaml"]).objects
+    assert [objects["pods", "default", f"w-{i}"]["spec"].get("nodeName") for i in range(3)] == [None, "a", None]
+    claims = {name: thing["spec"].get("volumeName") for (resource, _, name), thing in objects.items() if "claim" in resource}
+    assert claims == {"data-w-0": "v", "data-w-2": None}
+
+
+def test_a_generated_name_is_that_of_no_other():
+    first = scheduler.generated("job-", "pods", "default", {"another": {}})
+    assert scheduler.generated("job-", "pods", "default", {("pods", "default", first): {}}) != first
 
 
 def test_many_pods_of_a_workload_have_names_that_differ(tmp_path):
@@ -358,7 +450,7 @@ def what_it_is(thing):
     [owner] = metadata["ownerReferences"]
     made_up = ("pod-template-hash", "controller-revision-hash", "controller-uid", "apps.kubernetes.io/pod-index")
     name = re.sub("-[a-z0-9]{5}$", "", metadata["name"])
-    labels = {key: "" if key in made_up else value for key, value in metadata["labels"].items() if not key.startswith("apps.")}
+    labels = {key: "" if key in made_up else value for key, value in metadata["labels"].items() if not key.startswith(("apps.", "batch."))}
     claims = [each["persistentVolumeClaim"]["claimName"] for each in spec.get("volumes", []) if "persistentVolumeClaim" in each]
     tolerations = sorted(json.dumps(each, sort_keys=True) for each in spec["tolerations"])
     hashed = owner["kind"] == "ReplicaSet" and owner["name"] != "rs"
@@ -416,30 +508,36 @@ OF_NODE = {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "cp-
 CONTROL_PLANE = {"taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]}
 
 
-def kubeadm(number=6):
-    """Objects of a cluster as kubeadm makes it, with pods of people."""
-    static = [pod(f"{name}-cp-1", {"cpu": "100m"}, nodeName="cp-1", metadata=MIRROR | OF_NODE, hostNetwork=True)
-              for name in ("etcd", "kube-apiserver", "kube-scheduler")]
-    people = [pod(f"web-{i}", {"cpu": f"{300 + 100 * i}m"}) for i in range(number)]
-    return [node("cp-1", cpu="2", **CONTROL_PLANE), node("w-1", cpu="3"), node("w-2", cpu="3")], static, people
+def kubeadm():
+    """Objects of a cluster as kubeadm makes it, which kube-scheduler's pods are to be placed on."""
+    static = [pod(f"{name}-cp-1", {"cpu": "100m"}, namespace="kube-system", nodeName="cp-1", metadata={
+        **MIRROR, **OF_NODE, "name": f"{name}-cp-1"}, hostNetwork=True, schedulerName="default-scheduler",
+        priorityClassName="system-node-critical") for name in ("etcd", "kube-apiserver", "kube-scheduler")]
+    dns = [pod(f"coredns-{i}", {"cpu": "100m"}, namespace="kube-system", schedulerName="default-scheduler",
+               priorityClassName="system-cluster-critical",
+               tolerations=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule", "operator": "Exists"}]) for i in range(2)]
+    people = [pod(f"job-{i}", {"cpu": f"{300 + 100 * i}m"}, schedulerName="default-scheduler") for i in range(6)]
+    too_large = pod("large", {"cpu": "3500m"}, schedulerName="default-scheduler")
+    return [node("cp-1", cpu="2", **CONTROL_PLANE), node("w-1", cpu="3"), node("w-2", cpu="3")], [*static, *dns, *people, too_large]
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
-def test_a_copy_that_is_placed_anew_gives_every_pod_the_answer_of_the_live_script(form, control_plane, tmp_path):
-    nodes, static, people = kubeadm()
-    for each in static:
-        each["metadata"]["namespace"] = "default"  # there is no other one
-    control_plane.create(*nodes, *static, *people)
-    common = ["--policy", "DefaultProvider", "--seed=1"]
-    run_scheduler("--server", control_plane.server, "--once", *common)
-    live = {key: place for key, place in control_plane.places().items() if "web" in key}
-    items = [{"apiVersion": "v1", "kind": thing} | each for thing, path in (("Node", "nodes"), ("Pod", "pods"))
-             for each in control_plane.get(path)["items"]]
-    write = {"yaml": yaml.safe_dump, "json": json.dumps}[form]
-    (tmp_path / "copy").write_text(write({"apiVersion": "v1", "kind": "List", "items": items}))
-    run = run_scheduler("--cluster", tmp_path / "copy", "--anew", *common)
-    assert dict(re.findall(r"^(\S+) -> (\S+)  ", run.stdout, re.M)) == live and len(live) == 6, run.stderr
-    assert run.stderr == ""
+def test_readmes_recipe_gives_every_pod_of_people_the_answer_of_the_live_script(form, controllers, tmp_path):
+    nodes, pods = kubeadm()
+    controllers.create(*nodes, *pods)
+    ours = {"schedulerName": "default-scheduler"}
+    for thing in (workload("Deployment", "web", replicas=3, template=ours), workload("DaemonSet", "proxy", template=ours)):
+        controllers.request("POST", f"../../apis/apps/v1/namespaces/default/{thing['kind'].lower()}s", thing)
+    wait_for("all pods are made", lambda: len(controllers.pods()) == len(pods) + 3 + 2)
+    common = ["--scheduler-name", "default-scheduler", "--policy", "DefaultProvider", "--seed=1"]
+    run_scheduler("--server", controllers.server, "--once", *common)
+    live = {key: place for key, place in controllers.places().items() if "cp-1" not in key}
+    words = scheduler.Manifests.COMMAND.replace("csistoragecapacities,", "").replace("yaml", form).split()[1:]
+    copy = subprocess.run([controllers.assets / "kubectl", "--kubeconfig", controllers.kubeconfig(), *words], capture_output=True, text=True)
+    assert copy.returncode == 0, copy.stderr
+    run = run_scheduler("--cluster", "-", "--anew", *common, input=copy.stdout)
+    assert dict(re.findall(r"^(\S+) -> (\S+)  ", run.stdout, re.M)) == live and len(live) == 2 + 6 + 3 + 2, run.stderr
+    assert "default/large stays pending: 0/3 nodes are available: " in run.stdout and run.stderr == ""
 
 
 @table("metadata, where, said", {
@@ -454,16 +552,18 @@ def test_a_static_pod_whose_node_was_taken_away_is_where_its_kubelet_is(metadata
     assert ("kube-system/etcd" in run.stdout) == (where is not None)
 
 
-@table("of, is_placed", {
-    "one of ours": (pod("p", nodeName="a", status={"phase": "Running"}), True),
-    "another scheduler's": (pod("p", nodeName="a", schedulerName="other"), False),
-    "one that has ended": (pod("p", nodeName="a", status={"phase": "Succeeded"}), False),
-    "one that is being deleted": (pod("p", nodeName="a", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}), False),
-    "a static one": (pod("p", nodeName="a", metadata=OF_NODE), False),
+@table("of, shown", {
+    "one of ours": (pod("p", nodeName="a", status={"phase": "Running"}), ["1/110", "+p"]),
+    "... as large as it asks to be, not as it was": (
+        pod("p", nodeName="a", status={"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "9"}}}]}), ["1/110", "+p"]),
+    "another scheduler's": (pod("p", nodeName="a", schedulerName="other"), ["1/110", "p"]),
+    "one that has ended": (pod("p", nodeName="a", status={"phase": "Succeeded"}), ["0/110"]),
+    "one that is being deleted": (pod("p", nodeName="a", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}), ["1/110", "p"]),
+    "a static one": (pod("p", nodeName="a", metadata=OF_NODE), ["1/110", "p"]),
 })
-def test_anew_are_placed(of, is_placed):
+def test_anew_are_placed(of, shown):
     run = run_scheduler("--cluster", "-", "--anew", input=yaml.safe_dump_all([node("a"), of]))
-    assert ("default/p -> a" in run.stdout) == is_placed
+    assert re.findall(r"\d/110|(?<=    )\+?p$", run.stdout, re.M) == shown
 
 
 def test_anew_is_for_manifests_only():
@@ -485,9 +585,15 @@ def test_explain_answers_for_the_state_that_the_run_has_when_it_comes_to_the_pod
     assert run.returncode == 0 and re.search(r"[ab] \(1 in hostname [ab], 0 in full, maxSkew 1\)", text)
 
 
-def test_explain_hints_at_the_pod_that_is_meant():
-    run = run_scheduler("--cluster", "-", "--explain", "w1", input=yaml.safe_dump_all(FULL))
-    assert run.returncode == 1 and run.stderr.endswith('; did you mean "default/w-1"?\n')
+@table("asked, said", {
+    "a name that is nearly one": ("w1", '; did you mean "default/w-1"?'),
+    "the name of a workload": ("of-workload", '; did you mean "default/of-workload-'),
+    "a name that is near none": ("zzz", "default/ may be left out)\n"),
+})
+@pytest.mark.parametrize("option", ["--explain", "--fits"])
+def test_a_hint_names_the_pod_that_is_meant(asked, said, option):
+    run = run_scheduler("--cluster", "-", option, asked, input=yaml.safe_dump_all([*FULL, workload("Deployment", "of-workload")]))
+    assert run.returncode == 1 and said in run.stderr
 
 
 @table("of, said", {

@@ -8,17 +8,24 @@ from scheduler_extras.policy.files import parse, text_in
 
 
 SUFFIXES = (".yaml", ".yml", ".json")  # of the files of a folder that are read
-LOGS = re.compile("^==== START logs for .*?^==== END logs for [^\n]*", re.MULTILINE | re.DOTALL)
-EXPORTED = {  # what an export of kube-scheduler-simulator has -> the kind
+LOGS = re.compile(r"^==== START (logs for [^\n]*) ====$.*?==== END \1 ====", re.MULTILINE | re.DOTALL)
+EXPORTED = {  # what an export of kube-scheduler-simulator has, today and at first -> the kind
     "namespaces": "Namespace", "priorityClasses": "PriorityClass", "storageClasses": "StorageClass",
-    "pvs": "PersistentVolume", "pvcs": "PersistentVolumeClaim", "nodes": "Node", "pods": "Pod"}
+    "pvs": "PersistentVolume", "pvcs": "PersistentVolumeClaim", "nodes": "Node", "pods": "Pod",
+    "storageClassList": "StorageClass", "pvList": "PersistentVolume", "pvcList": "PersistentVolumeClaim",
+    "nodeList": "Node", "podList": "Pod"}
 
 
 def files_at(path):
-    """Return the files that a path means: one, or those of a folder. Raises InputError, OSError."""
-    if str(path) == "-" or not Path(path).is_dir():
+    """Return the files that a path means: one, or all in a folder. Raises InputError, OSError.
+
+    A dump has a folder for each namespace. Hidden folders have copies of files, as where a volume is mounted.
+    """
+    folder = Path(path)
+    if str(path) == "-" or not folder.is_dir():
         return [path]
-    files = sorted(each for each in Path(path).iterdir() if each.suffix in SUFFIXES)
+    files = [each for each in sorted(folder.rglob("*")) if each.suffix in SUFFIXES
+             and not any(name.startswith(".") for name in each.relative_to(folder).parent.parts)]
     if not files:
         raise InputError(f"there is no file {', '.join(SUFFIXES)} in this folder")
     return files
@@ -40,7 +47,7 @@ def things_in(document, kind=""):
             yield from things_in(each, kind)
     elif isinstance(document, dict) and "items" in document:
         yield from things_in(pick(document, list, "items"), text_at(document, "kind").removesuffix("List"))
-    elif isinstance(document, dict) and not document.get("kind") and {"nodes", "pods"} & document.keys():
+    elif isinstance(document, dict) and not document.get("kind") and EXPORTED.keys() & document.keys():
         for name, kind_of_all in EXPORTED.items():
             yield from things_in(pick(document, list, name), kind_of_all)
     else:

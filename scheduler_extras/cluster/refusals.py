@@ -6,7 +6,7 @@ Manifests are checked by it. For all else there is `kubectl apply --dry-run=serv
 import re
 
 from scheduler import (
-    LABEL_VALUE, NO_REQUESTS, OPERATORS, Malformed, node_selector_term, pick, quantity
+    LABEL_VALUE, NO_REQUESTS, OPERATORS, Malformed, node_selector_term, pick, quantity, satisfies
 )
 from scheduler_extras.cluster.workloads import WORKLOADS
 from scheduler_extras.objects import label_selector
@@ -19,6 +19,7 @@ from scheduler_extras.rules.resources import WEIGHT
 # A part of an object goes by the name of its field, or by the object's kind; [] is any entry of a list.
 
 CONTAINERS = ("initContainers", "containers")
+SELECTING = ("Deployment spec", "ReplicaSet spec", "StatefulSet spec", "DaemonSet spec")
 DOMAIN_PART = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 EFFECTS = {"NoSchedule", "PreferNoSchedule", "NoExecute"}
 POLICIES = {"Never", "PreemptLowerPriority"}
@@ -37,7 +38,7 @@ FIELDS = {  # part -> what its fields may say: schemas, as those of files
     "tolerations[]": {"key": NAME, "value": VALUE, "effect": EFFECTS, "tolerationSeconds": int,
                       "operator": {"Equal", "Exists", "Gt", "Lt"}},
     "ports[]": {"hostPort": range(65536), "protocol": {"TCP", "UDP", "SCTP"}},
-    "matchExpressions[]": {"operator": {*OPERATORS}, "key": NAME},
+    "matchExpressions[]": {"operator": {*OPERATORS}, "key": NAME, "values": [str]},
     "matchFields[]": {"operator": {*OPERATORS}, "key": {"metadata.name"}},
     "nodeAffinity": {f"required{WHEN}": dict, f"preferred{WHEN}": list},
     "podAffinity": {f"required{WHEN}": list, f"preferred{WHEN}": list},
@@ -64,8 +65,7 @@ NEEDED = {  # part -> the fields without which it is refused
     "Pod spec": ["containers"],
     "PersistentVolume spec": ["accessModes"],
     "PersistentVolumeClaim spec": ["accessModes"],
-    "Deployment spec": ["selector"], "ReplicaSet spec": ["selector"],
-    "StatefulSet spec": ["selector"], "DaemonSet spec": ["selector"]}
+    **{part: ["selector"] for part in SELECTING}}
 
 
 def comes_twice(things):
@@ -74,23 +74,28 @@ def comes_twice(things):
     return len({*things}) < len(things)
 
 
-def containers_of(spec):
-    """Return the containers of a pod, also those that run before the others."""
-    return [container for kind in CONTAINERS for container in pick(spec, list, kind, of=dict)]
+def ports_in(spec, kinds):
+    """Return the ports of a pod's containers of these kinds."""
+    return [port for kind in kinds for container in pick(spec, list, kind, of=dict)
+            for port in pick(container, list, "ports", of=dict)]
 
 
-def ports_of(containers):
-    """Return the host ports of containers, one after another."""
-    ports = [port for container in containers for port in pick(container, list, "ports", of=dict)]
-    return [(port.get("protocol") or "TCP", port.get("hostIP") or "", port["hostPort"])
-            for port in ports if port.get("hostPort")]
+def takes_a_port_twice(spec):
+    """Say whether containers of a pod take one port of the host twice."""
+    return comes_twice((port.get("protocol") or "TCP", port.get("hostIP") or "", port["hostPort"])
+                       for port in ports_in(spec, ["containers"]) if port.get("hostPort"))
 
 
 def ports_differ(spec):
     """Say whether a pod on the host's network names a host port that differs from the container's."""
-    ports = [port for container in containers_of(spec) for port in pick(container, list, "ports", of=dict)]
     return pick(spec, bool, "hostNetwork") and any(
-        port.get("hostPort") not in (None, port.get("containerPort")) for port in ports)
+        port.get("hostPort") not in (None, port.get("containerPort")) for port in ports_in(spec, CONTAINERS))
+
+
+def names_of_containers(spec):
+    """Return the names of a pod's containers that have one."""
+    containers = [each for kind in CONTAINERS for each in pick(spec, list, kind, of=dict)]
+    return [each["name"] for each in containers if each.get("name")]
 
 
 def lacks_cpu_and_memory(resources):
@@ -105,9 +110,19 @@ def exists(toleration):
     return toleration.get("operator") == "Exists"
 
 
-def keys_of(constraint):
-    """Return by which spread constraints of a pod are to differ."""
-    return repr((constraint.get("topologyKey"), constraint.get("whenUnsatisfiable")))
+def selects_others(spec):
+    """Say whether a workload's selector does not select the pods of its template."""
+    labels = pick(spec, dict, "template", "metadata", "labels", of=str)
+    return not satisfies(labels, label_selector(spec.get("selector") or {}))
+
+
+def twice(field, *names):
+    """Return the fact that two entries of a list are alike in what is said by these names."""
+    def is_so(part):
+        entries = pick(part, list, field, of=dict)
+        return comes_twice(repr([entry.get(name) for name in names]) for entry in entries)
+
+    return field, f"Duplicate value of {{{', '.join(names)}}}", is_so
 
 
 def lacks_selector(term):
@@ -139,12 +154,13 @@ FACTS = {  # part -> what is refused of its fields beside each other: (field, wh
     "resources": [("", "HugePages require cpu or memory", lacks_cpu_and_memory)],
     "Pod spec": [
         ("containers", "Duplicate value: two have one name",
-         lambda it: comes_twice(filter(None, [each.get("name") for each in containers_of(it)]))),
-        ("containers", "Duplicate value: a hostPort comes twice",
-         lambda it: comes_twice(ports_of(pick(it, list, "containers", of=dict)))),
+         lambda it: comes_twice(names_of_containers(it))),
+        ("containers", "Duplicate value: a hostPort comes twice", takes_a_port_twice),
         ("containers", "containerPort must match `hostPort` when `hostNetwork` is true", ports_differ),
-        ("topologySpreadConstraints", "Duplicate value of {topologyKey, whenUnsatisfiable}",
-         lambda it: comes_twice(map(keys_of, pick(it, list, "topologySpreadConstraints", of=dict))))],
+        twice("topologySpreadConstraints", "topologyKey", "whenUnsatisfiable"), twice("volumes", "name")],
+    "Node spec": [twice("taints", "key", "effect")],
+    **{part: [("template.metadata.labels", "`selector` does not match template `labels`", selects_others)]
+       for part in SELECTING},
     "PersistentVolume spec": [
         ("nodeAffinity", "Local volume requires node affinity",
          lambda it: it.get("local") and not pick(it, dict, "nodeAffinity").get("required"))]}
@@ -153,36 +169,43 @@ NAMED_KINDS = (*CHECKED_KINDS, *WORKLOADS, "PersistentVolumeClaim", "PriorityCla
                "Namespace", "Service")
 
 
-def refusals(kind, thing, place=""):
-    """Yield why an API server would refuse an object of this kind. place: of a template, where it is."""
-    yield from problems_with(kind, thing, place)
+def refusals(kind, thing, prefix=""):
+    """Yield why an API server would refuse an object of this kind. prefix: of places in a template."""
     metadata = pick(thing, dict, "metadata")
-    if kind in NAMED_KINDS and not place:
-        yield from problems_with("metadata", metadata, "metadata")
     spec = pick(thing, dict, "spec")
+    yield from problems_with(kind, thing, "")
+    if kind in NAMED_KINDS and not prefix:
+        yield from problems_with("metadata", metadata, "metadata")
     if kind in CHECKED_KINDS:
-        yield from refused_in(spec, f"{place}.spec".lstrip("."), f"{kind} spec")
-        yield from refused_in(pick(metadata, dict, "labels"), f"{place}.metadata.labels".lstrip("."))
+        yield from refused_in(spec, f"{prefix}spec", f"{kind} spec")
+        yield from problems_with("labels", pick(metadata, dict, "labels"), f"{prefix}metadata.labels")
     else:
         yield from problems_with(f"{kind} spec", spec, "spec")
     if kind in WORKLOADS:
-        yield from refusals("Pod", pick(spec, dict, "template"), "spec.template")
+        yield from refusals("Pod", pick(spec, dict, "template"), "spec.template.")
 
 
-def refused_in(part, place, name=None):
-    """Yield what an API server refuses in a part of a spec that rules look at."""
-    name = name or re.sub("[0-9]+", "", place.rpartition(".")[2])
-    inner = []
+def refused_in(part, place, name):
+    """Yield what an API server refuses in a part of an object, but not within what it refuses as a whole."""
+    refused = ()  # places
+    for where, name_of_each, each in parts_of(part, place, name):
+        if not where.startswith(refused):
+            problems = problems_with(name_of_each, each, where)
+            yield from problems
+            refused += tuple(problem.partition(": ")[0] for problem in problems)
+
+
+def parts_of(part, place, name=None):
+    """Yield an object at a place, and those in it: (place, name of the part, object)."""
     if isinstance(part, list):
-        inner = [(f"{place}[{i}]", each) for i, each in enumerate(part)]
+        for i, each in enumerate(part):
+            yield from parts_of(each, f"{place}[{i}]")
     elif isinstance(part, dict):
-        problems = problems_with(name, part, place)
-        yield from problems
-        inner = [(f"{place}.{field}", each) for field, each in part.items()
-                 if (name != "volumes[]" or field in NEEDED)  # of a volume, its claim is looked at
-                 and not any(problem.startswith(f"{place}.{field}: ") for problem in problems)]
-    for where, each in inner:
-        yield from refused_in(each, where)
+        name = name or re.sub("[0-9]+", "", place.rpartition(".")[2])
+        yield place, name, part
+        for field, each in part.items():
+            if name != "volumes[]" or field in NEEDED:  # of a volume, its claim is looked at
+                yield from parts_of(each, f"{place}.{field}")
 
 
 def problems_with(part, thing, place):
@@ -227,6 +250,8 @@ def problems_of_amounts(amounts):
     for name in amounts.keys() - NO_REQUESTS.keys():
         if "/" not in name and not name.startswith("hugepages-"):
             yield f"{name}: no such resource; expected {', '.join(NO_REQUESTS)}, or example.com/{name}"
+        elif not is_qualified(name):
+            yield f"{name}: expected a name, such as example.com/gpu"
 
 
 def problems_of_selector(selector):

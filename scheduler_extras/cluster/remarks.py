@@ -1,11 +1,13 @@
-"""What is odd in a manifest, though no API server refuses it: misplaced fields, kinds that nobody obeys.
+"""What is odd in a manifest, though an API server may take it: fields that are misplaced or misspelt, kinds
+that nobody obeys.
 
 manifests.py asks it about each object.
 """
 
-import re
+import functools
 
 from scheduler import Malformed, pick, read_requirement, text_at
+from scheduler_extras.cluster.refusals import CHECKED_KINDS, CONTAINERS, FIELDS, parts_of
 from scheduler_extras.cluster.workloads import WORKLOADS
 from scheduler_extras.policy.files import nearly
 from scheduler_extras.rule import WHEN
@@ -21,6 +23,21 @@ MISPLACED = {  # part -> fields that people put there, and where each belongs
     f"preferred{WHEN}[]": {
         **dict.fromkeys(["topologyKey", "labelSelector"], "in podAffinityTerm"),
         **dict.fromkeys(["matchExpressions", "matchFields"], "in preference, if it is of nodes")}}
+SPELT = {  # part -> fields that rules look at: of what is nearly one of these, it is said
+    "Pod spec": (*OF_PODS, *CONTAINERS, "nodeName", "schedulerName", "priorityClassName", "overhead",
+                 "schedulingGates", "volumes"),
+    **dict.fromkeys(["initContainers[]", "containers[]"], ("resources", "ports")),
+    "resources": ("requests", "limits", "claims"),
+    "affinity": ("nodeAffinity", "podAffinity", "podAntiAffinity"),
+    f"required{WHEN}": ("nodeSelectorTerms",),
+    f"preferred{WHEN}[]": ("weight", "preference", "podAffinityTerm"),
+    **dict.fromkeys(["nodeSelectorTerms[]", "preference"], ("matchExpressions", "matchFields")),
+    **dict.fromkeys(["labelSelector", "namespaceSelector"], ("matchLabels", "matchExpressions")),
+    **dict.fromkeys([f"required{WHEN}[]", "podAffinityTerm"],
+                    ("topologyKey", "labelSelector", "namespaces", "namespaceSelector")),
+    **{part: tuple(FIELDS[part]) for part in (
+        "tolerations[]", "ports[]", "matchExpressions[]", "nodeAffinity", "podAffinity", "podAntiAffinity",
+        "topologySpreadConstraints[]")}}
 CLUSTER_WIDE = [  # kinds of objects that have no namespace
     "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
     "PriorityClass"]
@@ -46,31 +63,48 @@ def remarks_on(kind, thing):
     if meant:
         yield f'kind: did you mean "{meant}"?'
     spec = pick(thing, dict, "spec")
-    yield from odd_in(spec, "spec")
+    if kind in (*CHECKED_KINDS, *WORKLOADS, "CronJob"):  # elsewhere, a field of such a name may be anything
+        yield from odd_in(spec)
     is_copied = "uid" in thing["metadata"]  # then what is to become of it has
     if kind in NOT_OBEYED and not is_copied:
         yield NOT_OBEYED[kind]
-    if not is_copied and kind not in WORKLOADS and not {"template", "jobTemplate"}.isdisjoint(spec):
+    has_template = "jobTemplate" in spec or any(
+        is_of_pods(part["template"]) for part in (thing, spec) if "template" in part)
+    if has_template and not is_copied and kind not in WORKLOADS:
         yield "no pods are made of its template here: add the pods themselves"
 
 
-def odd_in(part, place):
-    """Yield what is odd in a part of a spec: fields that belong elsewhere, values that no label can have."""
-    if isinstance(part, list):
-        for i, each in enumerate(part):
-            yield from odd_in(each, f"{place}[{i}]")
-    elif isinstance(part, dict):
-        name = re.sub("[0-9]+", "", place.rpartition(".")[2])
-        belong = MISPLACED.get(name, {})
-        if name == "resources":
-            others = [field for field in part if field not in ("requests", "limits", "claims")]
-            belong = dict.fromkeys(others, "in requests or limits")
-        yield from (f"{place}.{field}: belongs {where}" for field, where in belong.items() if field in part)
+def is_of_pods(template):
+    """Say whether a template is one of pods, or does not say what it is of."""
+    spec = template.get("spec") if isinstance(template, dict) else None
+    return not template or (isinstance(spec, dict) and "containers" in spec)
+
+
+def odd_in(spec):
+    """Yield what is odd in a spec: fields that are misplaced or misspelt, values that no label can have."""
+    for place, name, part in parts_of(spec, "spec"):
+        is_of_pod = name == "spec" and "containers" in part  # or of a pod's template
+        for field, why in odd_fields("Pod spec" if is_of_pod else name, part):
+            yield f"{place}.{field}: {why}"
         if name == "matchExpressions[]":
             try:
                 read_requirement(part)
             except Malformed as error:
                 if "label value" in str(error) or "must be an integer" in str(error):
                     yield f"{place}: {error}"
-        for field, each in part.items():
-            yield from odd_in(each, f"{place}.{field}")
+
+
+def odd_fields(name, part):
+    """Yield which fields of a part are misplaced or misspelt: (field, what is said of it)."""
+    belong = MISPLACED.get(name, {})
+    yield from ((field, f"belongs {where}") for field, where in belong.items() if field in part)
+    known = SPELT.get(name, ())
+    for field in [field for field in part if field not in belong and field not in known]:
+        meant = spelt(field, known)
+        if meant:
+            yield field, f'did you mean "{meant}"?'
+        elif name == "resources":
+            yield field, "belongs in requests or limits"
+
+
+spelt = functools.lru_cache(nearly)  # most pods have the same fields

@@ -16,7 +16,9 @@ from scheduler_extras.trouble import warn_once
 
 
 MOST = 10_000  # pods that are made of one workload
+INDEX = "batch.kubernetes.io/job-completion-index"  # of a pod of an Indexed Job: a label, and an annotation
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # of which generated names are made
+LOST = "a ReplicaSet that is not there"  # as the owner of pods
 DAEMON_TAINTS = {  # what the pods of a DaemonSet tolerate -> its effect
     "not-ready": "NoExecute", "unreachable": "NoExecute", "disk-pressure": "NoSchedule",
     "memory-pressure": "NoSchedule", "pid-pressure": "NoSchedule", "unschedulable": "NoSchedule"}
@@ -47,8 +49,10 @@ class Workload:
         self.name = text_at(thing, "metadata", "name")
         self.namespace = text_at(thing, "metadata", "namespace")
         self.spec = pick(thing, dict, "spec")
+        self.status = pick(thing, dict, "status")
         self.template = pick(self.spec, dict, "template")
         self.labels = pick(self.template, dict, "metadata", "labels", of=str)
+        self.annotations = pick(self.template, dict, "metadata", "annotations")
         self.hash = letters_of(json.dumps(self.template, default=str), 10)  # upstream's is another one
         self.reference = {
             "apiVersion": text_at(thing, "apiVersion"), "kind": kind, "name": self.name, "controller": True,
@@ -58,24 +62,21 @@ class Workload:
         if resource in SELECT_BY_LABELS and not selector:
             selector = {"matchLabels": self.labels}
         meant = label_selector(selector)
-        orphans = owned["", self.namespace, ""] if kind != "Job" else ()  # others adopt these
-        self.pods = owned[kind, self.namespace, self.name] + [
-            pod for pod in orphans if satisfies(pick(pod, dict, "metadata", "labels"), meant)]
+        orphans = owned[LOST if kind == "Deployment" else "", self.namespace, ""]
+        self.adopted = [pod for pod in orphans if satisfies(pick(pod, dict, "metadata", "labels"), meant)]
+        self.pods = owned[kind, self.namespace, self.name] + self.adopted
 
     def template_without_hash(self):
         """Return its template, without the label that a Deployment adds for its ReplicaSet."""
         labels = {key: value for key, value in self.labels.items() if key != "pod-template-hash"}
-        spec = pick(self.template, dict, "spec")
-        return labels, spec
+        return labels, self.annotations, pick(self.template, dict, "spec")
 
     def pod(self, name, labels, spec):
-        """Return a pod of its template with these labels and fields, too. Without a name it gets one."""
-        objects = self.manifests.objects
-        metadata = pick(self.template, dict, "metadata")
+        """Return a pod of its template with these labels and fields, too; a name may be the begin of one."""
         metadata = {
-            "name": name or generated(f"{self.name}-", "pods", self.namespace, objects),
+            "generateName" if name.endswith("-") else "name": name,
             "namespace": self.namespace, "labels": self.labels | labels,
-            "annotations": metadata.get("annotations"), "ownerReferences": [self.reference]}
+            "annotations": self.annotations, "ownerReferences": [self.reference]}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
                 "spec": pick(self.template, dict, "spec") | spec}
 
@@ -86,13 +87,13 @@ def active(pods):
             and text_at(pod, "status", "phase") not in ("Succeeded", "Failed")]
 
 
-# How many pods a controller makes: functions of a Workload that yield, for each pod that lacks, its name ("":
-# a generated one), and labels and fields of its spec that are not in the template.
+# How many pods a controller makes: functions of a Workload that yield, for each pod that lacks, its name (one
+# that ends with a hyphen gets letters), and labels and fields of its spec that are not in the template.
 
 def pods_of_replicas(workload):
     """Yield as many pods as lack. Upstream: pkg/controller/replicaset."""
     missing = number_in(workload.spec, "replicas") - len(active(workload.pods))
-    yield from itertools.repeat(("", {}, {}), max(missing, 0))
+    yield from itertools.repeat((f"{workload.name}-", {}, {}), max(missing, 0))
 
 
 def pods_of_stateful_set(workload):
@@ -137,7 +138,7 @@ def pods_of_daemon_set(workload):
                 f"required{WHEN}": {"nodeSelectorTerms": [term]}}
             whole = pick(spec, dict, "affinity") | {"nodeAffinity": affinity}
             labels = {"controller-revision-hash": workload.hash, "pod-template-generation": "1"}
-            yield "", labels, changes | {"affinity": whole}
+            yield f"{workload.name}-", labels, changes | {"affinity": whole}
 
 
 def node_asked_for(pod):
@@ -149,18 +150,32 @@ def node_asked_for(pod):
 
 
 def pods_of_job(workload):
-    """Yield the pods that run at first. Upstream: pkg/controller/job."""
-    spec = workload.spec
-    succeeded = [pod for pod in workload.pods if text_at(pod, "status", "phase") == "Succeeded"]
-    wanted = number_in(spec, "parallelism")
-    if spec.get("completions") is not None:
-        wanted = min(wanted, pick(spec, int, "completions") - len(succeeded))
-    elif succeeded:
-        wanted = 0
-    if pick(spec, bool, "suspend"):
-        wanted = 0
+    """Yield the pods that run at first; an Indexed Job's have numbers. Upstream: pkg/controller/job."""
     labels = {"job-name": workload.name, "controller-uid": workload.reference["uid"]}
-    yield from itertools.repeat(("", labels, {}), max(wanted - len(active(workload.pods)), 0))
+    labels |= {f"batch.kubernetes.io/{key}": value for key, value in labels.items()}
+    there = active(workload.pods)
+    succeeded = [pod for pod in workload.pods if text_at(pod, "status", "phase") == "Succeeded"]
+    missing = max(pods_at_a_time(workload, len(succeeded)) - len(there), 0)
+    if text_at(workload.spec, "completionMode") != "Indexed":
+        yield from itertools.repeat((f"{workload.name}-", labels, {}), missing)
+        return
+    taken = {text_at(pod, "metadata", "annotations", INDEX) for pod in there + succeeded}
+    numbers = map(str, range(pick(workload.spec, int, "completions")))
+    free = (number for number in numbers if number not in taken)
+    for number in itertools.islice(free, missing):
+        yield f"{workload.name}-{number}-", labels | {INDEX: number}, {}
+
+
+def pods_at_a_time(job, succeeded):
+    """Return how many pods of a Job are to run beside each other, after so many have succeeded."""
+    has_ended = any(each.get("type") in ("Complete", "Failed") and each.get("status") == "True"
+                    for each in pick(job.status, list, "conditions", of=dict))
+    if has_ended or pick(job.spec, bool, "suspend"):
+        return 0
+    wanted = number_in(job.spec, "parallelism")
+    if job.spec.get("completions") is not None:
+        return min(wanted, pick(job.spec, int, "completions") - succeeded)
+    return 0 if succeeded else wanted
 
 
 MAKERS = {"ReplicaSet": pods_of_replicas, "ReplicationController": pods_of_replicas,
@@ -172,7 +187,7 @@ def replica_set_of(deployment, manifests, owned):
     """Return the ReplicaSet that makes a Deployment's pods, and have it count those of the others."""
     workload = Workload("Deployment", deployment, manifests, owned)
     name, namespace = workload.name, workload.namespace
-    missing = number_in(workload.spec, "replicas")
+    missing = number_in(workload.spec, "replicas") - len(active(workload.adopted))
     chosen = None
     for each in owned["Deployment", namespace, name]:
         theirs = Workload("ReplicaSet", each, manifests, owned)
@@ -196,16 +211,26 @@ def replica_set_of(deployment, manifests, owned):
     return chosen
 
 
-def make_pods(manifests):
-    """Make the pods of all workloads, in the order in which these come."""
-    owned = collections.defaultdict(list)  # (kind, namespace, name) of a controller -> what it has
+def owned_by_controllers(manifests):
+    """Return which pods and ReplicaSets controllers have: {(kind, namespace, name): objects}."""
+    owned = collections.defaultdict(list)
     for (resource, namespace, _), thing in manifests.objects.items():
         owners = pick(thing, list, "metadata", "ownerReferences", of=dict)
         owner = next((owner for owner in owners if owner.get("controller")), {})
+        kind, name = text_at(owner, "kind"), text_at(owner, "name")
+        if kind == "ReplicaSet" and ("replicasets", namespace, name) not in manifests.objects:
+            kind, name = LOST, ""
         if resource == "pods" or (resource == "replicasets" and owner):
-            owned[text_at(owner, "kind"), namespace, text_at(owner, "name")].append(thing)
+            owned[kind, namespace, name].append(thing)
+    return owned
+
+
+def make_pods(manifests):
+    """Make the pods of all workloads, in the order in which these come."""
+    owned = owned_by_controllers(manifests)
     kinds = {f"{kind.lower()}s": kind for kind in WORKLOADS}
-    things = {place: thing for place, thing in manifests.objects.items() if place[0] in kinds}
+    things = {place: thing for place, thing in manifests.objects.items()
+              if place[0] in kinds and not text_at(thing, "metadata", "deletionTimestamp")}
     makers = {place: (kinds[place[0]], thing) for place, thing in things.items() if place[0] != "deployments"}
     for place in [place for place in things if place[0] == "deployments"]:
         with manifests.or_left_out(place):

@@ -224,7 +224,7 @@ def unique_keys(pairs):
 def text_in(path):
     """Return the text of a file, or of standard input for -. PowerShell writes UTF-16."""
     if str(path) == "-":
-        return sys.stdin.read()
+        return sys.stdin.read().removeprefix("\ufeff")
     data = Path(path).read_bytes()
     return data.decode(json.detect_encoding(data))
 
@@ -235,9 +235,7 @@ def parse(text):
         if text.lstrip().startswith(("{", "[")):
             yield from [*json_documents(text)]  # so that none is taken before what is wrong
         else:
-            check_yaml(text)
-            for document in yaml.load_all(text, YamlLoader):  # JSON makes strings of dates, copies of aliases
-                yield json.loads(json.dumps(document, default=str))
+            yield from yaml_documents(text)
     except json.JSONDecodeError as error:
         read = text[:error.pos].rstrip().removesuffix(",")
         lines = read.split("\n")
@@ -255,18 +253,32 @@ def parse(text):
         raise ValueError(f"it cannot be read: {one_line(error)}") from None
 
 
+def yaml_documents(text):
+    """Yield YAML documents. Raises ValueError, yaml.YAMLError and others."""
+    check_yaml(text)
+    for document in yaml.load_all(text, YamlLoader):  # JSON makes strings of dates, copies of aliases
+        yield json.loads(json.dumps(document, default=str))
+
+
 def json_documents(text):
-    """Yield JSON documents that stand one after another, maybe with --- between them. Raises ValueError."""
-    between = re.compile(r"\s*(?:---\s+)*")
+    """Yield JSON documents that stand one after another; behind a line --- there may be YAML, too.
+
+    Raises ValueError, yaml.YAMLError and others.
+    """
+    between = re.compile(r"\s*(---\s+)*")
     decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
-    at = between.match(text).end()
-    while at < len(text):
+    separator = between.match(text)
+    while (at := separator.end()) < len(text):
+        if separator[1] and text[at] not in "{[":
+            above = "\n" * text[:at].count("\n")  # so that a mistake is said with its line
+            yield from yaml_documents(above + text[at:])
+            return
         if text[at] not in "{[":
             lines = text[:at].split("\n")
             raise mistake(text, len(lines) - 1, len(lines[-1]), "expected { or [, as in what comes before it")
         document, at = decoder.raw_decode(text, at)
         yield document
-        at = between.match(text, at).end()
+        separator = between.match(text, at)
 
 
 def mistake(text, line, column, what):

@@ -6,13 +6,13 @@ report.py prints it, page.py shows it.
 import collections
 import contextlib
 import itertools
+import json
 import math
 import re
 
 from scheduler import (
     InvalidSelector, Malformed, Requirement, node_selector_term, pick, required_terms, satisfies, term_matches
 )
-from scheduler_extras.policy.files import in_short
 from scheduler_extras.policy.policy import unheeded
 from scheduler_extras.rule import WHEN
 from scheduler_extras.rules.spreading import by_domain, spread_constraints
@@ -119,7 +119,7 @@ def invalid_terms(pod):
                 node_selector_term(term)
             except InvalidSelector as error:
                 invalid = f"nodeSelectorTerms[{i}] is invalid, and matches no node"
-                yield f"has node affinity of which {invalid}: {error}: {in_short(term)}"
+                yield f"has node affinity of which {invalid}: {error}: {at_most(1000, json.dumps(term))}"
 
 
 def what_decided(decision, first, second):

@@ -1,0 +1,108 @@
+"""What is asked about one pod: where it would go (--explain POD), how many copies would fit (--fits POD).
+
+The command line calls it in place of the loop.
+"""
+
+import collections
+import json
+
+from scheduler import ApiError, schedule
+from scheduler_extras.cluster.live import come_to
+from scheduler_extras.cluster.queue import PodRecord
+from scheduler_extras.objects import FullPod
+from scheduler_extras.policy.files import did_you_mean
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION
+from scheduler_extras.policy.reloading import READERS
+from scheduler_extras.show.picture import where_it_stands
+
+
+MOST = 10_000  # copies that are tried
+
+
+def show_one_pod(cluster, policy_file, stop, options, screen):
+    """Show what is asked about a pod. Return whether a rule failed. Raises ApiError if there is none."""
+    snapshot = cluster.look(policy_file.policies)
+    pod = find_pod(options.fits or options.explain, cluster.cache.pods)
+    stands = where_it_stands(pod, snapshot)
+    policies, path = policies_for(pod, policy_file, options)
+    policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
+    if options.fits:
+        show_fits(pod, cluster, policy, options, screen)
+        return False
+    is_in_a_run = options.cluster and pod.scheduler in policies
+    others = come_to(pod, cluster, policies, stop) if is_in_a_run else 0
+    when = "If scheduled now" if not others else (
+        f"When the run comes to it, behind {others} other{'s' * (others > 1)}")
+    decision = decide_now(pod, cluster, snapshot, policy)
+    cluster.show(decision, f"{pod.key} {stands}. {when}, by {path}")
+    if options.output == "html":
+        cluster.show.path = path
+        screen.print(cluster.show.document(nodes=()))
+    return cluster.has_failed()
+
+
+def find_pod(asked, pods):
+    """Return the pod of this name, or namespace/name. Raises ApiError, with a hint which one may be meant."""
+    namespace, _, name = asked.rpartition("/")
+    key = f"{namespace or 'default'}/{name}"
+    if key not in pods:
+        hint = "NAMESPACE/NAME of one that has not ended; default/ may be left out"
+        of_workload = next((each for each in pods if each.startswith(f"{key}-")), None)
+        meant = f'; did you mean "{of_workload}"?' if of_workload else did_you_mean(key, [*pods], "")
+        raise ApiError(404, f'pod "{key}" not found ({hint}){meant}')
+    return pods[key]
+
+
+def policies_for(pod, policy_file, options):
+    """Return by which policies a pod is decided about, and where these are from.
+
+    Unless others are asked for, kube-scheduler's own pods have the rules of today's kube-scheduler.
+    """
+    policies = policy_file.policies
+    read = READERS.get("KubeSchedulerConfiguration")
+    if read and pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:
+        policies = read({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
+        return policies, "the default profile of today's kube-scheduler"
+    return policies, policy_file.path
+
+
+def decide_now(pod, cluster, snapshot, policy):
+    """Decide about a pod, whether or not anybody would try it, as if it had no node. Nothing is sent."""
+    cluster.cache.nodes.place(pod, "")
+    pod.node_name = ""
+    pod.record = PodRecord(pod)
+    decision = schedule(pod, snapshot, policy)
+    policy.seek_remedy(decision, snapshot)
+    if decision.node:  # rules are asked what they say before the binding
+        cluster.cycle.assume(decision)
+        cluster.cycle.ask_rules(decision)
+    cluster.cycle.end_turn(decision)  # what has gone wrong makes the exit code 1
+    return decision
+
+
+def show_fits(pod, cluster, policy, options, screen):
+    """Show how many copies of a pod fit, node by node, and what stops the next one."""
+    counts, message = copies_that_fit(pod, cluster, policy)
+    count = sum(counts.values())
+    nodes = dict(counts.most_common())
+    if options.output == "json":
+        screen.print(json.dumps({"pod": pod.key, "fits": count, "nodes": nodes, "message": message}))
+        return
+    places = ", ".join(f"{number} on {name}" for name, number in nodes.items())
+    screen.print(*screen.folded(f"{pod.key}: {count} {'copy fits' if count == 1 else 'copies fit'}"
+                                + (f": {places}" if places else "")),
+                 *screen.folded(f"the next one stays pending: {message}"))
+
+
+def copies_that_fit(pod, cluster, policy):
+    """Place copies of a pod in memory, one by one. Return {node: how many}, and why the next one stays."""
+    counts = collections.Counter()
+    for number in range(MOST):
+        metadata = pod.raw["metadata"] | {"name": f"{pod.name}-copy-{number}", "uid": f"{pod.uid} {number}"}
+        copy = FullPod(pod.raw | {"metadata": metadata, "spec": pod.spec | {"nodeName": ""}, "status": {}})
+        decision = schedule(copy, cluster.snapshot, policy)
+        if not decision.node:
+            return counts, decision.message
+        cluster.cache.nodes.place(copy, decision.node)
+        counts[decision.node] += 1
+    return counts, f"after {MOST} copies nobody counts"
