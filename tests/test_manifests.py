@@ -475,7 +475,7 @@ def controllers(control_plane):
         control_plane.request("DELETE", f"namespaces/default/{of}")
 
 
-def test_the_pods_are_those_that_controllers_make_and_go_where_these_go(controllers, tmp_path):
+def test_the_pods_are_those_that_controllers_make_and_go_where_kube_scheduler_has_them_go(controllers, tmp_path):
     control_plane = controllers
     late = storage_class("late", provisioner="example.com/x")
     nodes = [*(node(name, labels={HOSTNAME: name}) for name in "abc"), node("d", taints=[{"key": "a", "effect": "NoSchedule"}])]
@@ -490,7 +490,9 @@ def test_the_pods_are_those_that_controllers_make_and_go_where_these_go(controll
     assert collections.Counter(map(what_it_is, control_plane.pods().values())) == scheduler_is_told
     (tmp_path / "policy.json").write_text(json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [
         {"name": name} for name in ("GeneralPredicates", "EvenPodsSpread")], "priorities": []}))
-    run_scheduler("--server", control_plane.server, "--once", "--policy", tmp_path / "policy.json")
+    theirs = control_plane.start(
+        "kube-scheduler", f"--kubeconfig={control_plane.kubeconfig()}", "--leader-elect=false", "--port=0", "--secure-port=0",
+        "--scheduler-name=my-scheduler", f"--policy-config-file={tmp_path / 'policy.json'}")
     run = run_scheduler("--cluster", tmp_path / "cluster.yaml", "--policy", tmp_path / "policy.json")
 
     def spread(places):
@@ -498,7 +500,13 @@ def test_the_pods_are_those_that_controllers_make_and_go_where_these_go(controll
         return collections.Counter((key.split("/")[1].split("-")[0], place) for key, place in places if re.search("/(web|agent)-", key))
 
     ours = spread(re.findall(r"^(\S+) -> (\S+)  ", run.stdout, re.M))
-    assert ours == spread(control_plane.places().items()) and {count for count in ours.values()} == {1} and len(ours) == 7
+    assert {*ours.values()} == {1} and len(ours) == 7
+    try:
+        wait_for("kube-scheduler has placed as many", lambda: spread(control_plane.places().items()).total() == 7)
+    finally:
+        theirs.kill()
+        theirs.wait()
+    assert ours == spread(control_plane.places().items())
 
 
 # ---- copies of live clusters
