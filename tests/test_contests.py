@@ -1,7 +1,8 @@
 """Preemption to its end, beside the real kube-scheduler 1.20: budgets, classes, pods that end slowly, nominations.
 
-Not with extenders that refuse nodes: kube-scheduler 1.20.2 ends with a panic (index out of range in pickOneNodeForPreemption)
-once one of them refuses a node where the pod fits and nobody has to go.
+Extenders refuse nodes only from which nobody could go: kube-scheduler 1.20.2 ends with a panic (index out of range in
+pickOneNodeForPreemption) once one of them refuses nodes where the pod fits, and less important pods are, who need not go.
+It asks no extender who may go, though its Policy has a preemptVerb: see test_extenders.py.
 """
 
 import json
@@ -10,6 +11,7 @@ import time
 
 from everything import scheduler
 from conftest import node, pod, wait_for
+from test_extenders import service  # noqa: F401 (a fixture)
 from test_preemption import BUDGETS, LEVELS, POLICY, PORT, apart, budget, contested  # noqa: F401 (a fixture)
 
 SCENARIOS = range(100, 140)
@@ -133,17 +135,22 @@ def by_scenario(state):
     return cut
 
 
-def run_both(contested, tmp_path, start_scheduler, scenarios):  # noqa: F811
+def run_both(contested, tmp_path, start_scheduler, scenarios, extenders=()):  # noqa: F811
     """What becomes of scenarios by this script, and by kube-scheduler."""
-    theirs, ours = tmp_path / "theirs.json", tmp_path / "ours.json"
-    theirs.write_text(json.dumps(WITHOUT))
-    ours.write_text(json.dumps(WITHOUT))
+    file = tmp_path / "policy.json"
+    file.write_text(json.dumps(WITHOUT | {"extenders": [*extenders]}))
     answer = contest(contested, scenarios, lambda: start_scheduler(
-        "--server", contested.server, "--policy", ours, "--preempt", "--interval=0.2"))
+        "--server", contested.server, "--policy", file, "--preempt", "--interval=0.2"))
     expected = contest(contested, scenarios, lambda: contested.start(
         "kube-scheduler", f"--kubeconfig={contested.kubeconfig()}", "--leader-elect=false", "--port=0", "--secure-port=0",
-        "--scheduler-name=my-scheduler", "--kube-api-qps=5000", "--kube-api-burst=5000", f"--policy-config-file={theirs}"))
+        "--scheduler-name=my-scheduler", "--kube-api-qps=5000", "--kube-api-burst=5000", f"--policy-config-file={file}"))
     return answer, expected
+
+
+def differences(answer, expected):
+    """The scenarios in which something differs, and what."""
+    both = [(by_scenario(state), by_scenario(theirs)) for state, theirs in zip(answer, expected, strict=True)]
+    return [{seed: (state[seed], theirs[seed]) for seed in theirs if state[seed] != theirs[seed]} for state, theirs in both]
 
 
 def test_forty_scenarios_end_as_by_kube_scheduler(contested, tmp_path, start_scheduler):  # noqa: F811
@@ -151,6 +158,37 @@ def test_forty_scenarios_end_as_by_kube_scheduler(contested, tmp_path, start_sch
     answer, expected = run_both(contested, tmp_path, start_scheduler, [*map(Scenario, SCENARIOS)])
     victims, nominations = (sum(bool(where[part]) for where in expected[0].values()) for part in (2, 1))
     assert victims > 70 and nominations > 60 and sum(where[2] for where in expected[1].values()) > 3
-    for state, theirs in zip(answer, expected):
-        state, theirs = by_scenario(state), by_scenario(theirs)
-        assert {seed: (state[seed], theirs[seed]) for seed in theirs if state[seed] != theirs[seed]} == {}
+    assert differences(answer, expected) == [{}, {}, {}]
+
+
+class ScenarioWithSpareNode(Scenario):
+    """There is room, on a node that the extender refuses."""
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        name = f"n{seed}-spare"
+        self.nodes.append(node(name, cpu="9", labels=self.mine | {"kubernetes.io/hostname": name}))
+
+
+def has_a_say(service, keeps=lambda name: True):  # noqa: F811
+    """Have a service refuse spare nodes, and leave some candidates. Return its entry, and that of an ignorable one, which fails."""
+    def what_is_left(field, is_left):
+        given = service.asked[-1][1][field]
+        return {name: given[name] for name in given if is_left(name)} if isinstance(given, dict) else [*filter(is_left, given)]
+
+    service.answers |= {
+        "filter": lambda: (200, {"NodeNames": what_is_left("NodeNames", lambda name: not name.endswith("-spare"))}),
+        "preempt": lambda: (200, {"NodeNameToMetaVictims": what_is_left("NodeNameToMetaVictims", keeps)}),
+        "fail": (500, "")}
+    return [{"urlPrefix": service.url, "filterVerb": "filter", "preemptVerb": "preempt", "nodeCacheCapable": True},
+            {"urlPrefix": service.url, "filterVerb": "fail", "preemptVerb": "fail", "ignorable": True}]
+
+
+def test_twenty_scenarios_with_extenders_end_as_by_kube_scheduler(contested, tmp_path, start_scheduler, service):  # noqa: F811
+    """It takes over 10 s, as it makes some hundred objects, twice."""
+    scenarios = [*map(ScenarioWithSpareNode, range(200, 220))]
+    answer, expected = run_both(contested, tmp_path, start_scheduler, scenarios, has_a_say(service))
+    assert sum(where[2] for where in expected[0].values()) > 30
+    assert {verb for verb, _ in service.asked} == {"filter", "preempt", "fail"}
+    assert not any(where[0].endswith("-spare") for state in expected for where in state.values())
+    assert differences(answer, expected) == [{}, {}, {}]

@@ -158,24 +158,24 @@ def kube_schedulers_choice(pod, snapshot, is_of_today):
     """
     if pod.spec.get("preemptionPolicy") == "Never":
         return {}
-    nodes = [node for node in snapshot.nodes.values() if not node.unschedulable]
-    assumed = set().union(*(node.pods for node in snapshot.nodes.values()))  # which ends their nominations
+    nodes = [each for each in snapshot.nodes.values() if not each.unschedulable]
+    assumed = set().union(*(each.pods for each in snapshot.nodes.values()))  # which ends their nominations
     nominated = [other for other in snapshot.nominated if other.uid not in assumed]
-    for node in nodes:
-        is_home = any(other.uid == pod.uid and other.nominated_node == node.name for other in nominated)
-        lower = [other for other in node.pods.values() if other.priority < pod.priority]
+    for place in nodes:
+        is_home = any(other.uid == pod.uid and other.nominated_node == place.name for other in nominated)
+        lower = [other for other in place.pods.values() if other.priority < pod.priority]
         if is_home and any(waits_for(other, snapshot, is_of_today) for other in lower):
             return {}
     found = {}
-    for node in nodes:
+    for place in nodes:
         promised = sum(other.requests["cpu"] for other in nominated
-                       if other.nominated_node == node.name and other.uid != pod.uid and other.priority >= pod.priority)
-        victims, violations = victims_on(node, pod, promised, snapshot)
+                       if other.nominated_node == place.name and other.uid != pod.uid and other.priority >= pod.priority)
+        victims, violations = victims_on(place, pod, promised, snapshot)
         if victims:
             first = max(victims, key=lambda other: other.priority) if is_of_today else victims[0]
             highest = max(other.priority for other in victims)
             since = min(start_of(other) for other in victims if other.priority == highest)
-            found[node.name] = victims, [violations, first.priority, sum(other.priority + 2**31 for other in victims), len(victims), -since]
+            found[place.name] = victims, [violations, first.priority, sum(other.priority + 2**31 for other in victims), len(victims), -since]
     least = min((cost for _, cost in found.values()), default=None)
     return {name: {other.uid for other in victims} for name, (victims, cost) in found.items() if cost == least}
 
