@@ -175,6 +175,9 @@ A, PORT = {"app": "a"}, [{"name": "main", "image": "nginx", "ports": [{"containe
     "a budget of another namespace protects nobody": (
         [node("n", cpu="2"), running("a", "n", 0, labels=A), running("b", "n", 5), budget(0, namespace="red"),
          incoming()], ["a"], {"p": "n"}),
+    "a budget protects whom it selects in its namespace": (
+        [node("n", cpu="2"), running("a", "n", 0, labels=A, namespace="red"), running("b", "n", 5), budget(0, namespace="red"),
+         incoming()], ["b"], {"p": "n"}),
     "a budget with an empty selector protects nobody": (
         [node("n", cpu="2"), running("a", "n", 0, labels=A), running("b", "n", 5), budget(0, {}), incoming()],
         ["a"], {"p": "n"}),
@@ -239,6 +242,10 @@ A, PORT = {"app": "a"}, [{"name": "main", "image": "nginx", "ports": [{"containe
         [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n")], [], {}),
     "... but not beside that of an equal": (
         [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n"), incoming(name="q", nominated="n")], [], {"p": None}),
+    "... though beside that of a more important pod": (
+        [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n"), incoming(name="q", priority=20, nominated="n")], [], {}),
+    "... and while another node is of no use": (
+        [node("n", cpu="1"), node("m", unschedulable=True), running("a", "n", 10), incoming(nominated="n")], [], {}),
     "... nor when no node is any good": (
         [node("n", cpu="1", unschedulable=True), running("a", "n"), incoming(nominated="n")], [], {"p": None}),
     "... nor when there is no such node": (
@@ -254,6 +261,9 @@ A, PORT = {"app": "a"}, [{"name": "main", "image": "nginx", "ports": [{"containe
         [node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="low", priority=5, nominated="n"),
          incoming(name="elsewhere", priority=5, nominated="m"), incoming(name="equal", nominated="m")],
         ["a"], {"p": "n", "low": None}),
+    "... but not of one that another scheduler sees to": (
+        [node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="theirs", priority=5, nominated="n", schedulerName="other")],
+        ["a"], {"p": "n"}),
     "room of a nominated pod counts as taken": (
         [node("n", cpu="2"), running("a", "n"), running("b", "n", 5), incoming(),
          incoming(name="high", priority=20, nominated="n")], ["a", "b"], {"p": "n"}),
@@ -420,10 +430,11 @@ def test_a_replica_that_does_not_lead_any_more_deletes_nobody_else(asked, monkey
         return len(sent) <= asked
 
     cluster.writer.may_write = may_write
-    make_pass(cluster, built())
+    [decision] = [each for each in make_pass(cluster, built()) if each.pod.name == "p"]
     wait_until_told(cluster)
     deleted = preempted(server)["deleted"]
     assert len(deleted) == sent[asked], "none after it was deposed"
+    assert bool(decision.remedy) == (len(deleted) == 2)
     assert (len(deleted) == 2) == (asked >= 7), "the question about the pod, two about victims, then two requests for each"
 
 
@@ -569,7 +580,7 @@ def test_who_preempts_by_which_options(tmp_path, arguments, victims, said):
 
 def test_in_which_order_the_requests_are_sent():
     """Nobody goes before all have been asked for. No room is promised that nobody leaves."""
-    decision, _ = decide([node("n", cpu="2"), running("a", "n"), running("b", "n", namespace="red"), incoming("2"),
+    decision, _ = decide([node("n", cpu="2"), running("a", "n", metadata={"resourceVersion": "7"}), running("b", "n", namespace="red"), incoming("2"),
                           incoming(name="low", priority=5, nominated="n")])
     steps = [(method, path.removeprefix("/api/v1/namespaces/")) for method, path, _ in decision.requests]
     assert steps == [
@@ -579,7 +590,7 @@ def test_in_which_order_the_requests_are_sent():
         ("PATCH", "default/pods/p/status"), ("PATCH", "default/pods/low/status")]
     waits, rehearsal, _, disruption, deletion, event, *_ = [body for _, _, body in decision.requests]
     assert waits == {"metadata": {"uid": "", "deletionTimestamp": ""}, "spec": {"nodeName": ""}}
-    assert rehearsal == {"preconditions": {"uid": "default/a"}, "dryRun": ["All"]}
+    assert rehearsal == {"preconditions": {"uid": "default/a", "resourceVersion": "7"}, "dryRun": ["All"]}, "as it was looked at"
     [condition] = disruption["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
         "DisruptionTarget", "True", "PreemptionByScheduler",

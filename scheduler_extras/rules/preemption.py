@@ -103,8 +103,7 @@ def go_on_waiting(pod, home, snapshot):
 
 def withdraw(pod, home, failed, snapshot, manner):
     """Return the request that ends the pod's nomination, which helps nobody; None if there is none to end."""
-    node_name = home or pod.nominated_node
-    if not node_name or manner.keeps_nomination(pod, node_name, failed, snapshot):
+    if not home or manner.keeps_nomination(pod, home, failed, snapshot):
         return None
     return [nominate(pod, None, snapshot)], ""
 
