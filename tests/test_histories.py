@@ -21,12 +21,12 @@ class Cluster(Server):
 
     def __init__(self, chance):
         self.chance, self.faults, self.wrongs, self.numbers = chance, 0.0, [], itertools.count(1)
-        nodes = [node(f"n{i}", cpu=str(chance.randint(2, 4))) for i in range(3)]
+        nodes = [node(f"n{i}", cpu=str(chance.randint(2, 5))) for i in range(3)]
         super().__init__(*nodes, budget(1))
         for each in nodes:
             for _ in range(int(each["status"]["allocatable"]["cpu"])):
                 self.put(running(self.new_name(), each["metadata"]["name"], chance.choice(LEVELS[:4]), start=self.second(),
-                                 labels=A if chance.random() < 0.3 else None))
+                                 labels=A if chance.random() < 0.5 else None))
 
     def new_name(self):
         return f"x{next(self.numbers)}"
@@ -107,14 +107,16 @@ class Cluster(Server):
         return {"kind": "Pod"}
 
     def go_on(self):
-        """Have time pass: some who leave have left, pods come, budgets change, nodes are cordoned."""
+        """Have time pass: some who leave have left, pods come, some are deleted by people, budgets change, nodes are cordoned."""
         for pod in self.pods():
             if pod.terminating and self.chance.random() < 0.4:
                 del self.objects["pods", pod.namespace, pod.name]
+            elif pod.node_name and self.chance.random() < 0.03:
+                self.change(("pods", pod.namespace, pod.name), metadata=GOING)
         if self.chance.random() < 0.5:
             policy = {"preemptionPolicy": "Never"} if self.chance.random() < 0.1 else {}
-            self.put(incoming(str(self.chance.randint(1, 2)), self.chance.choice(LEVELS), name=self.new_name(),
-                              labels=A if self.chance.random() < 0.3 else None, **policy))
+            self.put(incoming(str(self.chance.randint(1, 4)), self.chance.choice(LEVELS), name=self.new_name(),
+                              labels=A if self.chance.random() < 0.5 else None, **policy))
         if self.chance.random() < 0.2:
             self.objects["poddisruptionbudgets", "default", "budget"] = budget(self.chance.randint(0, 2))
         if self.chance.random() < 0.1:
