@@ -1,18 +1,23 @@
-"""Preemption to its end, beside the real kube-scheduler 1.20: budgets, classes, pods that end slowly, nominations.
+"""Preemption to its end, beside the real kube-scheduler 1.20, and as recorded: budgets, classes, pods that end slowly, nominations.
 
 Extenders refuse nodes only from which nobody could go: kube-scheduler 1.20.2 ends with a panic (index out of range in
 pickOneNodeForPreemption) once one of them refuses nodes where the pod fits, and less important pods are, who need not go.
-It asks no extender who may go, though its Policy has a preemptVerb: see test_extenders.py.
+It asks no extender who may go, though its Policy has a preemptVerb. So these scenarios are among those that were recorded
+of a kube-scheduler 1.20.2 in which both are mended, each by a line: see README.md.
 """
 
+import gzip
 import json
 import random
 import time
+from pathlib import Path
 
+import pytest
 from everything import scheduler
-from conftest import node, pod, wait_for
+from conftest import a_pass, node, pod, wait_for, wait_until_told
 from test_extenders import service  # noqa: F401 (a fixture)
-from test_preemption import BUDGETS, LEVELS, POLICY, PORT, apart, budget, contested  # noqa: F401 (a fixture)
+from test_loop import Server
+from test_preemption import BUDGETS, GOING, LEVELS, POLICY, PORT, apart, budget, built, contested  # noqa: F401 (a fixture)
 
 SCENARIOS = range(100, 140)
 WITHOUT = POLICY | {
@@ -192,3 +197,51 @@ def test_twenty_scenarios_with_extenders_end_as_by_kube_scheduler(contested, tmp
     assert {verb for verb, _ in service.asked} == {"filter", "preempt", "fail"}
     assert not any(where[0].endswith("-spare") for state in expected for where in state.values())
     assert differences(answer, expected) == [{}, {}, {}]
+
+
+class SlowServer(Server):
+    """An API server in memory, whose pods do not end by themselves."""
+
+    def request(self, method, path, body=None, params=None, accept=None):
+        if method == "DELETE" and not body.get("dryRun"):
+            place = "pods", *path.split("/")[-3::2]
+            self.objects[place] = self.objects[place] | {"metadata": self.objects[place]["metadata"] | GOING}
+        return {"kind": "Pod"} if method == "DELETE" else super().request(method, path, body, params, accept)
+
+    def state(self):
+        """Where each pod is, or is to be; and who is leaving: as `state_of` says it."""
+        return {name: [thing["spec"].get("nodeName", ""),
+                       (thing["status"].get("nominatedNodeName") or "") if "nodeName" not in thing["spec"] else "",
+                       "deletionTimestamp" in thing["metadata"]]
+                for (kind, _, name), thing in self.objects.items() if kind == "pods"}
+
+
+def replay(record, policies):
+    """Have a recorded scenario decided to its end, in memory, as in a contest. Return the states."""
+    server, states = SlowServer(*record["objects"]), []
+    for _ in record["states"]:
+        for name, (_, _, is_leaving) in states[-1].items() if states else ():
+            if is_leaving:
+                del server.objects["pods", "default", name]
+        cluster, before = scheduler.ListedCluster(server), []
+        while before[-2:] != [server.state()] * 2:
+            before.append(server.state())
+            a_pass(cluster, policies)
+            cluster.cycle.take_answers(60)
+            wait_until_told(cluster)
+            cluster.pending.end_backoff()
+        states.append(server.state())
+    return states
+
+
+RECORDS = {f"{record['family']} {record['scenario']}": record for record in map(json.loads, gzip.open(
+    Path(__file__).parent / "golden" / "preemption.jsonl.gz", "rt"))}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_recorded_scenarios_end_as_by_kube_scheduler(name, service):  # noqa: F811
+    record = RECORDS[name]
+    refused = record["refused"]  # how the names of nodes end from which an extender has nobody go; None: there are no extenders
+    extenders = [] if refused is None else has_a_say(service, lambda node_name: not node_name.endswith(tuple(refused)))
+    states = replay(record, built(POLICY | {"priorities": WITHOUT["priorities"], "extenders": extenders}))
+    assert states == record["states"]
