@@ -239,9 +239,10 @@ RECORDS = {f"{record['family']} {record['scenario']}": record for record in map(
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_recorded_scenarios_end_as_by_kube_scheduler(name, service):  # noqa: F811
+def test_recorded_scenarios_end_as_by_kube_scheduler(name, request):
     record = RECORDS[name]
     refused = record["refused"]  # how the names of nodes end from which an extender has nobody go; None: there are no extenders
-    extenders = [] if refused is None else has_a_say(service, lambda node_name: not node_name.endswith(tuple(refused)))
+    extenders = [] if refused is None else has_a_say(
+        request.getfixturevalue("service"), lambda node_name: not node_name.endswith(tuple(refused)))
     states = replay(record, built(POLICY | {"priorities": WITHOUT["priorities"], "extenders": extenders}))
     assert states == record["states"]
