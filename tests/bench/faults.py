@@ -505,8 +505,12 @@ def settle_while_victims_end(trial):
         is_over.set()
         kubelets.join()
     asked = [each for proxy in trial.proxies for each in proxy.sent("delete") if is_for_good(each)]
-    answered = Counter(each.path for each in asked if each.status == 200 and not each.fault)
-    again = [path for path, times in answered.items() if times > 1]
+    answered, again = set(), []
+    for each in sorted(asked, key=lambda each: each.at):
+        if each.path in answered:
+            again.append(each.path)
+        if each.status == 200 and not each.fault:
+            answered.add(each.path)
     trial.check(not again, f"{len(again)} pods were deleted again though that had been answered: {again[:3]}")
     gone = 4 * len(trial.nodes) - len([each for each in trial.look() if each["metadata"]["namespace"] == CURSED
                                        and "deletionTimestamp" not in each["metadata"]])
