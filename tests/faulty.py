@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 KINDS = {  # of requests, by what identifies them: (method, path)
     "lease": ("", "/leases"), "binding": ("POST", "/binding$"), "event": ("POST", "/events$"),
-    "status": ("PATCH", "/status$"), "watch": ("GET", "[?&]watch=true"), "list": ("GET", ""), "other": ("", "")}
+    "status": ("PATCH", "/status$"), "delete": ("DELETE", ""), "watch": ("GET", "[?&]watch=true"), "list": ("GET", ""), "other": ("", "")}
 
 
 def kind_of(method, path):

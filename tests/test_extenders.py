@@ -404,8 +404,8 @@ def test_an_extender_is_asked_who_may_go(service, names_only):
     "a node that it was not asked about": (
         {"NodeNameToMetaVictims": {"z": victims("uid-z")}}, "names nodes it was not asked about."),
     "a pod that is not there": (
-        {"NodeNameToMetaVictims": {"a": victims("uid-b")}}, "names nobody, or others than the pods on a."),
-    "nobody": ({"NodeNameToMetaVictims": {"a": victims()}}, "names nobody, or others than the pods on a."),
+        {"NodeNameToMetaVictims": {"a": victims("uid-b")}}, "names others than the pods on a."),
+    "nobody": ({"NodeNameToMetaVictims": {"a": victims(), "b": victims("uid-b")}}, "names nobody on a."),
     "what cannot be read": ({"NodeNameToMetaVictims": {"a": []}}, "expected an object, got []."),
     "an error": ("oops", "Expecting value: line 1 column 1 (char 0)."),
 })
@@ -416,7 +416,9 @@ def test_what_an_extender_says_of_those_who_may_go(service, answer, said):
     assert said in text and text.startswith("It preempts")
     if "nobody: " in text:
         assert text.startswith(f"It preempts nobody: extender {service.url}: preempt: ")
-        assert remedy([extender | {"ignorable": True}]) == "It preempts default/on-a on a, where those that go matter least."
+        is_read = said == "names nobody on a."  # so that what else it says counts, if it is ignorable
+        otherwise = "on-b on b, where that helps." if is_read else "on-a on a, where those that go matter least."
+        assert remedy([extender | {"ignorable": True}]) == f"It preempts default/{otherwise}"
 
 
 def test_extenders_are_asked_one_after_another_about_what_is_left(service):
@@ -426,6 +428,13 @@ def test_extenders_are_asked_one_after_another_about_what_is_left(service):
     other = {"urlPrefix": service.url, "preemptVerb": "others", "managedResources": [{"name": "example.com/gpu"}]}
     assert remedy([extender, other, extender]) == "It preempts default/on-c on c, where that helps."
     assert [[*asked["NodeNameToMetaVictims"]] for _, asked in service.asked] == [[*"abc"], [*"bc"]]
+
+
+def test_once_an_extender_has_left_no_node_no_other_is_asked(service):
+    service.answers["preempt"] = 200, {"NodeNameToMetaVictims": {}}
+    extender = {"urlPrefix": service.url, "preemptVerb": "preempt"}
+    assert remedy([extender, extender]) == "It preempts nobody, as extenders leave it no node."
+    assert len(service.asked) == 1
 
 
 def test_nobody_is_asked_where_no_preemption_helps(service):

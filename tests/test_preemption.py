@@ -175,6 +175,9 @@ A, PORT = {"app": "a"}, [{"name": "main", "image": "nginx", "ports": [{"containe
     "a budget of another namespace protects nobody": (
         [node("n", cpu="2"), running("a", "n", 0, labels=A), running("b", "n", 5), budget(0, namespace="red"),
          incoming()], ["a"], {"p": "n"}),
+    "a budget protects whom it selects in its namespace": (
+        [node("n", cpu="2"), running("a", "n", 0, labels=A, namespace="red"), running("b", "n", 5), budget(0, namespace="red"),
+         incoming()], ["b"], {"p": "n"}),
     "a budget with an empty selector protects nobody": (
         [node("n", cpu="2"), running("a", "n", 0, labels=A), running("b", "n", 5), budget(0, {}), incoming()],
         ["a"], {"p": "n"}),
@@ -239,6 +242,10 @@ A, PORT = {"app": "a"}, [{"name": "main", "image": "nginx", "ports": [{"containe
         [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n")], [], {}),
     "... but not beside that of an equal": (
         [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n"), incoming(name="q", nominated="n")], [], {"p": None}),
+    "... though beside that of a more important pod": (
+        [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n"), incoming(name="q", priority=20, nominated="n")], [], {}),
+    "... and while another node is of no use": (
+        [node("n", cpu="1"), node("m", unschedulable=True), running("a", "n", 10), incoming(nominated="n")], [], {}),
     "... nor when no node is any good": (
         [node("n", cpu="1", unschedulable=True), running("a", "n"), incoming(nominated="n")], [], {"p": None}),
     "... nor when there is no such node": (
@@ -254,6 +261,9 @@ A, PORT = {"app": "a"}, [{"name": "main", "image": "nginx", "ports": [{"containe
         [node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="low", priority=5, nominated="n"),
          incoming(name="elsewhere", priority=5, nominated="m"), incoming(name="equal", nominated="m")],
         ["a"], {"p": "n", "low": None}),
+    "... but not of one that another scheduler sees to": (
+        [node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="theirs", priority=5, nominated="n", schedulerName="other")],
+        ["a"], {"p": "n"}),
     "room of a nominated pod counts as taken": (
         [node("n", cpu="2"), running("a", "n"), running("b", "n", 5), incoming(),
          incoming(name="high", priority=20, nominated="n")], ["a", "b"], {"p": "n"}),
@@ -326,7 +336,7 @@ def test_a_victim_is_told_though_a_less_important_pod_that_was_to_go_there_has_g
 
 def two_victims():
     """An API server with a node from which two pods have to go for a third one; a fourth one is nominated there."""
-    return Server(node("n", cpu="2"), running("a", "n"), running("b", "n"), incoming("2"),
+    return Server(node("n", cpu="2"), running("a", "n", labels=A), running("b", "n"), incoming("2"),
                   incoming(name="low", priority=5, nominated="n", preemptionPolicy="Never"))
 
 
@@ -420,11 +430,51 @@ def test_a_replica_that_does_not_lead_any_more_deletes_nobody_else(asked, monkey
         return len(sent) <= asked
 
     cluster.writer.may_write = may_write
-    make_pass(cluster, built())
+    [decision] = [each for each in make_pass(cluster, built()) if each.pod.name == "p"]
     wait_until_told(cluster)
     deleted = preempted(server)["deleted"]
     assert len(deleted) == sent[asked], "none after it was deposed"
+    assert bool(decision.remedy) == (len(deleted) == 2)
     assert (len(deleted) == 2) == (asked >= 7), "the question about the pod, two about victims, then two requests for each"
+
+
+def test_a_budget_that_changes_before_the_deletions_is_not_asked_again():
+    """As upstream: it says who is missed most, and forbids nothing."""
+    server = two_victims()
+    server.put(budget(9))
+    carry_out = server.request
+
+    def request(method, path, body=None, *more, **options):
+        """Let nobody go any more once it is asked whether they may be deleted."""
+        if method == "DELETE" and body.get("dryRun"):
+            server.objects["poddisruptionbudgets", "default", "budget"] = budget(0)
+        return carry_out(method, path, body, *more, **options)
+
+    server.request = request
+    decision, _ = preempts_once(server)
+    assert preempted(server) == ALL_GO and decision.remedy
+
+
+OWN_RULE = {"multiPoint": {"enabled": [{"name": "Mine"}]}}
+OWN_POINT = {"postFilter": {"enabled": [{"name": "Mine"}]}}
+
+
+@table("policies", {
+    "under a Policy": [lambda: built(POLICY | {"predicates": [*POLICY["predicates"], {"name": "Mine"}]})],
+    "under a configuration": [lambda: configured(plugins=OWN_RULE)],
+    "under one that enables it at this point only": [lambda: configured(plugins=OWN_POINT)]})
+@table("answer, victims, said", {
+    "a remedy of its own is what is done": (([], "Mine."), [], "Mine."),
+    "without one, somebody has to go": (None, ["a"], "It preempts default/a on n, where that helps.")})
+def test_a_post_filter_of_ones_own_is_asked_first(policies, answer, victims, said, monkeypatch):
+    def mine(pod, node):
+        """It has nothing against any node."""
+        return ()
+
+    rule = scheduler.FullRule("Mine", mine, hooks={"post_filter": lambda *_: answer}, plugin="Mine")
+    monkeypatch.setitem(scheduler.PREDICATES, "Mine", rule)
+    decision, _ = decide([node("n", cpu="1"), running("a", "n"), incoming()], policies[0]())
+    assert (list(sent(decision, "DELETE", "/pods/(.*)")), decision.remedy) == (victims, said)
 
 
 def test_in_a_dry_run_nobody_goes():
@@ -530,7 +580,7 @@ def test_who_preempts_by_which_options(tmp_path, arguments, victims, said):
 
 def test_in_which_order_the_requests_are_sent():
     """Nobody goes before all have been asked for. No room is promised that nobody leaves."""
-    decision, _ = decide([node("n", cpu="2"), running("a", "n"), running("b", "n", namespace="red"), incoming("2"),
+    decision, _ = decide([node("n", cpu="2"), running("a", "n", metadata={"resourceVersion": "7"}), running("b", "n", namespace="red"), incoming("2"),
                           incoming(name="low", priority=5, nominated="n")])
     steps = [(method, path.removeprefix("/api/v1/namespaces/")) for method, path, _ in decision.requests]
     assert steps == [
@@ -540,7 +590,7 @@ def test_in_which_order_the_requests_are_sent():
         ("PATCH", "default/pods/p/status"), ("PATCH", "default/pods/low/status")]
     waits, rehearsal, _, disruption, deletion, event, *_ = [body for _, _, body in decision.requests]
     assert waits == {"metadata": {"uid": "", "deletionTimestamp": ""}, "spec": {"nodeName": ""}}
-    assert rehearsal == {"preconditions": {"uid": "default/a"}, "dryRun": ["All"]}
+    assert rehearsal == {"preconditions": {"uid": "default/a", "resourceVersion": "7"}, "dryRun": ["All"]}, "as it was looked at"
     [condition] = disruption["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
         "DisruptionTarget", "True", "PreemptionByScheduler",
@@ -920,6 +970,8 @@ def test_the_room_is_kept_until_the_victims_have_gone(contested, tmp_path, start
     wait_for("the victim goes", lambda: "deletionTimestamp" in contested.pods()["default/low"]["metadata"])
     contested.create(pod("p10", {"cpu": "1"}, priorityClassName="p10"))
     wait_for("the next one is told, too", lambda: len(contested.events("Preempted")) == 2)
+    [condition] = [each for each in contested.pods()["default/low"]["status"]["conditions"] if each["type"] == "DisruptionTarget"]
+    assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler"), "so that a Job does not count it as failed"
     threading.Event().wait(1)
     assert contested.pods()["default/p30"]["status"]["nominatedNodeName"] == "n"
     assert sorted(contested.events("Preempted")) == [

@@ -19,8 +19,9 @@ from scheduler_extras.rule import IN_THE_SCRIPT, SKIP, WHEN, FullRule, Rejected
 from scheduler_extras.rules.affinity import (
     affine_scores, affinity_terms, match_inter_pod_affinity, normalize_affinity
 )
+from scheduler_extras.rules.eviction import is_going
 from scheduler_extras.rules.labels import ImageShares, shares_of
-from scheduler_extras.rules.preemption import Manner, importance, is_going, preempt
+from scheduler_extras.rules.preemption import Manner, importance, preempt
 from scheduler_extras.rules.resources import requested_to_capacity_ratio
 from scheduler_extras.rules.selectors import selector_in, selectors_of
 from scheduler_extras.rules.spreading import (

@@ -234,15 +234,18 @@ class Extender:
             left = pick(answer, dict, "NodeNameToMetaVictims", of=dict)
             if not left.keys() <= nodes.keys():
                 raise Malformed("names nodes it was not asked about")
-            return {nodes[name]: self.victims_in(thing, nodes[name]) for name, thing in left.items()}
+            answered = {nodes[name]: self.victims_in(thing, nodes[name]) for name, thing in left.items()}
+            return {node: victims for node, victims in answered.items() if victims.pods}
         return found
 
     def victims_in(self, thing, node):
         """Read who is to go from a node. Raises Malformed, InputError."""
         said = decode(thing, VICTIMS, f"the victims on {node.name}", passed_over=[])
         uids = [pod.get("UID", "") for pod in said.get("Pods", [])]
-        if not uids or not node.pods.keys() >= set(uids):
-            raise Malformed(f"names nobody, or others than the pods on {node.name}")
+        if not node.pods.keys() >= set(uids):
+            raise Malformed(f"names others than the pods on {node.name}")
+        if not (uids or self.ignorable):  # of one that is ignorable, just this node is passed over
+            raise Malformed(f"names nobody on {node.name}")
         return Victims([node.pods[uid] for uid in uids], said.get("NumPDBViolations", 0))
 
     def bind(self, pod, node_name):

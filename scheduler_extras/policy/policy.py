@@ -151,7 +151,9 @@ class FullPolicy(Policy):
     @functools.cached_property
     def rules_with(self):
         """The active rules that have a function for an extension point, {point: [Rule]}."""
-        return {point: [rule for rule in self.rules() if point in rule.hooks] for point in EXTENSION_POINTS}
+        found = {point: [rule for rule in self.rules() if point in rule.hooks] for point in EXTENSION_POINTS}
+        found["post_filter"].sort(key=lambda rule: rule.plugin == "DefaultPreemption")  # last, as it deletes
+        return found
 
     def name_for(self, rule):
         """Return what the user's file calls, or would call, a rule."""

@@ -4,16 +4,14 @@ Under a Policy it is a rule to be named, as kube-scheduler 1.20 does it; what 1.
 configuration/plugins.py. Upstream: framework/plugins/defaultpreemption.
 """
 
-import collections
-import contextlib
 import random
 from dataclasses import dataclass
 
-from scheduler import ApiError, InvalidSelector, Unschedulable, event, now, pick, satisfies, text_at
-from scheduler_extras.memory import recall
-from scheduler_extras.objects import label_selector
+from scheduler import Unschedulable, pick
 from scheduler_extras.rule import WHATEVER_THE_NODE, predicate
 from scheduler_extras.rules.always import nominate, reasons_supposing
+from scheduler_extras.rules.budgets import protected_by_budgets
+from scheduler_extras.rules.eviction import is_going, make_room
 from scheduler_extras.rules.resources import CHANCE
 
 
@@ -51,32 +49,28 @@ class Manner:
 
 
 def preempt(pod, failed, snapshot, percentage=10, absolute=100, manner=Manner()):  # noqa: B008
-    """Choose the node where the pods that have to go are missed least. Return the requests, and what they do.
+    """Have less important pods go where they are missed least. Return requests, and what they do; or None.
 
     percentage, absolute: as many candidates are compared, of all nodes and at least, if there are more.
     """
     if pod.spec.get("preemptionPolicy") == "Never":
         return None
-    nominated = nomination_of(pod, snapshot)
-    if waits_for_victims(pod, snapshot.nodes.get(nominated), failed, snapshot, manner):
-        is_written = pod.nominated_node == nominated
-        requests = [] if is_written else [nominate(pod, nominated, snapshot)]
-        return requests, f"It waits until the pods that are being deleted on {nominated} have gone."
+    home = nomination_of(pod, snapshot)
+    if waits_for_victims(pod, snapshot.nodes.get(home), failed, snapshot, manner):
+        return go_on_waiting(pod, home, snapshot)
     found = candidates(pod, failed, snapshot, percentage, absolute, manner)
     if not found:
-        node_name = nominated or pod.nominated_node
-        is_kept = not node_name or manner.keeps_nomination(pod, node_name, failed, snapshot)
-        return None if is_kept else ([nominate(pod, None, snapshot)], "")
+        return withdraw(pod, home, failed, snapshot, manner)
     try:
         found = left_by_extenders(pod, found, snapshot)
     except Unschedulable as error:
         return [], f"It preempts nobody: {error}."
     if not found:
         return [], "It preempts nobody, as extenders leave it no node."
-    best, *others = sorted(found, key=lambda node: merits(found[node]), reverse=True)
-    who = ", ".join(victim.key for victim in found[best].pods)
-    why = what_decides(found[best], found[others[0]]) if others else "where that helps"
-    requests = make_room(pod, best, found[best].pods, snapshot, manner)
+    best, why = where_missed_least(found)
+    victims = found[best].pods
+    who = ", ".join(victim.key for victim in victims)
+    requests = make_room(pod, best, victims, snapshot, manner.words(pod, best))
     return requests, f"It preempts {who} on {best.name}, {why}."
 
 
@@ -101,9 +95,17 @@ def waits_for_victims(pod, home, failed, snapshot, manner):
                for other in home.pods.values())
 
 
-def is_going(pod, snapshot):
-    """Say whether a pod is being deleted, or is to be by what has been decided in this pass."""
-    return pod.terminating or pod.uid in snapshot.going
+def go_on_waiting(pod, home, snapshot):
+    """Return what is done while victims leave: nothing, unless the nomination could not be written before."""
+    requests = [] if pod.nominated_node == home else [nominate(pod, home, snapshot)]
+    return requests, f"It waits until the pods that are being deleted on {home} have gone."
+
+
+def withdraw(pod, home, failed, snapshot, manner):
+    """Return the request that ends the pod's nomination, which helps nobody; None if there is none to end."""
+    if not home or manner.keeps_nomination(pod, home, failed, snapshot):
+        return None
+    return [nominate(pod, None, snapshot)], ""
 
 
 # Where it helps. Reasons that begin like these hold whoever goes. Upstream: UnschedulableAndUnresolvable.
@@ -176,59 +178,6 @@ def started(pod):
     return pick(pod.raw, str, "status", "startTime") or "9"
 
 
-# Disruption budgets.
-
-def protected_by_budgets(pods, snapshot):
-    """Return those whose going, after those before them, violates a budget. (filterPodsWithPDBViolation)"""
-    taken = collections.Counter()
-    protected = []
-    for pod in pods:
-        allowed = budgets_of(pod, snapshot)
-        taken.update(allowed.keys())
-        if any(taken[key] > allowed[key] for key in allowed):
-            protected.append(pod)
-    return protected
-
-
-def budgets_of(pod, snapshot):
-    """Return {budget that counts the pod: how many of its pods may go}."""
-    allowed = {}
-    for key, budget, selector in budgets_in_namespaces(snapshot)[pod.namespace]:
-        counts_already = pod.name in pick(budget, dict, "status", "disruptedPods")
-        if pod.labels and satisfies(pod.labels, selector) and not counts_already:
-            allowed[key] = pick(budget, int, "status", "disruptionsAllowed")
-    return allowed
-
-
-def budgets_in_namespaces(snapshot):
-    """Return {namespace: [(its name, the API's JSON, its selector)]} of the budgets that select any pods."""
-    budgets = all_budgets(snapshot)
-
-    def sort(*_):
-        """Return them, sorted."""
-        found = collections.defaultdict(list)
-        for key, budget in budgets.items():
-            with contextlib.suppress(InvalidSelector):
-                selector = label_selector(pick(budget, dict, "spec").get("selector"))
-                if selector:  # an empty one selects nobody
-                    found[key.partition("/")[0]].append((key, budget, selector))
-        return found
-
-    return recall("budgets", "", snapshot, {}, None, [budgets], then=sort)
-
-
-def all_budgets(snapshot):
-    """Return all PodDisruptionBudgets, {namespace/name: the API's JSON}. Raises ApiError."""
-    today, of_old = [f"apis/policy/{version}/poddisruptionbudgets" for version in ("v1", "v1beta1")]
-    try:
-        return snapshot.objects[today]
-    except ApiError as error:
-        if error.status != 404:
-            raise
-    snapshot.objects[today] = snapshot.objects[of_old]  # up to Kubernetes 1.20; it holds for this pass
-    return snapshot.objects[today]
-
-
 # Which node. Upstream: pickOneNodeForPreemption.
 
 WHY = ["where the fewest budgets are violated", "where those that go matter least",
@@ -241,6 +190,12 @@ def merits(victims):
     highest = max(pod.priority for pod in pods)
     return (-victims.violations, -pods[0].priority, -sum(pod.priority + 2**31 for pod in pods), -len(pods),
             min(started(pod) for pod in pods if pod.priority == highest))
+
+
+def where_missed_least(found):
+    """Return the best of the candidates, {node: its Victims}, and in words why it is."""
+    best, *others = sorted(found, key=lambda node: merits(found[node]), reverse=True)
+    return best, what_decides(found[best], found[others[0]]) if others else "where that helps"
 
 
 def what_decides(victims, others):
@@ -261,54 +216,3 @@ def left_by_extenders(pod, found, snapshot):
     return found
 
 
-# What is sent.
-
-def make_room(pod, node, victims, snapshot, manner):
-    """Return the requests: victims go, the pod is nominated to the node, and less important ones no longer.
-
-    Before anybody goes, the API server is asked whether the pod still waits, and whether each victim is as it
-    was, and may be deleted. No room is promised that nobody leaves; what may fail comes last.
-    """
-    leaving = [victim for victim in victims if not is_going(victim, snapshot)]
-    snapshot.going.update(victim.uid for victim in leaving)
-    requests = [still_waits(pod)] if leaving else []
-    requests += [deletion(victim, dryRun=["All"]) for victim in leaving]
-    for victim in leaving:
-        told = {"source": {"component": pod.scheduler}, "reportingComponent": pod.scheduler}
-        method, path, body = event(victim, "Normal", "Preempted", manner.words(pod, node))
-        requests += [disruption(victim, pod), deletion(victim), (method, path, body | told)]
-    requests.append(nominate(pod, node.name, snapshot))
-    for other in snapshot.nominated:
-        is_ours = other.scheduler in snapshot.policies
-        if is_ours and other.nominated_node == node.name and other.priority < pod.priority:
-            requests.append(nominate(other, None, snapshot))
-    return requests
-
-
-def path_of(pod):
-    """Return the path of a pod in the API."""
-    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-
-
-def still_waits(pod):
-    """Return the request whose answer has to be that the pod is there, and has no node."""
-    uid = text_at(pod.raw, "metadata", "uid")
-    return "GET", path_of(pod), {
-        "metadata": {"uid": uid, "deletionTimestamp": ""}, "spec": {"nodeName": ""}}
-
-
-def deletion(victim, **options):
-    """Return the request that deletes a pod; with dryRun, one that says whether that can be, as it is now."""
-    preconditions = {"uid": victim.uid}
-    version = text_at(victim.raw, "metadata", "resourceVersion")
-    if options and version:  # else its condition, which is written before, is a change, too
-        preconditions["resourceVersion"] = version
-    return "DELETE", path_of(victim), {"preconditions": preconditions} | options
-
-
-def disruption(victim, pod):
-    """Return the request for the condition that tells a Job that its pod has not failed by itself."""
-    return "PATCH", f"{path_of(victim)}/status", {"metadata": {"uid": victim.uid}, "status": {"conditions": [{
-        "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
-        "message": f"{pod.scheduler}: preempting to accommodate a higher priority pod",
-        "lastTransitionTime": now()}]}}

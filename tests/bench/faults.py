@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -157,21 +158,22 @@ class Trial:
 
     def look(self):
         """Read the pods from the API server; note which have moved, and which nodes have too much. Return them."""
-        items, used = self.plane.get("namespaces/default/pods")["items"], Counter()
+        items, used = self.plane.get("pods")["items"], Counter()
         for item in items:
             uid, place = item["metadata"]["uid"], item["spec"].get("nodeName")
             if self.place.setdefault(uid, place) not in (None, place):
                 self.moved.add(uid)
             self.place[uid] = place
             if place:
-                used[place] += int(item["spec"]["containers"][0]["resources"]["requests"]["cpu"].removesuffix("m"))
+                requests_made = item["spec"]["containers"][0].get("resources", {}).get("requests", {})
+                used[place] += int(requests_made.get("cpu", "0m").removesuffix("m"))
         self.full |= {name for name, amount in used.items() if amount > self.nodes[name]}
         return items
 
     def bound(self):
         """Return how many pods have a node, or 0 while nobody can tell."""
         try:
-            return sum("nodeName" in item["spec"] for item in self.look())
+            return sum("nodeName" in item["spec"] for item in self.look() if item["metadata"]["namespace"] == "default")
         except (requests.RequestException, AssertionError):
             return 0
 
@@ -298,13 +300,19 @@ def kill_after(trial, *shares):
         trial.injected += 1
 
 
-def replicas(trial):
-    """Start two replicas, of which the first leads; Bindings take long, so that many wait to be sent."""
+def configuration_of_replicas(trial):
+    """Write a configuration by which one of several replicas leads."""
     config = trial.folder / "config.json"
     config.write_text(json.dumps({
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "leaderElection": {
             "leaderElect": True, "resourceName": f"trial-{time.time_ns()}", "leaseDuration": f"{LEASE}s",
             "renewDeadline": f"{DEADLINE}s", "retryPeriod": "500ms"}}))
+    return config
+
+
+def replicas(trial):
+    """Start two replicas, of which the first leads; Bindings take long, so that many wait to be sent."""
+    config = configuration_of_replicas(trial)
     trial.fill(pods=trial.size(900, 200))  # three times as many as there are threads, so that some are left at the stop
     proxies = trial.proxy, trial.new_proxy()
     proxies[0].delays["binding"] = 0.5  # so that, while all its threads wait, some pods are left for the other replica
@@ -440,6 +448,118 @@ def conditions_fail(trial):
         (condition["type"], condition["status"]) == ("PodScheduled", "False")
         for condition in each["status"].get("conditions", []))]
     trial.check(not wrong, f"{len(wrong)} bound pods say that they are not: {', '.join(wrong[:3])}")
+
+
+BUDGETS = f"apis/policy/v1beta1/namespaces/{CURSED}/poddisruptionbudgets"
+VICTIMS_EACH = 2  # so many unimportant pods have to go for an important one
+FAULTS_OF_DELETIONS = ["500 before", "500 after", "reset before", "reset after", "cut", "lost"]
+
+
+def crowd(trial):
+    """Fill nodes with unimportant pods, some of which a budget protects. Three of four of them have to go for important ones."""
+    trial.plane.clear()
+    url = trial.plane.server
+    requests.post(f"{url}/apis/scheduling.k8s.io/v1/priorityclasses", json={"metadata": {"name": "important"}, "value": 100})
+    requests.delete(f"{url}/{BUDGETS}")
+    made = requests.post(f"{url}/{BUDGETS}", json={
+        "metadata": {"name": "budget"}, "spec": {"selector": {"matchLabels": {"app": "a"}}}})
+    assert made.ok, made.text
+    trial.nodes = {f"node-{i:02}": 400 for i in range(trial.size(24, 6))}
+    trial.make([node(name, cpu="400m") for name in trial.nodes])
+    trial.make([pod(f"victim-{i}-{name}", {"cpu": "100m"}, namespace=CURSED, labels={"app": "ab"[i % 2]}, nodeName=name)
+                for name in trial.nodes for i in range(4)])
+    trial.expected = 3 * len(trial.nodes) // 2
+    trial.make([pod(f"pod-{i:03}", {"cpu": "200m"}, priorityClassName="important") for i in range(trial.expected)])
+
+
+def change_budget(trial):
+    """Have the budget allow another number of disruptions."""
+    requests.patch(f"{trial.plane.server}/{BUDGETS}/budget/status", json={"status": {"disruptionsAllowed": trial.random.randint(0, 9)}},
+                   headers={"Content-Type": "application/merge-patch+json"})
+
+
+def end_victims(trial, is_over):
+    """Do as kubelets: pods that are being deleted take a second to end, every eighth 30 seconds."""
+    since = {}
+    while not is_over.wait(0.2):
+        for item in trial.plane.get(f"namespaces/{CURSED}/pods")["items"]:
+            name = item["metadata"]["name"]
+            needed = 30 if name.startswith("victim-0") and name.endswith(("0", "5")) else 1
+            if "deletionTimestamp" in item["metadata"] and time.monotonic() > since.setdefault(name, time.monotonic()) + needed:
+                trial.plane.request("DELETE", f"namespaces/{CURSED}/pods/{name}", params={"gracePeriodSeconds": 0})
+
+
+def is_for_good(asked):
+    """Say whether a deletion is not only to be rehearsed."""
+    return not asked.json.get("dryRun")
+
+
+def settle_while_victims_end(trial):
+    """Wait until all important pods are bound, while victims end. Judge who has been deleted."""
+    is_over = threading.Event()
+    kubelets = threading.Thread(target=end_victims, args=(trial, is_over))
+    kubelets.start()
+    try:
+        trial.settle(seconds=trial.size(240, 150))
+    finally:
+        is_over.set()
+        kubelets.join()
+    asked = [each for proxy in trial.proxies for each in proxy.sent("delete") if is_for_good(each)]
+    answered, again = set(), []
+    for each in sorted(asked, key=lambda each: each.at):
+        if each.path in answered:
+            again.append(each.path)
+        if each.status == 200 and not each.fault:
+            answered.add(each.path)
+    trial.check(not again, f"{len(again)} pods were deleted again though that had been answered: {again[:3]}")
+    gone = 4 * len(trial.nodes) - len([each for each in trial.look() if each["metadata"]["namespace"] == CURSED
+                                       and "deletionTimestamp" not in each["metadata"]])
+    needed, failed = VICTIMS_EACH * trial.expected, sum(each.fault is not None for each in asked)
+    trial.remarks.append(f"{gone} pods were deleted for {trial.expected}, which needed {needed}; {failed} deletions had faults")
+    most = needed + VICTIMS_EACH * failed  # after a fault it may be another node where they are missed least
+    trial.check(needed <= gone <= most, f"{gone} pods were deleted, where {needed} were needed, and {failed} deletions had faults")
+
+
+def deletions_fail(trial):
+    """Deletions of victims fail, or are not answered; some take 30 s to end; a budget changes between a choice and its deletions."""
+    crowd(trial)
+    trial.proxy.at_random = FAULTS_OF_DELETIONS
+    trial.proxy.rates["delete"] = 0.3
+    trial.proxy.faults["delete"] = Choice(lambda asked: change_budget(trial) or trial.proxy.throw(asked))
+    trial.start("--preempt")
+    settle_while_victims_end(trial)
+
+
+def deposed_before_deletions(trial):
+    """The leader stands still between its choice and the deletions, until another replica leads; then it goes on."""
+    crowd(trial)
+    config, old, new = configuration_of_replicas(trial), trial.proxy, trial.new_proxy()
+    stopped, stop_at = threading.Event(), trial.random.randint(1, trial.size(20, 6))
+
+    def stop_leader(asked):
+        """Stop the leader once it rehearses another deletion, after some."""
+        if not is_for_good(asked) and len(old.sent("delete")) >= stop_at and not stopped.is_set():
+            stopped.set()
+            first.send_signal(signal.SIGSTOP)
+
+    old.faults["delete"] = Choice(stop_leader)
+    first = trial.start("--policy", config, proxy=old)
+    wait_for("it rehearses a deletion", stopped.is_set)
+    trial.injected += 1
+    trial.start("--policy", config, proxy=new)
+    trial.replace = lambda: trial.start("--policy", config, proxy=new)
+    try:
+        wait_for("the other one deletes", lambda: new.sent("delete"), 60 + LATE)
+    finally:
+        continued = time.monotonic()
+        first.send_signal(signal.SIGCONT)
+    settle_while_victims_end(trial)
+    late = [asked for asked in old.sent("delete") if asked.at > continued and is_for_good(asked)]
+    trial.check(not late, f"{len(late)} pods were deleted by a leader that was none any more")
+    try:
+        trial.check(first.wait(15 + LATE) == 1, f"the old leader ended with exit code {first.returncode}, not 1")
+    except subprocess.TimeoutExpired:
+        trial.check(False, f"the old leader still ran {15 + LATE} s after it went on")
 
 
 def signals(trial):
@@ -594,6 +714,8 @@ SCENARIOS = {  # name: (function, whether it belongs to the short form)
     "5 % of the answers 500": (some_500s, True),
     "nodes made again": (nodes_remade, True),
     "conditions late or lost": (conditions_fail, False),
+    "deletions of victims fail": (deletions_fail, True),
+    "the leader deposed before it deletes victims": (deposed_before_deletions, False),
     "signals while answers hang": (signals, True),
     "a hostile tenant": (hostile_tenant, False),
     "kills and faults at once": (everything, False),
