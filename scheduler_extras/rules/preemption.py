@@ -214,5 +214,3 @@ def left_by_extenders(pod, found, snapshot):
         if found and extender.cares("preemptVerb", pod):
             found = extender.preempt(pod, found)
     return found
-
-
