@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from scheduler import (
-    CATALOGUES, ApiError, Decision, Failures, Malformed, Rule, Trouble, Unschedulable,
+    CATALOGUES, ApiError, Decision, Failures, Malformed, Policy, Rule, Trouble, Unschedulable,
     disks_of, hostile_taints, log, pick
 )
 from scheduler_extras.memory import FullSnapshot, Seen, likeness, recall, signature
@@ -316,7 +316,9 @@ class Vote:
 class FullDecision(Decision):
     """A decision, with what the other extension points and the extenders add."""
 
+    policy: Policy | None = None  # whose rules are asked
     snapshot: FullSnapshot | None = None  # what they look at
+    condition_reason: str = "Unschedulable"  # without a node: in its condition PodScheduled
     votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
     remedy: str = ""  # without a node: what a rule does about that
     trouble: Trouble | None = None  # what was the matter with the API server

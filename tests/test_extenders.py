@@ -416,7 +416,7 @@ def test_what_an_extender_says_of_those_who_may_go(service, answer, said):
     assert said in text and text.startswith("It preempts")
     if "nobody: " in text:
         assert text.startswith(f"It preempts nobody: extender {service.url}: preempt: ")
-        assert remedy([extender | {"ignorable": True}]) == "It preempts default/on-a on a, where those that go matter least."
+        assert remedy([extender | {"ignorable": True}]) == "It preempts default/on-a on a, where their highest priority is the lowest."
 
 
 def test_extenders_are_asked_one_after_another_about_what_is_left(service):
