@@ -14,7 +14,7 @@ means its code. Read it from the top: the loop comes first, then what it calls.
 This file is a whole scheduler. A folder beside it has extras: sidecars, claims, affinity of pods, spreading,
 preemption, a cluster that is watched, and more. `--alone` runs this file without them, so that all that you
 edit here counts. Beside them, edits of the rules and of the loop still count. Those of Cluster, Proxy,
-Policy, print_decision and what reads the Policy file do not: the extras have their own.
+Policy and chapter 10 do not: the extras have their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import collections
 import contextlib
 import decimal
 import functools
-import importlib
 import json
 import logging
 import math
@@ -35,8 +34,9 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType as read_only
+from types import GeneratorType, MappingProxyType as read_only
 
 try:
     import requests
@@ -56,7 +56,7 @@ def run(cluster, read_policies, stop, interval, once):
         try:
             schedule_pending_pods(cluster, read_policies(), stop)  # read in each pass: the file may be edited
             cluster.end_pass()
-        except (ApiError, InputError, Malformed) as error:  # a request failed; Policy or list unusable
+        except (ApiError, Malformed) as error:  # a request has failed, or its answer is no list
             cluster.end_pass(error)
         if cluster.due and not cluster.last_error:
             continue  # pods are left, as the pass ended early: LIST again, then go on
@@ -82,11 +82,12 @@ def schedule(pod, snapshot, policy):
     decision = policy.new_decision(pod, snapshot)
     try:
         feasible, decision.failed = policy.nodes_that_fit(pod, snapshot)
-        if not feasible:
-            raise Unschedulable(decision.failed.message)
-        decision.total = policy.prioritize(decision, feasible)
-        decision.node = select_host(decision.total)
-    except (Exception, SystemExit) as error:  # no node fits, or a rule has failed
+        if feasible:
+            decision.total = policy.prioritize(decision, feasible)
+            decision.node = feasible[select_host(decision.total)].name
+        else:
+            decision.message = decision.failed.message
+    except (Exception, SystemExit) as error:  # such as a mistake in a rule
         decision.give_up(error)
     return decision
 
@@ -97,39 +98,38 @@ class Policy:
 
     predicates: list
     priorities: list
-    asked = None  # the rule that is being asked: if it breaks, it is named
 
     def new_decision(self, pod, snapshot):
         """Return a decision about the pod, in which nothing is decided yet."""
-        return Decision(pod, snapshot.nodes, self)
+        return Decision(pod, snapshot.nodes)
 
     def nodes_that_fit(self, pod, snapshot):
-        """Ask the predicates about each node: the first that has reasons against it rules the node out."""
-        feasible = {}
-        failed = Failures()
-        for name, node in snapshot.nodes.items():
-            for rule in self.predicates:
-                self.asked = rule
-                reasons = [str(reason) for reason in rule.function(pod, node)]
-                if reasons:
-                    failed[name] = {rule.name: reasons}
-                    break
-            else:  # no predicate is against it
-                feasible[name] = node
-        return feasible, failed
+        """Return the nodes that no predicate is against, {name: Node}, and the Failures of the others."""
+        against = {name: self.reasons_against(pod, node) for name, node in snapshot.nodes.items()}
+        feasible = {name: node for name, node in snapshot.nodes.items() if not against[name]}
+        return feasible, Failures({name: against[name] for name in against if name not in feasible})
+
+    def reasons_against(self, pod, node):
+        """Ask the predicates about a node. The first that has reasons rules it out: {its name: reasons}."""
+        for rule in self.predicates:
+            answer = rule.function(pod, node)
+            if not isinstance(answer, (GeneratorType, list, tuple)):
+                raise wrong_answer(rule.function, "yield strings, or return a list of them", answer)
+            if reasons := list(answer):
+                return {rule.name: [str(reason) for reason in reasons]}
+        return {}
 
     def prioritize(self, decision, feasible):
         """Return each node's total: the sum, over all priorities, of weight times points."""
         total = dict.fromkeys(feasible, 0 if self.priorities else 1)  # with none, each gets 1
-        to_ask = self.priorities if len(feasible) > 1 else []  # a single node is taken in any case
-        for rule in to_ask:
-            self.asked = rule
-            scores = {name: rule.function(decision.pod, node) for name, node in feasible.items()}
-            points = rule.reduce(scores) if rule.reduce else scores  # `reduce`: see chapter 3
-            if not all(0 <= each <= 100 for each in points.values()):
-                raise ValueError("points are to be from 0 to 100")
-            for name in feasible:
-                total[name] += rule.weight * points[name]
+        try:
+            for rule in self.priorities:
+                points = rule.points(decision.pod, feasible)
+                for name in feasible:
+                    total[name] += rule.weight * points[name]
+        except Unschedulable:
+            if len(feasible) > 1:  # a single node is taken in any case
+                raise
         return total
 
 
@@ -186,9 +186,9 @@ class Cluster:
                 yield pod
 
     def turn(self, pod):
-        """Return what pods are sorted by: those without trouble first, then by priority, then by wait."""
+        """Return what pods are sorted by: those whose writes fail come last, then by priority and wait."""
         attempts = self.attempts[pod.uid]
-        return attempts.met_trouble, -pod.priority, attempts.retry_at, pod.created, pod.key
+        return attempts.write_failed, -pod.priority, attempts.retry_at, pod.created, pod.key
 
     def next_pod(self, stop):
         """Return the next pod to decide about; None ends the pass."""
@@ -196,10 +196,7 @@ class Cluster:
         return self.due.pop(0) if self.due and not is_over else None
 
     def read(self, kind, resource, selector=""):
-        """Yield what is listed, as Pods or Nodes; what cannot be read is named, and left out.
-
-        A node that has such a pod is left out, too: it goes from `snapshot`, as its free room is not known.
-        """
+        """Yield what is listed, as Pods or Nodes, without what cannot be read, and the node of such a pod."""
         for raw in self.api.list(resource, selector):
             try:
                 yield kind(raw)
@@ -211,7 +208,7 @@ class Cluster:
     def bind(self, decision):
         """Assume the pod: until the next LIST, it takes up room on its node. Then POST the Binding."""
         self.snapshot.nodes[decision.node].add(decision.pod)
-        self.attempts[decision.pod.uid].met_trouble = False  # what an earlier attempt met is forgotten
+        self.attempts[decision.pod.uid].write_failed = False  # what an earlier attempt met is forgotten
         try:
             self.api.request(*binding(decision.pod, decision.node))
         except ApiError as error:
@@ -222,14 +219,12 @@ class Cluster:
     def follow_up(self, decision, error):
         """Do what follows from the failure of a Binding, by its status. The pod has been put off."""
         attempts = self.attempts[decision.pod.uid]
-        attempts.met_trouble = error.status not in (404, 409)
-        if not attempts.met_trouble:  # the pod has gone, or somebody else has bound it
+        attempts.write_failed = error.status not in (404, 409)
+        if not attempts.write_failed:  # the pod has gone, or somebody else has bound it
             attempts.told = decision.message  # as if it were told by now: so `report` says nothing of it
             self.ends_at = 0  # the pass ends: LIST again, to see where the pod is
         elif error.status in (0, 429):  # the next Binding would fail, too: this ends the pass
             raise Trouble(error.status, f"{decision.pod.key}: {error}") from error
-        else:  # after a 5xx the pod may be bound all the same: so no condition is written that denies it
-            decision.condition_reason = "SchedulerError" if error.status < 500 else ""
 
     def put_off(self, decision):
         """Have the pod back off: it waits 1, 2, 4, 8, then always 10 seconds before it is tried again."""
@@ -246,14 +241,12 @@ class Cluster:
             self.show(decision)
         elif self.attempts[pod.uid].told != decision.message:
             written = self.write(event(pod, "Warning", "FailedScheduling", decision.message))
-            if decision.condition_reason:
-                written &= self.write(pod_condition(pod, decision.condition_reason, decision.message))
             self.attempts[pod.uid].told = decision.message if written else None
-            self.attempts[pod.uid].met_trouble |= not written
+            self.attempts[pod.uid].write_failed |= not written
             self.show(decision)
 
     def write(self, request):
-        """Send an event or a condition. Return whether it is settled: sent, or refused for good."""
+        """Send an event. Return whether it is settled: sent, or refused for good."""
         try:
             self.api.request(*request)
         except ApiError as error:
@@ -280,8 +273,8 @@ class Attempts:
 
     number: int = 0  # of attempts that have failed
     retry_at: float = 0  # in monotonic seconds; of a new pod, when it was first seen
-    told: str | None = None  # the message that was last told
-    met_trouble: bool = False  # its Binding (not with 404, 409), event or condition failed: others come first
+    told: str | None = None  # the message of its last event
+    write_failed: bool = False  # its Binding (not with 404, 409) or event: others come first
 
 
 # What no rule looks at, and anybody may nest deeper than `json` reads it: objects and texts, but no lists.
@@ -298,10 +291,9 @@ class Proxy:
 
     def request(self, method, path, body=None, params=None):
         """Send a request and return the answer's JSON. Raises ApiError."""
-        content_type = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
         try:
-            answer = self.session.request(method, self.server + path, params=params, json=body, timeout=30,
-                                          headers={"Content-Type": content_type}, allow_redirects=False)
+            answer = self.session.request(method, self.server + path, params=params, json=body,
+                                          timeout=30, allow_redirects=False)
         except (requests.RequestException, ValueError) as error:  # ValueError: of a malformed URL
             problem = f"cannot reach {self.server}: {type(error).__name__}"  # such as ReadTimeout
             raise Trouble(0, f"{problem}; is `kubectl proxy` running there?") from error
@@ -353,16 +345,6 @@ def event(pod, event_type, reason, message):
         "source": {"component": pod.scheduler}, "reportingComponent": pod.scheduler}
 
 
-def pod_condition(pod, reason, message):
-    """Return the request that says in the pod's condition PodScheduled why it is not bound."""
-    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-    before = pick(pod.raw, list, "status", "conditions", of=dict)
-    if ("PodScheduled", "False") not in [(each.get("type"), each.get("status")) for each in before]:
-        condition["lastTransitionTime"] = now()  # else the old time stays, as the patch does not name it
-    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
-        "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-
-
 def now():
     """Return the time as the API writes it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -373,6 +355,9 @@ def now():
 # A predicate is a function of (pod, node) that yields the reasons why the pod does not fit, each a string. A
 # priority is one that returns a score from 0 to 100. With a `reduce`, it may return any number: `reduce` is
 # given the scores of all nodes that fit, {name: score}, and returns points from 0 to 100, {name: points}.
+
+CATALOGUES = {"predicates": {}, "priorities": {}}  # name -> Rule, in kube-scheduler's order
+PREDICATES, PRIORITIES = CATALOGUES.values()
 
 
 class InputError(ValueError):
@@ -388,24 +373,64 @@ class Rule:
     reduce: callable | None = None
     weight: int = 1  # of a priority: what the Policy multiplies its points by
 
+    def points(self, pod, nodes):
+        """Return the points that a priority gives to nodes, {name: points}. Raises InputError."""
+        scores = {name: self.function(pod, node) for name, node in nodes.items()}
+        points = self.reduce(scores) if self.reduce else scores
+        if odd := {name: n for name, n in points.items() if type(n) not in (int, float) or not 0 <= n <= 100}:
+            raise wrong_answer(self.function, "give each node a number from 0 to 100", odd)
+        return points
 
-PREDICATES, PRIORITIES = {}, {}  # name -> Rule, filled by the decorators, in kube-scheduler's order
-CATALOGUES = {"predicates": PREDICATES, "priorities": PRIORITIES}
 
+def register(where, name, reduce=None):
+    """Return a decorator that makes a function the rule of this name. Raises TypeError."""
+    if not isinstance(name, str):
+        raise TypeError('a rule needs the name that a Policy has for it, as in @predicate("Name")')
 
-def register(where, name=None, **options):
-    """Return a decorator that makes a function the rule of this name. Options: `reduce`."""
-    if not name or not isinstance(name, str):
-        raise InputError('a rule needs the name that a Policy has for it, as in @predicate("Name")')
     def decorate(function):
-        CATALOGUES[where][name] = Rule(name, function, **options)
+        CATALOGUES[where][name] = Rule(name, function, reduce)
         return function
-
     return decorate
 
 
 predicate = functools.partial(register, "predicates")
 priority = functools.partial(register, "priorities")
+
+
+def kept_with_pod(function):
+    """Make a function of a pod, and maybe of more, remember its answers, in the pod."""
+    def kept(pod, *more):
+        if (function, more) not in pod.derived:
+            pod.derived[function, more] = function(pod, *more)
+        return pod.derived[function, more]
+    return kept
+
+
+def wrong_answer(function, expected, answer):
+    """Return the error that says where a function of a rule is, what it is to answer, and what it did."""
+    code = function.__code__
+    place = f"{pathlib.Path(code.co_filename).name}, line {code.co_firstlineno}"
+    return InputError(f"{code.co_name} is to {expected}, not {answer!r:.60} ({place})")
+
+
+def what_broke(error):
+    """Describe a mistake in a line, with the last function, and line, that is in no library."""
+    error = error.__cause__ if isinstance(error.__cause__, StopIteration) else error  # of a rule's next()
+    frames = traceback.extract_tb(error.__traceback__)
+    *_, last = frames[:1] + [each for each in frames
+                             if "lib/python3" not in each.filename and each.name != "register"]
+    place = f"{pathlib.Path(last.filename).name}, line {last.lineno}"
+    return f"{type(error).__name__} in {last.name}: {' '.join(str(error).split())} ({place})"
+
+
+def end_the_script(_, error, __):
+    """Say in a line why the script cannot go on, and end it with exit code 2."""
+    log.error(error if isinstance(error, InputError) else what_broke(error))
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    sys.excepthook = end_the_script
 
 
 # ==== 4. Predicates =====================================================================================
@@ -419,20 +444,25 @@ def check_node_unschedulable(pod, node):
 
 @predicate("HostName")
 def host_name(pod, node):
-    """The pod asks for this node, or for none. (A pod that waits has none, so it always passes.)"""
+    """The pod names no other node. (One that waits names none; the rule is here as Policies name it.)"""
     if pod.node_name and pod.node_name != node.name:
         yield "node(s) didn't match the requested hostname"
 
 
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
-    """No pod there uses a host port of this pod: same protocol, number and IP; 0.0.0.0 is any IP."""
-    for other in node.pods.values() if pod.host_ports else []:
-        for port in pod.host_ports.keys() & other.host_ports.keys():  # in time: the fewer are looked up
-            wanted, taken = pod.host_ports[port], other.host_ports[port]
-            if "0.0.0.0" in wanted or "0.0.0.0" in taken or wanted & taken:
-                yield "node(s) didn't have free ports for the requested pod ports"
-                return
+    """No pod there uses a host port of this pod."""
+    if pod.host_ports and any(share_a_port(pod, other) for other in node.pods.values()):
+        yield "node(s) didn't have free ports for the requested pod ports"
+
+
+def share_a_port(pod, other):
+    """Say whether two pods use a host port of one protocol, number and IP; 0.0.0.0 is any IP."""
+    for port in pod.host_ports.keys() & other.host_ports.keys():  # in time: the fewer are looked up
+        wanted, taken = pod.host_ports[port], other.host_ports[port]
+        if "0.0.0.0" in wanted | taken or wanted & taken:
+            return True
+    return False
 
 
 @predicate("MatchNodeSelector")
@@ -440,9 +470,6 @@ def match_node_selector(pod, node):
     """The node has the labels of the pod's nodeSelector, and meets its required node affinity, if any."""
     if not wants_node(pod, node):
         yield "node(s) didn't match Pod's node affinity"
-
-
-NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}  # each pod and node has these keys
 
 
 @predicate("PodFitsResources")
@@ -457,47 +484,11 @@ def pod_fits_resources(pod, node):
             yield f"Insufficient {name}"
 
 
-def kept_with_pod(function):
-    """Make a function of a pod, and maybe of more, remember its answers, in the pod."""
-
-    @functools.wraps(function)
-    def kept(pod, *more):
-        """Return the answer for this pod; work it out only once."""
-        if (function, more) not in pod.derived:
-            pod.derived[function, more] = function(pod, *more)
-        return pod.derived[function, more]
-
-    return kept
-
-
-DISK_IDENTITIES = {  # source of a volume -> the fields that identify the disk
-    "gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"],
-    "rbd": ["image", "pool"]}
-
-
-@kept_with_pod
-def disks_of(pod):
-    """The pod's network disks, {identity: whether it may be shared}. Rbd: one identity for each monitor."""
-    disks = {}
-    for volume in pod.volumes:
-        for source in [each for each in DISK_IDENTITIES if volume.get(each)]:
-            disk = pick(volume, dict, source)
-            shared = pick(disk, bool, "readOnly") and source != "awsElasticBlockStore"
-            monitors = pick(disk, list, "monitors", of=str) if source == "rbd" else [""]
-            for monitor in monitors:
-                identity = source, monitor, *(pick(disk, str, name) for name in DISK_IDENTITIES[source])
-                disks[identity] = shared and disks.get(identity, True)
-    return disks
-
-
 @predicate("NoDiskConflict")
 def no_disk_conflict(pod, node):
     """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
-    for other in node.pods.values() if disks_of(pod) else []:
-        ours, theirs = disks_of(pod), disks_of(other)
-        if any(not (ours[disk] and theirs[disk]) for disk in ours.keys() & theirs.keys()):
-            yield "node(s) had no available disk"
-            return
+    if disks_of(pod) and any(want_one_disk(pod, other) for other in node.pods.values()):
+        yield "node(s) had no available disk"
 
 
 @predicate("PodToleratesNodeTaints")
@@ -505,9 +496,6 @@ def pod_tolerates_node_taints(pod, node):
     """The pod tolerates the node's NoSchedule and NoExecute taints. If not, the first such taint is named."""
     for taint in hostile_taints(pod, node)[:1]:
         yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
-
-
-Taint = collections.namedtuple("Taint", "key value effect")
 
 
 def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
@@ -532,8 +520,7 @@ def covers(toleration, taint):
 
 # ==== 5. Priorities =====================================================================================
 
-# For scores, a container that requests no cpu, or no memory, counts as if it requested this much. Such sums
-# are called `nonzero`, as upstream. For the pod that is being scheduled, see `nonzero_incoming` in chapter 7.
+# For scores, a container that requests no cpu, or no memory, counts as if it requested this much (`nonzero`).
 DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}
 
 
@@ -559,20 +546,24 @@ def balanced_resource_allocation(pod, node):
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
 
 
-def normalize(scores, few_are_best=False):
-    """Scale scores: 0 gets 0, the highest gets 100; few_are_best turns that round. (DefaultNormalizeScore)"""
+def most_is_best(scores):
+    """Scale scores: 0 gets 0 points, the highest score gets 100. Upstream: DefaultNormalizeScore."""
     highest = max(scores.values())
-    points = {name: 100 * score // highest if highest else 0 for name, score in scores.items()}
-    return {name: 100 - score for name, score in points.items()} if few_are_best else points
+    return {name: 100 * score // highest if highest else 0 for name, score in scores.items()}
 
 
-@priority("NodeAffinityPriority", reduce=normalize)
+def least_is_best(scores):
+    """Scale scores: 0 gets 100 points, the highest score gets 0."""
+    return {name: 100 - points for name, points in most_is_best(scores).items()}
+
+
+@priority("NodeAffinityPriority", reduce=most_is_best)
 def node_affinity(pod, node):
     """The summed weights of the preferred node affinity terms that the node meets."""
     return sum([weight for weight, term in preferred_terms(pod) if term_matches(term, node)])
 
 
-@priority("TaintTolerationPriority", reduce=functools.partial(normalize, few_are_best=True))
+@priority("TaintTolerationPriority", reduce=least_is_best)
 def taint_toleration(pod, node):
     """The number of PreferNoSchedule taints that the pod does not tolerate; the fewer, the better."""
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
@@ -612,19 +603,16 @@ class Decision:
 
     pod: Pod
     nodes: dict  # name -> Node, of all nodes
-    policy: Policy | None = None  # whose rules are asked
     node: str | None = None  # the name of the chosen node
     failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
     total: dict = field(default_factory=dict)  # node that fits -> the sum of its weighted points
     message: str | None = None  # why it has no node; if none fits, in kube-scheduler's words
-    condition_reason: str = "Unschedulable"  # if it has no node; "": no condition is written
 
     def give_up(self, error):
         """Decide to leave the pod pending, with this error. A rule that breaks affects this pod only."""
         self.node = None
-        self.message = str(error)
-        if not isinstance(error, (Unschedulable, Malformed)):
-            self.message = f"{type(error).__name__} in {self.policy.asked.name}: {error}"
+        is_known = isinstance(error, (Unschedulable, Malformed, InputError))
+        self.message = str(error) if is_known else what_broke(error)
 
 
 # ==== 7. Pods and nodes =================================================================================
@@ -638,6 +626,8 @@ class Pod:
         self.raw = raw
         self.spec = spec = pick(raw, dict, "spec")
         self.name = pick(raw, str, "metadata", "name")
+        self.labels = read_only(pick(raw, dict, "metadata", "labels", of=str))
+        self.annotations = read_only(pick(raw, dict, "metadata", "annotations", of=str))
         self.namespace = pick(raw, str, "metadata", "namespace") or "default"
         self.key = f"{self.namespace}/{self.name}"
         self.uid = pick(raw, str, "metadata", "uid") or self.key
@@ -653,13 +643,11 @@ class Pod:
         self.containers = tuple(pick(spec, list, "containers", of=dict))
         self.host_ports = read_only(host_ports_of(self.containers))
         self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
-        # As scores count it: a container that requests no cpu, or no memory, has that of DEFAULT_REQUESTS.
-        self.nonzero = read_only(amounts_of_pod(spec, DEFAULT_REQUESTS))
+        self.nonzero = read_only(amounts_of_pod(spec, DEFAULT_REQUESTS))  # as scores count it
         # A bug of upstream, kept: while the pod waits, a core of its overhead counts as a millicore.
         overhead = amounts(spec, "overhead").get("cpu", 0)
         cpu = self.nonzero.get("cpu", 0) - overhead + math.ceil(overhead / 1000)
         self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # by calculatePodResourceRequest
-        pick(raw, list, "status", "conditions", of=dict)  # if they are malformed, this says it
         self.derived = {}  # what rules have worked out of it: see kept_with_pod
 
 
@@ -713,9 +701,46 @@ class Node:
 
 # The nodes as they were listed, {name: Node}, with the pods that were on them then, and those assumed since.
 Snapshot = collections.namedtuple("Snapshot", "nodes")
+Taint = collections.namedtuple("Taint", "key value effect")
+NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}  # each pod and node has these keys
+
+# Source of a volume -> the fields that identify the disk. Of an rbd, each of its monitors, too.
+DISK_IDENTITIES = {"gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"],
+                   "rbd": ["image", "pool"]}
+
+
+@kept_with_pod
+def disks_of(pod):
+    """The pod's network disks, {identity: whether it may be shared}. Rbd: one identity for each monitor."""
+    disks = {}
+    for volume in pod.volumes:
+        for source in [each for each in DISK_IDENTITIES if volume.get(each)]:
+            disk = pick(volume, dict, source)
+            shared = pick(disk, bool, "readOnly") and source != "awsElasticBlockStore"
+            for monitor in pick(disk, list, "monitors", of=str) or [""]:
+                identity = source, monitor, *(pick(disk, str, name) for name in DISK_IDENTITIES[source])
+                disks[identity] = shared and disks.get(identity, True)
+    return disks
+
+
+def want_one_disk(pod, other):
+    """Say whether two pods mount a network disk that they cannot share."""
+    ours, theirs = disks_of(pod), disks_of(other)
+    return any(not (ours[disk] and theirs[disk]) for disk in ours.keys() & theirs.keys())
 
 
 # ==== 8. Node affinity ==================================================================================
+
+Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
+LABEL_VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+OPERATORS = {  # of label and node selectors; the value is None where the label is missing
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda value, values: value is not None,
+    "DoesNotExist": lambda value, values: value is None,
+    "Gt": lambda value, values: int64(value) is not None and int64(value) > int64(values[0]),
+    "Lt": lambda value, values: int64(value) is not None and int64(value) < int64(values[0])}
+
 
 def wants_node(pod, node):
     """Say whether a node meets the pod's nodeSelector and required node affinity."""
@@ -737,10 +762,8 @@ def preferred_terms(pod):
     pairs = []
     problems = {}
     for each in pick(pod.node_affinity, list, "preferredDuringSchedulingIgnoredDuringExecution", of=dict):
-        weight = pick(each, int, "weight")
         try:
-            if weight:
-                pairs.append((weight, node_selector_term(pick(each, dict, "preference"))))
+            pairs.append((pick(each, int, "weight"), node_selector_term(pick(each, dict, "preference"))))
         except InvalidSelector as error:
             problems[str(error)] = None  # a dict: as in upstream's list, each is named once
     if problems:
@@ -761,36 +784,14 @@ def valid_terms(raws):
 def node_selector_term(raw):
     """Read a term as requirements of labels, and of fields. Raises InvalidSelector."""
     on_labels = [read_requirement(each) for each in pick(raw, list, "matchExpressions", of=dict)]
-    on_fields = []
-    for expression in pick(raw, list, "matchFields", of=dict):
-        key = pick(expression, str, "key")
-        operator = pick(expression, str, "operator")
-        values = pick(expression, list, "values", of=str)
-        if operator not in ("In", "NotIn"):
-            raise InvalidSelector(f'"{operator}" is not a valid node field selector operator')
-        if len(values) != 1:
-            count = f"unexpected number of value ({len(values)})"
-            raise InvalidSelector(f'{count} for node field selector operator "{operator}"')
-        on_fields.append(Requirement(key, operator, values))
+    on_fields = [requirement(each) for each in pick(raw, list, "matchFields", of=dict)]
     return on_labels, on_fields
 
 
 def term_matches(term, node):
     """Say whether a node meets the whole term. An empty term matches none. Fields: metadata.name only."""
-    on_labels, on_fields = term
-    return any(term) and satisfies(node.labels, on_labels) and satisfies(
-        {"metadata.name": node.name}, on_fields)
-
-
-Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
-LABEL_VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-OPERATORS = {  # of label and node selectors; the value is None where the label is missing
-    "In": lambda value, values: value in values,
-    "NotIn": lambda value, values: value not in values,
-    "Exists": lambda value, values: value is not None,
-    "DoesNotExist": lambda value, values: value is None,
-    "Gt": lambda value, values: int64(value) is not None and int64(value) > int64(values[0]),
-    "Lt": lambda value, values: int64(value) is not None and int64(value) < int64(values[0])}
+    labels, fields = term
+    return any(term) and satisfies(node.labels, labels) and satisfies({"metadata.name": node.name}, fields)
 
 
 def satisfies(labels, requirements):
@@ -798,25 +799,23 @@ def satisfies(labels, requirements):
     return all([OPERATORS[operator](labels.get(key), values) for key, operator, values in requirements])
 
 
-def read_requirement(expression):
-    """Read an entry of matchExpressions as NewRequirement, its key unchecked. Raises InvalidSelector."""
-    key = pick(expression, str, "key")
-    operator = pick(expression, str, "operator")
+def requirement(expression):
+    """Read an entry of matchExpressions, or of matchFields."""
     values = pick(expression, list, "values", of=str)
-    if operator not in OPERATORS:
-        raise InvalidSelector(f'"{operator}" is not a valid node selector operator')
-    if operator in ("In", "NotIn") and not values:
-        raise InvalidSelector("for 'in', 'notin' operators, values set can't be empty")
-    if operator in ("Exists", "DoesNotExist") and values:
-        raise InvalidSelector("values set must be empty for exists and does not exist")
-    if operator in ("Gt", "Lt") and len(values) != 1:
-        raise InvalidSelector("for 'Gt', 'Lt' operators, exactly one value is required")
-    if operator in ("Gt", "Lt") and int64(values[0]) is None:
+    return Requirement(pick(expression, str, "key"), pick(expression, str, "operator"), values)
+
+
+def read_requirement(expression):
+    """Read an entry of matchExpressions. Raises InvalidSelector, if no API server looks at that."""
+    read = requirement(expression)
+    if read.operator not in OPERATORS:
+        raise InvalidSelector(f'"{read.operator}" is not a valid node selector operator')
+    if read.operator in ("Gt", "Lt") and int64(",".join(read.values)) is None:
         raise InvalidSelector("for 'Gt', 'Lt' operators, the value must be an integer")
-    for value in values:
+    for value in read.values:
         if len(value) > 63 or not LABEL_VALUE.fullmatch(value):
-            raise InvalidSelector(f'invalid label value: "{repr(value)[1:-1]}": at key: "{key}"')
-    return Requirement(key, operator, values)
+            raise InvalidSelector(f'invalid label value: "{repr(value)[1:-1]}": at key: "{read.key}"')
+    return read
 
 
 def int64(text):
@@ -828,6 +827,12 @@ def int64(text):
 # ==== 9. Fields and quantities ==========================================================================
 
 TYPE_NAME = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "true or false"}
+# A number, and its exponent or suffix, if any; 1000 ** -1 of "m", 1 of None, 1000 of "k", and so on.
+QUANTITY = re.compile(r"(\+?(?=\.?\d)\d*(?:\.\d*)?)(?:[eE]([+-]?\d{1,9})|([numkMGTPE]|[KMGTPE]i)?)", re.ASCII)
+SUFFIXES = {s: decimal.Decimal(1000) ** i for i, s in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
+SUFFIXES |= {f"{s}i": decimal.Decimal(1024) ** i for i, s in enumerate("KMGTPE", 1)}
+# Keeps 100 digits, and rounds up the rest, to be fast; what is too large becomes Infinity (no trap).
+DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_UP, Emin=-999, Emax=999, traps=[])
 
 
 def pick(thing, wanted, *path, of=None):
@@ -859,30 +864,16 @@ def text_at(thing, *path):
     return thing if isinstance(thing, str) else ""
 
 
-QUANTITY = re.compile(  # a number, and its exponent or suffix, if any
-    r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE]([+-]?[0-9]{1,9})|([numkMGTPE]|[KMGTPE]i)?)")
-# {"n": 1000 ** -3, "u": 1000 ** -2, "m": 1000 ** -1, None: 1, "k": 1000, ...}
-SUFFIXES = {s: decimal.Decimal(1000) ** i for i, s in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
-SUFFIXES |= {f"{s}i": decimal.Decimal(1024) ** i for i, s in enumerate("KMGTPE", 1)}
-# Keeps 100 digits, and rounds up the rest, to be fast; what is too large becomes Infinity (no trap).
-DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_UP, Emin=-999, Emax=999, traps=[])
-
-
 @functools.lru_cache(maxsize=65536)
 def quantity(text, unit=1):
-    """Read a quantity, times unit, rounded up. Raises Malformed. Upstream: ParseQuantity (apimachinery).
-
-    quantity("1.5Ki") is 1536, quantity("100m", 1000) is 100. What is too large for 64 bits is 2**63 - 1.
-    """
+    """Read a quantity, times unit, rounded up: "1.5Ki" is 1536. Raises Malformed. (ParseQuantity)"""
     match = QUANTITY.fullmatch(text)
     if not match:
-        raise Malformed(f'"{text:.60}" is not a quantity, such as 100m, 0.5 or 1.5Gi')
+        raise Malformed(f'"{text:.60}" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi')
     number, exponent, suffix = match.groups()
     value = DIGITS.create_decimal(f"{number}e{exponent or 0}")
-    if value < 0:  # no API server takes it
-        raise Malformed(f'"{text:.60}" is a negative quantity: it must be greater than or equal to 0')
     in_units = DIGITS.multiply(value, SUFFIXES[suffix] * unit)
-    return math.ceil(min(in_units, 2**63 - 1))
+    return math.ceil(min(in_units, 2**63 - 1))  # the largest number of 64 bits
 
 
 def amounts(thing, *path):
@@ -900,22 +891,24 @@ def add_to(total, more):
 
 # ==== 10. The Policy file, and a command line ===========================================================
 
+# What no rule of this file looks at, in the JSON of a pod's spec.
+IGNORED = re.compile(r'"(\w*[cC]laim\w*|podAffinity|podAntiAffinity|topologySpreadConstraints)": [{[][^]}]')
+
 # E.g. {"predicates": [{"name": "HostName"}], "priorities": [{"name": "NodeAffinityPriority", "weight": 1}]}
-def policies_in_file(path, scheduler_name):
-    """Return {schedulerName: Policy} of a Policy file with these two lists only. Raises InputError."""
+def policy_in_file(path):
+    """Read a Policy file with these two lists only. Raises InputError."""
     try:
-        with open(path, encoding="utf-8") as file:
-            document = yaml.safe_load(file.read().replace("\t", " "))  # JSON may be indented with tabs
+        text = pathlib.Path(path).read_text("utf-8").replace("\t", " ")  # JSON may be indented with tabs
+        document = yaml.safe_load(text)
         named = {where: rules_named(document, where) for where in CATALOGUES}
         given = {key for key, value in document.items() if value is not None} - {"kind", "apiVersion"}
         if given != named.keys():
             raise InputError(f"scheduler.py alone reads predicates and priorities, both; got {sorted(given)}")
     except Exception as error:  # a YAML tag may raise any exception
         raise InputError(f"{path}: {' '.join(str(error).split())}") from error
-    always = {"CheckNodeUnschedulable", "PodToleratesNodeTaints"}  # even where the Policy does not name them
-    active = named["predicates"].keys() | always
+    active = {"CheckNodeUnschedulable", "PodToleratesNodeTaints"} | named["predicates"].keys()  # two always
     predicates = [rule for name, rule in PREDICATES.items() if name in active]
-    return {scheduler_name: Policy(predicates, [*named["priorities"].values()])}
+    return Policy(predicates, [*named["priorities"].values()])
 
 
 def rules_named(document, where):
@@ -925,8 +918,7 @@ def rules_named(document, where):
         name = pick(entry, str, "name")
         weight = pick(entry, int, "weight")
         if name not in CATALOGUES[where]:
-            known = ", ".join(CATALOGUES[where])
-            raise InputError(f'{where}: no "{name}" in scheduler.py alone; it has {known}')
+            raise InputError(f'{where}: no "{name}" in scheduler.py; it has {", ".join(CATALOGUES[where])}')
         if entry.keys() - {"name", "weight"}:
             raise InputError(f"{where}: {name}: scheduler.py alone reads a name and a weight, and no more")
         if where == "priorities" and weight <= 0:
@@ -935,17 +927,38 @@ def rules_named(document, where):
     return rules
 
 
+def policies_by_now(path, scheduler_name):
+    """Yield {schedulerName: Policy} for each pass, as the file is edited. Raises InputError at first only."""
+    said = None
+    while True:
+        try:
+            policy = policy_in_file(path)
+            weighted = [f"{rule.name} ×{rule.weight}" for rule in policy.priorities]
+            line = f"{path} has changed: {', '.join([rule.name for rule in policy.predicates] + weighted)}"
+        except InputError as error:
+            if said is None:
+                raise
+            line = f"{error}; the last good Policy stays"
+        if said not in (None, line):
+            log.warning("%s", line)
+        said = line
+        yield {scheduler_name: policy}
+
+
 def print_decision(decision):
-    """Print a decision as a line."""
-    fit = f"({len(decision.total)} of {len(decision.nodes)} nodes fit)"
-    where = f"-> {decision.node}  {fit}" if decision.node else f"stays pending: {decision.message}"
+    """Print a decision as a line; of a pod that is placed, log what it asks for and nobody looks at."""
+    where = f"stays pending: {decision.message}"
+    if decision.node:
+        fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
+        where = f"-> {decision.node}  ({fit}, score {decision.total.get(decision.node, 0):.10g})"
     with contextlib.suppress(OSError, ValueError):  # stdout is closed, or cannot encode it
         print(f"{decision.pod.key} {where}", flush=True)
+    if decision.node and (ignored := sorted({*IGNORED.findall(json.dumps(decision.pod.spec))})):
+        say_once(f"{decision.pod.key} is placed, though scheduler.py alone ignores its {', '.join(ignored)}")
 
 
 def run_script():
-    """Run this file alone, until Ctrl-C. Return the exit code: 1 if --once fails or is ended; 2: bad usage.
-    """
+    """Run this file alone, until Ctrl-C. Return the exit code, 1 if --once fails or is ended."""
     parser = argparse.ArgumentParser(prog="scheduler.py alone", usage=argparse.SUPPRESS, allow_abbrev=False)
     parser.add_argument("--server", default="http://127.0.0.1:8001", help="kubectl proxy's URL (%(default)s)")
     parser.add_argument("--policy", default="policy.json", help="a Policy file (%(default)s)")
@@ -955,23 +968,21 @@ def run_script():
     parser.add_argument("--alone", action="store_true", help="run this file alone, without its extras")
     options = parser.parse_args()
     logging.basicConfig(format="%(message)s", level=logging.INFO)
-    read_policies = functools.partial(policies_in_file, options.policy, options.scheduler_name)
-    try:
-        read_policies()
-    except InputError as error:
-        parser.exit(2, f"{error}\n")
+    if "://" not in options.server:
+        parser.error("--server: expected a URL such as http://127.0.0.1:8001, with http:// before the host")
+    policies = policies_by_now(options.policy, options.scheduler_name)
+    next(policies)
     stop = threading.Event()
 
     def end_the_loop(*_):
         """End the loop after the pod that it is at. A second Ctrl-C ends the script at once."""
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Thread(target=stop.set).start()  # the code that is interrupted may hold the lock of `stop`
-
     signal.signal(signal.SIGINT, end_the_loop)
     log.info(f"{options.scheduler_name}: scheduler.py alone, polling {options.server} by {options.policy}")
     cluster = Cluster(Proxy(options.server), print_decision)
-    run(cluster, read_policies, stop, options.interval, options.once)
-    has_failed = any(each.met_trouble for each in cluster.attempts.values())
+    run(cluster, policies.__next__, stop, options.interval, options.once)
+    has_failed = any(each.write_failed for each in cluster.attempts.values())
     return 1 if options.once and (cluster.last_error or has_failed or stop.is_set()) else 0
 
 
@@ -979,14 +990,10 @@ def main():
     """Run the command line, by the extras if they are there; return the exit code."""
     sys.modules["scheduler"] = sys.modules[__name__]  # else extras and rules of your own import a second one
     folder = pathlib.Path(__file__).resolve().with_name("scheduler_extras")
+    sys.path.insert(0, str(folder.parent))  # where it is not, as by `python -P`
     if "--alone" in sys.argv or not any(folder.glob("*.py")):
         return run_script()
-    try:
-        run_with_extras = importlib.import_module(folder.name).main
-    except Exception as error:  # with half of the rules it would decide wrongly
-        log.error(f"{folder} cannot be used: {type(error).__name__}: {error}")
-        return 2
-    return run_with_extras()
+    return __import__(folder.name).main()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import time
 import types
 from dataclasses import dataclass, field
 
-from scheduler import ApiError, Decision, Failures, Malformed, Trouble, Unschedulable, log
+from scheduler import ApiError, Decision, Failures, Malformed, Policy, Trouble, Unschedulable, log
 from scheduler_extras.memory import FullSnapshot, recall
 from scheduler_extras.rule import SKIP, WHATEVER_THE_NODE, Rejected
 from scheduler_extras.seen import Seen, likeness, looked_at, signature
@@ -193,7 +193,9 @@ class Vote:
 class FullDecision(Decision):
     """A decision, with what the other extension points and the extenders add."""
 
+    policy: Policy | None = None  # whose rules are asked
     snapshot: FullSnapshot | None = None  # what they look at
+    condition_reason: str = "Unschedulable"  # without a node: in its condition PodScheduled
     votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
     remedy: str = ""  # without a node: what a rule does about that
     trouble: Trouble | None = None  # what was the matter with the API server

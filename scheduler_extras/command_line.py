@@ -181,7 +181,7 @@ def say_at_start(policies, path, options):
     for name, policy in policies.items():
         if policy.not_looked_at():
             what = ", ".join(policy.not_looked_at())
-            log.info("%s: its rules do not ask about %s; those of --policy DefaultProvider do", name, what)
+            log.info("%s: no rule of %s looks at %s; those of --policy DefaultProvider do", name, path, what)
 
 
 def waiting_at_start(cluster, policies, stop, options):
@@ -200,7 +200,7 @@ def waiting_at_start(cluster, policies, stop, options):
 
 def say_that_none_waits(policies, waiting):
     """Say why there is nothing to do. waiting: the pods without a node that name these schedulers."""
-    why = "none without a node has this spec.schedulerName"
+    why = "there is none that has this spec.schedulerName and no node yet"
     if waiting:
         why = "those without a node have scheduling gates, are being deleted, or a rule says no"
     log.info("no pod waits for %s: %s", ", ".join(policies), why)

@@ -8,7 +8,7 @@ import functools
 from types import MappingProxyType as read_only
 
 from scheduler import (
-    DEFAULT_REQUESTS, NO_REQUESTS, Malformed, Node, Pod, Requirement, add_to,
+    DEFAULT_REQUESTS, NO_REQUESTS, InvalidSelector, Malformed, Node, Pod, Requirement, add_to,
     amounts, host_ports_of, pick, read_requirement, text_at
 )
 
@@ -89,7 +89,48 @@ def label_selector(selector):
         return NOTHING
     labels = [{"key": key, "operator": "In", "values": [value]}
               for key, value in pick(selector, dict, "matchLabels", of=str).items()]
-    return [read_requirement(entry) for entry in labels + pick(selector, list, "matchExpressions", of=dict)]
+    expressions = pick(selector, list, "matchExpressions", of=dict)
+    return [checked_requirement(entry) for entry in labels + expressions]
+
+
+def checked_requirement(expression):
+    """Read an entry of matchExpressions. Raises InvalidSelector, also for what an API server would refuse.
+
+    There may be such selectors in manifests, of budgets for example. Upstream: NewRequirement.
+    """
+    operator = pick(expression, str, "operator")
+    values = pick(expression, list, "values", of=str)
+    if operator in ("In", "NotIn") and not values:
+        raise InvalidSelector("for 'in', 'notin' operators, values set can't be empty")
+    if operator in ("Exists", "DoesNotExist") and values:
+        raise InvalidSelector("values set must be empty for exists and does not exist")
+    if operator in ("Gt", "Lt") and len(values) != 1:
+        raise InvalidSelector("for 'Gt', 'Lt' operators, exactly one value is required")
+    return read_requirement(expression)
+
+
+def checked_field(expression):
+    """Read an entry of matchFields. Raises InvalidSelector. Upstream: nodeaffinity.go."""
+    operator = pick(expression, str, "operator")
+    values = pick(expression, list, "values", of=str)
+    if operator not in ("In", "NotIn"):
+        raise InvalidSelector(f'"{operator}" is not a valid node field selector operator')
+    if len(values) != 1:
+        count = f"unexpected number of value ({len(values)})"
+        raise InvalidSelector(f'{count} for node field selector operator "{operator}"')
+    return Requirement(pick(expression, str, "key"), operator, values)
+
+
+def is_valid_term(term):
+    """Say whether a term of node affinity, which no API server has seen, can be read."""
+    try:
+        for expression in pick(term, list, "matchExpressions", of=dict):
+            checked_requirement(expression)
+        for expression in pick(term, list, "matchFields", of=dict):
+            checked_field(expression)
+    except InvalidSelector:
+        return False
+    return True
 
 
 def pod_selector(thing, pod):
@@ -107,13 +148,12 @@ class FullPod(Pod):
     def __init__(self, raw):
         super().__init__(raw)
         spec = self.spec
+        pick(raw, list, "status", "conditions", of=dict)  # if they are malformed, this says it
         owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
         self.controller = next((owner for owner in owners if owner.get("controller")), {})
         self.phase = pick(raw, str, "status", "phase")
         self.gates = tuple(pick(gate, str, "name") for gate in pick(spec, list, "schedulingGates", of=dict))
         self.nominated_node = pick(raw, str, "status", "nominatedNodeName")  # where room is being made for it
-        self.labels = read_only(pick(raw, dict, "metadata", "labels", of=str))
-        self.annotations = read_only(pick(raw, dict, "metadata", "annotations", of=str))
         affinity = pick(spec, dict, "affinity")
         self.is_affine = any(pick(affinity, dict, side) for side in ("podAffinity", "podAntiAffinity"))
         self.init_containers = tuple(pick(spec, list, "initContainers", of=dict))

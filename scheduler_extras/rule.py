@@ -9,13 +9,8 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from scheduler import (
-    CATALOGUES, Rule, Unschedulable,
-    disks_of, hostile_taints, pick
-)
-from scheduler_extras.trouble import (
-    RULE_OF
-)
+from scheduler import CATALOGUES, Rule, Unschedulable, disks_of, hostile_taints, pick
+from scheduler_extras.trouble import RULE_OF
 
 
 @dataclass(eq=False)

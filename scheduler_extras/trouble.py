@@ -41,9 +41,9 @@ def warn_if_broken(text):
 
 
 def what_broke(error):
-    """Describe an unexpected exception in a line: its type, its text, the rule, the line in its file.
+    """Describe an unexpected exception in a line: its type, its text, the function, and the line in its file.
 
-    If it was in a function of the script that is no rule: that function, and the line.
+    If it was in a rule, that is named, too, and the last line is meant that is in the rule's own file.
     """
     place = about = ""
     function = "a rule"
@@ -57,7 +57,8 @@ def what_broke(error):
         if code in RULE_OF:
             rule = RULE_OF[code]
             file = code.co_filename
-        if file == code.co_filename:  # the last line in the rule's own file
+        if file == code.co_filename:
+            function = code.co_name
             place = f" ({rule}: {Path(file).name}, line {line})"
     if not rule and code and code.co_filename == sys.modules["scheduler"].__file__:
         function = code.co_name
@@ -97,7 +98,7 @@ def check_points(rule, points):
             raise wrong_answer(rule, "return a number from 0 to 100", score)
         if not 0 <= score <= 100:
             FAILURE.set()
-            expected = f"expected 0 to 100, at least by a `reduce` ({place_of(rule, rule.reduce)})"
+            expected = f"a score is from 0 to 100, if need be as its `reduce` makes it ({place_of(rule)})"
             raise Unschedulable(f"{rule.title} gives {name} the score {score}: {expected}")
 
 

@@ -225,7 +225,7 @@ def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugi
     [waiting] = pending_pods(cluster, policies)
     snapshot = cluster.look(policies)
     policies["my-scheduler"].seek_remedy(scheduler.schedule(waiting, snapshot, policies["my-scheduler"]), snapshot)
-    assert ("nobody is preempted for default/p" in caplog.text) == said
+    assert ("less important pods to place default/p;" in caplog.text) == said
 
 
 VOLUMES, TAINTS = "leave it out, NodeVolumeLimits does it", "TaintToleration, and taints on the nodes"

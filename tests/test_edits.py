@@ -27,8 +27,8 @@ def a_pod(i, **more):
 
 # What tells a pod's team in Python -> a function that makes the pod with number i so.
 SAID_BY = {
-    'pick(pod.raw, dict, "metadata", "labels").get("team")': lambda i: a_pod(i, labels={"team": TEAMS[i % 2]}),
-    '(pod.raw["metadata"].get("annotations") or {}).get("team")': lambda i: a_pod(i, metadata={"annotations": {"team": TEAMS[i % 2]}}),
+    'pod.labels.get("team")': lambda i: a_pod(i, labels={"team": TEAMS[i % 2]}),
+    'pod.annotations.get("team")': lambda i: a_pod(i, metadata={"annotations": {"team": TEAMS[i % 2]}}),
     'pod.name.partition("-")[0]': lambda i: pod(f"{TEAMS[i % 2]}-{i}"),
     'pod.namespace': lambda i: a_pod(i, namespace=TEAMS[i % 2]),
     'pod.spec["containers"][0]["env"][0]["value"]': lambda i: a_pod(i, containers=[

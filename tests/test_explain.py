@@ -383,6 +383,8 @@ def test_a_rule_of_several_entries_has_a_line_for_each():
     lines = shown(decide(policy(predicates=[]), pod("p"), node("a")))
     first = lines.index("  SelectorSpreadPriority       0→100×2")
     assert lines[first + 1:first + 3] == ["  +EvenPodsSpreadPriority", "  InterPodAffinityPriority     0→0×1"]
+    said = "SelectorSpreadPriority+EvenPodsSpreadPriority: these entries of the Policy make one rule with one weight"
+    assert said in " ".join(" ".join(lines).split())
 
 
 def test_a_title_takes_half_the_screen_at_most():
@@ -899,7 +901,7 @@ def mine(pod, node):
         "prepared", "-> a (1 of 1 nodes fit, score 1) waits: Mine prepares the binding to a: it is to be seen"),
     "something is to come by itself": (
         "awaited", "-> a (1 of 1 nodes fit, score 1) waits: Mine prepares the binding to a: it comes"),
-    "one breaks": ("broken", "stays pending: ZeroDivisionError in a rule: division by zero (Mine: rules.py, line 18), about node a"),
+    "one breaks": ("broken", "stays pending: ZeroDivisionError in pre_bind: division by zero (Mine: rules.py, line 18), about node a"),
 })
 @pytest.mark.parametrize("on", ["manifests", "a cluster"])
 def test_explain_goes_on_with_what_rules_say_before_the_binding(label, decided, on, tmp_path):

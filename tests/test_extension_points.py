@@ -55,7 +55,7 @@ def test_a_priority_that_leaves_its_range_leaves_the_pod_pending(caplog):
         policies = built((), ["TooMuch"])
     finally:
         del scheduler.PRIORITIES["TooMuch"]
-    said = "TooMuch gives a the score 101: expected 0 to 100, at least by a `reduce` (TooMuch: "
+    said = "TooMuch gives a the score 101: a score is from 0 to 100, if need be as its `reduce` makes it (TooMuch: "
     assert decide(policies, pod("p"), node("a"), node("b")).message.startswith(said) and caplog.messages == []
     assert decide(policies, pod("p"), node("a")).node == "a", "a single node is not scored, as in kube-scheduler"
     assert caplog.text.count(said) == 1, "but the rule is at fault"
@@ -329,7 +329,7 @@ REDUCE = "TypeError in a rule: reduce: return {name: score} of all nodes"
     "returns nothing": ("lambda scores: None", f"{REDUCE}, not None (Mine: my_rules.py, line 2)"),
     "returns a list": ("lambda scores: [1]", f"{REDUCE}, not [1] (Mine: my_rules.py, line 2)"),
     "leaves a node out": ("lambda scores: {'a': 1}", f"{REDUCE}, not {{'a': 1}} (Mine: my_rules.py, line 2)"),
-    "calls sys.exit": ("lambda scores: exit(3)", "SystemExit in a rule: 3 (Mine: my_rules.py, line 2)"),
+    "calls sys.exit": ("lambda scores: exit(3)", "SystemExit in <lambda>: 3 (Mine: my_rules.py, line 2)"),
     "returns no numbers": ("lambda scores: dict.fromkeys(scores)",
                            "TypeError in a rule: return a number from 0 to 100, not None (Mine: my_rules.py, line 2)"),
 })
@@ -340,21 +340,21 @@ def test_a_reduce_that_does_not_score_all_nodes_is_named(reduce, message, tmp_pa
 
 
 @table("reduce, expected", {
-    "without a reduce": ("", "0 to 100, at least by a `reduce` (Mine: my_rules.py, line 4)"),
-    "with one": (", reduce=reduce", "0 to 100, at least by a `reduce` (Mine: my_rules.py, line 2)")})
+    "without a reduce": ("", "(Mine: my_rules.py, line 4)"),
+    "with one": (", reduce=reduce", "(Mine: my_rules.py, line 4)")})
 def test_a_score_out_of_range_is_said_with_its_place_in_the_event_too(reduce, expected, tmp_path):
     (tmp_path / "my_rules.py").write_text(
         "from scheduler import priority\ndef reduce(scores): return scores\n\n"
         f"@priority('Mine'{reduce})\ndef mine(pod, node): return 101\n")
     message, _ = said_of_mine(tmp_path, priorities=["Mine"])
-    assert message == f"Mine gives a the score 101: expected {expected}"
+    assert message == f"Mine gives a the score 101: a score is from 0 to 100, if need be as its `reduce` makes it {expected}"
 
 
 def test_a_rule_that_calls_sys_exit_fails_its_pod_only(tmp_path):
     (tmp_path / "my_rules.py").write_text(
         "from scheduler import predicate\ndef permit(pod, node, snapshot):\n    exit(7)\n"
         "@predicate('Mine', permit=permit)\ndef mine(pod, node): return []\n")
-    assert re.fullmatch(r"SystemExit in a rule: 7 \(Mine: my_rules.py, line 3\), about node [ab]",
+    assert re.fullmatch(r"SystemExit in permit: 7 \(Mine: my_rules.py, line 3\), about node [ab]",
                         said_of_mine(tmp_path, predicates=["Mine"])[0])
     (tmp_path / "my_rules.py").write_text("exit(7)\n")
     with pytest.raises(scheduler.InputError, match="line 1: SystemExit: 7"):
@@ -376,7 +376,7 @@ GPU = "{'key': 'gpu', 'operator': 'Exists'}"
     "what is requested of it": "node.requested['cpu'] = 0"})
 def test_a_rule_cannot_change_what_it_looks_at(body, tmp_path):
     said = decision_under(tmp_path, "predicate", f"{body}\n    return []")
-    assert said.startswith(("TypeError in a rule: ", "AttributeError in a rule: ")) and "(Mine: my_rules.py, line 7)" in said
+    assert said.startswith(("TypeError in mine: ", "AttributeError in mine: ")) and "(Mine: my_rules.py, line 7)" in said
 
 
 @pytest.fixture
@@ -392,7 +392,7 @@ def mine():
 
 def test_an_unknown_resource_is_an_error_that_lists_the_known_ones(tmp_path):
     said = decision_under(tmp_path, "predicate", "return []", metadata="snapshot.objects['service']")
-    assert said.startswith('LookupError in a rule: snapshot.objects["service"]: expected '
+    assert said.startswith('LookupError in <lambda>: snapshot.objects["service"]: expected '
                            "apis/GROUP/VERSION/RESOURCE or one of configmaps, ") and ", services, " in said and "my_rules.py, line 5)" in said
     for known in ("services", "pods", "apis/example.com/v1/widgets"):
         assert decision_under(tmp_path, "predicate", "return []", metadata=f"snapshot.objects['{known}']") is None
@@ -414,15 +414,16 @@ def test_metadata_may_take_arguments():
     assert decide(policies, pod("p"), node("a"), node("b")).total == {"a": 4, "b": 4}
 
 
+BROKEN = "(Error|SystemExit|StopIteration) in "
 YIELD, NUMBER = "yield strings, or return a list of them", "return a number from 0 to 100"
 
 
 @table("body, said", {
-    "fails at once": ("return node.labels['x']", "KeyError in a rule: 'x' (Mine: my_rules.py, line 7)"),
-    "fails after a while": ("yield from node.pods['x']", "KeyError in a rule: 'x' (Mine: my_rules.py, line 7)"),
-    "fails in a function of its own": ("return far_away(node)", "ZeroDivisionError in a rule: division by zero "
+    "fails at once": ("return node.labels['x']", "KeyError in mine: 'x' (Mine: my_rules.py, line 7)"),
+    "fails after a while": ("yield from node.pods['x']", "KeyError in mine: 'x' (Mine: my_rules.py, line 7)"),
+    "fails in a function of its own": ("return far_away(node)", "ZeroDivisionError in far_away: division by zero "
                                                                 "(Mine: my_rules.py, line 3)"),
-    "fails in a function of somebody else": ("return __import__('json').loads('')", "JSONDecodeError in a rule: "
+    "fails in a function of somebody else": ("return __import__('json').loads('')", "JSONDecodeError in mine: "
                                              "Expecting value: line 1 column 1 (char 0) (Mine: my_rules.py, line 7)"),
     "returns True": ("return True", f"TypeError in a rule: {YIELD}, not True (Mine: my_rules.py, line 5)"),
     "returns False": ("return False", f"TypeError in a rule: {YIELD}, not False (Mine: my_rules.py, line 5)"),
@@ -432,26 +433,26 @@ YIELD, NUMBER = "yield strings, or return a list of them", "return a number from
     "returns a pair": (
         "return False, 'closed'", f"TypeError in a rule: {YIELD}, not (False, 'closed') (Mine: my_rules.py, line 5)"),
     "yields nothing to read": ("yield ''", f"TypeError in a rule: {YIELD}, not [''] (Mine: my_rules.py, line 5)"),
-    "asks for the next of nothing": ("yield next(iter([]))", "StopIteration in a rule:  (Mine: my_rules.py, line 7)"),
+    "asks for the next of nothing": ("yield next(iter([]))", "StopIteration in mine:  (Mine: my_rules.py, line 7)"),
     "yields a number": ("yield 5", f"TypeError in a rule: {YIELD}, not [5] (Mine: my_rules.py, line 5)"),
     "returns a number": ("return 5", f"TypeError in a rule: {YIELD}, not 5 (Mine: my_rules.py, line 5)"),
     "calls sys.exit": ("raise SystemExit(3)",
-                       "SystemExit in a rule: 3 (Mine: my_rules.py, line 7)"),
+                       "SystemExit in mine: 3 (Mine: my_rules.py, line 7)"),
     "calls sys.exit after a while": ("yield from exit()",
-                                     "SystemExit in a rule: None (Mine: my_rules.py, line 7)"),
+                                     "SystemExit in mine: None (Mine: my_rules.py, line 7)"),
 })
 def test_a_predicate_that_fails_or_gives_no_reasons_is_named(body, said, tmp_path):
     assert decision_under(tmp_path, "predicate", body) == said
 
 
 @table("body, said", {
-    "fails": ("return node.labels['x']", "KeyError in a rule: 'x' (Mine: my_rules.py, line 7)"),
+    "fails": ("return node.labels['x']", "KeyError in mine: 'x' (Mine: my_rules.py, line 7)"),
     "returns True": ("return True", f"TypeError in a rule: {NUMBER}, not True (Mine: my_rules.py, line 5)"),
     "returns a string": ("return '7'", f"TypeError in a rule: {NUMBER}, not '7' (Mine: my_rules.py, line 5)"),
     "returns nothing": ("return", f"TypeError in a rule: {NUMBER}, not None (Mine: my_rules.py, line 5)"),
     "returns a list": ("return [7]", f"TypeError in a rule: {NUMBER}, not [7] (Mine: my_rules.py, line 5)"),
     "returns a fraction": ("return 0.5", None),
-    "calls sys.exit": ("raise SystemExit(3)", "SystemExit in a rule: 3 (Mine: my_rules.py, line 7)"),
+    "calls sys.exit": ("raise SystemExit(3)", "SystemExit in mine: 3 (Mine: my_rules.py, line 7)"),
 })
 def test_a_priority_that_fails_or_returns_no_number_is_named(body, said, tmp_path):
     assert decision_under(tmp_path, "priority", body) == said
@@ -466,7 +467,7 @@ def decision_under(folder, kind, body, metadata=None):
         "def far_away(node):\n    return 1 / 0\n\n"
         f"@{kind}('Mine'{options})\ndef mine(pod, node{parameter}):\n    {body}\n")
     message, _ = said_of_mine(folder, **{"predicates" if kind == "predicate" else "priorities": ["Mine"]})
-    if message and " in a rule: " in message and metadata is None:
+    if message and re.search(BROKEN, message) and metadata is None:
         assert message.endswith(", about node a"), "the first node of which it was asked"
     return message and message.removesuffix(", about node a")
 
@@ -477,7 +478,7 @@ def said_of_mine(folder, **rules):
     (folder / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), node("b"), pod("p")]}))
     run = run_scheduler("--plugins", folder / "my_rules.py", "--policy", folder / "policy.json", "--cluster",
                         folder / "cluster.json", "--once", "--output=json")
-    failed = " in a rule: " in run.stdout or "the score 101" in run.stdout
+    failed = bool(re.search(BROKEN, run.stdout)) or "the score 101" in run.stdout
     assert "Traceback" not in run.stderr and run.returncode == failed
     return json.loads(run.stdout)["message"], run.stderr
 
@@ -1310,7 +1311,7 @@ def test_a_held_pod_is_decided_about_anew_when_its_policy_changes(spy):
 
 
 @table("check, problem", {
-    "fails": (lambda arguments: [arguments[0]["y"]], "KeyError in a rule: 'y'"),
+    "fails": (lambda arguments: [arguments[0]["y"]], "KeyError in <lambda>: 'y'"),
     "returns a string": (lambda arguments: "too long",
                          f"TypeError in a rule: {YIELD}, not 'too long'")})
 def test_a_check_that_breaks_is_a_problem_of_the_policy(check, problem):

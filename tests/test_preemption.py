@@ -295,7 +295,7 @@ def test_who_has_to_go_and_where(objects, victims, nominated, caplog):
          incoming()], "It preempts default/b on n, where the fewest budgets are violated."),
     "the highest priority decides": (
         [node("m", cpu="1"), node("n", cpu="1"), running("a", "m", 5), running("b", "n", 4), incoming()],
-        "It preempts default/b on n, where those that go matter least."),
+        "It preempts default/b on n, where their highest priority is the lowest."),
     "the sum decides": (
         [node("m", cpu="2"), node("n", cpu="2"), running("a", "m", 5), running("b", "m", 4), running("c", "n", 5, "2"),
          incoming("2")], "It preempts default/c on n, where their priorities add up to the least."),
@@ -562,7 +562,7 @@ def test_what_a_victim_is_told(policies, text):
 @table("arguments, victims, said", {
     "a provider": (["--policy", "DefaultProvider", "--preempt"], 1, ""),
     "a Policy": (["--policy", "{policy}", "--preempt"], 1, ""),
-    "a Policy without it": (["--policy", "{policy}"], 0, "--preempt does it, or Preemption among the predicates"),
+    "a Policy without it": (["--policy", "{policy}"], 0, "to do so, too: --preempt, or Preemption among the predicates"),
     "a configuration": (["--policy", "{config}"], 1, ""),
     "a configuration that disables it": (["--policy", "{off}"], 0, ""),
     "... which the option does not overrule": (["--policy", "{off}", "--preempt"], 0, "--preempt changes nothing")})

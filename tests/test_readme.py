@@ -23,7 +23,7 @@ RULES = (ROOT / "scheduler_extras" / "README.md").read_text()
 MANIFESTS = (ROOT / "scheduler_extras" / "examples" / "my-scheduler.yaml").read_text()
 BLOCK = re.compile(r"^```\w+\n((?:.*\n)*?)```$|^(    .*\n(?:\n*    .*\n)*)", re.M)
 PASTED = []  # the blocks that tests have asked for
-NOTICES = "default/.* is placed, though it |nobody is preempted for |.*: not named here, so not asked$"
+NOTICES = "default/.* is placed, though it |kube-scheduler might delete less |.*: not named here, so not asked$"
 
 
 def text_of(match):
@@ -138,9 +138,9 @@ def test_exercise_6_preemption(blocks, tmp_path):
     before, free, protected = run_exercise(6, blocks[0], tmp_path)
     assert places(before) == {}
     text = " ".join(free.split())
-    assert "It preempts default/backup, default/cleanup on right, where those that go matter least." in text
+    assert "It preempts default/backup, default/cleanup on right, where their highest priority is the lowest." in text
     assert places(free) == places(protected) == {"payment": "right"}
-    assert "It preempts default/report on right, where those that go matter least." in protected
+    assert "It preempts default/report on right, where their highest priority is the lowest." in protected
     assert "\n    +payment, backup, cleanup\n" in protected and "cleanup" not in free.partition("NODE ")[2]
 
 
@@ -271,9 +271,12 @@ def test_the_shortest_rules_work_beside_all_defaults(blocks, tmp_path, monkeypat
 def test_ones_own_rules_beside_the_defaults_have_a_pod_of_the_demo_go_elsewhere(tmp_path):
     own_rules(tmp_path, text_of(BLOCK.search(README, README.index("This is all of"))))
     demo = ROOT / "scheduler_extras" / "examples" / "demo.yaml"
-    went = [places(run_scheduler("--cluster", demo, *arguments, cwd=tmp_path).stdout)["web-1"] for arguments in (
+    by_defaults, with_ours = [run_scheduler("--cluster", demo, *arguments, cwd=tmp_path).stdout for arguments in (
         ["--policy", "DefaultProvider"], ["--plugins", "my_rules.py", "--policy", "policy.json"])]
-    assert went == ["node-b", "node-a"] and "`web-1` of the demo goes to `node-a`" in README
+    assert [places(said)["web-1"] for said in (by_defaults, with_ours)] == ["node-b", "node-a"]
+    assert places(by_defaults)["training"] == "node-gpu" and "training" not in places(with_ours)
+    assert re.search("default/training stays pending: .*1 node.s. were closed", with_ours)
+    assert re.search(r"`web-1` of the demo goes to `node-a`. `training` stays pending: `node-gpu` is\s`closed`", README)
 
 
 def test_the_policy_with_ones_own_rules_names_all_defaults(tmp_path):

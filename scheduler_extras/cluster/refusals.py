@@ -6,10 +6,10 @@ Manifests are checked by it. For all else there is `kubectl apply --dry-run=serv
 import re
 
 from scheduler import (
-    LABEL_VALUE, NO_REQUESTS, OPERATORS, Malformed, node_selector_term, pick, quantity, satisfies
+    LABEL_VALUE, NO_REQUESTS, OPERATORS, Malformed, pick, quantity, satisfies
 )
 from scheduler_extras.cluster.workloads import WORKLOADS
-from scheduler_extras.objects import label_selector
+from scheduler_extras.objects import checked_field, label_selector
 from scheduler_extras.policy.extenders import NAME, is_extended_resource, is_qualified
 from scheduler_extras.policy.files import Form, decode_part
 from scheduler_extras.rule import WHEN
@@ -275,5 +275,5 @@ def read_labels(labels):
 
 
 READ_BY = {  # part -> a function that reads it as rules do, and raises Malformed
-    "matchFields[]": lambda expression: node_selector_term({"matchFields": [expression]}),
+    "matchFields[]": checked_field,
     **dict.fromkeys(["labels", "nodeSelector", "matchLabels"], read_labels)}

@@ -5,7 +5,7 @@ The binding cycle, and the threads that bind, tell by it.
 
 import time
 
-from scheduler import ApiError, Trouble, event, now, pod_condition
+from scheduler import ApiError, Trouble, event, now, pick
 from scheduler_extras.cluster.api import Conflict, NotFound, patiently
 from scheduler_extras.trouble import at_most, warn_once
 
@@ -54,6 +54,16 @@ class Recorder:
     def announce(self, pod, message):
         """Say that a pod is bound."""
         record(self.writer, event(pod, "Normal", "Scheduled", message))
+
+
+def pod_condition(pod, reason, message):
+    """Return the request that says in the pod's condition PodScheduled why it is not bound."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    before = pick(pod.raw, list, "status", "conditions", of=dict)
+    if ("PodScheduled", "False") not in [(each.get("type"), each.get("status")) for each in before]:
+        condition["lastTransitionTime"] = now()  # else the old time stays, as the patch does not name it
+    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
+        "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
 
 
 def record(writer, request):

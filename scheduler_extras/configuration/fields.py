@@ -8,8 +8,9 @@ import decimal
 import itertools
 import re
 
-from scheduler import OPERATORS, PREDICATES, PRIORITIES, valid_terms
+from scheduler import OPERATORS, PREDICATES, PRIORITIES
 from scheduler_extras.extension_points import EXTENSION_POINTS
+from scheduler_extras.objects import is_valid_term
 from scheduler_extras.policy.extenders import EXTENDER, FILTERED, NAME
 from scheduler_extras.policy.files import NAMES_OF_OLD, Form
 from scheduler_extras.policy.policy import ELECTION
@@ -134,7 +135,7 @@ CONFIGURATION = READ_OVER | {
     "extenders": [EXTENDER | {"httpTimeout": DURATION}]}
 EXPRESSION = {"operator": {*OPERATORS}, "values": [str]}
 NODE_SELECTOR_TERM = Form(
-    "a term of node affinity", lambda term: valid_terms([term]) or not any(term.values()),
+    "a term of node affinity", lambda term: is_valid_term(term) or not any(term.values()),
     {"matchExpressions": [Form("a key", lambda expression: "key" in expression, EXPRESSION | {"key": NAME})],
      "matchFields": [EXPRESSION | {"key": str}]})
 SPREAD_CONSTRAINT = {

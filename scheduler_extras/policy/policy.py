@@ -119,8 +119,8 @@ class FullPolicy(Policy):
             return  # there are no nodes; or some fit, and what failed was another rule
         is_silent = self.has_to_ask_for_preemption and not self.rules_with["post_filter"]
         if is_silent and decision.pod.priority > 0:
-            how = "--preempt does it, or Preemption among the predicates"
-            warn_once(f"nobody is preempted for {decision.pod.key}, as kube-scheduler may do; {how}",
+            how = "to do so, too: --preempt, or Preemption among the predicates"
+            warn_once(f"kube-scheduler might delete less important pods to place {decision.pod.key}; {how}",
                       about="preemption")
         with warn_if_broken(decision.pod.key):
             for rule in self.rules_with["post_filter"]:

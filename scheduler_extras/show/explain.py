@@ -104,6 +104,8 @@ def sentences_about(decision, shown):
         yield what_decided(decision, decision.node, order[len(ties)])
     if order and not (decision.votes or decision.policy.priorities or decision.policy.extenders):
         yield "no priority is active: each node that fits has a total of 1"
+    for title in [vote.title for vote in decision.votes if "+" in vote.title]:
+        yield f"{title}: these entries of the Policy make one rule with one weight"
     if len(ties) > 1:
         yield f"{len(ties)} nodes (* and =) tie: any of them is taken, at random"
     for what in [*unheeded(decision), *invalid_terms(decision.pod)]:

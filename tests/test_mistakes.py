@@ -1,0 +1,138 @@
+"""A pupil's mistakes in scheduler.py: each gets one line with its place, alone and with the extras."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import ROOT, node, pod, run_afresh, table, wait_for
+from faulty import ApiServer
+
+TEXT = (ROOT / "scheduler.py").read_text()
+POLICY = {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostName"}],
+          "priorities": [{"name": "LeastRequestedPriority", "weight": 1}]}
+HOST_NAME = '    if pod.node_name and pod.node_name != node.name:\n        yield "node(s) didn\'t match the requested hostname"\n'
+LEAST = "    return (cpu + memory) // 2\n"
+DECORATOR = '@predicate("HostName")\n'
+STRINGS = "yield strings, or return a list of them, not"
+
+# A sentence: what is there, what the pupil writes, which of these lines is at fault; what is said alone, and with extras.
+# Each ends with " (scheduler.py, line N)" alone, and has that with the rule's name with the extras.
+IN_A_RULE = {
+    "an attribute that a pod does not have": (
+        HOST_NAME, '    if pod.nodename:\n        yield "no"\n', "pod.nodename", "AttributeError in host_name: .*'nodename'"),
+    "a name that is nowhere": (HOST_NAME, '    if limit > 3:\n        yield "no"\n', "if limit > 3", "NameError in host_name: name 'limit' is not defined"),
+    "a module that is not imported": (
+        HOST_NAME, '    if datetime.now():\n        yield "no"\n', "datetime", "NameError in host_name: name 'datetime' is not defined.*"),
+    "a label that the node does not have": (
+        HOST_NAME, '    if node.labels["zone"]:\n        yield "no"\n', '["zone"]', "KeyError in host_name: 'zone'"),
+    "the next of nothing": (HOST_NAME, "    yield next(iter([]))\n", "iter", "StopIteration in host_name: "),
+    "a mistake in what a rule calls": (
+        "    operator = toleration.get", "    operator = toleration.gett", ".gett", "AttributeError in covers: 'dict' object has no attribute 'gett'.*"),
+    "a mistake in a library that a rule calls": (HOST_NAME, '    yield json.loads("{")\n', 'yield json.loads("{")', "JSONDecodeError in host_name: .*"),
+    "sys.exit": (HOST_NAME, "    sys.exit(3)\n    yield\n", "sys.exit(3)", "SystemExit in host_name: 3"),
+    "a pod that is changed": (HOST_NAME, '    pod.labels["seen"] = "yes"\n    yield "no"\n', '"seen"', "TypeError in host_name: .*assignment"),
+    "an attribute in a priority": (
+        "    return len(hostile_taints(pod, node, [\"PreferNoSchedule\"]))\n", "    return pod.score\n", "pod.score", "AttributeError in taint_toleration: .*'score'"),
+}
+WRONG_ANSWERS = {
+    "no yield": (HOST_NAME, '    if pod.node_name:\n        "node(s) were closed"\n', DECORATOR, f"{STRINGS} None"),
+    "True": (HOST_NAME, "    return True\n", DECORATOR, f"{STRINGS} True"),
+    "a text": (HOST_NAME, '    return "no"\n', DECORATOR, f"{STRINGS} 'no'"),
+    "no return": (LEAST, "    (cpu + memory) // 2\n", '@priority("LeastRequestedPriority")', "a number from 0 to 100, not .*None"),
+    "a score above 100": (LEAST, "    return cpu + memory + 1000\n", '@priority("LeastRequestedPriority")', ".*0 to 100.*"),
+}
+IN_THE_LOOP = {
+    "a name in schedule": ("        if feasible:\n", "        if feasable:\n", "feasable", "NameError in schedule: name 'feasable' is not defined.*"),
+    "a select_host that returns nothing": ("    return random.choice(", "    random.choice(", "feasible[select_host", "KeyError in schedule: None"),
+    "a select_host that returns what is no node": ("    return random.choice(", '    return "nowhere", random.choice(', "feasible[select_host", r"KeyError in schedule: \('nowhere', '[abc]'\)"),
+    "a name in select_host": ("    best = max(total.values())\n", "    best = max(totals.values())\n", "totals", "NameError in select_host: .*"),
+}
+ENDS_IT = {
+    "a name in schedule_pending_pods": ("        if decision.node:\n            cluster.bind", "        if decison.node:\n            cluster.bind", "decison", "NameError in schedule_pending_pods: name 'decison' is not defined.*"),
+    "a name in run": ("        if once:\n", "        if onse:\n", "onse", "NameError in run: name 'onse' is not defined.*"),
+    "a decorator that is mistyped": (DECORATOR, '@predicat("HostName")\n', "@predicat(", "NameError in <module>: name 'predicat' is not defined.*"),
+    "a decorator without a name": (DECORATOR, "@predicate\n", "@predicate\n", r'TypeError in <module>: a rule needs the name that a Policy has for it, as in @predicate\("Name"\)'),
+    "a decorator with an option that there is not": (
+        DECORATOR, '@predicate("HostName", steady=True)\n', "steady", r"TypeError in <module>: .*unexpected keyword argument 'steady'"),
+}
+
+
+def with_mistake(there, written, place):
+    """The script with a mistake, and the number of its line."""
+    assert TEXT.count(there) == 1, there
+    text = TEXT.replace(there, written)
+    before, *_ = text.partition(place)
+    assert place in text
+    return text, before.count("\n") + 1
+
+
+@pytest.fixture(params=["alone", "with the extras"])
+def run(request, tmp_path):
+    """A function that runs an edited script on two nodes and a pod; it returns how that ended, and what was bound."""
+    server = ApiServer(node("a"), node("b", taints=[{"key": "k", "effect": "NoSchedule"}]), node("c"),
+                       pod("p", tolerations=[{"key": "other", "operator": "Exists"}]))
+    if request.param != "alone":
+        (tmp_path / "scheduler_extras").symlink_to(ROOT / "scheduler_extras")
+
+    def run(text):
+        (tmp_path / "scheduler.py").write_text(text)
+        (tmp_path / "policy.json").write_text(json.dumps(POLICY | {"priorities": [
+            *POLICY["priorities"], {"name": "TaintTolerationPriority", "weight": 1}]}))
+        return run_afresh("--server", server.url, "--once", script=tmp_path / "scheduler.py", cwd=tmp_path), server.places()
+
+    yield run
+    server.stop()
+
+
+@table("there, written, place, said", IN_A_RULE | IN_THE_LOOP)
+def test_a_mistake_in_a_rule_or_in_schedule_leaves_the_pod_pending_and_is_named(run, there, written, place, said):
+    text, line = with_mistake(there, written, place)
+    ended, places = run(text)
+    [pending] = ended.stdout.splitlines()
+    assert re.fullmatch(rf"default/p stays pending: {said} \((\w+: )?scheduler.py, line {line}\)(, about node [abc])?", pending), pending
+    assert places == {} and "Traceback" not in ended.stderr
+
+
+@table("there, written, place, said", WRONG_ANSWERS)
+def test_a_wrong_answer_of_a_rule_is_named(run, there, written, place, said):
+    text, line = with_mistake(there, written, place)
+    ended, places = run(text)
+    [pending] = ended.stdout.splitlines()
+    assert re.match("default/p stays pending: ", pending) and re.search(said, pending), pending
+    assert re.search(rf"\((\w+: )?scheduler.py, line {line}\)", pending), pending
+    assert places == {} and "Traceback" not in ended.stderr
+
+
+@table("there, written, place, said", ENDS_IT)
+def test_a_mistake_elsewhere_ends_the_script_with_one_line(run, there, written, place, said):
+    text, line = with_mistake(there, written, place)
+    ended, _ = run(text)
+    *_, last = ended.stderr.splitlines()
+    lines = f"({line}|{line + 1})"  # Python 3.10 says of a decorator where its function is
+    assert ended.returncode == 2 and re.fullmatch(rf"{said} \(scheduler.py, line {lines}\)", last), ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_rule_that_never_ends_is_named_after_a_second_ctrl_c(tmp_path):
+    """With the extras it is named after five seconds, see test_command_line.py."""
+    text, line = with_mistake(HOST_NAME, "    while True:\n        pass\n    yield\n", "    while True:")
+    (tmp_path / "scheduler.py").write_text(text)
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    server = ApiServer(node("a"), pod("p"))
+    running = subprocess.Popen([sys.executable, "scheduler.py", "--server", server.url], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for("it has listed the pods on nodes", lambda: len(server.sent("list")) >= 3)
+        first = running.stderr.readline()
+        for _ in range(2):
+            time.sleep(0.5)
+            running.send_signal(signal.SIGINT)
+        said = running.stderr.read()
+        assert "polling" in first and re.fullmatch(rf"KeyboardInterrupt in host_name: +\(scheduler.py, line ({line}|{line + 1})\)\n", said), said
+        assert running.wait(timeout=60) == 2
+    finally:
+        running.kill()
+        server.stop()
