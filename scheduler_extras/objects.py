@@ -87,10 +87,10 @@ def label_selector(selector):
     """Read a LabelSelector as requirements: {} has none, null is NOTHING. Raises InvalidSelector."""
     if selector is None:
         return NOTHING
-    labels = [{"key": key, "operator": "In", "values": [value]}
+    labels = [read_requirement({"key": key, "operator": "In", "values": [value]})
               for key, value in pick(selector, dict, "matchLabels", of=str).items()]
     expressions = pick(selector, list, "matchExpressions", of=dict)
-    return [checked_requirement(entry) for entry in labels + expressions]
+    return labels + [checked_requirement(entry) for entry in expressions]
 
 
 def checked_requirement(expression):

@@ -9,6 +9,7 @@ import difflib
 from scheduler import ApiError, Malformed, pick, text_at
 from scheduler_extras.memory import FullSnapshot, Memory
 from scheduler_extras.objects import FullNode, FullPod, is_as_in, key_in
+from scheduler_extras.rules.affinity import affinity_terms
 from scheduler_extras.trouble import come_round, one_line, warn_once
 
 
@@ -82,6 +83,7 @@ class CachedNodes(dict):
             if not (node.exists or node.pods):  # pods may name nodes that there never were
                 del self[was_on]
         if name:
+            affinity_terms(pod)  # read as the pod comes, not in the turn of another one
             self.snapshot.put(pod, self[name])
 
     def renew_snapshot(self):

@@ -15,6 +15,7 @@ from scheduler_extras.memory import recall
 from scheduler_extras.objects import label_selector, pod_selector
 from scheduler_extras.rule import SKIP, WHEN, Rejected, predicate, priority, requires
 from scheduler_extras.rules.counting import count_pods
+from scheduler_extras.trouble import for_all_pods
 
 
 # Terms say where a pod is welcome: its own ones do, and those of all pods that are placed. `affinity_around`
@@ -78,13 +79,13 @@ def affinity_terms(pod):
         return lists, None
     problem = None
     for when, side in itertools.product(("required", "preferred"), ("Affinity", "AntiAffinity")):
-        weights = collections.Counter()  # terms that are alike count as one that weighs as much as they
+        said = {}  # what terms say -> one that says it, and what those weigh together that do
         try:
             for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
-                term = marshal.dumps(raw.get("podAffinityTerm") or raw, 2)
-                weights[term] += pick(raw, int, "weight") or 1
-            lists[when + side] = [
-                affinity_term(pod, marshal.loads(term), weight) for term, weight in weights.items()]
+                term = raw.get("podAffinityTerm") or raw
+                alike = said.setdefault(marshal.dumps(term, 2), [term, 0])
+                alike[1] += pick(raw, int, "weight") or 1
+            lists[when + side] = [affinity_term(pod, term, weight) for term, weight in said.values()]
         except Malformed as error:
             problem = f"parsing pod: {when}{side}Terms: {error}"  # as upstream, the last one
     return lists, problem
@@ -158,8 +159,9 @@ SAID_BY_TERMS = {
 def affinity_around(pod, snapshot):
     """Return what the terms of a pod and of all others say, {what: {(topology key, value): weight}}."""
     own, _ = affinity_terms(pod)
-    of_all = recall("terms", "", snapshot, snapshot.nodes, terms_on, change=gather_anew,
-                    then=lambda nodes, on_nodes: gather_anew({}, {}, on_nodes))
+    with for_all_pods():  # whoever has written the terms: it is not the pod that meets them first
+        of_all = recall("terms", "", snapshot, snapshot.nodes, terms_on, change=gather_anew,
+                        then=lambda nodes, on_nodes: gather_anew({}, {}, on_nodes))
     if not (of_all or pod.is_affine):  # as in most clusters, so that this takes no time
         return collections.defaultdict(collections.Counter)
     near = [each for label in (None, *pod.labels.items()) for each in of_all.get(label, {}).items()]
