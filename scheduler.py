@@ -399,6 +399,7 @@ priority = functools.partial(register, "priorities")
 
 def kept_with_pod(function):
     """Make a function of a pod, and maybe of more, remember its answers, in the pod."""
+    @functools.wraps(function)
     def kept(pod, *more):
         if (function, more) not in pod.derived:
             pod.derived[function, more] = function(pod, *more)
@@ -424,9 +425,9 @@ def what_broke(error):
 
 
 def end_the_script(_, error, __):
-    """Say in a line why the script cannot go on, and end it with exit code 2."""
+    """Say in a line why the script cannot go on, and end it. Exit code: 130 after Ctrl-C, else 2."""
     log.error(error if isinstance(error, InputError) else what_broke(error))
-    sys.exit(2)
+    sys.exit(130 if isinstance(error, KeyboardInterrupt) else 2)
 
 
 if __name__ == "__main__":
@@ -973,7 +974,6 @@ def run_script():
     policies = policies_by_now(options.policy, options.scheduler_name)
     next(policies)
     stop = threading.Event()
-
     def end_the_loop(*_):
         """End the loop after the pod that it is at. A second Ctrl-C ends the script at once."""
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -95,6 +95,8 @@ def read_arguments(argv):
         parser.error("--anew needs --cluster: pods of a live cluster stay where they are")
     if not 0 < options.interval < 1e6:
         parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
+    if options.fits == "":  # a variable of the shell may be empty, and nothing is to be bound then
+        parser.error("--fits: expected the name of a pod, or NAMESPACE/NAME")
     is_about_one = options.explain or options.fits
     if options.compare and (is_about_one or options.output == "html" or not options.cluster):
         parser.error("--compare needs --cluster, and goes without --explain, --fits and --output html")

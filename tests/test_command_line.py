@@ -252,6 +252,7 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
         ["--feature-gates", "A=true", "--leader-elect=false"], "unrecognized arguments: --feature-gates A=true\n"),
     "... behind files": (["--cluster", "-", "--kube-api-qps=50"], "unrecognized arguments: --kube-api-qps=50\n"),
     "an interval that is no time": (["--interval=never"], "argument --interval: invalid float value: 'never'"),
+    "a pod without a name, as of a variable of the shell that is empty": (["--fits="], "--fits: expected the name of a pod"),
     "an interval of nothing": (["--interval=0"], "--interval 0.0: expected a number of seconds above 0"),
     "an interval that is no number": (["--interval=nan"], "--interval nan: expected a number of seconds above 0"),
     "a server that is no URL": (["--server=localhost:8001"], "expected a URL such as http://127.0.0.1:8001"),

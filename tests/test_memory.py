@@ -1132,3 +1132,15 @@ def test_of_pods_that_have_gone_no_affinity_term_is_kept():
         snapshot.take_off(job, snapshot.nodes["n"])
     assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node == "n"
     assert snapshot.memory.findings["terms", ""].result == {}
+
+
+def test_which_nodes_have_pods_of_a_namespace_is_known_as_pods_come_and_go():
+    """Namespaces that nobody has pods of any more are forgotten; what was known before is not changed."""
+    def at(*nodes):
+        return {name: frozenset(namespaces.split()) for name, namespaces in nodes}
+
+    first = scheduler.regroup({}, {}, at(("n", "a b"), ("m", "b")))
+    assert first == {"a": {"n"}, "b": {"n", "m"}}
+    second = scheduler.regroup(first, at(("n", "a b"), ("m", "b")), at(("n", "c"), ("m", "b")))
+    assert second == {"b": {"m"}, "c": {"n"}}
+    assert first == {"a": {"n"}, "b": {"n", "m"}}

@@ -76,18 +76,18 @@ class BindingCycle:
                 decision.give_up(error)
         return requests
 
-    def put_off(self, decision, nominated=None):
+    def put_off(self, decision, nominated=(), going=()):
         """Have a pod that has no node back off, and say why it stays pending.
 
-        nominated: the pods that were nominated to nodes before there was a remedy.
+        nominated, going: who was nominated to nodes, and who was to be deleted, before there was a remedy.
         """
         self.end_turn(decision)
         self.fall_back(decision)
         left, is_failure = self.writer.try_to_send(decision.requests)
         self.has_failed |= is_failure
         if any(method == "DELETE" for method, *_ in left):  # nobody makes room
-            self.cache.snapshot.nominated = nominated
-            self.cache.snapshot.going.clear()
+            self.cache.snapshot.nominated = [*nominated]
+            self.cache.snapshot.going = {*going}
             decision.remedy = ""
         reason = decision.condition_reason
         self.recorder.say(decision, "Warning", "FailedScheduling", reason, decision.message)

@@ -188,8 +188,9 @@ class LiveCluster(Cluster):
         """Have rules do something about a pod that fits nowhere; it backs off."""
         TURN.ends_at = math.inf
         nominated = self.snapshot.nominated
+        going = frozenset(self.snapshot.going)
         decision.policy.seek_remedy(decision, self.snapshot)
-        self.cycle.put_off(decision, nominated)
+        self.cycle.put_off(decision, nominated, going)
 
     def report(self, decision):
         """Show a decision; but one by which the pod is to be bound only once it is: see `take_answers`.

@@ -19,7 +19,7 @@ from scheduler_extras.objects import FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
 from scheduler_extras.rules.resources import CHANCE
 from scheduler_extras.seen import likeness_to_all
-from scheduler_extras.trouble import warn_if_broken, warn_once
+from scheduler_extras.trouble import OutOfTime, warn_if_broken, warn_once
 
 
 @dataclass(eq=False)
@@ -71,7 +71,8 @@ class FullPolicy(Policy):
             for rule in prepared:
                 decision.votes.append(rule.vote(feasible, snapshot))  # points from 0 to 100
         except Unschedulable as error:  # a priority has given a score that is not from 0 to 100, for example
-            if len(feasible) > 1:  # a single node is taken, whatever its points
+            is_single = len(feasible) == 1  # which is taken, whatever its points
+            if isinstance(error, OutOfTime) or not is_single:
                 raise
             warn_once(str(error))
         for extender in self.extenders:

@@ -26,11 +26,13 @@ def nodes_by_namespace(snapshot):
 
 def regroup(names, before, now):
     """Return {namespace: names of nodes}, as some nodes have pods of other namespaces now than before."""
-    names = dict(names)
+    changed = {}
     for name, namespaces in now.items():
         for namespace in namespaces ^ before.get(name, frozenset()):
-            names[namespace] = names.get(namespace, frozenset()) ^ {name}
-    return names
+            if namespace not in changed:
+                changed[namespace] = set(names.get(namespace, ()))  # what was known is not changed
+            changed[namespace] ^= {name}
+    return {namespace: found for namespace, found in (names | changed).items() if found}
 
 
 def pods_by_namespace(node):
