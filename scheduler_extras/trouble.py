@@ -143,28 +143,7 @@ CAME_ROUND = types.SimpleNamespace(at=0, limit=math.inf)
 
 
 TURN_SECONDS = 2  # that questions to rules may take at a time, for the other pods' sake
-# When that of now is over, in monotonic seconds; how many seconds of it were spent for the sake of all pods.
-TURN = types.SimpleNamespace(ends_at=math.inf, for_all=0)
-
-
-def begin_turn(seconds):
-    """Begin a pod's turn, which may last so many seconds."""
-    TURN.ends_at = time.monotonic() + seconds
-    TURN.for_all = 0
-
-
-@contextlib.contextmanager
-def for_all_pods():
-    """Have what this block works out go to its end, and not count as the turn of the pod that comes first."""
-    ends_at = TURN.ends_at
-    began = time.monotonic()
-    TURN.ends_at = math.inf
-    try:
-        yield
-    finally:
-        spent = time.monotonic() - began
-        TURN.ends_at = ends_at + spent
-        TURN.for_all += spent
+TURN = types.SimpleNamespace(ends_at=math.inf)  # when that of now is over, in monotonic seconds
 
 
 def come_round(waited=0):

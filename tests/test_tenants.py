@@ -313,16 +313,15 @@ def test_terms_of_pods_that_are_there_are_looked_at_by_pods_with_their_labels_on
     assert len(filed) < 60, "the large pod's, once, and one of each"
 
 
-def test_terms_of_pods_that_are_there_are_read_as_these_come_and_take_nobodys_turn(monkeypatch):
+def test_terms_of_pods_that_are_there_are_gathered_before_anybodys_turn(monkeypatch):
     terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": f"v-{i}"}}} for i in range(50)]
     large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": terms}})
-    cluster = cluster_of(node("n", labels={"zone": "z"}), node("m", labels={"zone": "y"}), large, pod("p", labels={"a": "v-7"}))
+    nodes = [node("n", labels={"zone": "z"}), node("m", labels={"zone": "y"})]
+    cluster = cluster_of(*nodes, large, pod("p", labels={"a": "v-7"}))
     [incoming] = pending_pods(cluster, PROVIDER)
-    monkeypatch.setattr(scheduler.AffinityTerm, "__init__", None)  # whoever reads one now breaks
-    monkeypatch.setattr(scheduler.TURN, "ends_at", 0)  # it is over already
-    monkeypatch.setattr(scheduler.TURN, "for_all", 0)
+    monkeypatch.setattr(scheduler.AffinityTerm, "labels", None)  # whoever files a term now breaks
+    monkeypatch.setattr(scheduler.TURN, "ends_at", 0)  # a turn is over at once
     assert scheduler.affinity_around(incoming, cluster.snapshot)["repelling"] == {("zone", "z"): 1}
-    assert 0 < scheduler.TURN.for_all == scheduler.TURN.ends_at, "it lasts as much longer"
 
 
 @table("steady, spec", {

@@ -5,12 +5,13 @@ The loop takes in news by it before each decision; rules see its nodes as the sn
 
 import contextlib
 import difflib
+import math
 
 from scheduler import ApiError, Malformed, pick, text_at
 from scheduler_extras.memory import FullSnapshot, Memory
 from scheduler_extras.objects import FullNode, FullPod, is_as_in, key_in
-from scheduler_extras.rules.affinity import affinity_terms
-from scheduler_extras.trouble import come_round, one_line, warn_once
+from scheduler_extras.rules.affinity import terms_of_all
+from scheduler_extras.trouble import TURN, come_round, one_line, warn_once
 
 
 class UnreadPod(FullPod):
@@ -43,6 +44,8 @@ class CachedNodes(dict):
         super().__init__()
         self.snapshot = snapshot
         self.snapshot_is_old = False  # whether by now other nodes can take pods
+        self.have_terms = False  # whether any pod that was there had terms of affinity
+        self.terms_are_old = False  # whether such pods have come or gone, or other nodes
 
     def __missing__(self, name):
         node = self[name] = FullNode({"metadata": {"name": name}})
@@ -77,13 +80,14 @@ class CachedNodes(dict):
         pod.counts_on = name
         if was_on == name:
             return
+        self.have_terms |= pod.is_affine
+        self.terms_are_old |= pod.is_affine
         if was_on:
             node = self[was_on]
             self.snapshot.take_off(pod, node)
             if not (node.exists or node.pods):  # pods may name nodes that there never were
                 del self[was_on]
         if name:
-            affinity_terms(pod)  # read as the pod comes, not in the turn of another one
             self.snapshot.put(pod, self[name])
 
     def renew_snapshot(self):
@@ -97,6 +101,7 @@ class CachedNodes(dict):
             return False
         self.snapshot.nodes = nodes  # a node of a name may be another one by now
         self.snapshot.memory = Memory()
+        self.terms_are_old = self.have_terms
         return True
 
 
@@ -138,6 +143,10 @@ class Cache:
         self.objects.take_news(patience)
         if self.nodes.snapshot_is_old:
             self.has_changed |= self.nodes.renew_snapshot()
+        if self.nodes.terms_are_old:
+            TURN.ends_at = math.inf  # there may be very many terms: it is nobody's turn
+            self.nodes.terms_are_old = False
+            terms_of_all(self.snapshot)
 
     def take(self, resource, key, thing):
         """Take in an object that has come or changed; None: it has gone."""

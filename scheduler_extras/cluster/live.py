@@ -16,7 +16,7 @@ from scheduler_extras.cluster.telling import Recorder
 from scheduler_extras.cluster.watch import list_all
 from scheduler_extras.cluster.writer import DryRun
 from scheduler_extras.objects import key_in
-from scheduler_extras.trouble import CAME_ROUND, FAILURE, STOP, TURN, TURN_SECONDS, begin_turn
+from scheduler_extras.trouble import CAME_ROUND, FAILURE, STOP, TURN, TURN_SECONDS
 
 
 class WaitingPods:
@@ -162,7 +162,7 @@ class LiveCluster(Cluster):
             latest = self.cache.still_waiting(pod)
             if latest and not (latest.terminating or latest.gates):  # else it is bound, goes, or is unread
                 pod.record.begin_turn(latest)
-                begin_turn(self.turn_seconds)
+                TURN.ends_at = time.monotonic() + self.turn_seconds
                 return latest
         return None
 

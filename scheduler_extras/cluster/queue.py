@@ -16,7 +16,7 @@ from scheduler import Decision, Pod, Trouble
 from scheduler_extras.cluster.api import backoff
 from scheduler_extras.extension_points import call_hook, ready
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.trouble import TURN, place_of, warn_if_broken, warn_once
+from scheduler_extras.trouble import place_of, warn_if_broken, warn_once
 
 
 # A pending pod waits for one of five things, one after another:
@@ -99,8 +99,8 @@ class PodRecord:
         self.may_pop = False
 
     def end_turn(self):
-        """Note how long the loop has spent on the pod itself."""
-        self.took = time.monotonic() - self.began_at - TURN.for_all
+        """Note how long the loop has spent on the pod."""
+        self.took = time.monotonic() - self.began_at
 
     def meet(self, error):
         """Note what the pod has met; return whether that is trouble of the API server."""

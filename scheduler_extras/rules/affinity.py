@@ -15,7 +15,6 @@ from scheduler_extras.memory import recall
 from scheduler_extras.objects import label_selector, pod_selector
 from scheduler_extras.rule import SKIP, WHEN, Rejected, predicate, priority, requires
 from scheduler_extras.rules.counting import count_pods
-from scheduler_extras.trouble import for_all_pods
 
 
 # Terms say where a pod is welcome: its own ones do, and those of all pods that are placed. `affinity_around`
@@ -148,6 +147,12 @@ def gather_anew(gathered, before, now):
     return gathered
 
 
+def terms_of_all(snapshot):
+    """Return the terms of all pods that are placed, gathered. The cache sees to it before pods have turns."""
+    return recall("terms", "", snapshot, snapshot.nodes, terms_on, change=gather_anew,
+                  then=lambda nodes, on_nodes: gather_anew({}, {}, on_nodes))
+
+
 # List of terms -> what a pod's own make of the domains of pods that they select; what those of others that
 # select the pod make of these others' domains; and how often.
 SAID_BY_TERMS = {
@@ -159,9 +164,7 @@ SAID_BY_TERMS = {
 def affinity_around(pod, snapshot):
     """Return what the terms of a pod and of all others say, {what: {(topology key, value): weight}}."""
     own, _ = affinity_terms(pod)
-    with for_all_pods():  # whoever has written the terms: it is not the pod that meets them first
-        of_all = recall("terms", "", snapshot, snapshot.nodes, terms_on, change=gather_anew,
-                        then=lambda nodes, on_nodes: gather_anew({}, {}, on_nodes))
+    of_all = terms_of_all(snapshot)
     if not (of_all or pod.is_affine):  # as in most clusters, so that this takes no time
         return collections.defaultdict(collections.Counter)
     near = [each for label in (None, *pod.labels.items()) for each in of_all.get(label, {}).items()]
