@@ -219,6 +219,15 @@ def without_memory(monkeypatch):
                 monkeypatch.setattr(module, name, function.__wrapped__)
 
 
+@pytest.fixture
+def serve():
+    """A function that takes in a server, which is stopped at the end of the test."""
+    servers = []
+    yield lambda server: servers.append(server) or server
+    for server in servers:
+        server.stop()
+
+
 @pytest.fixture(params=["with memory", "without memory"])
 def memory(request):
     """The test is carried out as it stands, and again without memory."""

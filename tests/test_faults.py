@@ -37,15 +37,6 @@ def start(start_scheduler):
         "--server", server.url, *arguments, limits=limits(600), program=program, **options)
 
 
-@pytest.fixture
-def serve():
-    """A function that takes in a server, which is stopped at the end of the test."""
-    servers = []
-    yield lambda server: servers.append(server) or server
-    for server in servers:
-        server.stop()
-
-
 def limits(seconds):
     """Keep what should end at once from taking the machine down: memory, and seconds of CPU."""
     return [(resource.RLIMIT_AS, 2 << 30), (resource.RLIMIT_CPU, seconds)]

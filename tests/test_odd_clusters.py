@@ -10,7 +10,6 @@ import threading
 import time
 from collections import Counter
 
-import pytest
 
 from conftest import node, pod, table, wait_for
 from faulty import ApiServer, Choice, failure
@@ -237,12 +236,3 @@ def test_whatever_happens_the_next_pods_are_bound_where_there_is_room(happens, k
     trial.server.create(*pods(NEXT))
     trial.bound(NEXT)
     trial.check()
-
-
-@pytest.fixture
-def serve():
-    """A function that takes in a server, which is stopped at the end of the test."""
-    servers = []
-    yield lambda server: servers.append(server) or server
-    for server in servers:
-        server.stop()
