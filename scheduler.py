@@ -112,11 +112,8 @@ class Policy:
     def reasons_against(self, pod, node):
         """Ask the predicates about a node. The first that has reasons rules it out: {its name: reasons}."""
         for rule in self.predicates:
-            answer = rule.function(pod, node)
-            if not isinstance(answer, (GeneratorType, list, tuple)):
-                raise wrong_answer(rule.function, "yield strings, or return a list of them", answer)
-            if reasons := list(answer):
-                return {rule.name: [str(reason) for reason in reasons]}
+            if reasons := [str(reason) for reason in rule.reasons(pod, node)]:
+                return {rule.name: reasons}
         return {}
 
     def prioritize(self, decision, feasible):
@@ -148,9 +145,6 @@ def binding(pod, node_name):
 
 
 # ==== 2. The cluster ====================================================================================
-
-# pick(raw, list, "spec", "volumes") returns the list at that path, text_at a text: see chapter 9.
-
 
 class Cluster:
     """The cluster as the loop sees it: lists it, knows which pods are due, and writes what is decided."""
@@ -220,8 +214,8 @@ class Cluster:
         """Do what follows from the failure of a Binding, by its status. The pod has been put off."""
         attempts = self.attempts[decision.pod.uid]
         attempts.write_failed = error.status not in (404, 409)
-        if not attempts.write_failed:  # the pod has gone, or somebody else has bound it
-            attempts.told = decision.message  # as if it were told by now: so `report` says nothing of it
+        if not attempts.write_failed:  # the pod has gone, or is bound: told from the second time on
+            attempts.told = None if attempts.told == decision.message else decision.message
             self.ends_at = 0  # the pass ends: LIST again, to see where the pod is
         elif error.status in (0, 429):  # the next Binding would fail, too: this ends the pass
             raise Trouble(error.status, f"{decision.pod.key}: {error}") from error
@@ -234,10 +228,9 @@ class Cluster:
 
     def report(self, decision):
         """Write an event, and show the decision. What was last told of a pending pod is not told again."""
-        pod = decision.pod
-        if decision.node:
-            message = f"Successfully assigned {pod.key} to {decision.node}"
-            self.write(event(pod, "Normal", "Scheduled", message))
+        pod, where = decision.pod, decision.node
+        if where:
+            self.write(event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {where}"))
             self.show(decision)
         elif self.attempts[pod.uid].told != decision.message:
             written = self.write(event(pod, "Warning", "FailedScheduling", decision.message))
@@ -315,7 +308,7 @@ class Proxy:
         things = []
         while params:
             answer = self.request("GET", f"/api/v1/{resource}", params=params)
-            # No `items`: an error, never an empty list, which would overcommit. (A string is no list.)
+            # No `items`: an error, never an empty list, which would overcommit. (Of pick: see chapter 9.)
             things += pick({"items": "missing"} | answer, list, "items", of=dict)
             token = pick(answer, str, "metadata", "continue")
             params = first | {"continue": token} if token else None
@@ -373,12 +366,22 @@ class Rule:
     reduce: callable | None = None
     weight: int = 1  # of a priority: what the Policy multiplies its points by
 
+    def reasons(self, pod, node):
+        """Yield the reasons that a predicate has against a node. Raises InputError."""
+        answer = self.function(pod, node)
+        if isinstance(answer, (GeneratorType, list, tuple)):
+            answer = (yield from answer) or []  # who yields may not return a string besides: it would be lost
+        if answer != []:
+            raise wrong_answer(self.function, "yield strings, or return a list of them", answer)
+
     def points(self, pod, nodes):
         """Return the points that a priority gives to nodes, {name: points}. Raises InputError."""
         scores = {name: self.function(pod, node) for name, node in nodes.items()}
+        if odd := [score for score in scores.values() if type(score) not in (int, float)]:
+            raise wrong_answer(self.function, "return a number from 0 to 100, or any with a `reduce`", odd[0])
         points = self.reduce(scores) if self.reduce else scores
         if odd := {name: n for name, n in points.items() if type(n) not in (int, float) or not 0 <= n <= 100}:
-            raise wrong_answer(self.function, "give each node a number from 0 to 100", odd)
+            raise wrong_answer(self.reduce or self.function, "give each node a number from 0 to 100", odd)
         return points
 
 
@@ -684,9 +687,8 @@ class Node:
         self.unschedulable = pick(raw, bool, "spec", "unschedulable")
         self.taints = tuple(Taint(*(pick(taint, str, part) for part in Taint._fields))
                             for taint in pick(raw, list, "spec", "taints", of=dict))
-        source = "allocatable" if pick(raw, dict, "status", "allocatable") else "capacity"
-        self.allocatable = read_only(NO_REQUESTS | amounts(raw, "status", source))
-        self.max_pods = quantity(str(pick(raw, dict, "status", source).get("pods") or 0))
+        self.allocatable = read_only(NO_REQUESTS | amounts(raw, "status", "allocatable"))
+        self.max_pods = quantity(str(pick(raw, dict, "status", "allocatable").get("pods") or 0))
         self._pods = {}
         self._requested = dict(NO_REQUESTS)
         self._nonzero = dict.fromkeys(DEFAULT_REQUESTS, 0)
@@ -930,18 +932,17 @@ def rules_named(document, where):
 
 def policies_by_now(path, scheduler_name):
     """Yield {schedulerName: Policy} for each pass, as the file is edited. Raises InputError at first only."""
+    policy = policy_in_file(path)
     said = None
     while True:
         try:
             policy = policy_in_file(path)
             weighted = [f"{rule.name} ×{rule.weight}" for rule in policy.priorities]
-            line = f"{path} has changed: {', '.join([rule.name for rule in policy.predicates] + weighted)}"
+            line = f"{path}: {', '.join([rule.name for rule in policy.predicates] + weighted)}"
         except InputError as error:
-            if said is None:
-                raise
             line = f"{error}; the last good Policy stays"
-        if said not in (None, line):
-            log.warning("%s", line)
+        if line != said:
+            log.info("%s", line)
         said = line
         yield {scheduler_name: policy}
 
@@ -968,18 +969,17 @@ def run_script():
     parser.add_argument("--once", action="store_true", help="end when no pod is due, or a pass fails")
     parser.add_argument("--alone", action="store_true", help="run this file alone, without its extras")
     options = parser.parse_args()
-    logging.basicConfig(format="%(message)s", level=logging.INFO)
+    logging.basicConfig(format="%(message)s", level=logging.WARNING if options.once else logging.INFO)
     if "://" not in options.server:
         parser.error("--server: expected a URL such as http://127.0.0.1:8001, with http:// before the host")
     policies = policies_by_now(options.policy, options.scheduler_name)
-    next(policies)
     stop = threading.Event()
     def end_the_loop(*_):
         """End the loop after the pod that it is at. A second Ctrl-C ends the script at once."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Thread(target=stop.set).start()  # the code that is interrupted may hold the lock of `stop`
     signal.signal(signal.SIGINT, end_the_loop)
-    log.info(f"{options.scheduler_name}: scheduler.py alone, polling {options.server} by {options.policy}")
+    log.info(f"{options.scheduler_name}: scheduler.py alone, polling {options.server}; Ctrl-C ends it")
     cluster = Cluster(Proxy(options.server), print_decision)
     run(cluster, policies.__next__, stop, options.interval, options.once)
     has_failed = any(each.write_failed for each in cluster.attempts.values())

@@ -17,7 +17,7 @@ from scheduler_extras.memory import FullSnapshot, recall
 from scheduler_extras.rule import SKIP, WHATEVER_THE_NODE, Rejected
 from scheduler_extras.seen import Seen, likeness, looked_at, signature
 from scheduler_extras.trouble import (
-    TURN, OutOfTime, check_points, naming, strings_of, what_broke, wrong_answer
+    STRINGS, TURN, OutOfTime, check_number, check_points, naming, strings_of, what_broke, wrong_answer
 )
 
 
@@ -40,15 +40,23 @@ class Prepared:
         """Return the reasons that a predicate has against a node."""
         reasons = self.function(self.seen, node)
         if isinstance(reasons, types.GeneratorType):
-            reasons = list(reasons)
+            reasons = [*self.all_of(reasons)]
         if reasons == []:  # the usual answer, so that this is to be fast
             return reasons
         reasons = strings_of(self.rule, reasons)
         return self.shared.setdefault(repr(reasons), reasons)
 
+    def all_of(self, answer):
+        """Yield what a predicate yields. Raises InputError if it returns something, too, as that is lost."""
+        returned = yield from answer
+        if returned:
+            raise wrong_answer(self.rule, STRINGS, returned)
+
     def score(self, node):
         """Return the score that a priority gives a node."""
         score = self.function(self.seen, node)
+        if self.rule.reduce and type(score) is not int and score is not None:  # None: its `reduce` sees to it
+            check_number(self.rule, score)
         if not self.rule.reduce and not (type(score) is int and 0 <= score <= 100):
             check_points(self.rule, {node.name: score})
         return score
@@ -108,10 +116,15 @@ class Prepared:
         rule = self.rule
         points = raw
         if rule.reduce:
-            points = rule.reduce(dict(raw))
+            try:
+                points = rule.reduce(dict(raw))
+            except TypeError:
+                if None in raw.values():  # the rule has no `return`
+                    check_number(rule, None)
+                raise
             if not isinstance(points, dict) or points.keys() != raw.keys():
                 raise wrong_answer(rule, "reduce: return {name: score} of all nodes", points, rule.reduce)
-            check_points(rule, points)
+            check_points(rule, points, rule.reduce)
         return Vote(rule.title, rule.weight, raw, points)
 
 

@@ -83,7 +83,7 @@ EXTENSION_POINTS = {  # by the option of the decorator
 
 
 def call_hook(rule, point, *things):
-    """Return what a rule answers at an extension point. Raises TypeError if it may not answer that."""
+    """Return what a rule answers at an extension point. Raises InputError if it may not answer that."""
     there = EXTENSION_POINTS[point]
     try:
         answer = rule.hooks[point](*things)

@@ -7,7 +7,6 @@ import contextlib
 import inspect
 import math
 import re
-import sys
 import threading
 import time
 import traceback
@@ -16,7 +15,7 @@ from concurrent.futures import Future, wait
 from numbers import Real
 from pathlib import Path
 
-from scheduler import Node, Trouble, Unschedulable, log
+from scheduler import InputError, Node, Trouble, Unschedulable, log
 
 
 RULE_OF = {}  # the code of a rule's function -> the rule's name; if several rules share it, the last one's
@@ -43,11 +42,11 @@ def warn_if_broken(text):
 def what_broke(error):
     """Describe an unexpected exception in a line: its type, its text, the function, and the line in its file.
 
-    If it was in a rule, that is named, too, and the last line is meant that is in the rule's own file.
+    If it was in a rule, that is named, too, and the last line is meant that is in the rule's own file; else
+    the last line that is in no library. An InputError says all this itself.
     """
     place = about = ""
-    function = "a rule"
-    rule = file = code = None
+    rule = file = None
     if isinstance(error.__cause__, StopIteration):  # a generator has made a RuntimeError of it
         error = error.__cause__
     for frame, line in traceback.walk_tb(error.__traceback__):
@@ -60,9 +59,11 @@ def what_broke(error):
         if file == code.co_filename:
             function = code.co_name
             place = f" ({rule}: {Path(file).name}, line {line})"
-    if not rule and code and code.co_filename == sys.modules["scheduler"].__file__:
-        function = code.co_name
-        place = f" ({Path(code.co_filename).name}, line {line})"
+        elif not rule and "lib/python3" not in code.co_filename:
+            function = code.co_name
+            place = f" ({Path(code.co_filename).name}, line {line})"
+    if isinstance(error, InputError):
+        return f"{error}{about}"
     return f"{type(error).__name__} in {function}: {one_line(error)}{place}{about}"
 
 
@@ -84,8 +85,8 @@ def at_most(size, text):
     return f"{data[:size - 4].decode(errors='ignore')} ..." if len(data) > size else text
 
 
-def check_points(rule, points):
-    """Raise TypeError if a score is no number, Unschedulable if it is not from 0 to 100.
+def check_points(rule, points, function=None):
+    """Raise InputError if points are no numbers, Unschedulable if they are not from 0 to 100.
 
     The rule is at fault then, even if its score makes no difference, as only one node fits.
     """
@@ -93,26 +94,34 @@ def check_points(rule, points):
     if {*map(type, scores)} == {int} and min(scores) >= 0 and max(scores) <= 100:
         return  # the usual case, in no time
     for name, score in points.items():
-        is_number = isinstance(score, Real) and not isinstance(score, bool)
-        if not is_number:
-            raise wrong_answer(rule, "return a number from 0 to 100", score)
+        check_number(rule, score, function)
         if not 0 <= score <= 100:
             FAILURE.set()
-            expected = f"a score is from 0 to 100, if need be as its `reduce` makes it ({place_of(rule)})"
-            raise Unschedulable(f"{rule.title} gives {name} the score {score}: {expected}")
+            expected = "a score is from 0 to 100, if need be as its `reduce` makes it"
+            place = place_of(rule, function)
+            raise Unschedulable(f"{rule.title} gives {name} the score {score}: {expected} ({place})")
+
+
+def check_number(rule, score, function=None):
+    """Raise InputError if a score is no number."""
+    if isinstance(score, bool) or not isinstance(score, Real):
+        raise wrong_answer(rule, "return a number from 0 to 100, or any with a `reduce`", score, function)
+
+
+STRINGS = "yield strings, or return a list of them"  # what a predicate is to do
 
 
 def strings_of(rule, answer, function=None):
-    """Return the strings that a function of a rule yields. Raises TypeError if it gives something else."""
+    """Return the strings that a function of a rule yields. Raises InputError if it gives something else."""
     strings = list(answer) if isinstance(answer, (list, tuple, types.GeneratorType)) else [None]
     if not all(isinstance(each, str) and each for each in strings):
-        raise wrong_answer(rule, "yield strings, or return a list of them", answer, function)
+        raise wrong_answer(rule, STRINGS, answer, function)
     return strings
 
 
 def wrong_answer(rule, expected, answer, function=None):
     """Return the error that says what a rule has to answer, what it did answer, and where it is."""
-    return TypeError(f"{expected}, not {at_most(60, repr(answer))} ({place_of(rule, function)})")
+    return InputError(f"{expected}, not {at_most(60, repr(answer))} ({place_of(rule, function)})")
 
 
 def place_of(rule, function=None):

@@ -322,7 +322,8 @@ def test_the_readmes_rule_with_an_argument_is_refused_without_it():
         del scheduler.PRIORITIES["PreferZone"]
 
 
-REDUCE = "TypeError in a rule: reduce: return {name: score} of all nodes"
+NUMBER = "return a number from 0 to 100, or any with a `reduce`"
+REDUCE = "reduce: return {name: score} of all nodes"
 
 
 @table("reduce, message", {
@@ -331,7 +332,7 @@ REDUCE = "TypeError in a rule: reduce: return {name: score} of all nodes"
     "leaves a node out": ("lambda scores: {'a': 1}", f"{REDUCE}, not {{'a': 1}} (Mine: my_rules.py, line 2)"),
     "calls sys.exit": ("lambda scores: exit(3)", "SystemExit in <lambda>: 3 (Mine: my_rules.py, line 2)"),
     "returns no numbers": ("lambda scores: dict.fromkeys(scores)",
-                           "TypeError in a rule: return a number from 0 to 100, not None (Mine: my_rules.py, line 2)"),
+                           f"{NUMBER}, not None (Mine: my_rules.py, line 2)"),
 })
 def test_a_reduce_that_does_not_score_all_nodes_is_named(reduce, message, tmp_path):
     (tmp_path / "my_rules.py").write_text(
@@ -341,7 +342,7 @@ def test_a_reduce_that_does_not_score_all_nodes_is_named(reduce, message, tmp_pa
 
 @table("reduce, expected", {
     "without a reduce": ("", "(Mine: my_rules.py, line 4)"),
-    "with one": (", reduce=reduce", "(Mine: my_rules.py, line 4)")})
+    "with one": (", reduce=reduce", "(Mine: my_rules.py, line 2)")})
 def test_a_score_out_of_range_is_said_with_its_place_in_the_event_too(reduce, expected, tmp_path):
     (tmp_path / "my_rules.py").write_text(
         "from scheduler import priority\ndef reduce(scores): return scores\n\n"
@@ -414,8 +415,8 @@ def test_metadata_may_take_arguments():
     assert decide(policies, pod("p"), node("a"), node("b")).total == {"a": 4, "b": 4}
 
 
-BROKEN = "(Error|SystemExit|StopIteration) in "
-YIELD, NUMBER = "yield strings, or return a list of them", "return a number from 0 to 100"
+BROKEN = "(Error|SystemExit|StopIteration) in |, about node |^reduce: |^return a number "
+YIELD = "yield strings, or return a list of them"
 
 
 @table("body, said", {
@@ -425,17 +426,17 @@ YIELD, NUMBER = "yield strings, or return a list of them", "return a number from
                                                                 "(Mine: my_rules.py, line 3)"),
     "fails in a function of somebody else": ("return __import__('json').loads('')", "JSONDecodeError in mine: "
                                              "Expecting value: line 1 column 1 (char 0) (Mine: my_rules.py, line 7)"),
-    "returns True": ("return True", f"TypeError in a rule: {YIELD}, not True (Mine: my_rules.py, line 5)"),
-    "returns False": ("return False", f"TypeError in a rule: {YIELD}, not False (Mine: my_rules.py, line 5)"),
-    "returns a string": ("return 'closed'", f"TypeError in a rule: {YIELD}, not 'closed' (Mine: my_rules.py, line 5)"),
-    "returns nothing": ("return", f"TypeError in a rule: {YIELD}, not None (Mine: my_rules.py, line 5)"),
-    "returns a list of what is no string": ("return [7]", f"TypeError in a rule: {YIELD}, not [7] (Mine: my_rules.py, line 5)"),
+    "returns True": ("return True", f"{YIELD}, not True (Mine: my_rules.py, line 5)"),
+    "returns False": ("return False", f"{YIELD}, not False (Mine: my_rules.py, line 5)"),
+    "returns a string": ("return 'closed'", f"{YIELD}, not 'closed' (Mine: my_rules.py, line 5)"),
+    "returns nothing": ("return", f"{YIELD}, not None (Mine: my_rules.py, line 5)"),
+    "returns a list of what is no string": ("return [7]", f"{YIELD}, not [7] (Mine: my_rules.py, line 5)"),
     "returns a pair": (
-        "return False, 'closed'", f"TypeError in a rule: {YIELD}, not (False, 'closed') (Mine: my_rules.py, line 5)"),
-    "yields nothing to read": ("yield ''", f"TypeError in a rule: {YIELD}, not [''] (Mine: my_rules.py, line 5)"),
+        "return False, 'closed'", f"{YIELD}, not (False, 'closed') (Mine: my_rules.py, line 5)"),
+    "yields nothing to read": ("yield ''", f"{YIELD}, not [''] (Mine: my_rules.py, line 5)"),
     "asks for the next of nothing": ("yield next(iter([]))", "StopIteration in mine:  (Mine: my_rules.py, line 7)"),
-    "yields a number": ("yield 5", f"TypeError in a rule: {YIELD}, not [5] (Mine: my_rules.py, line 5)"),
-    "returns a number": ("return 5", f"TypeError in a rule: {YIELD}, not 5 (Mine: my_rules.py, line 5)"),
+    "yields a number": ("yield 5", f"{YIELD}, not [5] (Mine: my_rules.py, line 5)"),
+    "returns a number": ("return 5", f"{YIELD}, not 5 (Mine: my_rules.py, line 5)"),
     "calls sys.exit": ("raise SystemExit(3)",
                        "SystemExit in mine: 3 (Mine: my_rules.py, line 7)"),
     "calls sys.exit after a while": ("yield from exit()",
@@ -447,10 +448,10 @@ def test_a_predicate_that_fails_or_gives_no_reasons_is_named(body, said, tmp_pat
 
 @table("body, said", {
     "fails": ("return node.labels['x']", "KeyError in mine: 'x' (Mine: my_rules.py, line 7)"),
-    "returns True": ("return True", f"TypeError in a rule: {NUMBER}, not True (Mine: my_rules.py, line 5)"),
-    "returns a string": ("return '7'", f"TypeError in a rule: {NUMBER}, not '7' (Mine: my_rules.py, line 5)"),
-    "returns nothing": ("return", f"TypeError in a rule: {NUMBER}, not None (Mine: my_rules.py, line 5)"),
-    "returns a list": ("return [7]", f"TypeError in a rule: {NUMBER}, not [7] (Mine: my_rules.py, line 5)"),
+    "returns True": ("return True", f"{NUMBER}, not True (Mine: my_rules.py, line 5)"),
+    "returns a string": ("return '7'", f"{NUMBER}, not '7' (Mine: my_rules.py, line 5)"),
+    "returns nothing": ("return", f"{NUMBER}, not None (Mine: my_rules.py, line 5)"),
+    "returns a list": ("return [7]", f"{NUMBER}, not [7] (Mine: my_rules.py, line 5)"),
     "returns a fraction": ("return 0.5", None),
     "calls sys.exit": ("raise SystemExit(3)", "SystemExit in mine: 3 (Mine: my_rules.py, line 7)"),
 })
@@ -478,7 +479,7 @@ def said_of_mine(folder, **rules):
     (folder / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), node("b"), pod("p")]}))
     run = run_scheduler("--plugins", folder / "my_rules.py", "--policy", folder / "policy.json", "--cluster",
                         folder / "cluster.json", "--once", "--output=json")
-    failed = bool(re.search(BROKEN, run.stdout)) or "the score 101" in run.stdout
+    failed = bool(re.search(BROKEN, json.loads(run.stdout)["message"] or "")) or "the score 101" in run.stdout
     assert "Traceback" not in run.stderr and run.returncode == failed
     return json.loads(run.stdout)["message"], run.stderr
 
@@ -658,6 +659,10 @@ class Spy:
         return -ord(pod.name[0])
 
 
+LINE = Path(__file__).read_text().partition("raise answer\n")[0].count("\n") + 1  # of a Spy
+OOPS = f"RuntimeError in record: oops (test_extension_points.py, line {LINE})"
+
+
 @pytest.fixture
 def spy():
     return Spy()
@@ -738,7 +743,7 @@ def test_a_hook_that_answers_something_else_fails_its_pod(spy, point, answer, ex
     server = Server(node("n"), pod("p"))
     cluster, decisions = make_pass(server, spy)
     said = caplog.text + "".join(decision.message for decision in decisions)
-    assert f"TypeError in a rule: {expected} (" in said and cluster.has_failed() and not server.places()
+    assert f"{expected} (" in said and cluster.has_failed() and not server.places()
 
 
 @table("change", {
@@ -795,9 +800,9 @@ def test_a_permit_that_was_given_is_not_asked_for_again(spy):
     "it is not permitted": ("permit", scheduler.Unschedulable("no"), [], "Unschedulable",
                             'rejected pod "p" by permit plugin "Spy": no'),
     "a rule breaks when it is asked for that": ("permit", RuntimeError("oops"), [], "SchedulerError",
-                                                "RuntimeError in a rule: oops, about node n"),
+                                                f"{OOPS}, about node n"),
     "a rule breaks as it takes note of the node": ("reserve", RuntimeError("oops"), [], "SchedulerError",
-                                                   "RuntimeError in a rule: oops, about node n"),
+                                                   f"{OOPS}, about node n"),
     "it cannot be prepared": ("pre_bind", scheduler.Unschedulable("no"), [], "SchedulerError",
                               'running PreBind plugin "Spy": no'),
     "what prepares it is refused": ("pre_bind", [("PATCH", "/api/v1/namespaces/default/pods/p", {})], [403],
@@ -941,7 +946,7 @@ def test_post_filter_is_not_asked_where_there_are_no_nodes(spy):
 })
 @table("error, message", {
     "that refuses": (scheduler.Unschedulable("no"), None),
-    "that breaks": (RuntimeError("oops"), "RuntimeError in a rule: oops, about node n"),
+    "that breaks": (RuntimeError("oops"), f"{OOPS}, about node n"),
 })
 def test_a_hook_that_fails_leaves_its_pod_pending(spy, point, before, error, message):
     spy.answers[point] = error
@@ -1030,9 +1035,9 @@ def test_among_manifests_what_a_rule_says_it_has_bound_is_bound(spy):
 
 
 @table("point, answer, said", {
-    "a bind that breaks": ("bind", RuntimeError("oops"), "RuntimeError in a rule: oops"),
+    "a bind that breaks": ("bind", RuntimeError("oops"), OOPS),
     "a bind that returns a word": (
-        "bind", "done", "TypeError in a rule: bind: return None or True or False, not 'done' ("),
+        "bind", "done", "bind: return None or True or False, not 'done' ("),
     "requests that are none": ("pre_bind", ["x"], None)})
 def test_why_a_rule_could_not_bind_is_said_in_an_event(spy, point, answer, said):
     spy.answers[point] = answer
@@ -1040,7 +1045,7 @@ def test_why_a_rule_could_not_bind_is_said_in_an_event(spy, point, answer, said)
     cluster = live_cluster(server)
     make_pass(server, spy, cluster)
     said = f"binding rejected: {said}" if said else (
-        "TypeError in a rule: pre_bind: return None or a list of requests, or (requests, why), not ['x'] (")
+        "pre_bind: return None or a list of requests, or (requests, why), not ['x'] (")
     events = [body for *_, body in server.sent("POST", "/events")]
     assert [body["reason"] for body in events] == ["FailedScheduling"] and events[0]["message"].startswith(said)
     assert server.places() == {} and cluster.has_failed()
@@ -1052,7 +1057,7 @@ def test_rules_that_do_not_return_from_bind_are_named_and_are_no_trouble_of_the_
     server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(12)))
     cluster, _ = make_pass(server, spy, live_cluster(server))
     assert {record.attempts for record in cluster.pending.values()} == {1} and len(caplog.messages) == 12
-    said = "TimeoutError in a rule: Spy: bind has not returned for 0.2 s"
+    said = "Spy: bind has not returned for 0.2 s"
     assert caplog.messages[0].endswith(said)
     assert cluster.pending["uid-p-00"].written == f"binding rejected: {said}"
 
@@ -1107,7 +1112,7 @@ def test_a_bind_that_breaks_is_looked_into(spy, caplog):
     spy.answers["bind"] = RuntimeError("oops")
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}))
     cluster, _ = make_pass(server, spy)
-    assert caplog.messages == ["default/p: RuntimeError in a rule: oops"] and [record.attempts for record in cluster.pending.values()] == [1]
+    assert caplog.messages == [f"default/p: {OOPS}"] and [record.attempts for record in cluster.pending.values()] == [1]
 
 
 def test_a_post_bind_that_breaks_changes_nothing(spy, caplog):
@@ -1313,7 +1318,7 @@ def test_a_held_pod_is_decided_about_anew_when_its_policy_changes(spy):
 @table("check, problem", {
     "fails": (lambda arguments: [arguments[0]["y"]], "KeyError in <lambda>: 'y'"),
     "returns a string": (lambda arguments: "too long",
-                         f"TypeError in a rule: {YIELD}, not 'too long'")})
+                         f"{YIELD}, not 'too long'")})
 def test_a_check_that_breaks_is_a_problem_of_the_policy(check, problem):
     scheduler.predicate("Picky", argument={"x": str}, check=check)(lambda pod, node: ())
     try:

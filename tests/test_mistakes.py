@@ -16,6 +16,7 @@ POLICY = {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostNam
           "priorities": [{"name": "LeastRequestedPriority", "weight": 1}]}
 HOST_NAME = '    if pod.node_name and pod.node_name != node.name:\n        yield "node(s) didn\'t match the requested hostname"\n'
 LEAST = "    return (cpu + memory) // 2\n"
+TAINTS = '    return len(hostile_taints(pod, node, ["PreferNoSchedule"]))\n'
 DECORATOR = '@predicate("HostName")\n'
 STRINGS = "yield strings, or return a list of them, not"
 
@@ -36,13 +37,18 @@ IN_A_RULE = {
     "sys.exit": (HOST_NAME, "    sys.exit(3)\n    yield\n", "sys.exit(3)", "SystemExit in host_name: 3"),
     "a pod that is changed": (HOST_NAME, '    pod.labels["seen"] = "yes"\n    yield "no"\n', '"seen"', "TypeError in host_name: .*assignment"),
     "an attribute in a priority": (
-        "    return len(hostile_taints(pod, node, [\"PreferNoSchedule\"]))\n", "    return pod.score\n", "pod.score", "AttributeError in taint_toleration: .*'score'"),
+        TAINTS, "    return pod.score\n", "pod.score", "AttributeError in taint_toleration: .*'score'"),
 }
 WRONG_ANSWERS = {
     "no yield": (HOST_NAME, '    if pod.node_name:\n        "node(s) were closed"\n', DECORATOR, f"{STRINGS} None"),
     "True": (HOST_NAME, "    return True\n", DECORATOR, f"{STRINGS} True"),
     "a text": (HOST_NAME, '    return "no"\n', DECORATOR, f"{STRINGS} 'no'"),
-    "no return": (LEAST, "    (cpu + memory) // 2\n", '@priority("LeastRequestedPriority")', "a number from 0 to 100, not .*None"),
+    "a text that is returned, where others are yielded": (HOST_NAME, '    if pod.node_name:\n        yield "no"\n    return "no"\n', DECORATOR, f"{STRINGS} 'no'"),
+    "no return": (LEAST, "    (cpu + memory) // 2\n", '@priority("LeastRequestedPriority")', "a number from 0 to 100.*, not None"),
+    "a text of a priority that has a reduce": (
+        TAINTS, '    return "many"\n', '@priority("TaintTolerationPriority"', "return a number from 0 to 100.*, not 'many'"),
+    "no return of a priority that has a reduce": (
+        TAINTS, "    len(hostile_taints(pod, node))\n", '@priority("TaintTolerationPriority"', "return a number from 0 to 100.*, not None"),
     "a score above 100": (LEAST, "    return cpu + memory + 1000\n", '@priority("LeastRequestedPriority")', ".*0 to 100.*"),
 }
 IN_THE_LOOP = {
@@ -88,6 +94,21 @@ def run(request, tmp_path):
     server.stop()
 
 
+@pytest.fixture(params=["alone", "with the extras"])
+def run_on(request, tmp_path):
+    """A function that starts an edited script beside a server; what it says is in the file `said`."""
+    if request.param != "alone":
+        (tmp_path / "scheduler_extras").symlink_to(ROOT / "scheduler_extras")
+
+    def run_on(server, text, *options):
+        (tmp_path / "scheduler.py").write_text(text)
+        (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+        with open(tmp_path / "said", "w") as said:
+            return subprocess.Popen([sys.executable, "scheduler.py", "--server", server.url, *options], cwd=tmp_path, stdout=said, stderr=said)
+
+    return run_on
+
+
 @table("there, written, place, said", IN_A_RULE | IN_THE_LOOP)
 def test_a_mistake_in_a_rule_or_in_schedule_leaves_the_pod_pending_and_is_named(run, there, written, place, said):
     text, line = with_mistake(there, written, place)
@@ -127,6 +148,7 @@ def test_a_rule_that_never_ends_is_named_after_a_second_ctrl_c(tmp_path):
     try:
         wait_for("it has listed the pods on nodes", lambda: len(server.sent("list")) >= 3)
         first = running.stderr.readline()
+        running.stderr.readline()  # its rules
         for _ in range(2):
             time.sleep(0.5)
             running.send_signal(signal.SIGINT)
@@ -136,3 +158,34 @@ def test_a_rule_that_never_ends_is_named_after_a_second_ctrl_c(tmp_path):
     finally:
         running.kill()
         server.stop()
+
+
+def test_a_mistake_in_the_path_of_the_binding_is_said(run_on, tmp_path):
+    """Alone when it happens again: the first time, the pod may have gone."""
+    text, _ = with_mistake('/pods/{pod.name}/binding"', '/pods/{pod.name}s/binding"', "/pods/{pod.name}s")
+    server = ApiServer(node("a"), pod("p"))
+    running = run_on(server, text, "--interval", "0.1")
+    try:
+        wait_for("it is said", lambda: "default/p" in (tmp_path / "said").read_text())
+        assert re.search(r"default/p( stays pending)?: (binding rejected: )?POST .*/pods/ps/binding", (tmp_path / "said").read_text())
+        assert not server.places()
+    finally:
+        running.kill()
+        running.wait()
+        server.stop()
+
+
+@table("there, written, expected", {
+    "no node": ("def host_name(pod, node):", "def host_name(pod):", "(pod)"),
+    "more than a pod and a node": ("def least_requested(pod, node):", "def least_requested(pod, node, weight):", "(pod, node, weight)")})
+def test_a_rule_that_does_not_take_a_pod_and_a_node_ends_the_script_where_extras_are(run, tmp_path, there, written, expected):
+    """Alone, the pod is left pending, as of any mistake in a rule."""
+    text, line = with_mistake(there, written, written)
+    ended, places = run(text)
+    name = re.search(r"def (\w+)", there)[1]
+    if (tmp_path / "scheduler_extras").exists():
+        assert re.fullmatch(rf'rule "\w+": expected the parameters \(pod, node\), got {re.escape(expected)} \(\w+: scheduler.py, line ({line}|{line - 1})\)\n', ended.stderr)
+        assert ended.returncode == 2 and not ended.stdout
+    else:
+        assert re.fullmatch(rf"default/p stays pending: TypeError in [<\w>]+: .*{name}\(\) .* \(scheduler.py, line \d+\)\n", ended.stdout), ended.stdout
+    assert places == {}

@@ -295,7 +295,7 @@ def test_who_has_to_go_and_where(objects, victims, nominated, caplog):
          incoming()], "It preempts default/b on n, where the fewest budgets are violated."),
     "the highest priority decides": (
         [node("m", cpu="1"), node("n", cpu="1"), running("a", "m", 5), running("b", "n", 4), incoming()],
-        "It preempts default/b on n, where their highest priority is the lowest."),
+        "It preempts default/b on n, where the most important of these matters least."),
     "the sum decides": (
         [node("m", cpu="2"), node("n", cpu="2"), running("a", "m", 5), running("b", "m", 4), running("c", "n", 5, "2"),
          incoming("2")], "It preempts default/c on n, where their priorities add up to the least."),

@@ -138,9 +138,9 @@ def test_exercise_6_preemption(blocks, tmp_path):
     before, free, protected = run_exercise(6, blocks[0], tmp_path)
     assert places(before) == {}
     text = " ".join(free.split())
-    assert "It preempts default/backup, default/cleanup on right, where their highest priority is the lowest." in text
+    assert "It preempts default/backup, default/cleanup on right, where the most important of these matters least." in text
     assert places(free) == places(protected) == {"payment": "right"}
-    assert "It preempts default/report on right, where their highest priority is the lowest." in protected
+    assert "It preempts default/report on right, where the most important of these matters least." in protected
     assert "\n    +payment, backup, cleanup\n" in protected and "cleanup" not in free.partition("NODE ")[2]
 
 

@@ -8,7 +8,7 @@ import itertools
 import queue
 import time
 
-from scheduler import ApiError, Trouble, Unschedulable, binding, text_at
+from scheduler import ApiError, InputError, Trouble, Unschedulable, binding, text_at
 from scheduler_extras.cluster.api import (
     THREADS, Conflict, NotFound, TooLarge, backoff, patiently, warn_of_failure
 )
@@ -147,18 +147,19 @@ class Writer:
         return next((who for who, bind in binders if self.may_write() and bind(pod, decision.node)), None)
 
     def place_of(self, pod):
-        """Return the node on which a pod is, or "", whatever was answered: the answer may have been lost.
+        """Return the node on which a pod is, whatever was answered, as the answer may have been lost.
 
-        As long as the API server does not tell, it is asked again, and the pod keeps its room.
+        "": it is on none; None: the pod has gone. As long as the API server does not tell, it is asked again,
+        and the pod keeps its room.
         """
         for attempt in itertools.count(1):
             try:
                 raw = self.api.request("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
                 uid = text_at(raw, "metadata", "uid")
                 if uid:  # else it is no pod, so that no API server says it
-                    return text_at(raw, "spec", "nodeName") if uid == pod.uid else ""
-            except NotFound:  # it has gone
-                return ""
+                    return text_at(raw, "spec", "nodeName") if uid == pod.uid else None
+            except NotFound:
+                return None
             except ApiError as error:
                 if error.status == 403:  # nobody may ask
                     return ""
@@ -217,7 +218,9 @@ def bind_and_tell(decision, writer, recorder):
             bind(decision, writer)
     except BaseException as error:  # by a rule even SystemExit
         place = writer.place_of(pod)
-        if place not in ("", decision.node):
+        if place == "" and isinstance(error, NotFound):  # by a mistake in the path of the Binding, perhaps
+            error = Unschedulable(f"{error}, though the pod is there")
+        elif place not in (None, "", decision.node):
             why = f"is on {place}: somebody else bound it; does a second {pod.scheduler} run?"
             warn_once(f"{pod.key} {why}", about="somebody else binds")
         if place != decision.node:
@@ -249,6 +252,6 @@ def bind(decision, writer):
 
 
 def call_in_time(rule, point, *things):
-    """Return what a rule says at an extension point. Raises TimeoutError if that takes too long."""
-    late = TimeoutError(f"{rule.title or rule.name}: {point} has not returned for {HOOK_SECONDS} s")
+    """Return what a rule says at an extension point. Raises InputError if that takes too long."""
+    late = InputError(f"{rule.title or rule.name}: {point} has not returned for {HOOK_SECONDS} s")
     return within(HOOK_SECONDS, call_hook, rule, point, *things, late=late)

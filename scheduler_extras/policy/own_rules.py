@@ -15,7 +15,7 @@ import scheduler
 from scheduler import CATALOGUES, PREDICATES, PRIORITIES, InputError, Rule
 from scheduler_extras.extension_points import EXTENSION_POINTS
 from scheduler_extras.policy.files import decode
-from scheduler_extras.rule import full_rule, register
+from scheduler_extras.rule import IN_THE_SCRIPT, full_rule, register
 from scheduler_extras.trouble import one_line, place_of
 
 
@@ -77,6 +77,13 @@ def check_function(name, option, function, options):
         expected = ", ".join(dict.fromkeys(first + more + may_have))
         got = ", ".join(signature.parameters)
         raise InputError(f"{place}: expected the parameters ({expected}), got ({got})")
+
+
+for name, function in IN_THE_SCRIPT.items():  # they may have been edited
+    try:
+        check_function(name, "function", function, {})
+    except InputError as error:
+        raise InputError(f"{error} ({place_of(Rule(name, function))})") from None
 
 
 def load_plugins(paths):

@@ -180,7 +180,7 @@ def started(pod):
 
 # Which node. Upstream: pickOneNodeForPreemption.
 
-WHY = ["where the fewest budgets are violated", "where their highest priority is the lowest",
+WHY = ["where the fewest budgets are violated", "where the most important of these matters least",
        "where their priorities add up to the least", "where they are the fewest", "where they started last"]
 
 

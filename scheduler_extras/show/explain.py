@@ -221,9 +221,7 @@ def shortage(decision, name, spread):
             share = max(share, (wanted - free) / max(wanted, 1))
             wants = in_units(resource, wanted, math.ceil)
             words.append(f"requests {resource} {wants}, free {in_units(resource, free)}")
-    status = pick(node.raw, dict, "status")
-    room = status.get("allocatable") or status.get("capacity") or {}
-    if "Too many pods" in reasons and "pods" not in room:
+    if "Too many pods" in reasons and "pods" not in pick(node.raw, dict, "status", "allocatable"):
         words.append("does not say how many pods it takes")
     elif "Too many pods" in reasons:
         words.append(f"{len(node.pods)} pods of {node.max_pods}")
