@@ -67,9 +67,10 @@ class Prepared:
 
     def vote(self, nodes, snapshot):
         """Return what a priority gives to these nodes, {name: Node}: a Vote."""
-        return self.ask(nodes, snapshot, self.score, self.make_vote)
+        at_once = self.rule.at_once and functools.partial(self.rule.at_once, metadata=self.metadata)
+        return self.ask(nodes, snapshot, self.score, self.make_vote, at_once)
 
-    def ask(self, nodes, snapshot, question, then):
+    def ask(self, nodes, snapshot, question, then, at_once=None):
         """Return then(nodes, the answers about them), as `recall` does. Note what the rule has looked at."""
         memory = snapshot.memory
         is_known = self.like is None or (self.rule, self.like) in memory.findings
@@ -79,8 +80,8 @@ class Prepared:
         so_far = self.pod.so_far if self.like is None else None
         try:
             with naming(self.rule):
-                return recall(
-                    self.rule, self.like, snapshot, nodes, question, self.metadata, then, so_far=so_far)
+                return recall(self.rule, self.like, snapshot, nodes, question, self.metadata, then,
+                              at_once=at_once, so_far=so_far)
         finally:  # also if the turn is over: what was found by now is kept for the pod's next one
             self.note_reads(memory)
 

@@ -23,6 +23,7 @@ class FullRule(Rule):
     argument: dict | None = None  # the fields of an entry's `argument`, {field: type}; None: it takes none
     default: dict = field(default_factory=dict)  # the values of fields that an entry may leave out
     member: str | None = None  # an entry whose argument has this field means this rule, whatever its name
+    at_once: Callable | None = None  # of a priority: returns the scores of all `nodes` by `metadata`, sooner
     check: Callable | None = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for the other extension points
     steady: bool = False  # it says the same whenever it looks at the same, and `metadata` are equal

@@ -8,6 +8,7 @@ import gc
 import gzip
 import itertools
 import json
+import math
 import random
 import re
 import tracemalloc
@@ -177,13 +178,23 @@ def everything(decision):
 
 def by_the_plain_loops(pod, snapshot, policy):
     """What the script's two loops find by a Policy's rules: why nodes do not fit, and the totals of those that do."""
-    def ready(rules, nodes):
+    def ready(rules, nodes, make=lambda each: scheduler.Rule(each.rule.title, each.function)):
         """The rules, with what they have prepared, as those of the script."""
-        return [scheduler.Rule(each.rule.title, each.function, each.rule.reduce, each.rule.weight)
-                for each in scheduler.prepare(rules, pod, nodes, snapshot)]
+        return [make(each) for each in scheduler.prepare(rules, pod, nodes, snapshot)]
+
+    def scored(each):
+        """A priority, whose scores are numbers as in the script: None is nan."""
+        def function(pod, node):
+            score = each.function(pod, node)
+            return math.nan if score is None else score
+
+        def reduce(scores):
+            return each.rule.reduce({name: None if score != score else score for name, score in scores.items()})
+
+        return scheduler.Rule(each.rule.title, function, each.rule.reduce and reduce, each.rule.weight)
 
     feasible, failed = scheduler.Policy(ready(policy.predicates_to_ask(), snapshot.nodes), []).nodes_that_fit(pod, snapshot)
-    plain = scheduler.Policy([], ready(policy.priorities, feasible))
+    plain = scheduler.Policy([], ready(policy.priorities, feasible, scored))
     decision = scheduler.Decision(pod, snapshot.nodes)
     return dict(failed), plain.prioritize(decision, feasible) if len(feasible) > 1 else dict.fromkeys(feasible)
 

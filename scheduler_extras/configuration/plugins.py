@@ -25,7 +25,7 @@ from scheduler_extras.rules.preemption import Manner, importance, preempt
 from scheduler_extras.rules.resources import requested_to_capacity_ratio
 from scheduler_extras.rules.selectors import selector_in, selectors_of
 from scheduler_extras.rules.spreading import (
-    DEFAULT_SPREAD, spread_constraints, with_counts, with_full_domains
+    DEFAULT_SPREAD, spread_constraints, sum_of_scores, with_counts, with_full_domains
 )
 from scheduler_extras.trouble import RULE_OF
 
@@ -244,18 +244,17 @@ def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     return [with_counts(each, nodes) for each in constraints]
 
 
+@today("SelectorSpreadPriority", "at_once")
+def spread_scores_today(nodes, metadata):
+    """Rounded, halves up; None without constraints, so that nothing is scored."""
+    total = sum_of_scores(nodes, metadata) if metadata else {}
+    return {name: math.floor(total[name] + 0.5) if name in total else None for name in nodes}
+
+
 @today("SelectorSpreadPriority")
 def pod_topology_spread(pod, node, metadata):
-    """Rounded, halves up; None without constraints, so that nothing is scored."""
-    if not metadata:
-        return None
-    score = 0.0
-    for constraint in metadata:
-        if constraint.key in node.labels:
-            score += constraint.score(node)
-        elif constraint.needs_key:
-            return None
-    return math.floor(score + 0.5)
+    """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
+    return spread_scores_today({node.name: node}, metadata)[node.name]
 
 
 @today("MatchInterPodAffinity")

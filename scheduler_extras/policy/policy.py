@@ -97,7 +97,8 @@ class FullPolicy(Policy):
             """Add up what each node gets: vote by vote, which is quicker than node by node."""
             sums = dict.fromkeys(nodes, 0)
             for weight, points in weighted:
-                sums = {name: so_far + weight * points[name] for name, so_far in sums.items()}
+                if {*points.values()} != {0}:  # as those of most kinds, for most pods
+                    sums = {name: so_far + weight * points[name] for name, so_far in sums.items()}
             return sums
 
         # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.

@@ -88,13 +88,18 @@ class SpreadConstraint:
         self.key = pick(self.raw, str, "topologyKey")
         self.max_skew = pick(self.raw, int, "maxSkew")
 
-    def score(self, node):
-        """Return what a node gets, as pods are in its domain: the fewer, the better.
+    def scores(self, nodes):
+        """Return what nodes that have the key get, {name: score}, as pods are in their domains: few are best.
 
         By host name, each node is a domain, even if two have the same.
         """
-        domain = node.name if self.key == HOSTNAME else node.labels.get(self.key)
-        return self.counts.get(domain, 0) * self.weight + (self.max_skew - 1)
+        key = self.key
+        of_no_pods = self.max_skew - 1
+        scores = {domain: count * self.weight + of_no_pods for domain, count in self.counts.items()}
+        having_key = {name: node for name, node in nodes.items() if key in node.labels}
+        if key == HOSTNAME:
+            return {name: scores.get(name, of_no_pods) for name in having_key}
+        return {name: scores.get(node.labels[key], of_no_pods) for name, node in having_key.items()}
 
 
 STAGES = {  # whenUnsatisfiable -> where kube-scheduler reads such constraints
@@ -165,8 +170,8 @@ def matching_pods(pod, requirements, snapshot):
 
 def by_domain(numbers, key, nodes):
     """Add up numbers, {node: number}, by the values that these nodes have for a label."""
-    counts = collections.Counter()
-    for node in nodes:
+    counts = collections.Counter(dict.fromkeys([node.labels.get(key) for node in nodes], 0))
+    for node in [node for node in nodes if numbers[node.name]]:  # most have none
         counts[node.labels.get(key)] += numbers[node.name]
     return counts
 
@@ -233,6 +238,24 @@ def with_counts(constraint, nodes):
     return replace(constraint, counts=counts, weight=math.log(len(domains) + 2))
 
 
+def sum_of_scores(nodes, constraints):
+    """Return the sum of what constraints give to nodes, {name: sum}, but for those that lack a key."""
+    total = dict.fromkeys(nodes, 0.0)
+    for constraint in constraints:
+        scores = constraint.scores(nodes)
+        if constraint.needs_key:
+            total = {name: so_far + scores[name] for name, so_far in total.items() if name in scores}
+        else:
+            total = {name: so_far + scores.get(name, 0) for name, so_far in total.items()}
+    return total
+
+
+def spread_scores(nodes, metadata):
+    """Return the scores of nodes, {name: score}; see `even_pods_spread_priority`."""
+    total = sum_of_scores(nodes, metadata)
+    return {name: int(total[name]) if name in total else None for name in nodes}
+
+
 def normalize_spread(points):
     """Turn counts around, so that the fewest pods make 100; a node that is out gets 0."""
     counts = [count for count in points.values() if count is not None]
@@ -244,13 +267,9 @@ def normalize_spread(points):
 
 @priority("SelectorSpreadPriority", plugin="PodTopologySpread", by_default=1,
           metadata=functools.partial(soft_spread, default_constraints=DEFAULT_SPREAD),
-          reduce=normalize_spread, aliases=["ServiceSpreadingPriority"], steady=True)
-@priority("EvenPodsSpreadPriority", metadata=soft_spread, reduce=normalize_spread, by_default=2, steady=True)
+          at_once=spread_scores, reduce=normalize_spread, aliases=["ServiceSpreadingPriority"], steady=True)
+@priority("EvenPodsSpreadPriority", metadata=soft_spread, at_once=spread_scores, reduce=normalize_spread,
+          by_default=2, steady=True)
 def even_pods_spread_priority(pod, node, metadata):
     """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
-    score = 0.0
-    for constraint in metadata:
-        if constraint.key not in node.labels:
-            return None
-        score += constraint.score(node)
-    return int(score)
+    return spread_scores({node.name: node}, metadata)[node.name]
