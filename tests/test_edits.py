@@ -177,7 +177,7 @@ def test_whoever_edits_the_script_is_obeyed(tmp_path, text, policy, team):
 
 
 PARAGRAPH = re.search(r"^\*\*Change it\*\*.*?\n\n", (ROOT / "README.md").read_text(), re.M | re.S)[0]
-COUNT, ALONE = [re.findall(r"`(\w+)`", part) for part in PARAGRAPH.partition("Beside the extras")[2].split("; not those of")]
+COUNT, ALONE = [re.findall(r"`(\w+)`", part) for part in PARAGRAPH.partition("With the extras")[2].split("; not those of")]
 
 
 @table("name, counts", {name: (name, name in COUNT) for name in COUNT + ALONE})
@@ -209,7 +209,7 @@ def test_a_rule_that_is_deleted_from_the_script_is_gone(tmp_path, name):
     where = "priorities" if f'@priority("{name}"' in TEXT else "predicates"
     (tmp_path / "policy.json").write_text(policy_of(**{where: [name]}))
     for more in (["--alone"], ["--cluster", "cluster.json"]):
-        run = subprocess.run([sys.executable, "scheduler.py", *more], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        run = subprocess.run([sys.executable, "scheduler.py", "--once", *more], cwd=tmp_path, capture_output=True, text=True, timeout=60)
         [line] = run.stderr.splitlines()
         assert run.returncode == 2 and f'"{name}"' in line
 

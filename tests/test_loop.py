@@ -49,10 +49,14 @@ class Server(scheduler.Manifests):
             failure, carried_out = failure
             if carried_out:
                 super().request(method, path, body, params)
+        if failure == 404 and path.endswith("/binding"):
+            self.objects.pop(("pods", *path.split("/")[4:7:2]), None)
         if failure is not None:
             raise scheduler.error_of(failure, f"status {failure}")
         *_, namespace, resource, name = ["", "", *path.split("/")]
         if method == "GET" and resource == "pods":  # one of them
+            if ("pods", namespace, name) not in self.objects:
+                raise scheduler.error_of(404, "it has gone")
             return self.objects["pods", namespace, name]
         answer = super().request(method, path, body, params)
         if method != "GET":

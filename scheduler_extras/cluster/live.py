@@ -228,10 +228,11 @@ class LiveCluster(Cluster):
             self.waiting.do_without_a_list(seconds)
 
     def look_ahead(self):
-        """Have the rules of new Policies look up what they need: it is not to cost a pod its turn."""
+        """Have the rules of new Policies look up what they need, so that this takes no pod's turn."""
         policies = self.snapshot.policies
         if policies != self.looked_ahead_by:
             self.looked_ahead_by = policies
+            TURN.ends_at = time.monotonic() + self.turn_seconds
             for policy in policies.values():
                 policy.look_ahead(self.snapshot)
 

@@ -177,8 +177,8 @@ class WriterOfManifests(Writer):
         self.ask_binders(decision, [])
 
     def place_of(self, pod):
-        """Say that the pod is on none: what is carried out is always answered."""
-        return ""
+        """Say that the pod is on none, or has gone: what is carried out is always answered."""
+        return "" if ("pods", pod.namespace, pod.name) in self.api.objects else None
 
 
 class DryRun(Writer):

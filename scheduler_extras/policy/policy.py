@@ -22,6 +22,12 @@ from scheduler_extras.seen import likeness_to_all
 from scheduler_extras.trouble import OutOfTime, warn_if_broken, warn_once
 
 
+# Pods that nobody has made: the pod of a Deployment, and one that has a constraint itself.
+AN_OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "none", "controller": True}
+IMAGINARY = [{}, {"topologySpreadConstraints": [{
+    "maxSkew": 1, "topologyKey": "none", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}]}]
+
+
 @dataclass(eq=False)
 class FullPolicy(Policy):
     """A Policy that remembers what rules have said, has extenders, and rules for all extension points."""
@@ -108,12 +114,17 @@ class FullPolicy(Policy):
                       at_once=totals)
 
     def look_ahead(self, snapshot):
-        """Have rules look up what they need for a Deployment's pod: the first is not to wait for lists."""
-        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "none", "controller": True}
-        steady = [rule for rule in self.predicates_to_ask() + self.priorities if rule.steady]
-        with contextlib.suppress(Exception, SystemExit):  # which is said of pods that are there
-            pod = FullPod({"metadata": {"name": "none", "ownerReferences": [owner]}})
-            prepare(steady, pod, snapshot.nodes, snapshot)
+        """Ask rules about imaginary pods: the first that comes is not to wait for what they look up."""
+        nodes = snapshot.nodes
+        predicates, priorities = [[rule for rule in rules if rule.steady]
+                                  for rules in (self.predicates_to_ask(), self.priorities)]
+        for spec in IMAGINARY:
+            with contextlib.suppress(Exception, SystemExit):  # which is said of pods that are there
+                pod = FullPod({"metadata": {"name": "none", "ownerReferences": [AN_OWNER]}, "spec": spec})
+                for rule in prepare(predicates, pod, nodes, snapshot):
+                    rule.split(nodes, snapshot)
+                for rule in prepare(priorities, pod, nodes, snapshot):
+                    rule.vote(nodes, snapshot)
 
     def seek_remedy(self, decision, snapshot):
         """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""
