@@ -104,7 +104,7 @@ def test_the_demo_is_walked_through_by_keys(browse):
     assert heading(page) == "By which rules does my-scheduler decide?" and place(page) == "1 of 25"
     press(page, Keys.ARROW_RIGHT)
     assert heading(page) == "Where does web-1 go?" and place(page) == "2 of 25"
-    assert "requests: {cpu: 500m,\n        memory: 512Mi}" in shown(page) and "cordoned" in box(page, "node-old")
+    assert "requests:\n        cpu: 500m\n        memory: 512Mi" in shown(page) and "cordoned" in box(page, "node-old")
     assert box(page, "node-a") == "node-a pods 1/110 cpu 2.5/4 memory 4/8Gi disk=ssd zone=east database"
     headings = [heading(page)]
     while place(page) != "25 of 25":
@@ -139,31 +139,41 @@ def answers(browser):
 def test_the_answer_shows_all_nodes_beside_a_table_of_rules_by_nodes(browse):
     page = browse("--cluster", DEMO)
     press(page, *[Keys.ARROW_RIGHT] * 11)
-    [table] = [each for each in page.find_elements(By.CSS_SELECTOR, ".wide table") if each.is_displayed()]
+    [table] = [each for each in page.find_elements(By.TAG_NAME, "table") if each.is_displayed()]
     rows = [[cell.text for cell in row.find_elements(By.CSS_SELECTOR, "th, td")]
             for row in table.find_elements(By.TAG_NAME, "tr")]
     assert rows == [
-        ["Points", "", "* node-a", "node-b"],
-        ["Total", "", "419", "280"],
-        ["LeastRequestedPriority", "times 1", "29", "88"],
-        ["BalancedResourceAllocation", "times 1", "90", "92"],
-        ["NodeAffinityPriority", "times 2", "1, as the best: 100", "0"],
-        ["TaintTolerationPriority", "times 1", "0, as the best: 100", "0, as the best: 100"]]
+        ["Points", "* node-a", "node-b"],
+        ["LeastRequestedPriority", "29", "88"],
+        ["BalancedResourceAllocation", "90", "92"],
+        ["NodeAffinityPriority", "200 (1, as the best: 100, times 2)", "0"],
+        ["TaintTolerationPriority", "100 (0, as the best)", "100 (0, as the best)"],
+        ["Total", "419", "280"]]
+    for column in (1, 2):
+        *points, total = [int(row[column].split()[0]) for row in rows[1:]]
+        assert sum(points) == total, "what is shown adds up"
     chosen, fits, *failing = answers(page)
     assert chosen == "node-a chosen, 419 points cpu 2.75/4 memory 5/8Gi", "as it was before"
     assert fits == "node-b fits, 280 points cpu 1/8 memory 1/16Gi"
     assert len(failing) == 3 and failing[2] == "✗ node-old CheckNodeUnschedulable: node(s) were unschedulable"
-    assert "It requests cpu 250m, memory 256Mi; has affinity." in shown(page)
+    assert "It requests cpu 0.25, memory 0.25Gi; affinity: nodeAffinity: preferred: weight: 1, preference: zone In east." in shown(page)
     assert "node-a is 139 ahead of node-b: NodeAffinityPriority +200," in shown(page)
     assert {head.get_attribute("scope") for head in table.find_elements(By.TAG_NAME, "th")} == {"row", "col"}
 
 
-def test_a_score_that_is_not_the_best_is_said_beside_it():
-    vote = scheduler.Vote("TaintTolerationPriority", 1, {"a": 0, "b": 1, "c": 0}, {"a": 100, "b": 0, "c": 100})
-    assert [scheduler.points_in_words(vote, name) for name in "abc"] == [
-        "0, as the best: 100", "1, beside the best: 0", "0, as the best: 100"]
-    extender = scheduler.Vote("http://127.0.0.1", 1, None, {"a": 7})
-    assert scheduler.points_in_words(extender, "a") == "7"
+RAW = {"a": 0, "b": 1, "c": 0}
+
+
+@table("weight, raw, points, said", {
+    "as the best": (1, RAW, {"a": 100, "b": 0}, "<b>100</b> <small>(0, as the best)</small>"),
+    "beside the best": (1, RAW, {"a": 40, "b": 100}, "<b>40</b> <small>(0, beside the best)</small>"),
+    "as the best, with a weight": (2, RAW, {"a": 100}, "<b>200</b> <small>(0, as the best: 100, times 2)</small>"),
+    "as it was, with a weight": (3, {"a": 7}, {"a": 7}, "<b>21</b> <small>(7, times 3)</small>"),
+    "as it was": (1, {"a": 7}, {"a": 7}, "<b>7</b>"),
+    "nothing, whatever the weight": (3, {"a": 0}, {"a": 0}, "<b>0</b>"),
+    "by an extender": (1, None, {"a": 7}, "<b>7</b>")})
+def test_points_are_shown_as_they_count_and_how_they_came_is_said_beside_them(weight, raw, points, said):
+    assert scheduler.points_in_words(scheduler.Vote("Rule", weight, raw, points), "a") == said
 
 
 def test_on_a_phone_why_a_node_does_not_fit_is_in_sight(browse):
@@ -176,7 +186,7 @@ def test_on_a_phone_why_a_node_does_not_fit_is_in_sight(browse):
 
 def test_first_of_all_it_says_by_which_rules(browse):
     page = browse("--cluster", DEMO, "--policy", "DefaultProvider")
-    lists = [each.text.splitlines() for each in page.find_elements(By.CSS_SELECTOR, f"{STEP} .sides > div")]
+    lists = [each.text.splitlines() for each in page.find_elements(By.CSS_SELECTOR, f"{STEP} .lists > div")]
     assert [(each[0], each[1]) for each in lists] == [
         ("Predicates: each may rule a node out", "CheckNodeUnschedulable"),
         ("Priorities: each gives points to the others", "LeastRequestedPriority, times 1")]
@@ -230,7 +240,7 @@ def test_a_pod_for_which_others_go_shows_them_where_they_are(browse):
     assert heading(page) == "Where does payment go? Nowhere yet"
     assert "It preempts default/backup, default/cleanup on right" in shown(page)
     press(page, Keys.ARROW_RIGHT)
-    assert heading(page) == "These make room for payment"
+    assert heading(page) == "Who makes room for payment? backup, cleanup"
     assert "goes: backup" in box(page, "right") and "goes: cleanup" in box(page, "right") and "goes" not in box(page, "left")
     press(page, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     assert heading(page) == "payment is on right now" and "goes" not in box(page, "right")
@@ -280,7 +290,7 @@ PAGES = {  # what is shown: the options; whether each step fits the height of a 
     "300 nodes": (["--cluster", "300"], True),
     "300 nodes, by all rules": (["--cluster", "300", "--policy=DefaultProvider"], True),
     "40 rules": (["--cluster", "40", "--plugins", "rules.py", "--policy", "rules.json"], True),
-    "names of 60 characters": (["--cluster", "long"], False)}
+    "names of 60 characters": (["--cluster", "long"], True)}
 
 
 @pytest.fixture(scope="module")
@@ -449,17 +459,39 @@ def test_a_comparison_is_no_page():
 
 
 def test_the_manifest_is_shown_as_people_write_it():
-    thing = scheduler.FullPod(pod("p", {"cpu": "1"}, metadata={"uid": "x"}, tolerations=[{"key": "gpu"}], priority=0))
+    notes = {"type": "space", "kubectl.kubernetes.io/last-applied-configuration": "x" * 1000}
+    thing = scheduler.FullPod(pod("p", {"cpu": "1"}, metadata={"uid": "x", "annotations": notes}, tolerations=[{"key": "gpu"}], priority=0))
     assert scheduler.manifest_of(thing) == """\
 kind: Pod
-metadata: {name: p}
+metadata:
+  name: p
+  annotations:
+    type: space
 spec:
   schedulerName: my-scheduler
   tolerations:
-  - {key: gpu}
+  - key: gpu
   containers:
   - name: main
     image: nginx
     resources:
-      requests: {cpu: '1'}
+      requests:
+        cpu: '1'
 """
+
+
+ZONE = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"}
+
+
+@table("what, said", {
+    "nothing": ({}, "requests nothing"),
+    "amounts, as they stand beside the bars": ({"requests": {"cpu": "250m", "memory": "8Gi"}}, "requests cpu 0.25, memory 8Gi"),
+    "a port": ({"containers": [{"name": "c", "ports": [{"hostPort": 80}]}]}, "requests nothing; port 80 of its node"),
+    "labels of its node": ({"nodeSelector": {"disk": "ssd"}}, "requests nothing; nodeSelector: disk: ssd"),
+    "to be alone": ({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [ZONE]}}},
+                    "requests nothing; affinity: podAntiAffinity: required: labelSelector: app: web, topologyKey: zone"),
+    "what an annotation says, and first of all": ({"metadata": {"annotations": {"type": "space"}}, "priority": 7},
+                                                  "requests nothing; annotations: type: space; priority: 7"),
+    "not what admission adds": ({"tolerations": [{"key": "x", "operator": "Exists", "tolerationSeconds": 300}]}, "requests nothing")})
+def test_what_a_pod_asks_for_is_said_in_a_line(what, said):
+    assert scheduler.wishes_of(scheduler.FullPod(pod("p", **what))) == f"It {said}."
