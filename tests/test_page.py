@@ -236,12 +236,15 @@ def test_a_pod_that_stays_pending_says_what_it_lacks(browse):
 
 def test_a_pod_for_which_others_go_shows_them_where_they_are(browse):
     page = browse("--cluster", DEMO.with_name("preemption.yaml"), "--preempt")
-    press(page, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    press(page, Keys.ARROW_RIGHT)
+    before = box(page, "right")
+    press(page, Keys.ARROW_RIGHT)
     assert heading(page) == "Where does payment go? Nowhere yet"
     assert "It preempts default/backup, default/cleanup on right" in shown(page)
     press(page, Keys.ARROW_RIGHT)
     assert heading(page) == "Who makes room for payment? backup, cleanup"
     assert "goes: backup" in box(page, "right") and "goes: cleanup" in box(page, "right") and "goes" not in box(page, "left")
+    assert box(page, "right").replace("goes: ", "") == before, "they are seen where they were"
     press(page, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     assert heading(page) == "payment is on right now" and "goes" not in box(page, "right")
 
@@ -474,6 +477,17 @@ def test_it_is_the_same_page_if_the_pod_counts_on_its_node_before_it_is_told():
     decision.nodes["a"].add(decision.pod)
     after(decision)
     assert before.document(nodes=()) == after.document(nodes=()) and "2/4" in before.document(nodes=())
+
+
+@table("waits, title", {"it is bound": ("", "<b>p</b> is <em>on a</em> now"),
+                        "it waits": ("for a volume", "<b>p</b> waits to be <em>on a</em></h2>")})
+def test_a_pod_that_waits_is_not_said_to_be_on_its_node(waits, title):
+    policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
+    decision = decide(policies, pod("p"), node("a"))
+    decision.waits = waits
+    page = scheduler.Page("policy.json")
+    page(decision)
+    assert title in page.document(nodes=())
 
 
 def test_a_comparison_is_no_page():

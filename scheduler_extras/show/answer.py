@@ -1,4 +1,4 @@
-"""The answer on the page: what was decided about a pod, and from what."""
+"""The answer on the page: what was decided about a pod, and from what. page.py asks for it."""
 
 from scheduler_extras.objects import CPU_AND_MEMORY
 from scheduler_extras.show.boxes import bars

@@ -1,4 +1,4 @@
-"""Nodes as boxes on the page: how full they are, their taints, and the pods on them."""
+"""Nodes as boxes: how full they are, their taints, and the pods on them. page.py puts them beside texts."""
 
 import json
 import re

@@ -1,6 +1,6 @@
 """Why a pod goes where it goes: the table and the sentences of --explain.
 
-report.py prints it, page.py shows it.
+report.py prints it, answer.py shows it on the page.
 """
 
 import collections

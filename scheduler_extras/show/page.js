@@ -9,7 +9,7 @@ function fit(step) {
     step.style.fontSize = `${size}em`;
     if (page.scrollHeight <= innerHeight && page.scrollWidth <= innerWidth) return;
   }
-  step.style.fontSize = '';
+  step.style.fontSize = '.8em';
 }
 
 function show(number) {

@@ -104,6 +104,7 @@ class Page:
         for node in shown:
             there = [pod for pod in pods_on([node]) if pod.uid != decision.pod.uid]
             before = [pod for pod in there if not self.comes_later(pod)]
+            before.sort(key=lambda pod: pod.uid not in leaving)
             nodes[node.name] = with_pods(node, before)
         return nodes, others
 
