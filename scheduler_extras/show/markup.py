@@ -36,11 +36,6 @@ def in_lines(text):
     return f"<pre>{''.join(lines)}</pre>"
 
 
-def marked(name):
-    """Return the name of what a step is about."""
-    return f"<b>{escaped(name)}</b>"
-
-
 def name_of(pod):
     """Return a pod's name, and its namespace unless that is the default one."""
     return pod.key.removeprefix("default/")

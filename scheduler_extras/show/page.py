@@ -15,7 +15,7 @@ from scheduler_extras.show.answer import BEST, answer
 from scheduler_extras.show.boxes import Boxes, keys_asked_for
 from scheduler_extras.show.explain import in_words, made_one, ranked
 from scheduler_extras.show.manifest import manifest_of
-from scheduler_extras.show.markup import escaped, in_lines, in_parts, marked, name_of, table_in_html
+from scheduler_extras.show.markup import escaped, in_lines, in_parts, name_of, table_in_html
 from scheduler_extras.show.picture import nodes_to_show
 from scheduler_extras.show.text import shorten
 
@@ -65,7 +65,7 @@ class Page:
         leaving = leaving_by(decision)
         nodes, others = self.nodes_before(decision, leaving)
         manifest = in_lines(manifest_of(pod))
-        name = marked(name_of(pod))
+        name = f"<b>{escaped(name_of(pod))}</b>"
         question = f"Where does {name} go?"
         answered = f"<em>To {escaped(node)}</em>" if node else '<em class="no">Nowhere yet</em>'
         said = [f"decision {len(self.scenes) + 1}: {in_words(decision)}", *remarks]
@@ -74,7 +74,8 @@ class Page:
         steps += step(question, boxes())
         steps += step(f"{question} {answered}", answer(decision, nodes, said))
         if leaving:
-            names = [name_of(each) for each in pods_on(decision.nodes.values()) if each.uid in leaving]
+            pods = [each for place in nodes.values() for each in place.pods.values()]
+            names = [name_of(each) for each in pods if each.uid in leaving]
             going = f'<em class="no">{escaped(shorten(", ".join(names), 60))}</em>'
             steps += step(f"Who makes room for {name}? {going}", boxes(leaving))
         if node:
@@ -90,7 +91,7 @@ class Page:
         if scheduler in self.introduced:
             return ""
         self.introduced.add(scheduler)
-        return step(f"By which rules does {marked(scheduler)} decide?", rules_of(decision.policy))
+        return step(f"By which rules does <b>{escaped(scheduler)}</b> decide?", rules_of(decision.policy))
 
     def nodes_before(self, decision, leaving):
         """Return nodes as they were before a decision, {name: Node}, and how many others are not shown.
@@ -102,7 +103,7 @@ class Page:
         shown, others = nodes_to_show(decision.nodes.values(), self.boxes.new, first, MOST_BOXES)
         nodes = {}
         for node in shown:
-            there = [pod for pod in pods_on([node]) if pod.uid != decision.pod.uid]
+            there = [pod for pod in node.pods.values() if pod.uid != decision.pod.uid]
             before = [pod for pod in there if not self.comes_later(pod)]
             before.sort(key=lambda pod: pod.uid not in leaving)
             nodes[node.name] = with_pods(node, before)
@@ -145,11 +146,6 @@ def leaving_by(decision):
     """Return the uids of the pods that a remedy deletes."""
     return {text_at(body, "preconditions", "uid") for method, _, body in decision.requests
             if method == "DELETE" and decision.remedy}
-
-
-def pods_on(nodes):
-    """Return the pods that are on nodes."""
-    return [pod for node in nodes for pod in node.pods.values()]
 
 
 def step(title, content):
