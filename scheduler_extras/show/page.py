@@ -27,7 +27,7 @@ from scheduler_extras.show.text import shorten
 # A projector has 1280x720: so of many nodes it shows some.
 
 STYLE, SCRIPT = [Path(__file__).with_suffix(suffix).read_text("utf-8") for suffix in (".css", ".js")]
-MOST_BOXES = 12  # nodes that are shown with all that is on them
+MOST_BOXES = 9  # nodes that are shown with all that is on them
 
 
 class Page:
