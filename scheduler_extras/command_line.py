@@ -28,7 +28,7 @@ from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.rules.resources import CHANCE
 from scheduler_extras.show.compare import compare
 from scheduler_extras.show.one_pod import show_one_pod
-from scheduler_extras.show.page import Page, keys_asked_for
+from scheduler_extras.show.page import Page
 from scheduler_extras.show.picture import picture, pods_without_node
 from scheduler_extras.show.report import Reporter
 from scheduler_extras.show.text import Screen, traceback_in_lines
@@ -161,7 +161,7 @@ def run_command(options, screen):
     waiting = waiting_at_start(cluster, policies, stop, options)
     if waiting is not None:
         if options.output == "html":
-            report.keys.update(*map(keys_asked_for, waiting))
+            report.expect(waiting)
         if not cluster.pending.renew(waiting, policies):
             say_that_none_waits(policies, waiting)
     if options.cluster:

@@ -104,7 +104,7 @@ def test_the_demo_is_walked_through_by_keys(browse):
     assert heading(page) == "By which rules does my-scheduler decide?" and place(page) == "1 of 25"
     press(page, Keys.ARROW_RIGHT)
     assert heading(page) == "Where does web-1 go?" and place(page) == "2 of 25"
-    assert "requests: {cpu: 500m,\n        memory: 512Mi}" in shown(page) and "cordoned" in box(page, "node-old")
+    assert "requests:\n        cpu: 500m\n        memory: 512Mi" in shown(page) and "cordoned" in box(page, "node-old")
     assert box(page, "node-a") == "node-a pods 1/110 cpu 2.5/4 memory 4/8Gi disk=ssd zone=east database"
     headings = [heading(page)]
     while place(page) != "25 of 25":
@@ -139,31 +139,41 @@ def answers(browser):
 def test_the_answer_shows_all_nodes_beside_a_table_of_rules_by_nodes(browse):
     page = browse("--cluster", DEMO)
     press(page, *[Keys.ARROW_RIGHT] * 11)
-    [table] = [each for each in page.find_elements(By.CSS_SELECTOR, ".wide table") if each.is_displayed()]
+    [table] = [each for each in page.find_elements(By.TAG_NAME, "table") if each.is_displayed()]
     rows = [[cell.text for cell in row.find_elements(By.CSS_SELECTOR, "th, td")]
             for row in table.find_elements(By.TAG_NAME, "tr")]
     assert rows == [
-        ["Points", "", "* node-a", "node-b"],
-        ["Total", "", "419", "280"],
-        ["LeastRequestedPriority", "times 1", "29", "88"],
-        ["BalancedResourceAllocation", "times 1", "90", "92"],
-        ["NodeAffinityPriority", "times 2", "1, as the best: 100", "0"],
-        ["TaintTolerationPriority", "times 1", "0, as the best: 100", "0, as the best: 100"]]
+        ["Points", "* node-a", "node-b"],
+        ["LeastRequestedPriority", "29", "88"],
+        ["BalancedResourceAllocation", "90", "92"],
+        ["NodeAffinityPriority", "200 (1, as the best: 100, times 2)", "0"],
+        ["TaintTolerationPriority", "100 (0, as the best)", "100 (0, as the best)"],
+        ["Total", "419", "280"]]
+    for column in (1, 2):
+        *points, total = [int(row[column].split()[0]) for row in rows[1:]]
+        assert sum(points) == total, "what is shown adds up"
     chosen, fits, *failing = answers(page)
     assert chosen == "node-a chosen, 419 points cpu 2.75/4 memory 5/8Gi", "as it was before"
     assert fits == "node-b fits, 280 points cpu 1/8 memory 1/16Gi"
     assert len(failing) == 3 and failing[2] == "✗ node-old CheckNodeUnschedulable: node(s) were unschedulable"
-    assert "It requests cpu 250m, memory 256Mi; has affinity." in shown(page)
+    assert "It requests cpu 0.25, memory 0.25Gi; affinity: nodeAffinity: preferred: weight: 1, preference: zone In east." in shown(page)
     assert "node-a is 139 ahead of node-b: NodeAffinityPriority +200," in shown(page)
     assert {head.get_attribute("scope") for head in table.find_elements(By.TAG_NAME, "th")} == {"row", "col"}
 
 
-def test_a_score_that_is_not_the_best_is_said_beside_it():
-    vote = scheduler.Vote("TaintTolerationPriority", 1, {"a": 0, "b": 1, "c": 0}, {"a": 100, "b": 0, "c": 100})
-    assert [scheduler.points_in_words(vote, name) for name in "abc"] == [
-        "0, as the best: 100", "1, beside the best: 0", "0, as the best: 100"]
-    extender = scheduler.Vote("http://127.0.0.1", 1, None, {"a": 7})
-    assert scheduler.points_in_words(extender, "a") == "7"
+RAW = {"a": 0, "b": 1, "c": 0}
+
+
+@table("weight, raw, points, said", {
+    "as the best": (1, RAW, {"a": 100, "b": 0}, "<b>100</b> <small>(0, as the best)</small>"),
+    "beside the best": (1, RAW, {"a": 40, "b": 100}, "<b>40</b> <small>(0, beside the best)</small>"),
+    "as the best, with a weight": (2, RAW, {"a": 100}, "<b>200</b> <small>(0, as the best: 100, times 2)</small>"),
+    "as it was, with a weight": (3, {"a": 7}, {"a": 7}, "<b>21</b> <small>(7, times 3)</small>"),
+    "as it was": (1, {"a": 7}, {"a": 7}, "<b>7</b>"),
+    "nothing, whatever the weight": (3, {"a": 0}, {"a": 0}, "<b>0</b>"),
+    "by an extender": (1, None, {"a": 7}, "<b>7</b>")})
+def test_points_are_shown_as_they_count_and_how_they_came_is_said_beside_them(weight, raw, points, said):
+    assert scheduler.points_in_words(scheduler.Vote("Rule", weight, raw, points), "a") == said
 
 
 def test_on_a_phone_why_a_node_does_not_fit_is_in_sight(browse):
@@ -176,7 +186,7 @@ def test_on_a_phone_why_a_node_does_not_fit_is_in_sight(browse):
 
 def test_first_of_all_it_says_by_which_rules(browse):
     page = browse("--cluster", DEMO, "--policy", "DefaultProvider")
-    lists = [each.text.splitlines() for each in page.find_elements(By.CSS_SELECTOR, f"{STEP} .sides > div")]
+    lists = [each.text.splitlines() for each in page.find_elements(By.CSS_SELECTOR, f"{STEP} .lists > div")]
     assert [(each[0], each[1]) for each in lists] == [
         ("Predicates: each may rule a node out", "CheckNodeUnschedulable"),
         ("Priorities: each gives points to the others", "LeastRequestedPriority, times 1")]
@@ -226,12 +236,15 @@ def test_a_pod_that_stays_pending_says_what_it_lacks(browse):
 
 def test_a_pod_for_which_others_go_shows_them_where_they_are(browse):
     page = browse("--cluster", DEMO.with_name("preemption.yaml"), "--preempt")
-    press(page, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    press(page, Keys.ARROW_RIGHT)
+    before = box(page, "right")
+    press(page, Keys.ARROW_RIGHT)
     assert heading(page) == "Where does payment go? Nowhere yet"
     assert "It preempts default/backup, default/cleanup on right" in shown(page)
     press(page, Keys.ARROW_RIGHT)
-    assert heading(page) == "These make room for payment"
+    assert heading(page) == "Who makes room for payment? backup, cleanup"
     assert "goes: backup" in box(page, "right") and "goes: cleanup" in box(page, "right") and "goes" not in box(page, "left")
+    assert box(page, "right").replace("goes: ", "") == before, "they are seen where they were"
     press(page, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     assert heading(page) == "payment is on right now" and "goes" not in box(page, "right")
 
@@ -271,16 +284,31 @@ def points_{i}(pod, node):
 """ for i in range(20))
 NAMED = {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": f"TeachingPredicateNumber{i}"} for i in range(20)],
          "priorities": [{"name": f"TeachingPriorityNumber{i}", "weight": i + 1} for i in range(20)]}
-PAGES = {  # what is shown: the options; whether each step fits the height of a projector's screen, too
-    "the demo": (["--cluster", DEMO], True),
-    "the demo, by all rules": (["--cluster", DEMO, "--policy=DefaultProvider"], True),
-    **{f"{name}{', by all rules' if more else ''}": (["--cluster", EXAMPLES / f"{name}.yaml", *more], True)
-       for name in ("taints", "resources", "affinity", "spreading", "space", "preemption")
-       for more in ((), ("--policy=DefaultProvider",))},
-    "300 nodes": (["--cluster", "300"], True),
-    "300 nodes, by all rules": (["--cluster", "300", "--policy=DefaultProvider"], True),
-    "40 rules": (["--cluster", "40", "--plugins", "rules.py", "--policy", "rules.json"], True),
-    "names of 60 characters": (["--cluster", "long"], False)}
+BY_ALL = "--policy=DefaultProvider"
+PAGES = {  # what is shown: the options; how large the smallest letters are on a projector's screen, in pixels
+    "the demo": (["--cluster", DEMO], 18),
+    "the demo, by all rules": (["--cluster", DEMO, BY_ALL], 17),
+    **{f"{name}{', by all rules' if more else ''}": (["--cluster", EXAMPLES / f"{name}.yaml", *more], 17 if more else 19)
+       for name in ("taints", "resources", "affinity", "spreading", "space", "preemption") for more in ((), (BY_ALL,))},
+    "taints, edited": (["--cluster", "PreferNoSchedule.yaml"], 19),
+    "resources, edited": (["--cluster", EXAMPLES / "resources.yaml", "--policy", "MostRequestedPriority.json"], 19),
+    "affinity, edited": (["--cluster", EXAMPLES / "affinity.yaml", "--policy", "MatchInterPodAffinity.json"], 19),
+    "spreading, edited": (["--cluster", "maxSkew.yaml", BY_ALL], 17),
+    "space, edited": (["--cluster", EXAMPLES / "space.yaml", "--plugins", EXAMPLES / "tutorial_rules.py",
+                       "--policy", "SpaceCloud.json"], 19),
+    "preemption, edited": (["--cluster", EXAMPLES / "preemption.yaml", "--preempt"], 19),
+    "preemption, with a budget": (["--cluster", "disruptionsAllowed.yaml", "--preempt"], 19),
+    "300 nodes": (["--cluster", "300"], 17),
+    "300 nodes, by all rules": (["--cluster", "300", BY_ALL], 16),
+    "40 rules": (["--cluster", "40", "--plugins", "rules.py", "--policy", "rules.json"], 14),
+    "names of 60 characters": (["--cluster", "long"], 13)}
+EDITS = {  # as the README's exercises tell: the new file: the file, what is there, what comes in its place
+    "PreferNoSchedule.yaml": (EXAMPLES / "taints.yaml", "NoSchedule", "PreferNoSchedule"),
+    "MostRequestedPriority.json": (ROOT / "policy.json", "Least", "Most"),
+    "MatchInterPodAffinity.json": (ROOT / "policy.json", '"HostName"}', '"HostName"}, {"name": "MatchInterPodAffinity"}'),
+    "maxSkew.yaml": (EXAMPLES / "spreading.yaml", "maxSkew: 1", "maxSkew: 2"),
+    "SpaceCloud.json": (ROOT / "policy.json", '"HostName"}', '"HostName"}, {"name": "SpaceCloud"}'),
+    "disruptionsAllowed.yaml": (EXAMPLES / "preemption.yaml", "disruptionsAllowed: 1", "disruptionsAllowed: 0")}
 
 
 @pytest.fixture(scope="module")
@@ -293,6 +321,9 @@ def lesson(tmp_path_factory):
                          *(pod(f"{LONG}-{i}", {"cpu": "3"}, nodeSelector={f"{LONG}/{LONG}": LONG}) for i in "abcd")]}
     for name, objects in clusters.items():
         (folder / name).write_text(json.dumps({"kind": "List", "items": objects}))
+    for name, (file, before, after) in EDITS.items():
+        assert before in file.read_text()
+        (folder / name).write_text(file.read_text().replace(before, after))
     (folder / "rules.py").write_text(RULES)
     (folder / "rules.json").write_text(json.dumps(NAMED))
     return folder
@@ -302,20 +333,25 @@ SCREENS = {"a projector": (1280, 720), "a telephone": (390, 844)}
 MEASURE = """return [...document.querySelectorAll("section")].map((step, i) => {
     show(i);
     const page = document.documentElement;
-    return [step.querySelector("h2").innerText, page.scrollWidth, page.scrollHeight, parseFloat(getComputedStyle(page).fontSize)];
+    const all = [...step.querySelectorAll("*")];
+    const sizes = all.filter(each => each.innerText).map(each => parseFloat(getComputedStyle(each).fontSize));
+    const cut = all.filter(each => each.matches("pre, table, article, .bars span") && each.scrollWidth > each.clientWidth + 1);
+    return [step.querySelector("h2").innerText, page.scrollWidth, page.scrollHeight, Math.min(...sizes),
+            cut.map(each => each.innerText)];
 })"""
 
 
-@table("options, fits", PAGES)
-def test_each_step_fits_the_screen_and_can_be_told_from_its_background(options, fits, browse, lesson):
+@table("options, least", PAGES)
+def test_each_step_fits_the_screen_and_can_be_told_from_its_background(options, least, browse, lesson):
     page = browse(*[lesson / each if (lesson / str(each)).exists() else each for each in options], "--seed=1")
     try:
         for width, height in SCREENS.values():
             page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
                 "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 800})
-            for title, wide, high, size in page.execute_script(MEASURE):
-                assert wide <= width and size >= (20 if width > 1000 else 16), title
-                assert high <= height or width < 800 or not fits, title
+            for title, wide, high, size, cut in page.execute_script(MEASURE):
+                assert wide <= width and cut == [], title
+                assert size >= (least if width > 1000 else 12.9), title
+                assert high <= height or width < 800, title
         for colours in ("light", "dark"):
             page.execute_cdp_cmd("Emulation.setEmulatedMedia", {
                 "features": [{"name": "prefers-color-scheme", "value": colours}]})
@@ -394,7 +430,7 @@ def test_of_1000_nodes_those_that_matter_are_shown_so_that_the_page_stays_small(
     page = browse("--cluster", manifest(tmp_path, *nodes, *pods), "--seed=1")
     assert Path(page.current_url.removeprefix("file://").partition("#")[0]).stat().st_size < 5_000_000
     press(page, Keys.ARROW_RIGHT)
-    assert "and 988 other nodes" in shown(page) and "cpu 0/8" in box(page, "n777"), "the node that it goes to is there"
+    assert "and 991 other nodes" in shown(page) and "cpu 0/8" in box(page, "n777"), "the node that it goes to is there"
     press(page, Keys.ARROW_RIGHT)
     assert "✗ 999 nodes\nPodFitsResources: Insufficient cpu\nn0 (requests cpu 7000m, free 4000m)," in shown(page)
     assert "and 997 more" in shown(page)
@@ -443,23 +479,56 @@ def test_it_is_the_same_page_if_the_pod_counts_on_its_node_before_it_is_told():
     assert before.document(nodes=()) == after.document(nodes=()) and "2/4" in before.document(nodes=())
 
 
+@table("waits, title", {"it is bound": ("", "<b>p</b> is <em>on a</em> now"),
+                        "it waits": ("for a volume", "<b>p</b> waits to be <em>on a</em></h2>")})
+def test_a_pod_that_waits_is_not_said_to_be_on_its_node(waits, title):
+    policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
+    decision = decide(policies, pod("p"), node("a"))
+    decision.waits = waits
+    page = scheduler.Page("policy.json")
+    page(decision)
+    assert title in page.document(nodes=())
+
+
 def test_a_comparison_is_no_page():
     run = run_scheduler("--cluster", DEMO, "--compare", "policy.json", "--output=html")
     assert run.returncode == 2 and "--compare needs --cluster, and goes without --explain, --fits and --output html" in run.stderr
 
 
 def test_the_manifest_is_shown_as_people_write_it():
-    thing = scheduler.FullPod(pod("p", {"cpu": "1"}, metadata={"uid": "x"}, tolerations=[{"key": "gpu"}], priority=0))
+    notes = {"type": "space", "kubectl.kubernetes.io/last-applied-configuration": "x" * 1000}
+    thing = scheduler.FullPod(pod("p", {"cpu": "1"}, metadata={"uid": "x", "annotations": notes}, tolerations=[{"key": "gpu"}], priority=0))
     assert scheduler.manifest_of(thing) == """\
 kind: Pod
-metadata: {name: p}
+metadata:
+  name: p
+  annotations:
+    type: space
 spec:
   schedulerName: my-scheduler
   tolerations:
-  - {key: gpu}
+  - key: gpu
   containers:
   - name: main
     image: nginx
     resources:
-      requests: {cpu: '1'}
+      requests:
+        cpu: '1'
 """
+
+
+ZONE = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"}
+
+
+@table("what, said", {
+    "nothing": ({}, "requests nothing"),
+    "amounts, as they stand beside the bars": ({"requests": {"cpu": "250m", "memory": "8Gi"}}, "requests cpu 0.25, memory 8Gi"),
+    "a port": ({"containers": [{"name": "c", "ports": [{"hostPort": 80}]}]}, "requests nothing; port 80 of its node"),
+    "labels of its node": ({"nodeSelector": {"disk": "ssd"}}, "requests nothing; nodeSelector: disk: ssd"),
+    "to be alone": ({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [ZONE]}}},
+                    "requests nothing; affinity: podAntiAffinity: required: labelSelector: app: web, topologyKey: zone"),
+    "what an annotation says, and first of all": ({"metadata": {"annotations": {"type": "space"}}, "priority": 7},
+                                                  "requests nothing; annotations: type: space; priority: 7"),
+    "not what admission adds": ({"tolerations": [{"key": "x", "operator": "Exists", "tolerationSeconds": 300}]}, "requests nothing")})
+def test_what_a_pod_asks_for_is_said_in_a_line(what, said):
+    assert scheduler.wishes_of(scheduler.FullPod(pod("p", **what))) == f"It {said}."

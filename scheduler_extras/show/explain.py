@@ -1,6 +1,6 @@
 """Why a pod goes where it goes: the table and the sentences of --explain.
 
-report.py prints it, page.py shows it.
+report.py prints it, answer.py shows it on the page.
 """
 
 import collections
@@ -43,6 +43,8 @@ def explain(decision, screen):
     if decision.total:
         table, shown = best_nodes(decision, screen)
         lines += table
+    for sentence in made_one([vote.title for vote in decision.votes]):
+        lines += screen.fold(sentence, "  ")
     for sentence in sentences_about(decision, shown):
         lines += screen.fold(sentence, "  ")
     return [*lines, *failing_nodes(decision, screen), ""]
@@ -104,12 +106,17 @@ def sentences_about(decision, shown):
         yield what_decided(decision, decision.node, order[len(ties)])
     if order and not (decision.votes or decision.policy.priorities or decision.policy.extenders):
         yield "no priority is active: each node that fits has a total of 1"
-    for title in [vote.title for vote in decision.votes if "+" in vote.title]:
-        yield f"{title}: these entries of the Policy make one rule with one weight"
     if len(ties) > 1:
         yield f"{len(ties)} nodes (* and =) tie: any of them is taken, at random"
     for what in [*unheeded(decision), *invalid_terms(decision.pod)]:
         yield f"! {decision.pod.key} {what}"
+
+
+def made_one(titles):
+    """Yield which of these titles of rules stand for several entries of a Policy, as in kube-scheduler."""
+    for title in titles:
+        if "+" in title:
+            yield f"{title}: these entries of the Policy make one rule with one weight"
 
 
 def invalid_terms(pod):

@@ -61,9 +61,13 @@ def fill(node, resource, length=12):
 
 def used_of_all(node, resource):
     """Return how much of a resource is requested on a node, and how much there is: 2.5/4, 4/8Gi."""
+    return amounts_of(resource, node.requested.get(resource, 0), node.allocatable.get(resource, 0))
+
+
+def amounts_of(resource, *amounts):
+    """Return amounts of a resource as they are written beside bars: 2.5/4, 8Gi."""
     units = {"cpu": (1000, ""), "memory": (2**30, "Gi"), "ephemeral-storage": (2**30, "Gi")}
     unit, suffix = units.get("memory" if resource.startswith("hugepages-") else resource, (1, ""))
-    amounts = node.requested.get(resource, 0), node.allocatable.get(resource, 0)
     return "/".join(in_digits(round(each / unit, 3)) for each in amounts) + suffix
 
 
